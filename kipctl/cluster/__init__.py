@@ -1,0 +1,1 @@
+"""What a cluster is, and how it is changed."""

@@ -1,0 +1,87 @@
+"""Every error a user can meet, and the exit statuses."""
+
+from enum import IntEnum
+
+
+class ExitStatus(IntEnum):
+    """What the shell is told. Scripts may rely on these numbers."""
+
+    DONE = 0
+    FAULT = 1
+    USAGE = 2
+    UNREACHABLE = 3
+    REFUSED = 4
+    PARTLY_DONE = 5
+    TIMED_OUT = 6
+    THRESHOLD_NOT_MET = 7
+    PIPELINE_FAILED = 8
+    INTERRUPTED = 130
+
+
+class KipctlError(Exception):
+    """An error with a message for the user: what happened, to what, and what to do next.
+
+    `what` says the first two in one or two sentences; `next_step` the third. Together they are at
+    most three lines. `status` is the exit status that `main` returns when the error reaches it.
+    """
+
+    status = ExitStatus.FAULT
+
+    def __init__(self, what: str, next_step: str = "") -> None:
+        super().__init__(what)
+        self.what = what
+        self.next_step = next_step
+
+    def __str__(self) -> str:
+        return f"{self.what}\n{self.next_step}" if self.next_step else self.what
+
+    def __reduce__(self) -> tuple[type["KipctlError"], tuple[str, str]]:
+        return (type(self), (self.what, self.next_step))
+
+
+class UsageError(KipctlError):
+    """The options or an input file are wrong; nothing was done."""
+
+    status = ExitStatus.USAGE
+
+
+class UnreachableError(KipctlError):
+    """No broker answered, or a broker went away for good."""
+
+    status = ExitStatus.UNREACHABLE
+
+
+class RefusedError(KipctlError):
+    """The cluster, or a guard of kipctl's own, said no."""
+
+    status = ExitStatus.REFUSED
+
+
+class PartlyDoneError(KipctlError):
+    """Some of what was asked is done, some is not; the message says which."""
+
+    status = ExitStatus.PARTLY_DONE
+
+
+class TimedOutError(KipctlError):
+    """It did not finish in the time allowed."""
+
+    status = ExitStatus.TIMED_OUT
+
+
+class ThresholdError(KipctlError):
+    """A threshold that the user asked for was not met."""
+
+    status = ExitStatus.THRESHOLD_NOT_MET
+
+
+class PipelineError(KipctlError):
+    """The Spark pipeline failed."""
+
+    status = ExitStatus.PIPELINE_FAILED
+
+
+class InterruptedRunError(KipctlError):
+    """The user interrupted; the message says what was done, what not, and how to undo it."""
+
+    status = ExitStatus.INTERRUPTED

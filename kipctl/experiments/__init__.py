@@ -1,0 +1,1 @@
+"""Actions on a cluster, run while a probe measures."""

@@ -1,0 +1,1 @@
+"""A real Apache Kafka cluster on this machine."""

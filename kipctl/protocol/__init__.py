@@ -1,0 +1,1 @@
+"""Kafka's wire format: bytes to dataclasses and back. No sockets, no clock."""

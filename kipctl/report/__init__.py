@@ -1,0 +1,1 @@
+"""Result tables to terminal, plain text, JSON and CSV."""
