@@ -1,0 +1,91 @@
+"""Where a command stands: its streams, what is known of the terminal, and the cluster it means."""
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TextIO
+
+from rich.console import Console
+from rich.text import Text
+
+from kipctl.errors import KipctlError, RefusedError, UsageError
+from kipctl.report.formats import OutputFormat, write
+from kipctl.report.tables import Report
+
+BOOTSTRAP_VARIABLE = "KIPCTL_BOOTSTRAP_SERVER"
+
+
+@dataclass
+class Environment:
+    """Results go to stdout, messages and progress to stderr. Tests make their own."""
+
+    stdin: TextIO = field(default_factory=lambda: sys.stdin)
+    stdout: TextIO = field(default_factory=lambda: sys.stdout)
+    stderr: TextIO = field(default_factory=lambda: sys.stderr)
+    variables: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    debug: bool = False
+
+    def report(self, report: Report, output: OutputFormat) -> None:
+        """Print a command's result."""
+        write(report, output, self.stdout, self.stdout.isatty())
+        self.stdout.flush()
+
+    def message(self, text: str) -> None:
+        """Tell the user something that is not the result."""
+        self.stderr.write(text + "\n")
+        self.stderr.flush()
+
+    def error(self, error: KipctlError) -> None:
+        """Print an error, in at most three lines."""
+        self.message(f"kipctl: {error}")
+
+    @contextmanager
+    def progress(self, title: str) -> Iterator[Callable[[str], None]]:
+        """Yield a function that tells what is being done: a spinner, or lines off a terminal."""
+        if not self.stderr.isatty():
+            self.message(title)
+            yield self.message
+            return
+        console = Console(file=self.stderr, highlight=False)
+        with console.status(Text(title)) as status:
+            yield lambda text: status.update(Text(text))
+
+    def confirm(self, question: str, yes: bool) -> None:
+        """Ask before the cluster is changed; `yes` (from `--yes`) answers for the user.
+
+        Raises RefusedError when the answer is no, UsageError when there is nobody to ask.
+        """
+        if yes:
+            return
+        if not self.stdin.isatty():
+            raise UsageError(f"{question} There is no terminal to ask on.", "Repeat with --yes.")
+        self.stderr.write(f"{question} [y/N] ")
+        self.stderr.flush()
+        if self.stdin.readline().strip().lower() not in ("y", "yes"):
+            raise RefusedError("Nothing was changed: the answer was no.")
+
+    def bootstrap_server(self, option: str | None) -> str:
+        """The cluster meant: the option, else the variable, else the one running lab.
+
+        Raises UsageError when there is none, or more than one lab to choose from.
+        """
+        if named := option or self.variables.get(BOOTSTRAP_VARIABLE):
+            return named
+        from kipctl.lab.cluster import running_labs
+
+        labs = running_labs()
+        if len(labs) == 1:
+            self.message(f"Using the running lab {labs[0].name!r} at {labs[0].bootstrap_server}.")
+            return labs[0].bootstrap_server
+        if labs:
+            names = ", ".join(f"{lab.name} ({lab.bootstrap_server})" for lab in labs)
+            raise UsageError(
+                f"No cluster was named, and several labs run: {names}.",
+                f"Give --bootstrap-server, or set {BOOTSTRAP_VARIABLE}.",
+            )
+        raise UsageError(
+            "No cluster was named, and no lab runs.",
+            f"Give --bootstrap-server, set {BOOTSTRAP_VARIABLE}, or start one: kipctl lab up.",
+        )

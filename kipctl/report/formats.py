@@ -1,0 +1,97 @@
+"""A report on a stream: as tables for a terminal, plain text, one JSON object, or CSV."""
+
+import csv
+import json
+from enum import StrEnum
+from typing import TextIO
+
+from rich import box
+from rich.console import Console
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from kipctl import __version__
+from kipctl.report.tables import Report, Table
+
+
+class OutputFormat(StrEnum):
+    """`--output`; `auto` is `table` on a terminal and `plain` elsewhere."""
+
+    AUTO = "auto"
+    TABLE = "table"
+    PLAIN = "plain"
+    JSON = "json"
+    CSV = "csv"
+
+
+def write(report: Report, output: OutputFormat, stream: TextIO, is_terminal: bool) -> None:
+    """Write the report to the stream in the format asked for."""
+    if output is OutputFormat.AUTO:
+        output = OutputFormat.TABLE if is_terminal else OutputFormat.PLAIN
+    match output:
+        case OutputFormat.JSON:
+            envelope = {"_command": report.command, "_version": __version__, **report.document}
+            json.dump(envelope, stream, indent=2)
+            stream.write("\n")
+        case OutputFormat.CSV:
+            _write_csv(report.tables, stream)
+        case OutputFormat.PLAIN:
+            _write_plain(report, stream)
+        case _:
+            _write_table(report, stream, is_terminal)
+
+
+def _write_csv(tables: tuple[Table, ...], stream: TextIO) -> None:
+    """Each table as CSV with raw values; a blank line between tables."""
+    writer = csv.writer(stream, lineterminator="\n")
+    for number, table in enumerate(tables):
+        if number:
+            stream.write("\n")
+        writer.writerow(table.titles)
+        writer.writerows(["" if cell is None else cell for cell in row] for row in table.rows)
+
+
+def _write_plain(report: Report, stream: TextIO) -> None:
+    for number, table in enumerate(report.tables):
+        if number:
+            stream.write("\n")
+        if table.title:
+            stream.write(table.title + "\n")
+        if table.rows:
+            _write_columns(table, stream)
+        stream.writelines(note + "\n" for note in table.notes)
+    stream.writelines(line + "\n" for line in report.closing)
+
+
+def _write_columns(table: Table, stream: TextIO) -> None:
+    lines = [table.titles]
+    lines += [tuple(table.text(i, cell) for i, cell in enumerate(row)) for row in table.rows]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    right = [table.is_numeric(i) for i in range(len(widths))]
+    for line in lines:
+        cells = (
+            cell.rjust(width) if to_right else cell.ljust(width)
+            for cell, width, to_right in zip(line, widths, right, strict=True)
+        )
+        stream.write("  ".join(cells).rstrip() + "\n")
+
+
+def _write_table(report: Report, stream: TextIO, is_terminal: bool) -> None:
+    # Off a terminal nothing may be cut, so the page is as wide as the widest table.
+    console = Console(file=stream, width=None if is_terminal else 10_000, highlight=False)
+    for number, table in enumerate(report.tables):
+        if number:
+            console.print()
+        if table.rows:
+            drawn = RichTable(title=Text(table.title), box=box.ROUNDED, title_justify="left")
+            for i, title in enumerate(table.titles):
+                drawn.add_column(Text(title), justify="right" if table.is_numeric(i) else "left")
+            for row in table.rows:
+                drawn.add_row(*(Text(table.text(i, cell)) for i, cell in enumerate(row)))
+            console.print(drawn)
+        elif table.title:
+            console.print(Text(table.title))
+        for note in table.notes:
+            console.print(Text(note))
+    for line in report.closing:
+        console.print(Text(line), soft_wrap=True)

@@ -1,0 +1,64 @@
+"""What a command has to say, before it is decided how: tables, a JSON document, closing lines."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+Cell = str | int | float | bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column's title, with its unit ("p99 ms"), and the decimals its floats are shown with."""
+
+    title: str
+    digits: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A titled table; `notes` are sentences printed under it."""
+
+    title: str
+    columns: tuple[Column | str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def titles(self) -> tuple[str, ...]:
+        return tuple(c.title if isinstance(c, Column) else c for c in self.columns)
+
+    def text(self, column: int, cell: Cell) -> str:
+        """The cell as a person reads it: '-' for None, floats with the column's decimals."""
+        match cell:
+            case None:
+                return "-"
+            case bool():
+                return "yes" if cell else "no"
+            case float():
+                shown = self.columns[column]
+                return f"{cell:,.{shown.digits if isinstance(shown, Column) else 1}f}"
+            case int():
+                return f"{cell:,}"
+            case str():
+                return cell
+
+    def is_numeric(self, column: int) -> bool:
+        """True when every cell of the column is a number (or absent): it is aligned right."""
+        cells = [row[column] for row in self.rows]
+        return any(c is not None for c in cells) and all(
+            c is None or (isinstance(c, int | float) and not isinstance(c, bool)) for c in cells
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A command's whole result.
+
+    `document` is what `--output json` prints (with `_command` and `_version` added); `tables` what
+    a person reads; `closing` lines come last, exactly as they are, in table and plain output.
+    """
+
+    command: str
+    document: Mapping[str, object]
+    tables: tuple[Table, ...] = ()
+    closing: tuple[str, ...] = ()
