@@ -1,0 +1,38 @@
+# `make demo` shows kipctl on a real cluster, `make test` checks it; each sets up all it needs.
+
+VENV := .venv
+BIN := $(VENV)/bin
+
+# Packages that build others are held to the same versions (pip reads one name or the other).
+export PIP_CONSTRAINT := constraints.txt
+export PIP_BUILD_CONSTRAINT := constraints.txt
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: demo test generate java clean
+
+demo: $(VENV)/installed java
+	$(BIN)/kipctl demo
+
+test: $(VENV)/installed-for-tests java
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/pytest
+
+# The man pages and the completions, from the commands themselves.
+generate: $(VENV)/installed-for-tests
+	$(BIN)/python -m kipctl.cli.generate
+
+java:
+	@.ci/setup java
+
+$(VENV)/installed-for-tests: EXTRAS := [dev]
+$(VENV)/installed $(VENV)/installed-for-tests: pyproject.toml constraints.txt
+	.ci/setup venv $(VENV)
+	$(BIN)/pip install --quiet --editable ".$(EXTRAS)"
+	@touch $@
+
+clean:
+	rm -rf $(VENV) dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	find kipctl tests benchmarks -name __pycache__ -prune -exec rm -rf {} +
