@@ -1,21 +1,30 @@
 """Every error a user can meet, and the exit statuses."""
 
 from enum import IntEnum
+from typing import Self
 
 
 class ExitStatus(IntEnum):
-    """What the shell is told. Scripts may rely on these numbers."""
+    """What the shell is told, with the meaning that the manual gives. Scripts rely on the numbers."""
 
-    DONE = 0
-    FAULT = 1
-    USAGE = 2
-    UNREACHABLE = 3
-    REFUSED = 4
-    PARTLY_DONE = 5
-    TIMED_OUT = 6
-    THRESHOLD_NOT_MET = 7
-    PIPELINE_FAILED = 8
-    INTERRUPTED = 130
+    meaning: str
+
+    def __new__(cls, value: int, meaning: str) -> Self:
+        status = int.__new__(cls, value)
+        status._value_ = value
+        status.meaning = meaning
+        return status
+
+    DONE = 0, "Done."
+    FAULT = 1, "A fault in kipctl."
+    USAGE = 2, "Wrong usage: the options or an input file; nothing was done."
+    UNREACHABLE = 3, "The cluster cannot be reached."
+    REFUSED = 4, "Refused by the cluster, or by a guard of kipctl."
+    PARTLY_DONE = 5, "Partly done; what was done is printed."
+    TIMED_OUT = 6, "It did not finish in the time allowed."
+    THRESHOLD_NOT_MET = 7, "A threshold asked for was not met."
+    PIPELINE_FAILED = 8, "The Spark pipeline failed."
+    INTERRUPTED = 130, "Interrupted (Ctrl-C)."
 
 
 class KipctlError(Exception):

@@ -9,7 +9,7 @@ import typer
 from kipctl import __version__
 from kipctl.cli import lab
 from kipctl.cli.environment import Environment
-from kipctl.errors import ExitStatus, KipctlError
+from kipctl.errors import ExitStatus, KipctlError, UsageError
 
 app = typer.Typer(
     name="kipctl",
@@ -22,9 +22,9 @@ app = typer.Typer(
 app.add_typer(lab.app, name="lab")
 
 
-def _print_version(wanted: bool) -> None:
+def _print_version(context: typer.Context, wanted: bool) -> None:
     if wanted:
-        typer.echo(f"kipctl {__version__}")
+        context.ensure_object(Environment).stdout.write(f"kipctl {__version__}\n")
         raise typer.Exit()
 
 
@@ -33,7 +33,10 @@ def _root(
     context: typer.Context,
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks of errors.")] = False,
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show it.")
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Show the version and exit."
+        ),
     ] = False,
 ) -> None:
     context.ensure_object(Environment).debug = debug
@@ -41,16 +44,28 @@ def _root(
 
 def run(arguments: list[str], environment: Environment) -> int:
     """Run one command line and return its exit status; errors are told on stderr."""
+    command = typer.main.get_command(app)
     try:
-        app(arguments, obj=environment, prog_name="kipctl")
-    except SystemExit as ended:
-        return ended.code if isinstance(ended.code, int) else ExitStatus.FAULT
+        # Not `app()`: it words errors its own way, and takes any EPIPE for a closed stdout, also
+        # one of a broker's socket.
+        with command.make_context("kipctl", arguments, obj=environment) as context:
+            command.invoke(context)
+    except typer.Exit as ended:
+        return ended.exit_code
+    except typer.TyperException as wrong:
+        return _wrong_usage(wrong, environment)
+    except (KeyboardInterrupt, typer.Abort):
+        environment.message("\nkipctl: interrupted.")
+        return ExitStatus.INTERRUPTED
     except KipctlError as error:
         if environment.debug:
             traceback.print_exc(file=environment.stderr)
         environment.error(error)
         return error.status
     except Exception as fault:
+        if isinstance(fault, BrokenPipeError) and environment.stdout_is_closed():
+            environment.discard_stdout()
+            return ExitStatus.DONE
         if environment.debug:
             traceback.print_exc(file=environment.stderr)
         environment.message(
@@ -59,6 +74,16 @@ def run(arguments: list[str], environment: Environment) -> int:
         )
         return ExitStatus.FAULT
     return ExitStatus.DONE
+
+
+def _wrong_usage(wrong: typer.TyperException, environment: Environment) -> int:
+    """Tell in two lines what was wrong with the command line, and which help page to read."""
+    # Without any arguments the help page has just been printed, and there is no message.
+    if message := " ".join(wrong.format_message().split()):
+        context: typer.Context | None = getattr(wrong, "ctx", None)
+        command = context.command_path if context else "kipctl"
+        environment.error(UsageError(message, f"See `{command} --help`."))
+    return ExitStatus.USAGE
 
 
 def main() -> None:

@@ -1,6 +1,7 @@
 """Where a command stands: its streams, what is known of the terminal, and the cluster it means."""
 
 import os
+import select
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -28,9 +29,25 @@ class Environment:
     debug: bool = False
 
     def report(self, report: Report, output: OutputFormat) -> None:
-        """Print a command's result."""
-        write(report, output, self.stdout, self.stdout.isatty())
-        self.stdout.flush()
+        """Print a command's result; it may be cut off by its reader (`| head`)."""
+        try:
+            write(report, output, self.stdout, self.stdout.isatty())
+            self.stdout.flush()
+        except BrokenPipeError:
+            # The reader has all it wanted: the command goes on to its own exit status.
+            self.discard_stdout()
+
+    def stdout_is_closed(self) -> bool:
+        """True when stdout is a pipe that nobody reads any more."""
+        poll = select.poll()
+        poll.register(self.stdout.fileno(), 0)
+        return any(events & select.POLLERR for _, events in poll.poll(0))
+
+    def discard_stdout(self) -> None:
+        """Send what is still to be written to stdout nowhere, so that Python's exit is quiet."""
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, self.stdout.fileno())
+        os.close(nowhere)
 
     def message(self, text: str) -> None:
         """Tell the user something that is not the result."""
@@ -63,7 +80,10 @@ class Environment:
             raise UsageError(f"{question} There is no terminal to ask on.", "Repeat with --yes.")
         self.stderr.write(f"{question} [y/N] ")
         self.stderr.flush()
-        if self.stdin.readline().strip().lower() not in ("y", "yes"):
+        answer = self.stdin.readline()
+        if not answer.endswith("\n"):
+            self.message("")
+        if answer.strip().lower() not in ("y", "yes"):
             raise RefusedError("Nothing was changed: the answer was no.")
 
     def bootstrap_server(self, option: str | None) -> str:

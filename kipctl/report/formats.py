@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import TextIO
 
 from rich import box
-from rich.console import Console
+from rich.console import Console, JustifyMethod
 from rich.table import Table as RichTable
 from rich.text import Text
 
@@ -79,19 +79,28 @@ def _write_columns(table: Table, stream: TextIO) -> None:
 def _write_table(report: Report, stream: TextIO, is_terminal: bool) -> None:
     # Off a terminal nothing may be cut, so the page is as wide as the widest table.
     console = Console(file=stream, width=None if is_terminal else 10_000, highlight=False)
-    for number, table in enumerate(report.tables):
-        if number:
-            console.print()
-        if table.rows:
-            drawn = RichTable(title=Text(table.title), box=box.ROUNDED, title_justify="left")
-            for i, title in enumerate(table.titles):
-                drawn.add_column(Text(title), justify="right" if table.is_numeric(i) else "left")
-            for row in table.rows:
-                drawn.add_row(*(Text(table.text(i, cell)) for i, cell in enumerate(row)))
-            console.print(drawn)
-        elif table.title:
-            console.print(Text(table.title))
-        for note in table.notes:
-            console.print(Text(note))
-    for line in report.closing:
-        console.print(Text(line), soft_wrap=True)
+    with console.capture() as drawing:
+        for number, table in enumerate(report.tables):
+            if number:
+                console.print()
+            _draw_table(table, console)
+        for line in report.closing:
+            console.print(Text(line), soft_wrap=True)
+    # Not written by rich: it ends the process when the reader of a pipe has gone.
+    stream.write(drawing.get())
+
+
+def _draw_table(table: Table, console: Console) -> None:
+    if table.rows:
+        drawn = RichTable(title=Text(table.title), box=box.ROUNDED, title_justify="left")
+        for i, title in enumerate(table.titles):
+            side: JustifyMethod = "right" if table.is_numeric(i) else "left"
+            # On a narrow terminal a cell takes several lines; nothing is left out.
+            drawn.add_column(Text(title), justify=side, overflow="fold")
+        for row in table.rows:
+            drawn.add_row(*(Text(table.text(i, cell, ",")) for i, cell in enumerate(row)))
+        console.print(drawn)
+    elif table.title:
+        console.print(Text(table.title))
+    for note in table.notes:
+        console.print(Text(note))

@@ -25,10 +25,15 @@ class Table:
 
     @property
     def titles(self) -> tuple[str, ...]:
+        """The columns' titles, left to right."""
         return tuple(c.title if isinstance(c, Column) else c for c in self.columns)
 
-    def text(self, column: int, cell: Cell) -> str:
-        """The cell as a person reads it: '-' for None, floats with the column's decimals."""
+    def text(self, column: int, cell: Cell, thousands: str = "") -> str:
+        """The cell as a person reads it: '-' for None, floats with the column's decimals.
+
+        `thousands` separates groups of digits; identifiers (ports, ids) are given as `str`, so
+        that they have none.
+        """
         match cell:
             case None:
                 return "-"
@@ -36,9 +41,9 @@ class Table:
                 return "yes" if cell else "no"
             case float():
                 shown = self.columns[column]
-                return f"{cell:,.{shown.digits if isinstance(shown, Column) else 1}f}"
+                return f"{cell:{thousands}.{shown.digits if isinstance(shown, Column) else 1}f}"
             case int():
-                return f"{cell:,}"
+                return f"{cell:{thousands}}"
             case str():
                 return cell
 
