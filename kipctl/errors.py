@@ -5,7 +5,7 @@ from typing import Self
 
 
 class ExitStatus(IntEnum):
-    """What the shell is told, with the meaning that the manual gives. Scripts rely on the numbers."""
+    """What the shell is told, and its meaning in the manual. Scripts may rely on the numbers."""
 
     meaning: str
 
