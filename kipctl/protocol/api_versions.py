@@ -1,0 +1,74 @@
+"""ApiVersions: which APIs a broker knows, in which versions (API 18)."""
+
+from typing import Annotated
+
+from kipctl.protocol.api import ApiKey
+from kipctl.protocol.message import (
+    Api,
+    Field,
+    Int16,
+    Int32,
+    Int64,
+    Message,
+    Request,
+    Response,
+    message,
+)
+
+_API = Api(ApiKey.API_VERSIONS, versions=(0, 4), flexible_since=3)
+
+
+@message
+class ApiVersion(Message):
+    """The versions of one API, both ends included."""
+
+    api_key: Int16 = 0
+    min_version: Int16 = 0
+    max_version: Int16 = 0
+
+
+@message
+class SupportedFeatureKey(Message):
+    """The versions of a feature that the broker supports."""
+
+    name: str = ""
+    min_version: Int16 = 0
+    max_version: Int16 = 0
+
+
+@message
+class FinalizedFeatureKey(Message):
+    """The versions of a feature that the cluster has agreed on."""
+
+    name: str = ""
+    max_version_level: Int16 = 0
+    min_version_level: Int16 = 0
+
+
+@message
+class ApiVersionsResponse(Response):
+    """The body is in version 0 when `error_code` is 35; see `api.decode_response`."""
+
+    api = _API
+
+    error_code: Int16 = 0
+    api_keys: tuple[ApiVersion, ...] = ()
+    throttle_time_ms: Annotated[Int32, Field("1+", ignorable=True)] = 0
+    supported_features: Annotated[
+        tuple[SupportedFeatureKey, ...], Field("3+", tag=0, ignorable=True)
+    ] = ()
+    finalized_features_epoch: Annotated[Int64, Field("3+", tag=1, ignorable=True)] = -1
+    finalized_features: Annotated[
+        tuple[FinalizedFeatureKey, ...], Field("3+", tag=2, ignorable=True)
+    ] = ()
+    zk_migration_ready: Annotated[bool, Field("3+", tag=3, ignorable=True)] = False
+
+
+@message
+class ApiVersionsRequest(Request[ApiVersionsResponse]):
+    """A broker's request log shows the software's name and version for the connection."""
+
+    api = _API
+
+    client_software_name: Annotated[str, Field("3+", ignorable=True)] = ""
+    client_software_version: Annotated[str, Field("3+", ignorable=True)] = ""
