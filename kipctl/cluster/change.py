@@ -1,0 +1,298 @@
+"""Changes carried out from end to end: reassign, elect, and wait until every broker knows."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from kipctl.cluster.elect import Elected, Election, Elections, Outcome
+from kipctl.cluster.journal import Entry, Journal
+from kipctl.cluster.plan import Plan, demand_moves, reach, rotate
+from kipctl.cluster.reassign import (
+    Progress,
+    Refusal,
+    await_finished,
+    ongoing,
+    refuse_if_ongoing,
+    submit,
+)
+from kipctl.cluster.snapshot import PartitionId, Snapshot, is_glob, select, take
+from kipctl.cluster.watch import ClusterEvent, Convergence, EventKind, LeaderWatch, now_us
+from kipctl.errors import (
+    InterruptedRunError,
+    KipctlError,
+    PartlyDoneError,
+    RefusedError,
+    TimedOutError,
+)
+from kipctl.transport.request import Cluster
+
+OnEvent = Callable[[ClusterEvent], None]
+
+DEFAULT_TIMEOUT_S = 60.0
+LOOK_TIMEOUT_S = 5.0
+UNDO = "Undo: kipctl reassign --rollback"
+
+
+def ignore_event(_: ClusterEvent) -> None:
+    """For those who do not follow the events."""
+
+
+def ignore_progress(_: str) -> None:
+    """For those who do not follow the progress."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reassigned:
+    """A finished reassignment, with its times on the clock of now_us()."""
+
+    plan: Plan
+    refused: tuple[Refusal, ...]
+    called_us: int
+    answered_us: int
+    finished_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class ElectionHeld:
+    """A finished preferred election, with its times on the clock of now_us().
+
+    `converged_us` is when the last broker that answers showed the last of the leaders; `silent`
+    brokers did not answer, and were not waited for.
+    """
+
+    outcomes: tuple[Elected, ...]
+    called_us: int
+    answered_us: int
+    converged_us: int
+    silent: tuple[int, ...]
+
+    def count(self, outcome: Outcome) -> int:
+        return sum(elected.outcome is outcome for elected in self.outcomes)
+
+
+@dataclass(frozen=True, slots=True)
+class LeadersMoved:
+    """Replicas reassigned (None when they were in place already), then their leaders elected."""
+
+    reassigned: Reassigned | None
+    held: ElectionHeld
+
+    @property
+    def failures(self) -> tuple[Refusal | Elected, ...]:
+        refused = self.reassigned.refused if self.reassigned else ()
+        return (*refused, *(e for e in self.held.outcomes if e.outcome is Outcome.FAILED))
+
+
+def reassign(
+    cluster: Cluster,
+    plan: Plan,
+    *,
+    journal: Journal | None = None,
+    on_event: OnEvent = ignore_event,
+    progress: Progress = ignore_progress,
+    timeout_s: float = DEFAULT_TIMEOUT_S,
+) -> Reassigned:
+    """Submit the plan and wait until the cluster has carried it out.
+
+    With a journal, the current assignment of the plan's partitions is saved first. Partitions that
+    were refused are in the result. Raises RefusedError when a partition is being reassigned already
+    or none was accepted, TimedOutError, UnreachableError, and InterruptedRunError.
+    """
+    entry = _save(cluster, plan, journal)
+    with _told_when_interrupted(cluster, plan, UNDO):
+        return _submit_and_wait(cluster, plan, entry, on_event, progress, timeout_s)
+
+
+def _save(cluster: Cluster, plan: Plan, journal: Journal | None) -> Entry | None:
+    """Make sure that nothing else moves these partitions, and save where they are now."""
+    refuse_if_ongoing(cluster, plan.target)
+    return journal.save({move.id: move.before for move in plan.moves}) if journal else None
+
+
+def _submit_and_wait(
+    cluster: Cluster,
+    plan: Plan,
+    entry: Entry | None,
+    on_event: OnEvent,
+    progress: Progress,
+    timeout_s: float,
+) -> Reassigned:
+    deadline = time.monotonic() + timeout_s
+    called_us = now_us()
+    on_event(ClusterEvent(EventKind.REASSIGNMENT_CALLED, called_us))
+    refused = submit(
+        cluster,
+        plan.target,
+        may_change_replication_factor=plan.changes_replication_factor,
+        timeout_s=timeout_s,
+    )
+    answered_us = now_us()
+    on_event(ClusterEvent(EventKind.REASSIGNMENT_ANSWERED, answered_us))
+    accepted = plan.without(refusal.id for refusal in refused)
+    if not accepted.moves:
+        if entry:
+            entry.discard()
+        raise RefusedError(f"The cluster refused every partition: {examples(refused)}")
+    await_finished(cluster, accepted.target, deadline, progress)
+    return Reassigned(accepted, refused, called_us, answered_us, now_us())
+
+
+def elect_preferred(
+    elections: Elections,
+    expected: Mapping[PartitionId, int],
+    before: Snapshot,
+    *,
+    on_event: OnEvent = ignore_event,
+    timeout_s: float = DEFAULT_TIMEOUT_S,
+) -> ElectionHeld:
+    """Hold a preferred election, and wait until every broker shows the expected leaders.
+
+    `before` tells who led until now; `expected` the preferred leaders. Events of leaders seen carry
+    the time they were seen at, and may be told of a little later. Raises TimedOutError when not
+    every broker shows them in time, RefusedError and UnreachableError.
+    """
+    deadline = time.monotonic() + timeout_s
+    convergence = Convergence(before, dict(expected))
+    with LeaderWatch(before.brokers, sorted({p.topic for p in expected})) as watch:
+        called_us = now_us()
+        on_event(ClusterEvent(EventKind.ELECTION_CALLED, called_us))
+        outcomes = elections.elect(Election.PREFERRED, expected, timeout_s)
+        answered_us = converged_us = now_us()
+        on_event(ClusterEvent(EventKind.ELECTION_ANSWERED, answered_us))
+        for elected in outcomes:
+            if elected.outcome is Outcome.FAILED:
+                del convergence.expected[elected.id]
+        while missing := convergence.missing():
+            news = watch.news(deadline - time.monotonic())
+            if not news:
+                raise _not_converged(missing)
+            for one in news:
+                if event := convergence.take_in(one):
+                    converged_us = max(converged_us, event.time_us)
+                    on_event(event)
+    return ElectionHeld(outcomes, called_us, answered_us, converged_us, convergence.silent)
+
+
+def rotate_leaders(
+    cluster: Cluster,
+    elections: Elections,
+    plan: Plan,
+    before: Snapshot,
+    *,
+    journal: Journal | None = None,
+    on_event: OnEvent = ignore_event,
+    progress: Progress = ignore_progress,
+    timeout_s: float = DEFAULT_TIMEOUT_S,
+) -> LeadersMoved:
+    """Carry the plan out, then elect its preferred leaders. Raises what its two halves raise."""
+    entry = _save(cluster, plan, journal)
+    with _told_when_interrupted(cluster, plan, UNDO):
+        reassigned = _submit_and_wait(cluster, plan, entry, on_event, progress, timeout_s)
+        expected = reassigned.plan.preferred_leaders
+        progress(f"Electing the preferred leaders of {len(expected)} partitions")
+        held = elect_preferred(elections, expected, before, on_event=on_event, timeout_s=timeout_s)
+    return LeadersMoved(reassigned, held)
+
+
+def rotate_once(
+    cluster: Cluster,
+    elections: Elections,
+    topics: Sequence[str],
+    on_event: OnEvent = ignore_event,
+    timeout_s: float = DEFAULT_TIMEOUT_S,
+) -> LeadersMoved:
+    """Move every leader of these topics (names or globs) to its next replica, and wait for it.
+
+    Nothing is saved in a journal. Raises what `rotate_leaders` does, and RefusedError when a topic
+    cannot be rotated.
+    """
+    before = select(take(cluster, None if any(map(is_glob, topics)) else topics), topics)
+    plan = rotate(before)
+    demand_moves(plan, topics)
+    return rotate_leaders(cluster, elections, plan, before, on_event=on_event, timeout_s=timeout_s)
+
+
+def roll_back(
+    cluster: Cluster,
+    elections: Elections,
+    entry: Entry,
+    before: Snapshot,
+    *,
+    on_event: OnEvent = ignore_event,
+    progress: Progress = ignore_progress,
+    timeout_s: float = DEFAULT_TIMEOUT_S,
+) -> LeadersMoved:
+    """Bring back the assignment of a journal entry, and its preferred leaders.
+
+    The entry is marked undone once every partition is back, so that the next rollback goes one
+    further. Partitions that no longer exist are left out.
+    """
+    saved = entry.assignment()
+    plan = reach(before, saved)
+    expected = {p: replicas[0] for p, replicas in saved.items() if p in before.by_id}
+    reassigned = None
+    _save(cluster, plan, None)
+    with _told_when_interrupted(cluster, plan, "Go on with it: kipctl reassign --rollback"):
+        if plan.moves:
+            reassigned = _submit_and_wait(cluster, plan, None, on_event, progress, timeout_s)
+        progress(f"Electing the preferred leaders of {len(expected)} partitions")
+        held = elect_preferred(elections, expected, before, on_event=on_event, timeout_s=timeout_s)
+    moved = LeadersMoved(reassigned, held)
+    if not moved.failures:
+        entry.mark_undone()
+    return moved
+
+
+def examples(failures: Sequence[Refusal | Elected]) -> str:
+    """The first failure in words, and how many more there are."""
+    more = f", and {len(failures) - 1} more" if len(failures) > 1 else ""
+    return f"{failures[0]}{more}." if failures else ""
+
+
+def demand_all_done(failures: Sequence[Refusal | Elected], done: int, next_step: str) -> None:
+    """Raise PartlyDoneError when some partitions failed, RefusedError when all did."""
+    if not failures:
+        return
+    if not done:
+        raise RefusedError(f"No partition was done: {examples(failures)}", next_step)
+    raise PartlyDoneError(
+        f"{done} partitions are done, {len(failures)} are not: {examples(failures)}", next_step
+    )
+
+
+def _not_converged(missing: Mapping[PartitionId, tuple[int, ...]]) -> TimedOutError:
+    partition_id, brokers = next(iter(missing.items()))
+    return TimedOutError(
+        f"{len(missing)} partitions are not led as expected in every broker's eyes yet, such as"
+        f" {partition_id} on broker {', '.join(map(str, brokers))}.",
+        "Look: kipctl inspect leaders. " + UNDO,
+    )
+
+
+@contextmanager
+def _told_when_interrupted(cluster: Cluster, plan: Plan, next_step: str) -> Iterator[None]:
+    """Turn Ctrl-C into an InterruptedRunError that says how far the plan came."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise InterruptedRunError(f"Interrupted. {_how_far(cluster, plan)}", next_step) from None
+
+
+def _how_far(cluster: Cluster, plan: Plan) -> str:
+    # A fresh connection: on the old one an answer may be under way.
+    addresses = ",".join(f"{node.host}:{node.port}" for node in cluster.nodes)
+    try:
+        with Cluster(addresses, "kipctl", LOOK_TIMEOUT_S) as fresh:
+            now = take(fresh, plan.topics).by_id
+            busy = len(ongoing(fresh, plan.target))
+    except KipctlError as error:
+        return f"How far it came is unknown: {error.what}"
+    total = len(plan.moves)
+    placed = sum(now[m.id].replicas == m.after for m in plan.moves if m.id in now)
+    led = sum(now[m.id].leader == m.preferred_leader for m in plan.moves if m.id in now)
+    return (
+        f"Of {total} partitions {placed} have their new replicas and {total - placed} do not"
+        f" ({busy} are under way); {led} are led by their new preferred leader and"
+        f" {total - led} are not."
+    )

@@ -1,0 +1,172 @@
+"""What a cluster looks like at one moment: brokers, and each partition's replicas and leader."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from typing import NamedTuple
+
+from kipctl.errors import RefusedError, UsageError
+from kipctl.protocol.error_codes import ErrorCode, error_name
+from kipctl.protocol.metadata import MetadataResponse
+from kipctl.transport.request import Cluster
+
+NO_LEADER = -1
+
+
+class PartitionId(NamedTuple):
+    """A partition, written topic-number as in Kafka's logs."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+Assignment = Mapping[PartitionId, tuple[int, ...]]
+"""Replicas by partition, in order: the first is the preferred leader."""
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """A broker that is alive, at the address of the listener that was asked."""
+
+    id: int
+    host: str
+    port: int
+    rack: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """A partition as Metadata shows it. `leader` is -1 when there is none."""
+
+    id: PartitionId
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    leader: int
+    leader_epoch: int
+    offline: tuple[int, ...] = ()
+    internal: bool = False
+
+    @property
+    def preferred_leader(self) -> int:
+        return self.replicas[0]
+
+    @property
+    def is_led_by_preferred(self) -> bool:
+        return self.leader == self.replicas[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The cluster as one broker's Metadata showed it; partitions are sorted by topic and number."""
+
+    cluster_id: str
+    brokers: tuple[Broker, ...]
+    partitions: tuple[Partition, ...]
+
+    @property
+    def broker_ids(self) -> tuple[int, ...]:
+        return tuple(broker.id for broker in self.brokers)
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(partition.id.topic for partition in self.partitions))
+
+    @property
+    def by_id(self) -> dict[PartitionId, Partition]:
+        return {partition.id: partition for partition in self.partitions}
+
+    @property
+    def assignment(self) -> dict[PartitionId, tuple[int, ...]]:
+        return {partition.id: partition.replicas for partition in self.partitions}
+
+    @property
+    def leaders_per_broker(self) -> Counter[int]:
+        """How many partitions each broker leads; brokers that lead none are counted too."""
+        led = Counter(p.leader for p in self.partitions if p.leader != NO_LEADER)
+        led.update(dict.fromkeys(self.broker_ids, 0))
+        return led
+
+    @property
+    def leader_skew(self) -> float | None:
+        """The most partitions that a broker leads, over the mean of the brokers; None without."""
+        led = self.leaders_per_broker
+        return max(led.values()) * len(led) / led.total() if led.total() else None
+
+    @property
+    def not_led_by_preferred(self) -> tuple[Partition, ...]:
+        return tuple(p for p in self.partitions if not p.is_led_by_preferred)
+
+    def only(self, wanted: Iterable[PartitionId]) -> "Snapshot":
+        """The same moment, with these partitions alone."""
+        chosen = frozenset(wanted)
+        return replace(self, partitions=tuple(p for p in self.partitions if p.id in chosen))
+
+
+def take(cluster: Cluster, topics: Sequence[str] | None = None) -> Snapshot:
+    """Ask a broker for Metadata; of all topics, or of these.
+
+    Raises UsageError for a topic that is not there, UnreachableError when no broker answers.
+    """
+    return from_metadata(cluster.metadata(topics))
+
+
+def from_metadata(metadata: MetadataResponse) -> Snapshot:
+    """Raises UsageError for an unknown topic, RefusedError for one that may not be seen."""
+    partitions = []
+    for topic in metadata.topics:
+        name = topic.name or str(topic.topic_id)
+        if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise UsageError(f"There is no topic {name!r}.", "List them: kipctl inspect leaders")
+        if topic.error_code not in (ErrorCode.NONE, ErrorCode.LEADER_NOT_AVAILABLE):
+            raise RefusedError(
+                f"The cluster does not show topic {name!r}: {error_name(topic.error_code)}."
+            )
+        partitions += [
+            Partition(
+                id=PartitionId(name, partition.partition_index),
+                replicas=partition.replica_nodes,
+                isr=partition.isr_nodes,
+                leader=partition.leader_id,
+                leader_epoch=partition.leader_epoch,
+                offline=partition.offline_replicas,
+                internal=topic.is_internal,
+            )
+            for partition in topic.partitions
+        ]
+    return Snapshot(
+        cluster_id=metadata.cluster_id or "unknown",
+        brokers=tuple(
+            Broker(broker.node_id, broker.host, broker.port, broker.rack)
+            for broker in sorted(metadata.brokers, key=lambda broker: broker.node_id)
+        ),
+        partitions=tuple(sorted(partitions, key=lambda partition: partition.id)),
+    )
+
+
+def is_glob(pattern: str) -> bool:
+    """True for a pattern such as `orders-*`; every other pattern is a topic's name."""
+    return any(sign in pattern for sign in "*?[")
+
+
+def select(snapshot: Snapshot, patterns: Sequence[str]) -> Snapshot:
+    """The partitions of the topics that match a name or glob; all when there are no patterns.
+
+    Internal topics (Metadata says which) match their own name only. Raises UsageError for a
+    pattern that matches nothing.
+    """
+    internal = {p.id.topic for p in snapshot.partitions if p.internal}
+    chosen: set[str] = set() if patterns else set(snapshot.topics) - internal
+    for pattern in patterns:
+        if is_glob(pattern):
+            found = {t for t in snapshot.topics if fnmatchcase(t, pattern)} - internal
+        else:
+            found = {t for t in snapshot.topics if t == pattern}
+        if not found:
+            kind = "topic matches" if is_glob(pattern) else "topic is named"
+            raise UsageError(f"No {kind} {pattern!r}.", "List them: kipctl inspect leaders")
+        chosen |= found
+    return snapshot.only(p.id for p in snapshot.partitions if p.id.topic in chosen)
