@@ -1,0 +1,15 @@
+"""`python -m kipctl.cli.generate`, in the repository's folder: write the files, drop stale ones."""
+
+from pathlib import Path
+
+from kipctl.cli.generate import generated_files
+
+if __name__ == "__main__":
+    files = generated_files()
+    for folder in ("man", "completions"):
+        Path(folder).mkdir(exist_ok=True)
+        for old in Path(folder).iterdir():
+            if old.as_posix() not in files:
+                old.unlink()
+    for path, text in files.items():
+        Path(path).write_text(text)

@@ -1,0 +1,133 @@
+"""The tree of commands with their options, as the man pages and the completions need it."""
+
+import inspect
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+import typer
+from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
+
+from kipctl.cli.app import app
+
+VALUE_NAMES = {int: "INTEGER", float: "NUMBER", Path: "PATH"}
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """An option or a positional argument.
+
+    `names` are an option's spellings, and empty for an argument; `value` is what stands for its
+    value in a synopsis, and empty for a flag; `default` is empty when there is none to speak of.
+    """
+
+    names: tuple[str, ...]
+    value: str
+    choices: tuple[str, ...]
+    is_path: bool
+    repeatable: bool
+    required: bool
+    default: str
+    variables: tuple[str, ...]
+    help: str
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command or a group of commands; `path` is how it is called, ("kipctl", "lab", "up")."""
+
+    path: tuple[str, ...]
+    help: str
+    options: tuple[Parameter, ...]
+    arguments: tuple[Parameter, ...]
+    commands: tuple["Command", ...]
+
+    @property
+    def name(self) -> str:
+        """How it is called, in one string."""
+        return " ".join(self.path)
+
+    @property
+    def summary(self) -> str:
+        """The first sentence of its help, without the full stop."""
+        paragraph = " ".join(self.help.split("\n\n")[0].split())
+        return paragraph.split(". ")[0].removesuffix(".")
+
+    def walk(self) -> Iterator["Command"]:
+        """This command and all below it, each before those that it holds."""
+        yield self
+        for command in self.commands:
+            yield from command.walk()
+
+
+def command_tree() -> Command:
+    """Return `kipctl` with everything below it; what is hidden is left out."""
+    root = typer.main.get_command(app)
+    assert isinstance(root, TyperGroup)
+    return _command(root, "kipctl", None)
+
+
+def _command(source: TyperCommand | TyperGroup, name: str, parent: typer.Context | None) -> Command:
+    context = typer.Context(source, info_name=name, parent=parent, **source.context_settings)
+    parameters = source.get_params(context)
+    held = source.commands if isinstance(source, TyperGroup) else {}
+    return Command(
+        path=tuple(context.command_path.split()),
+        help=inspect.cleandoc(source.help or ""),
+        options=tuple(
+            _parameter(p, (*p.opts, *p.secondary_opts))
+            for p in parameters
+            if isinstance(p, TyperOption) and not p.hidden
+        ),
+        arguments=tuple(
+            _parameter(p, ()) for p in parameters if isinstance(p, TyperArgument) and not p.hidden
+        ),
+        commands=tuple(
+            _command(command, name, context)
+            for name, command in held.items()
+            if isinstance(command, TyperCommand | TyperGroup) and not command.hidden
+        ),
+    )
+
+
+def _parameter(source: TyperOption | TyperArgument, names: tuple[str, ...]) -> Parameter:
+    is_flag = isinstance(source, TyperOption) and source.is_flag
+    kind = source.type_descriptor
+    choices = tuple(_text(choice) for choice in kind.choices or ())
+    variables = source.envvar or ()
+    return Parameter(
+        names=names,
+        value="" if is_flag else _value_name(source, choices),
+        choices=choices,
+        is_path=kind.is_path or kind.is_file,
+        repeatable=source.multiple or source.nargs == -1,
+        required=source.required,
+        default=_text(source.default) if source.show_default and not is_flag else "",
+        variables=(variables,) if isinstance(variables, str) else tuple(variables),
+        help=inspect.cleandoc(source.help or ""),
+    )
+
+
+def _value_name(source: TyperOption | TyperArgument, choices: tuple[str, ...]) -> str:
+    if source.metavar:
+        return source.metavar
+    if choices:
+        return "|".join(choices)
+    if isinstance(source, TyperArgument):
+        return source.name.upper()
+    annotation = source.type_descriptor.annotation
+    return next((name for kind, name in VALUE_NAMES.items() if kind is annotation), "TEXT")
+
+
+def _text(value: object) -> str:
+    """A default or a choice as it is typed; empty when there is none to show."""
+    match value:
+        case None:
+            return ""
+        case Enum():
+            return str(value.value)
+        case list() | tuple():
+            return ", ".join(map(_text, value))
+        case _:
+            return "" if callable(value) else str(value)
