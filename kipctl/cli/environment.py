@@ -27,6 +27,7 @@ class Environment:
     stderr: TextIO = field(default_factory=lambda: sys.stderr)
     variables: Mapping[str, str] = field(default_factory=lambda: os.environ)
     debug: bool = False
+    _spinner: Console | None = field(default=None, init=False)
 
     def report(self, report: Report, output: OutputFormat) -> None:
         """Print a command's result; it may be cut off by its reader (`| head`)."""
@@ -39,8 +40,12 @@ class Environment:
 
     def stdout_is_closed(self) -> bool:
         """True when stdout is a pipe that nobody reads any more."""
+        try:
+            descriptor = self.stdout.fileno()
+        except OSError:  # A test's StringIO has none.
+            return False
         poll = select.poll()
-        poll.register(self.stdout.fileno(), 0)
+        poll.register(descriptor, 0)
         return any(events & select.POLLERR for _, events in poll.poll(0))
 
     def discard_stdout(self) -> None:
@@ -51,6 +56,9 @@ class Environment:
 
     def message(self, text: str) -> None:
         """Tell the user something that is not the result."""
+        if self._spinner:
+            self._spinner.print(Text(text), soft_wrap=True)  # above the spinner, not into it
+            return
         self.stderr.write(text + "\n")
         self.stderr.flush()
 
@@ -66,8 +74,12 @@ class Environment:
             yield self.message
             return
         console = Console(file=self.stderr, highlight=False)
-        with console.status(Text(title)) as status:
-            yield lambda text: status.update(Text(text))
+        self._spinner = console
+        try:
+            with console.status(Text(title)) as status:
+                yield lambda text: status.update(Text(text))
+        finally:
+            self._spinner = None
 
     def confirm(self, question: str, yes: bool) -> None:
         """Ask before the cluster is changed; `yes` (from `--yes`) answers for the user.
