@@ -1,0 +1,120 @@
+"""What a report looks like in each format, letter by letter."""
+
+import io
+import json
+
+import pytest
+
+from kipctl import __version__
+from kipctl.report.formats import OutputFormat, write
+from kipctl.report.tables import Column, Report, Table
+
+LATENCY = Table(
+    "Latency",
+    ("topic", Column("p99 ms", digits=2), "records", "idempotent"),
+    (("orders", 1234.567, 1000000, True), ("a-b", None, 7, False)),
+    ("Counted from the intended send time [not the actual].",),
+)
+REPORT = Report(
+    "perf produce",
+    {"records": {"sent": 1000007}, "error": None},
+    (LATENCY, Table("Redirects", ("partition",), (), ("There were none.",))),
+    ("1000007 records sent,  5.0 records/sec",),
+)
+
+
+def text(output: OutputFormat, report: Report = REPORT, is_terminal: bool = False) -> str:
+    stream = io.StringIO()
+    write(report, output, stream, is_terminal)
+    return stream.getvalue()
+
+
+def test_plain() -> None:
+    assert text(OutputFormat.PLAIN) == (
+        "Latency\n"
+        "topic    p99 ms  records  idempotent\n"
+        "orders  1234.57  1000000  yes\n"
+        "a-b           -        7  no\n"
+        "Counted from the intended send time [not the actual].\n"
+        "\n"
+        "Redirects\n"
+        "There were none.\n"
+        "1000007 records sent,  5.0 records/sec\n"
+    )
+
+
+def test_csv_has_raw_values_and_a_blank_line_between_tables() -> None:
+    assert text(OutputFormat.CSV) == (
+        "topic,p99 ms,records,idempotent\norders,1234.567,1000000,True\na-b,,7,False\n\npartition\n"
+    )
+
+
+def test_json_is_one_object_that_names_its_command_and_version() -> None:
+    assert text(OutputFormat.JSON) == (
+        "{\n"
+        '  "_command": "perf produce",\n'
+        f'  "_version": "{__version__}",\n'
+        '  "records": {\n'
+        '    "sent": 1000007\n'
+        "  },\n"
+        '  "error": null\n'
+        "}\n"
+    )
+
+
+def test_table() -> None:
+    lines = [line.rstrip() for line in text(OutputFormat.TABLE).splitlines()]
+    assert lines == [
+        "Latency",
+        "╭────────┬──────────┬───────────┬────────────╮",
+        "│ topic  │   p99 ms │   records │ idempotent │",
+        "├────────┼──────────┼───────────┼────────────┤",
+        "│ orders │ 1,234.57 │ 1,000,000 │ yes        │",
+        "│ a-b    │        - │         7 │ no         │",
+        "╰────────┴──────────┴───────────┴────────────╯",
+        "Counted from the intended send time [not the actual].",
+        "",
+        "Redirects",
+        "There were none.",
+        "1000007 records sent,  5.0 records/sec",
+    ]
+
+
+WIDE = Report("wide", {}, (Table("", ("name", "value"), (("n" * 150, "v" * 150),)),), ("c" * 200,))
+
+
+@pytest.mark.parametrize("output", [OutputFormat.TABLE, OutputFormat.PLAIN, OutputFormat.CSV])
+def test_off_a_terminal_a_row_stays_on_one_line(output: OutputFormat) -> None:
+    assert any("n" * 150 in line and "v" * 150 in line for line in text(output, WIDE).splitlines())
+
+
+def test_on_a_terminal_of_80_columns_a_table_fits_and_loses_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    *table, _ = text(OutputFormat.TABLE, WIDE, is_terminal=True).splitlines()
+    assert all(len(line) <= 80 for line in table)
+    drawn = "".join(table)
+    # 150 of each, and one more of each letter in the titles ("name", "value").
+    assert (drawn.count("n"), drawn.count("v")) == (151, 151)
+
+
+def test_closing_lines_are_never_broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert text(OutputFormat.TABLE, WIDE, is_terminal=True).splitlines()[-1] == "c" * 200
+
+
+def test_auto_is_table_on_a_terminal_and_plain_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    for is_terminal, same in ((True, OutputFormat.TABLE), (False, OutputFormat.PLAIN)):
+        assert text(OutputFormat.AUTO, REPORT, is_terminal) == text(same, REPORT, is_terminal)
+
+
+def test_markup_in_values_is_printed_as_it_is() -> None:
+    report = Report("x", {}, (Table("[bold]", ("[red]",), (("[/]",),), (":smile:",)),))
+    drawn = text(OutputFormat.TABLE, report)
+    assert all(part in drawn for part in ("[bold]", "[red]", "[/]", ":smile:"))
+
+
+def test_a_document_may_hold_what_is_not_ascii() -> None:
+    assert json.loads(text(OutputFormat.JSON, Report("x", {"topic": "ключ"})))["topic"] == "ключ"
