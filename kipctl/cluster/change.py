@@ -30,7 +30,6 @@ from kipctl.transport.request import Cluster
 OnEvent = Callable[[ClusterEvent], None]
 
 DEFAULT_TIMEOUT_S = 60.0
-LOOK_TIMEOUT_S = 5.0
 UNDO = "Undo: kipctl reassign --rollback"
 
 
@@ -51,21 +50,27 @@ class Reassigned:
     called_us: int
     answered_us: int
     finished_us: int
+    entry: Entry | None
 
 
 @dataclass(frozen=True, slots=True)
 class ElectionHeld:
     """A finished preferred election, with its times on the clock of now_us().
 
-    `converged_us` is when the last broker that answers showed the last of the leaders; `silent`
-    brokers did not answer, and were not waited for.
+    `knew_us` has, by broker, when it first showed the last of the new leaders; `silent` brokers did
+    not answer, and were not waited for.
     """
 
     outcomes: tuple[Elected, ...]
     called_us: int
     answered_us: int
-    converged_us: int
+    knew_us: Mapping[int, int]
     silent: tuple[int, ...]
+
+    @property
+    def converged_us(self) -> int:
+        """When every broker that answers knew every new leader."""
+        return max(self.knew_us.values(), default=self.answered_us)
 
     def count(self, outcome: Outcome) -> int:
         return sum(elected.outcome is outcome for elected in self.outcomes)
@@ -125,7 +130,6 @@ def _submit_and_wait(
         cluster,
         plan.target,
         may_change_replication_factor=plan.changes_replication_factor,
-        timeout_s=timeout_s,
     )
     answered_us = now_us()
     on_event(ClusterEvent(EventKind.REASSIGNMENT_ANSWERED, answered_us))
@@ -135,7 +139,7 @@ def _submit_and_wait(
             entry.discard()
         raise RefusedError(f"The cluster refused every partition: {examples(refused)}")
     await_finished(cluster, accepted.target, deadline, progress)
-    return Reassigned(accepted, refused, called_us, answered_us, now_us())
+    return Reassigned(accepted, refused, called_us, answered_us, now_us(), entry)
 
 
 def elect_preferred(
@@ -158,20 +162,21 @@ def elect_preferred(
         called_us = now_us()
         on_event(ClusterEvent(EventKind.ELECTION_CALLED, called_us))
         outcomes = elections.elect(Election.PREFERRED, expected, timeout_s)
-        answered_us = converged_us = now_us()
+        answered_us = now_us()
         on_event(ClusterEvent(EventKind.ELECTION_ANSWERED, answered_us))
         for elected in outcomes:
             if elected.outcome is Outcome.FAILED:
                 del convergence.expected[elected.id]
+        knew_us: dict[int, int] = {}
         while missing := convergence.missing():
             news = watch.news(deadline - time.monotonic())
             if not news:
                 raise _not_converged(missing)
             for one in news:
                 if event := convergence.take_in(one):
-                    converged_us = max(converged_us, event.time_us)
+                    knew_us[one.broker] = event.time_us
                     on_event(event)
-    return ElectionHeld(outcomes, called_us, answered_us, converged_us, convergence.silent)
+    return ElectionHeld(outcomes, called_us, answered_us, knew_us, convergence.silent)
 
 
 def rotate_leaders(
@@ -280,12 +285,9 @@ def _told_when_interrupted(cluster: Cluster, plan: Plan, next_step: str) -> Iter
 
 
 def _how_far(cluster: Cluster, plan: Plan) -> str:
-    # A fresh connection: on the old one an answer may be under way.
-    addresses = ",".join(f"{node.host}:{node.port}" for node in cluster.nodes)
     try:
-        with Cluster(addresses, "kipctl", LOOK_TIMEOUT_S) as fresh:
-            now = take(fresh, plan.topics).by_id
-            busy = len(ongoing(fresh, plan.target))
+        now = take(cluster, plan.topics).by_id
+        busy = len(ongoing(cluster, plan.target))
     except KipctlError as error:
         return f"How far it came is unknown: {error.what}"
     total = len(plan.moves)

@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient
 from kipctl.cluster.snapshot import NO_LEADER, Partition, PartitionId, Snapshot
 from kipctl.errors import RefusedError, TimedOutError, UnreachableError, UsageError
 from kipctl.protocol.error_codes import ErrorCode, error_name
-from kipctl.transport.request import Cluster
+from kipctl.transport.request import Address, Cluster
 
 
 class Election(StrEnum):
@@ -43,9 +43,13 @@ class Elections:
     """A librdkafka admin client that is kept, so that an election is not held up by connecting."""
 
     def __init__(self, cluster: Cluster) -> None:
-        addresses = (f"{_bracketed(node.host)}:{node.port}" for node in cluster.nodes)
+        nodes = cluster.nodes.values()
         self._admin = AdminClient(
-            {"bootstrap.servers": ",".join(addresses), "client.id": "kipctl", "log_level": 0}
+            {
+                "bootstrap.servers": ",".join(str(Address(node.host, node.port)) for node in nodes),
+                "client.id": cluster.client_id,
+                "log_level": 0,
+            }
         )
 
     def elect(
@@ -70,9 +74,8 @@ class Elections:
         )
 
 
-def _elected(partition_id: PartitionId, error: KafkaError | KafkaException | None) -> Elected:
-    if isinstance(error, KafkaException):
-        error = error.args[0]
+def _elected(partition_id: PartitionId, failure: KafkaException | None) -> Elected:
+    error: KafkaError | None = failure.args[0] if failure else None
     if error is None or error.code() == ErrorCode.NONE:
         return Elected(partition_id, Outcome.ELECTED)
     not_needed = error.code() == ErrorCode.ELECTION_NOT_NEEDED
@@ -86,10 +89,6 @@ def _as_whole(error: KafkaError) -> RefusedError | TimedOutError | UnreachableEr
     if error.code() in (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN):
         return UnreachableError(f"No broker answered the election: {error.str()}.")
     return RefusedError(f"The cluster refused the election: {error.name()} ({error.str()}).")
-
-
-def _bracketed(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
 
 
 def parse_partition(text: str) -> PartitionId:

@@ -68,17 +68,16 @@ def submit(
     target: Mapping[PartitionId, tuple[int, ...] | None],
     *,
     may_change_replication_factor: bool,
-    timeout_s: float,
 ) -> tuple[Refusal, ...]:
     """Ask the controller for this assignment (None cancels), and return what it refused.
 
     Raises RefusedError when it refuses the request as a whole. Version 1 of the request (Kafka 4.1)
     holds the replication factor unless told otherwise; version 0 has no such guard.
     """
-    controller = cluster.controller()
-    newest = controller.api_versions.get(ApiKey.ALTER_PARTITION_REASSIGNMENTS, (0, 0))[1]
+    versions = cluster.controller().api_versions
+    newest = versions.get(ApiKey.ALTER_PARTITION_REASSIGNMENTS, (0, 0))[1]
     request = AlterPartitionReassignmentsRequest(
-        timeout_ms=int(timeout_s * 1000),
+        timeout_ms=int(cluster.timeout_s * 1000),
         allow_replication_factor_change=may_change_replication_factor or newest < 1,
         topics=tuple(
             ReassignableTopic(
@@ -91,7 +90,7 @@ def submit(
             for topic, partitions in groupby(sorted(target), key=lambda p: p.topic)
         ),
     )
-    response = controller.request(request)
+    response = cluster.ask_controller(request)
     _raise_for("The cluster refused the reassignment", response.error_code, response.error_message)
     return tuple(
         Refusal(
@@ -117,7 +116,7 @@ def ongoing(
             )
             for topic, group in groupby(sorted(partitions), key=lambda p: p.topic)
         )
-    response = cluster.controller().request(ListPartitionReassignmentsRequest(topics=topics))
+    response = cluster.ask_controller(ListPartitionReassignmentsRequest(topics=topics))
     _raise_for(
         "The cluster does not list its reassignments", response.error_code, response.error_message
     )
@@ -242,22 +241,14 @@ def cancel(
     orders: dict[PartitionId, tuple[int, ...]] = {}
     for entry in journal.entries():
         for partition_id, replicas in entry.assignment().items():
-            if originals.get(partition_id) == set(replicas):
+            if originals.get(partition_id) == frozenset(replicas):
                 orders.setdefault(partition_id, replicas)
-    timeout_s = max(1.0, deadline - time.monotonic())
-    refused = submit(
-        cluster,
-        dict.fromkeys(originals),
-        may_change_replication_factor=True,
-        timeout_s=timeout_s,
-    )
+    refused = submit(cluster, dict.fromkeys(originals), may_change_replication_factor=True)
     cancelled = sorted(originals.keys() - {refusal.id for refusal in refused})
     snapshot = _await_replicas(cluster, {p: originals[p] for p in cancelled}, deadline)
     restored = reach(snapshot, {p: orders[p] for p in cancelled if p in orders})
     if restored.moves:
-        refused += submit(
-            cluster, restored.target, may_change_replication_factor=False, timeout_s=timeout_s
-        )
+        refused += submit(cluster, restored.target, may_change_replication_factor=False)
         await_finished(cluster, restored.target, deadline, lambda _: None)
     retire(journal, take(cluster))
     return Cancelled(
