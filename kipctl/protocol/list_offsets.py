@@ -1,0 +1,83 @@
+"""ListOffsets: the offset at a timestamp, or at one end of a replica's log (API 2)."""
+
+from typing import Annotated
+
+from kipctl.protocol.api import ApiKey
+from kipctl.protocol.message import (
+    Api,
+    Field,
+    Int8,
+    Int16,
+    Int32,
+    Int64,
+    Message,
+    Request,
+    Response,
+    message,
+)
+
+_API = Api(ApiKey.LIST_OFFSETS, versions=(1, 11), flexible_since=6)
+
+LATEST_TIMESTAMP = -1
+EARLIEST_TIMESTAMP = -2
+CONSUMER_REPLICA_ID = -1
+DEBUGGING_REPLICA_ID = -2
+"""Asks any replica, and for its log end instead of the high watermark."""
+
+
+@message
+class ListOffsetsPartitionResponse(Message):
+    """An offset and the timestamp of its record; -1 where there is none."""
+
+    partition_index: Int32 = 0
+    error_code: Int16 = 0
+    timestamp: Annotated[Int64, Field("1+")] = -1
+    offset: Annotated[Int64, Field("1+")] = -1
+    leader_epoch: Annotated[Int32, Field("4+")] = -1
+
+
+@message
+class ListOffsetsTopicResponse(Message):
+    """A topic of the answer."""
+
+    name: str = ""
+    partitions: tuple[ListOffsetsPartitionResponse, ...] = ()
+
+
+@message
+class ListOffsetsResponse(Response):
+    """One offset per partition asked for."""
+
+    api = _API
+
+    throttle_time_ms: Annotated[Int32, Field("2+", ignorable=True)] = 0
+    topics: tuple[ListOffsetsTopicResponse, ...] = ()
+
+
+@message
+class ListOffsetsPartition(Message):
+    """A partition to ask for: `timestamp` in ms, or `LATEST_TIMESTAMP`, `EARLIEST_TIMESTAMP`."""
+
+    partition_index: Int32 = 0
+    current_leader_epoch: Annotated[Int32, Field("4+", ignorable=True)] = -1
+    timestamp: Int64 = 0
+
+
+@message
+class ListOffsetsTopic(Message):
+    """A topic to ask for."""
+
+    name: str = ""
+    partitions: tuple[ListOffsetsPartition, ...] = ()
+
+
+@message
+class ListOffsetsRequest(Request[ListOffsetsResponse]):
+    """`isolation_level` 0 reads all records, 1 those of committed transactions only."""
+
+    api = _API
+
+    replica_id: Int32 = 0
+    isolation_level: Annotated[Int8, Field("2+")] = 0
+    topics: tuple[ListOffsetsTopic, ...] = ()
+    timeout_ms: Annotated[Int32, Field("10+", ignorable=True)] = 0

@@ -1,0 +1,117 @@
+"""AlterPartitionReassignments and ListPartitionReassignments (APIs 45 and 46, KIP-455).
+
+The topics of an answer may all have failed while its own error code is 0.
+"""
+
+from typing import Annotated
+
+from kipctl.protocol.api import ApiKey
+from kipctl.protocol.message import Api, Field, Int16, Int32, Message, Request, Response, message
+
+_ALTER = Api(ApiKey.ALTER_PARTITION_REASSIGNMENTS, versions=(0, 1), flexible_since=0)
+_LIST = Api(ApiKey.LIST_PARTITION_REASSIGNMENTS, versions=(0, 0), flexible_since=0)
+
+
+@message
+class ReassignablePartitionResponse(Message):
+    """Whether one partition's reassignment was accepted."""
+
+    partition_index: Int32 = 0
+    error_code: Int16 = 0
+    error_message: str | None = ""
+
+
+@message
+class ReassignableTopicResponse(Message):
+    """A topic of the answer."""
+
+    name: str = ""
+    partitions: tuple[ReassignablePartitionResponse, ...] = ()
+
+
+@message
+class AlterPartitionReassignmentsResponse(Response):
+    """The controller has accepted or refused; it has moved nothing yet."""
+
+    api = _ALTER
+
+    throttle_time_ms: Int32 = 0
+    allow_replication_factor_change: Annotated[bool, Field("1+", ignorable=True)] = True
+    error_code: Int16 = 0
+    error_message: str | None = ""
+    responses: tuple[ReassignableTopicResponse, ...] = ()
+
+
+@message
+class ReassignablePartition(Message):
+    """The replicas a partition shall have, the preferred leader first; None cancels."""
+
+    partition_index: Int32 = 0
+    replicas: tuple[Int32, ...] | None = None
+
+
+@message
+class ReassignableTopic(Message):
+    """A topic to reassign."""
+
+    name: str = ""
+    partitions: tuple[ReassignablePartition, ...] = ()
+
+
+@message
+class AlterPartitionReassignmentsRequest(Request[AlterPartitionReassignmentsResponse]):
+    """Version 0 always allows a change of the replication factor."""
+
+    api = _ALTER
+
+    timeout_ms: Int32 = 60000
+    allow_replication_factor_change: Annotated[bool, Field("1+")] = True
+    topics: tuple[ReassignableTopic, ...] = ()
+
+
+@message
+class OngoingPartitionReassignment(Message):
+    """A partition on its way: `replicas` are the old and the new ones together."""
+
+    partition_index: Int32 = 0
+    replicas: tuple[Int32, ...] = ()
+    adding_replicas: tuple[Int32, ...] = ()
+    removing_replicas: tuple[Int32, ...] = ()
+
+
+@message
+class OngoingTopicReassignment(Message):
+    """A topic of the answer."""
+
+    name: str = ""
+    partitions: tuple[OngoingPartitionReassignment, ...] = ()
+
+
+@message
+class ListPartitionReassignmentsResponse(Response):
+    """Partitions that are not being reassigned are left out."""
+
+    api = _LIST
+
+    throttle_time_ms: Int32 = 0
+    error_code: Int16 = 0
+    error_message: str | None = ""
+    topics: tuple[OngoingTopicReassignment, ...] = ()
+
+
+@message
+class ListPartitionReassignmentsTopics(Message):
+    """Partitions to ask for."""
+
+    name: str = ""
+    partition_indexes: tuple[Int32, ...] = ()
+
+
+@message
+class ListPartitionReassignmentsRequest(Request[ListPartitionReassignmentsResponse]):
+    """`topics` None asks for all."""
+
+    api = _LIST
+
+    timeout_ms: Int32 = 60000
+    topics: tuple[ListPartitionReassignmentsTopics, ...] | None = None
