@@ -1,0 +1,125 @@
+"""What `make` does on a machine that lacks Python or Java, with that machine's commands played."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+SETUP = Path(__file__).parents[1] / ".ci" / "setup"
+JAVA = "echo 'openjdk version \"{version}\" 2025-04-15' >&2"
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Path:
+    """A folder of commands that is the whole PATH: a bare machine, and its user is not root."""
+    for name in ("bash", "sed", "cp"):
+        (tmp_path / name).symlink_to(shutil.which(name) or name)
+    add(tmp_path, "id", "echo 1000")
+    return tmp_path
+
+
+def add(machine: Path, name: str, body: str) -> None:
+    (machine / name).unlink(missing_ok=True)
+    (machine / name).write_text(f"#!{shutil.which('bash')}\n{body}\n")
+    (machine / name).chmod(0o755)
+
+
+def become_debian_root(machine: Path, **offered: str) -> None:
+    """An apt-get that writes down its calls; installing a package brings the Java of `offered`."""
+    add(machine, "id", "echo 0")
+    cases = ""
+    for package, version in offered.items():
+        package = package.replace("_", "-")
+        add(machine, f"java-of-{package}", JAVA.format(version=version))
+        cases += f'*{package}) cp "{machine}/java-of-{package}" "{machine}/java" ;; '
+    add(machine, "apt-get", f'echo "$*" >> "{machine}/calls"; case "$*" in {cases} esac')
+
+
+def setup(machine: Path, *arguments: str, **variables: str) -> tuple[int, str]:
+    done = subprocess.run(
+        ["bash", SETUP, *arguments],
+        env={"PATH": str(machine), **variables},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout == ""
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize("version", ["17.0.15", "21", "25-ea"])
+def test_a_java_that_is_new_enough_is_left_alone(machine: Path, version: str) -> None:
+    add(machine, "java", JAVA.format(version=version))
+    assert setup(machine, "java") == (0, "")
+
+
+@pytest.mark.parametrize("version", [None, "1.8.0_402", "11.0.2"])
+def test_without_the_right_to_install_the_package_is_named(
+    machine: Path, version: str | None
+) -> None:
+    if version:
+        add(machine, "java", JAVA.format(version=version))
+    status, told = setup(machine, "java")
+    assert status == 1
+    assert "Java 17 or newer is needed" in told
+    assert "default-jre-headless" in told
+
+
+def test_root_on_debian_gets_the_default_java(machine: Path) -> None:
+    become_debian_root(machine, default_jre_headless="17.0.15")
+    assert setup(machine, "java")[0] == 0
+    calls = (machine / "calls").read_text().splitlines()
+    assert [call.split()[0] for call in calls] == ["update", "install"]
+    assert calls[1].endswith("default-jre-headless")
+
+
+def test_a_release_whose_default_is_too_old_gets_17(machine: Path) -> None:
+    become_debian_root(machine, default_jre_headless="11.0.2", openjdk_17_jre_headless="17.0.1")
+    assert setup(machine, "java")[0] == 0
+    assert (machine / "calls").read_text().endswith("openjdk-17-jre-headless\n")
+
+
+def test_a_java_home_without_java_is_named(machine: Path) -> None:
+    add(machine, "java", JAVA.format(version="17.0.15"))
+    status, told = setup(machine, "java", JAVA_HOME="/no/such/folder")
+    assert status == 1
+    assert "/no/such/folder" in told
+
+
+def python(version: str, has_venv: bool) -> str:
+    """A python that answers what the script asks it, and writes down the folder it makes."""
+    new_enough = tuple(map(int, version.split("."))) >= (3, 11)
+    return (
+        f'case "$*" in *version_info*) exit {0 if new_enough else 1} ;; '
+        f"--version) echo Python {version} ;; "
+        f"*ensurepip*) exit {0 if has_venv else 1} ;; "
+        '"-m venv "*) echo made "$3" >&2 ;; *) exit 9 ;; esac'
+    )
+
+
+def test_the_first_python_that_is_new_enough_makes_the_environment(machine: Path) -> None:
+    add(machine, "python3", python("3.10", has_venv=False))
+    add(machine, "python3.12", python("3.12", has_venv=True))
+    assert setup(machine, "venv", "folder") == (0, "made folder\n")
+
+
+def test_a_python_that_is_too_old_is_named(machine: Path) -> None:
+    add(machine, "python3", python("3.10", has_venv=True))
+    status, told = setup(machine, "venv", "folder")
+    assert status == 1
+    assert "Python 3.11 or newer is needed; here is Python 3.10" in told
+
+
+def test_a_python_without_venv_names_the_package(machine: Path) -> None:
+    add(machine, "python3", python("3.11", has_venv=False))
+    status, told = setup(machine, "venv", "folder")
+    assert status == 1
+    assert "python3-venv" in told
+
+
+def test_root_on_debian_gets_the_venv_package(machine: Path) -> None:
+    add(machine, "python3", python("3.11", has_venv=False))
+    become_debian_root(machine)
+    assert setup(machine, "venv", "folder")[0] == 0
+    assert (machine / "calls").read_text().endswith("python3-venv\n")
