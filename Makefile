@@ -18,7 +18,9 @@ test: $(VENV)/installed-for-tests java
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest
+	# Those that need no cluster and no Spark first: they take seconds.
+	$(BIN)/pytest -m 'not kafka and not spark'
+	$(BIN)/pytest -m 'kafka or spark'
 
 # The man pages and the completions, from the commands themselves.
 generate: $(VENV)/installed-for-tests
