@@ -37,4 +37,4 @@ $(VENV)/installed $(VENV)/installed-for-tests: pyproject.toml constraints.txt
 
 clean:
 	rm -rf $(VENV) dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
-	find kipctl tests benchmarks -name __pycache__ -prune -exec rm -rf {} +
+	find . -name __pycache__ -prune -exec rm -rf {} +
