@@ -110,10 +110,9 @@ def _read_one_by_one(item: Codec) -> Callable[[Reader, int], tuple[Any, ...]]:
         if count > reader.remaining:  # every item has at least one byte
             raise reader.malformed(f"{count} items announced, {reader.remaining} bytes left")
         items: list[Any] = []
-        add, read_item = items.append, item.read
         try:
             for _ in range(count):
-                add(read_item(reader))
+                items.append(item.read(reader))  # noqa: PERF401 (counts what was read)
         except MalformedFrame as error:
             raise error.within(f"[{len(items)}]") from None
         return tuple(items)
