@@ -1,0 +1,201 @@
+"""Batches and the partitions' queues that they wait in: what may be sent next, pure."""
+
+from bisect import insort
+from collections import deque
+from collections.abc import Callable
+from operator import attrgetter
+
+from kipctl.probe.leadership import NO_EPOCH, Attempts
+from kipctl.probe.payloads import Section, Variant
+from kipctl.probe.redirects import FailedAttempt
+from kipctl.protocol.produce_frames import Topic
+
+NO_SEQUENCE = -1
+_SEQUENCES = 1 << 31
+_first_seq = attrgetter("first_seq")
+
+
+class Batch:
+    """A run of records for one partition, from its creation to its acknowledgement.
+
+    `first_seq` is the number in the run of its first record, `sequence` the idempotent producer's
+    base sequence. Times are microseconds (monotonic); 0 is never.
+    """
+
+    __slots__ = (
+        "attempts",
+        "broker",
+        "failures",
+        "first_seq",
+        "intended_us",
+        "last_sent_us",
+        "partition",
+        "producer_epoch",
+        "records",
+        "section",
+        "sent_us",
+        "sequence",
+        "stride",
+        "variant",
+    )
+
+    def __init__(
+        self,
+        partition: "Partition",
+        first_seq: int,
+        stride: int,
+        intended_us: int,
+        variant: Variant,
+    ) -> None:
+        self.partition = partition
+        self.first_seq = first_seq
+        self.stride = stride
+        self.records = 0
+        self.intended_us = intended_us
+        self.variant = variant
+        self.section: Section | None = None
+        self.sent_us = 0
+        self.last_sent_us = 0
+        self.broker = -1
+        self.attempts: Attempts | None = None
+        self.failures: list[FailedAttempt] | None = None
+        self.sequence = NO_SEQUENCE
+        self.producer_epoch = NO_EPOCH
+
+    @property
+    def is_full(self) -> bool:
+        return self.records >= self.variant.capacity
+
+
+class Partition:
+    """One partition's queue. `ordered`: batches must not overtake one another (idempotence).
+
+    `exclusive`: one batch in flight at a time (`max.in.flight.requests.per.connection` of 1).
+    """
+
+    __slots__ = (
+        "bump_epoch",
+        "exclusive",
+        "index",
+        "leader_rpc",
+        "leader_us",
+        "next_sequence",
+        "ordered",
+        "outstanding",
+        "producer_epoch",
+        "queue",
+        "topic",
+        "topic_position",
+        "turn_us",
+        "wake_us",
+    )
+
+    def __init__(
+        self, topic: Topic, topic_position: int, index: int, ordered: bool, exclusive: bool
+    ) -> None:
+        self.topic = topic
+        self.topic_position = topic_position
+        self.index = index
+        self.ordered = ordered
+        self.exclusive = exclusive
+        self.queue: deque[Batch] = deque()
+        self.outstanding: list[Batch] = []
+        self.next_sequence = 0
+        self.producer_epoch = 0
+        self.bump_epoch = False
+        self.leader_us = 0
+        """When the leader became known."""
+        self.leader_rpc: object = None
+        """The Metadata request that told it; None for a hint."""
+        self.turn_us = 0
+        """When a batch ahead last made way."""
+        self.wake_us = 0
+        """When a timer looks at the queue again; 0 for no timer."""
+
+    def append(
+        self,
+        first_seq: int,
+        stride: int,
+        count: int,
+        intended_us: Callable[[int], int],
+        next_variant: Callable[[], Variant],
+    ) -> None:
+        """Add the records first_seq, first_seq + stride, ... to the last batch or to new ones.
+
+        `intended_us` gives a record's intended send time, `next_variant` a new batch's payload.
+        """
+        while count:
+            last = self.queue[-1] if self.queue else None
+            if (
+                last is None
+                or last.sent_us
+                or last.is_full
+                or last.first_seq + last.records * stride != first_seq
+                or last.stride != stride
+            ):
+                last = Batch(self, first_seq, stride, intended_us(first_seq), next_variant())
+                self.queue.append(last)
+            taken = min(count, last.variant.capacity - last.records)
+            last.records += taken
+            count -= taken
+            first_seq += taken * stride
+
+    def may_send(self) -> bool:
+        """Whether the order allows the first batch in the queue to go out now.
+
+        With idempotence a retry waits until every batch of a lower sequence is settled (Java's
+        `RecordAccumulator.shouldStopDrainBatchesForPartition`), and after a batch was given up
+        nothing goes out until the rest is settled: then the producer epoch is raised.
+        """
+        if not self.outstanding:
+            return True
+        if self.exclusive or self.bump_epoch:
+            return False
+        head = self.queue[0]
+        return not (
+            self.ordered and head.attempts and self.outstanding[0].first_seq < head.first_seq
+        )
+
+    def take(self) -> Batch:
+        """Remove the first batch from the queue: it goes out. Gives it its sequence number."""
+        if self.bump_epoch and not self.outstanding:
+            # KIP-360: a new epoch starts at sequence 0, so what is left gets new numbers.
+            self.producer_epoch += 1
+            self.next_sequence = 0
+            self.bump_epoch = False
+            for waiting in self.queue:
+                waiting.sequence = NO_SEQUENCE
+        batch = self.queue.popleft()
+        if self.ordered:
+            if batch.sequence == NO_SEQUENCE:
+                batch.sequence = self.next_sequence
+                batch.producer_epoch = self.producer_epoch
+                self.next_sequence = (self.next_sequence + batch.records) % _SEQUENCES
+            insort(self.outstanding, batch, key=_first_seq)
+        else:
+            self.outstanding.append(batch)
+        return batch
+
+    def put_back(self, batch: Batch) -> None:
+        """An attempt failed: the batch goes back to its place in the queue."""
+        self.outstanding.remove(batch)
+        queue = self.queue
+        position = 0
+        while position < len(queue) and queue[position].first_seq < batch.first_seq:
+            position += 1
+        queue.insert(position, batch)
+
+    def is_lowest(self, batch: Batch) -> bool:
+        """Whether no batch of a lower sequence is still to be settled."""
+        return self.outstanding[0] is batch and not (
+            self.queue and self.queue[0].first_seq < batch.first_seq
+        )
+
+    def settle(self, batch: Batch, failed: bool) -> None:
+        """The batch, in flight or in the queue, is done with."""
+        if batch in self.outstanding:
+            self.outstanding.remove(batch)
+        else:
+            self.queue.remove(batch)
+        if failed and self.ordered and batch.sequence != NO_SEQUENCE:
+            self.bump_epoch = True

@@ -1,0 +1,174 @@
+"""What a client believes about leaders, and when it may retry: the rules of KIP-951, pure."""
+
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Generic, TypeVar
+
+from kipctl.trace.schema import Decision
+
+PartitionKey = TypeVar("PartitionKey", bound=Hashable)
+
+NO_LEADER = -1
+NO_EPOCH = -1
+
+
+class LeaderDiscovery(StrEnum):
+    """How the client finds the new leader after NOT_LEADER_OR_FOLLOWER."""
+
+    KIP951 = "kip951"
+    """Follow the broker's hint at once; Metadata is refreshed meanwhile, nobody waits for it."""
+    REFRESH = "refresh"
+    """The KIP's rejected alternative: no hints, a Metadata refresh at once, no backoff after it."""
+    BASELINE = "baseline"
+    """Clients before KIP-951: hints ignored, `retry.backoff.ms` always waited out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A broker as clients reach it."""
+
+    id: int
+    host: str
+    port: int
+    rack: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Leader:
+    """A partition's leader; `epoch` is -1 when the broker is too old to say."""
+
+    id: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """CurrentLeader of a Produce or Fetch response, with its NodeEndpoint if there is one."""
+
+    leader: Leader
+    endpoint: Node | None = None
+
+
+class Leadership(Generic[PartitionKey]):
+    """The leaders and nodes that one client knows, from Metadata and from hints.
+
+    A leader is replaced only by one of a newer epoch (Metadata: or the same), so an answer that
+    was overtaken on its way never undoes a hint (KIP-951; `Metadata.updatePartitionLeadership` and
+    `Metadata.updateLatestMetadata` of the Java client).
+    """
+
+    def __init__(self, discovery: LeaderDiscovery) -> None:
+        self._discovery = discovery
+        self._leaders: dict[PartitionKey, Leader] = {}
+        self.nodes: dict[int, Node] = {}
+
+    def leader(self, partition: PartitionKey) -> Leader | None:
+        """The leader to send to, or None when it is not known or cannot be reached."""
+        leader = self._leaders.get(partition)
+        return leader if leader is not None and leader.id in self.nodes else None
+
+    def epoch(self, partition: PartitionKey) -> int:
+        """The newest leader epoch seen, -1 when none was."""
+        leader = self._leaders.get(partition)
+        return leader.epoch if leader is not None else NO_EPOCH
+
+    def take_metadata(
+        self, nodes: Iterable[Node], leaders: Mapping[PartitionKey, Leader]
+    ) -> list[PartitionKey]:
+        """Take a Metadata answer; returns the partitions whose leader it changed.
+
+        What is older than the newest epoch seen is not taken. The answer's nodes replace those
+        known, except a node that leads a partition for which the answer was too old.
+        """
+        fresh = {node.id: node for node in nodes}
+        changed = []
+        for partition, offered in leaders.items():
+            known = self._leaders.get(partition)
+            if known is not None and NO_EPOCH < offered.epoch < known.epoch:
+                if known.id in self.nodes:
+                    fresh[known.id] = self.nodes[known.id]
+            elif known != offered:
+                self._leaders[partition] = offered
+                changed.append(partition)
+        self.nodes = fresh
+        return changed
+
+    def take_hint(self, partition: PartitionKey, hint: Hint | None) -> Decision:
+        """Take the hint of an error for a partition, if the rules allow, and say what was done.
+
+        The endpoint of a hint that is followed overrides the node known by that id.
+        """
+        if hint is None or hint.leader.id == NO_LEADER or hint.leader.epoch == NO_EPOCH:
+            return Decision.ABSENT
+        if self._discovery is not LeaderDiscovery.KIP951:
+            return Decision.IGNORED
+        if hint.leader.epoch <= self.epoch(partition):
+            return Decision.STALE
+        if hint.endpoint is not None and hint.endpoint.id == hint.leader.id:
+            known = self.nodes.get(hint.leader.id)
+            same = known is not None and (known.host, known.port) == (
+                hint.endpoint.host,
+                hint.endpoint.port,
+            )
+            if not same:
+                self.nodes[hint.leader.id] = hint.endpoint
+        if hint.leader.id not in self.nodes:
+            return Decision.UNKNOWN_NODE
+        self._leaders[partition] = hint.leader
+        return Decision.FOLLOWED
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """Exponential backoff (KIP-580): doubles from `initial_us` to `limit_us`, with jitter."""
+
+    initial_us: int
+    limit_us: int
+    jitter: float = 0.2
+
+    def wait_us(self, retries: int, luck: float) -> int:
+        """The wait before retry number `retries` (0 is the first); `luck` is in [0, 1)."""
+        wait = min(self.initial_us * 2 ** min(retries, 40), self.limit_us)
+        return int(wait * (1 + self.jitter * (2 * luck - 1)))
+
+
+@dataclass(slots=True)
+class Attempts:
+    """How often a batch was sent, and since when to the leader epoch it was last sent to.
+
+    Java's ProducerBatch counts the same: `attempts` and `attemptsWhenLeaderLastChanged`.
+    """
+
+    count: int = 0
+    epoch: int = NO_EPOCH
+    to_this_epoch: int = 0
+
+    def sent(self, epoch: int) -> bool:
+        """Count an attempt; returns True if it is a retry to the same leader epoch."""
+        again = self.count > 0 and epoch <= self.epoch
+        self.count += 1
+        self.to_this_epoch = self.to_this_epoch + 1 if again else 1
+        self.epoch = max(epoch, self.epoch)
+        return again
+
+    def backoff_us(self, discovery: LeaderDiscovery, known_epoch: int, drawn_us: int) -> int:
+        """How long after its error the batch has to wait, when `drawn_us` is the backoff drawn.
+
+        Nothing once a newer leader epoch is known than the one last sent to; under `baseline`
+        always the backoff.
+        """
+        if discovery is not LeaderDiscovery.BASELINE and known_epoch > self.epoch:
+            return 0
+        return drawn_us
+
+
+def retry_backoff(discovery: LeaderDiscovery, initial_us: int, limit_us: int) -> Backoff:
+    """`retry.backoff.ms` and `retry.backoff.max.ms` as each arm uses them.
+
+    Clients before KIP-951 (Java 3.6) did not let the backoff grow or jitter (KIP-580 came to the
+    producer in 3.7), so neither does `baseline`.
+    """
+    if discovery is LeaderDiscovery.BASELINE:
+        return Backoff(initial_us, initial_us, jitter=0)
+    return Backoff(initial_us, max(initial_us, limit_us))

@@ -1,0 +1,168 @@
+"""A broker as the producer sees it: its connection and handshake, and the partitions waiting."""
+
+import select
+from typing import Any
+
+from kipctl import __version__
+from kipctl.errors import RefusedError
+from kipctl.probe.batches import Partition
+from kipctl.probe.config import ProducerConfig
+from kipctl.probe.leadership import Node
+from kipctl.protocol.api import ApiKey, decode_response, encode_request
+from kipctl.protocol.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kipctl.protocol.error_codes import ErrorCode
+from kipctl.protocol.message import Request
+from kipctl.protocol.metadata import MetadataRequest
+from kipctl.protocol.produce import ProduceRequest
+from kipctl.protocol.produce_frames import Buffer, ProduceEncoder
+from kipctl.transport.loop import InFlight, LoopConnection
+
+_API_VERSIONS_VERSION = 3
+SOFTWARE_NAME = "kipctl"
+READ = select.EPOLLIN
+WRITE = select.EPOLLOUT
+
+
+class Link:
+    """One broker's connection, as in the Java client: one per broker, shared by all requests.
+
+    It is `ready` once the broker has told its API versions. `pending` are the partitions led by the
+    broker that have something to send, in the order in which they asked.
+    """
+
+    def __init__(self, node: Node, config: ProducerConfig, epoll: select.epoll) -> None:
+        self.node = node
+        self.connection: LoopConnection | None = None
+        self.ready = False
+        self.ready_us = 0
+        self.began_us = 0
+        """When the connection was begun."""
+        self.window_us = 0
+        """When the in-flight window last opened after it was full."""
+        self.retry_us = 0
+        """No new connection before this."""
+        self.pending: dict[Partition, None] = {}
+        self.encoder: ProduceEncoder | None = None
+        self.metadata_version = 0
+        self._config = config
+        self._epoll = epoll
+        self._watched = 0
+
+    @property
+    def may_send(self) -> bool:
+        """A request can go out: ready, window open, and the one before is wholly written.
+
+        (Java's `InFlightRequests.canSendMore`.)
+        """
+        connection = self.connection
+        return (
+            self.ready
+            and connection is not None
+            and len(connection.in_flight) < self._config.max_in_flight_requests_per_connection
+            and not connection.wants_write
+        )
+
+    def connect(self, number: int, now_us: int) -> int:
+        """Begin to connect; returns the socket's descriptor. Raises ConnectionLostError."""
+        self.retry_us = now_us + self._config.reconnect_backoff_ms * 1000
+        self.began_us = now_us
+        self.connection = LoopConnection(self.node.host, self.node.port, number)
+        self._watched = READ | WRITE
+        self._epoll.register(self.connection, self._watched)
+        return self.connection.fileno()
+
+    def begin_handshake(self, now_us: int) -> None:
+        """The socket is writable for the first time. Raises ConnectionLostError."""
+        assert self.connection is not None
+        self.connection.finish_connect()
+        self._send_api_versions(_API_VERSIONS_VERSION, now_us)
+
+    def _send_api_versions(self, version: int, now_us: int) -> None:
+        request = ApiVersionsRequest(
+            client_software_name=SOFTWARE_NAME, client_software_version=__version__
+        )
+        self.send_message(request, ApiKey.API_VERSIONS, version, now_us, None)
+
+    def finish_handshake(self, flight: InFlight, frame: bytes, now_us: int) -> ApiVersionsResponse:
+        """Take the broker's API versions; the link is ready after it.
+
+        Raises RefusedError when the broker speaks no version that kipctl does.
+        """
+        _, response = decode_response(ApiVersionsRequest, flight.api_version, frame)
+        if response.error_code == ErrorCode.UNSUPPORTED_VERSION and flight.api_version > 0:
+            self._send_api_versions(0, now_us)
+            return response
+        ranges = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
+        config = self._config
+        self.encoder = ProduceEncoder(
+            self._common(ProduceRequest, ranges),
+            config.client_id,
+            config.acks,
+            config.request_timeout_ms,
+        )
+        self.metadata_version = self._common(MetadataRequest, ranges)
+        self.ready = True
+        self.ready_us = now_us
+        return response
+
+    def _common(self, request: type[Request[Any]], ranges: dict[int, tuple[int, int]]) -> int:
+        low, high = request.api.versions
+        broker_low, broker_high = ranges.get(request.api.key, (0, -1))
+        version = min(high, broker_high)
+        if version < max(low, broker_low):
+            raise RefusedError(
+                f"Broker {self.node.id} at {self.node.host}:{self.node.port} speaks "
+                f"{request.__name__} {broker_low} to {broker_high}, kipctl {low} to {high}."
+            )
+        return version
+
+    def send_message(
+        self, request: Request[Any], api: ApiKey, version: int, now_us: int, subject: object
+    ) -> None:
+        """Send a request that is not a Produce. Raises ConnectionLostError."""
+        assert self.connection is not None
+        frame = encode_request(
+            request, version, self.connection.next_correlation_id(), self._config.client_id
+        )
+        self.send([frame], len(frame), api, version, now_us, subject)
+
+    def send(
+        self,
+        buffers: list[Buffer],
+        size: int,
+        api: ApiKey,
+        version: int,
+        now_us: int,
+        subject: object,
+        answered: bool = True,
+    ) -> None:
+        """Write a frame; `answered` is False for acks=0. Raises ConnectionLostError."""
+        connection = self.connection
+        assert connection is not None
+        if answered:
+            in_flight = connection.in_flight
+            in_flight.append(InFlight(0, api, version, size, now_us, len(in_flight), subject))
+        connection.send(buffers)
+        self.watch()
+
+    def watch(self) -> None:
+        """Ask the loop to wake for writing just while there is something unwritten."""
+        assert self.connection is not None
+        wanted = READ | WRITE if self.connection.wants_write else READ
+        if wanted != self._watched:
+            self._epoll.modify(self.connection, wanted)
+            self._watched = wanted
+
+    def drop(self) -> list[InFlight]:
+        """Close the connection; returns the requests that were in flight on it."""
+        if self.connection is None:
+            return []
+        lost = list(self.connection.in_flight)
+        if self._watched:
+            self._epoll.unregister(self.connection)
+            self._watched = 0
+        self.connection.close()
+        self.connection = None
+        self.ready = False
+        self.encoder = None
+        return lost

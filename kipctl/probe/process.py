@@ -1,0 +1,109 @@
+"""The probe in a process of its own, so that nothing its starter does can disturb its clock."""
+
+import multiprocessing
+import signal
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from kipctl.errors import KipctlError
+from kipctl.probe.run import ProbeOutcome, ProbeSpec, run_probe
+from kipctl.probe.schedule import Schedule
+from kipctl.probe.tracing import COLUMNS, raw_path
+from kipctl.trace.rows import IntRows, RowReader
+
+_START_TIMEOUT_S = 120.0
+
+
+class ProbeDiedError(KipctlError):
+    """The probe's process ended without an outcome: killed, or a fault in kipctl."""
+
+
+def _work(spec: ProbeSpec, directory: Path, pipe: Connection) -> None:
+    """The child: runs the probe, and tells of its start and end through the pipe."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when to stop
+
+    def should_stop() -> bool:
+        return pipe.poll()
+
+    try:
+        pipe.send(run_probe(spec, directory, pipe.send, should_stop))
+    except KipctlError as error:
+        pipe.send(error)
+    except BaseException:
+        pipe.send(ProbeDiedError("The probe failed:\n" + traceback.format_exc()))
+    finally:
+        pipe.close()
+
+
+class RunningProbe:
+    """A probe at work. `schedule` is what it follows."""
+
+    def __init__(self, spec: ProbeSpec, directory: Path) -> None:
+        """Start it; returns when its first record is about to go out. Raises KipctlError."""
+        context = multiprocessing.get_context("spawn")
+        self._pipe, theirs = context.Pipe()
+        self._process = context.Process(
+            target=_work, args=(spec, directory, theirs), name="kipctl-probe", daemon=True
+        )
+        self._process.start()
+        theirs.close()
+        self._batches = RowReader(raw_path(directory, "batches"), len(COLUMNS["batches"]))
+        self._outcome: ProbeOutcome | None = None
+        try:
+            schedule = self._receive(_START_TIMEOUT_S)
+        except BaseException:
+            self.close()
+            raise
+        assert isinstance(schedule, Schedule)
+        self.schedule = schedule
+
+    def new_batches(self) -> IntRows:
+        """The rows of batches finished since the last call (at most 50 ms or so behind)."""
+        return self._batches.new_rows()
+
+    def finished(self, timeout_s: float) -> ProbeOutcome | None:
+        """The outcome, or None if it is not there within the time. Raises KipctlError."""
+        if self._outcome is None and self._pipe.poll(timeout_s):
+            outcome = self._receive(0)
+            assert isinstance(outcome, ProbeOutcome)
+            self._outcome = outcome
+        return self._outcome
+
+    def stop(self) -> None:
+        """Ask it to send no further records; it finishes those under way."""
+        with suppress(OSError):  # it may have ended already
+            self._pipe.send("stop")
+
+    def close(self) -> None:
+        """End the process, whatever it does."""
+        if self._process.is_alive():
+            self._process.kill()
+        self._process.join()
+        self._pipe.close()
+
+    def _receive(self, timeout_s: float) -> object:
+        try:
+            if timeout_s and not self._pipe.poll(timeout_s):
+                raise ProbeDiedError(f"The probe did not start within {timeout_s:.0f} s.")
+            message = self._pipe.recv()
+        except EOFError:
+            self._process.join()
+            raise ProbeDiedError(
+                f"The probe's process ended early (exit code {self._process.exitcode})."
+            ) from None
+        if isinstance(message, KipctlError):
+            raise message
+        return message
+
+
+@contextmanager
+def running_probe(spec: ProbeSpec, directory: Path) -> Iterator[RunningProbe]:
+    """A probe that has started; its process is gone when the block is left."""
+    probe = RunningProbe(spec, directory)
+    try:
+        yield probe
+    finally:
+        probe.close()

@@ -1,0 +1,110 @@
+"""Where the time of a redirected batch went: its failed attempts, and the phases they add up to."""
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
+
+from kipctl.trace.schema import Decision
+
+
+class Wait(NamedTuple):
+    """The time between an error and the next attempt, by what it was spent on (microseconds)."""
+
+    queued: int = 0
+    backoff: int = 0
+    metadata: int = 0
+    connect: int = 0
+
+
+def split_wait(
+    error_us: int,
+    resent_us: int,
+    allowed_us: int,
+    leader_us: int,
+    connected_us: int,
+    turn_us: int,
+) -> Wait:
+    """Split the time from an error to the retry; the parts add up to `resent_us - error_us`.
+
+    The retry had to wait, one after the other, for the backoff (until `allowed_us`), for Metadata
+    to name the leader (`leader_us`), for a connection to it (`connected_us`), and for its turn
+    behind batches ahead of it or a full in-flight window (`turn_us`, counted as queued). What was
+    over before the step before it cost nothing. The client's own slowness after all four is
+    charged to what it waited for: metadata if it did, else backoff.
+    """
+    ends = [error_us]
+    for end in (allowed_us, leader_us, connected_us, turn_us):
+        ends.append(min(max(end, ends[-1]), resent_us))
+    backoff, metadata, connect, queued = (b - a for a, b in pairwise(ends))
+    rest = resent_us - ends[-1]
+    if metadata:
+        return Wait(queued, backoff, metadata + rest, connect)
+    return Wait(queued, backoff + rest, metadata, connect)
+
+
+_NO_WAIT = Wait()
+
+
+@dataclass(slots=True)
+class FailedAttempt:
+    """An attempt that ended in an error after which the batch was to be sent again."""
+
+    attempt: int
+    sent_us: int
+    error_us: int
+    error: int
+    is_leader_error: bool
+    broker: int
+    epoch: int
+    base_offset: int
+    decision: Decision
+    hint_leader: int = -1
+    hint_epoch: int = -1
+    hint_endpoint: int = -1
+    """Position in the producer's list of endpoints; -1 for none."""
+    backoff_us: int = 0
+    to_broker: int = -1
+    to_epoch: int = -1
+    wait: Wait = _NO_WAIT
+    metadata_queued_us: int = 0
+
+
+class Phases(NamedTuple):
+    """One row's share of its batch's latency, in microseconds, in the order of `schema.PHASES`."""
+
+    queued: int
+    detect: int
+    backoff: int
+    metadata: int
+    connect: int
+    not_ready: int
+    acknowledge: int
+
+
+def phases(
+    failures: list[FailedAttempt], intended_us: int, last_sent_us: int, done_us: int
+) -> list[Phases]:
+    """The phases of each failed attempt of a batch; together they are `done_us - intended_us`.
+
+    The first row holds the time before the first attempt, the last one the time from the last
+    attempt to its success (or final failure). A batch given up while it waited has been sent last
+    in the last failed attempt: its wait is in that row, and nothing is acknowledged.
+    """
+    rows = []
+    for position, failed in enumerate(failures):
+        first = position == 0
+        last = position == len(failures) - 1
+        answered_in = failed.error_us - failed.sent_us
+        not_ready = not first and failed.is_leader_error
+        rows.append(
+            Phases(
+                queued=failed.wait.queued + (failed.sent_us - intended_us if first else 0),
+                detect=0 if not_ready else answered_in,
+                backoff=failed.wait.backoff,
+                metadata=failed.wait.metadata,
+                connect=failed.wait.connect,
+                not_ready=answered_in if not_ready else 0,
+                acknowledge=done_us - last_sent_us if last and failed.to_broker != -1 else 0,
+            )
+        )
+    return rows

@@ -1,0 +1,206 @@
+"""One run of the probe's producer, from the bootstrap to the trace files."""
+
+import gc
+import random
+import resource
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kipctl.errors import RefusedError, UnreachableError, UsageError
+from kipctl.probe.config import ProducerConfig
+from kipctl.probe.leadership import LeaderDiscovery
+from kipctl.probe.partitioner import partitioner
+from kipctl.probe.payloads import file_values, random_values, variants
+from kipctl.probe.producer import Producer, now_us
+from kipctl.probe.schedule import Schedule
+from kipctl.probe.tracing import Tracing
+from kipctl.protocol.api import ApiKey
+from kipctl.protocol.compression import Compression
+from kipctl.protocol.error_codes import ErrorCode, error_name, error_text
+from kipctl.protocol.init_producer_id import InitProducerIdRequest
+from kipctl.protocol.metadata import MetadataResponse
+from kipctl.protocol.produce_frames import Topic
+from kipctl.trace.schema import MetadataCause
+from kipctl.transport.request import Cluster
+
+_BOOTSTRAP_TIMEOUT_S = 30.0
+_CONNECT_TIMEOUT_US = 10_000_000
+_LEAD_US = 20_000
+"""Between the end of the preparations and the first intended send time."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeSpec:
+    """What to send, where, and how. Sizes are in bytes, `throughput` in records per second."""
+
+    bootstrap_server: str
+    topic: str
+    num_records: int
+    throughput: float = -1
+    record_size: int = 1000
+    payload_file: Path | None = None
+    payload_delimiter: str = "\n"
+    warmup_records: int = 0
+    discovery: LeaderDiscovery = LeaderDiscovery.KIP951
+    config: ProducerConfig = field(default_factory=ProducerConfig)
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeOutcome:
+    """What a run came to; its rows are in the folder. Times are monotonic microseconds."""
+
+    spec: ProbeSpec
+    cluster_id: str
+    start_us: int
+    end_us: int
+    wall_start_us: int
+    """Wall clock (Unix epoch, microseconds) at `start_us`."""
+    interval_ns: int
+    generated: int
+    acknowledged: int
+    failed: int
+    errors: dict[str, int]
+    topics: tuple[str, ...]
+    endpoints: tuple[str, ...]
+    cpu_s: float
+    """User and system CPU time of the probe during the run."""
+    stopped: bool
+
+
+def run_probe(
+    spec: ProbeSpec,
+    directory: Path,
+    on_start: Callable[[Schedule], None],
+    should_stop: Callable[[], bool],
+) -> ProbeOutcome:
+    """Produce the records and write the row files into `directory`.
+
+    `on_start` is called when the schedule is fixed, `should_stop` every 50 ms or so. Raises
+    UnreachableError, RefusedError or UsageError when the run cannot begin.
+    """
+    choose = random.Random(spec.seed)
+    config = spec.config
+    compression = Compression[config.compression_type.upper()]
+    if spec.payload_file is not None:
+        pool = file_values(spec.payload_file, spec.payload_delimiter)
+    else:
+        pool = random_values(spec.record_size, choose, config.batch_size)
+    batches = variants(pool, config.batch_size, compression, choose)
+    tracing = Tracing(directory)
+    with Cluster(spec.bootstrap_server, config.client_id, _BOOTSTRAP_TIMEOUT_S) as cluster:
+        asked_us = now_us()
+        metadata = cluster.metadata([spec.topic])
+        answered_us = now_us()
+        topic, partitions = _topic(spec.topic, metadata)
+        producer_id, producer_epoch = -1, -1
+        if config.enable_idempotence:
+            producer_id, producer_epoch = _producer_id(cluster)
+    tracing.rpc_row(
+        (
+            0,
+            -1,
+            ApiKey.METADATA,
+            -1,
+            0,
+            0,
+            asked_us,
+            answered_us,
+            0,
+            0,
+            MetadataCause.START,
+            1,
+            0,
+            0,
+        )
+    )
+
+    producer: Producer
+
+    def on_tick() -> None:
+        if should_stop():
+            producer.stop()
+
+    producer = Producer(
+        config,
+        spec.discovery,
+        [topic],
+        [partitions],
+        batches,
+        partitioner(config.partitioner, partitions, batches[0].capacity, choose),
+        tracing,
+        producer_id,
+        producer_epoch,
+        on_tick,
+    )
+    producer.learn(metadata)
+    producer.connect_all(_CONNECT_TIMEOUT_US)
+    # The loop must not pause: nothing it makes forms cycles, so the collector can stay off.
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    sys.setswitchinterval(0.0005)
+    schedule = Schedule(now_us() + _LEAD_US, spec.num_records, spec.throughput)
+    on_start(schedule)
+    wall_start_us = time.time_ns() // 1000 + schedule.start_us - now_us()
+    cpu_before = _cpu_s()
+    try:
+        totals = producer.run(schedule)
+    finally:
+        gc.unfreeze()
+        gc.enable()
+        tracing.close()
+    return ProbeOutcome(
+        spec=spec,
+        cluster_id=metadata.cluster_id or "",
+        start_us=schedule.start_us,
+        end_us=now_us(),
+        wall_start_us=wall_start_us,
+        interval_ns=schedule.interval_ns,
+        generated=producer.generated,
+        acknowledged=totals.acknowledged,
+        failed=totals.failed,
+        errors=totals.errors,
+        topics=(spec.topic,),
+        endpoints=tuple(producer.endpoints),
+        cpu_s=_cpu_s() - cpu_before,
+        stopped=producer.generated < spec.num_records,
+    )
+
+
+def _cpu_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def _topic(name: str, metadata: MetadataResponse) -> tuple[Topic, int]:
+    """The topic and its number of partitions."""
+    found = next((t for t in metadata.topics if t.name == name), None)
+    if found is None or found.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        raise UsageError(
+            f"Topic {name!r} does not exist on this cluster.",
+            "Create it first, or leave --topic out: kipctl then makes and removes its own.",
+        )
+    if found.error_code:
+        raise RefusedError(f"Topic {name!r}: {error_text(found.error_code)}.")
+    return Topic(name, found.topic_id), len(found.partitions)
+
+
+def _producer_id(cluster: Cluster) -> tuple[int, int]:
+    """A producer id and epoch for idempotence; brokers that still start up are asked again."""
+    deadline = time.monotonic() + _BOOTSTRAP_TIMEOUT_S
+    while True:
+        answer = cluster.any_broker().request(
+            InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
+        )
+        if not answer.error_code:
+            return answer.producer_id, answer.producer_epoch
+        if not ErrorCode(answer.error_code).retriable or time.monotonic() > deadline:
+            raise UnreachableError(
+                f"No producer id for enable.idempotence: {error_name(answer.error_code)}.",
+                "Try again, or set enable.idempotence=false.",
+            )
+        time.sleep(0.05)

@@ -1,0 +1,253 @@
+"""What a run came to, computed from its rows: exact percentiles, redirects, Metadata requests."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kipctl.probe.run import ProbeOutcome
+from kipctl.probe.tracing import COLUMNS, raw_path
+from kipctl.protocol.api import ApiKey
+from kipctl.protocol.error_codes import ErrorCode
+from kipctl.trace.rows import IntRows, chunks, read_rows
+from kipctl.trace.schema import PHASES, Decision, MetadataCause
+
+QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p999": 0.999}
+_BATCH = {name: i for i, name in enumerate(COLUMNS["batches"])}
+_RPC = {name: i for i, name in enumerate(COLUMNS["rpcs"])}
+_REDIRECT = {name: i for i, name in enumerate(COLUMNS["redirects"])}
+_LEADER_ERRORS = [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH]
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """How often each value (microseconds, ascending) occurred. Exact: nothing is rounded."""
+
+    values: IntRows
+    counts: IntRows
+
+    @property
+    def total(self) -> int:
+        return int(self.counts.sum())
+
+    def quantile(self, q: float) -> int:
+        """The nearest-rank quantile: the least value that q of all do not exceed; 0 if empty."""
+        if not len(self.values):
+            return 0
+        cumulative = np.cumsum(self.counts)
+        rank = max(1, int(np.ceil(round(q * int(cumulative[-1]), 6))))
+        return int(self.values[np.searchsorted(cumulative, rank)])
+
+    def mean(self) -> float:
+        return float(np.average(self.values, weights=self.counts)) if len(self.values) else 0.0
+
+    def as_ms(self) -> dict[str, float]:
+        """mean, p50, p95, p99, p999 and max in milliseconds."""
+        shown: dict[str, float] = {"mean": round(self.mean() / 1000, 4)}
+        shown |= {name: self.quantile(q) / 1000 for name, q in QUANTILES.items()}
+        return shown | {"max": int(self.values[-1]) / 1000 if len(self.values) else 0.0}
+
+
+def distribution(parts: Iterable[tuple[IntRows, IntRows]]) -> Distribution:
+    """Add up (values, counts) pairs; the values need be neither sorted nor unique."""
+    values = np.empty(0, dtype=np.int64)
+    counts = np.empty(0, dtype=np.int64)
+    for more_values, more_counts in parts:
+        merged = np.concatenate([values, more_values])
+        weights = np.concatenate([counts, more_counts])
+        values, where = np.unique(merged, return_inverse=True)
+        counts = np.bincount(where, weights=weights, minlength=len(values)).astype(np.int64)
+    return Distribution(values, counts)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordTimes:
+    """Latency (from the intended time) and service time (from the first send) of records."""
+
+    latency: Distribution
+    service: Distribution
+    bytes: int
+    first_us: int
+    last_us: int
+    """The earliest intended time and the latest acknowledgement."""
+
+    @property
+    def seconds(self) -> float:
+        return max(1, self.last_us - self.first_us) / 1e6
+
+
+def record_times(
+    batches: Iterable[IntRows], start_us: int, interval_ns: int, skip_records: int = 0
+) -> RecordTimes:
+    """Times of all acknowledged records from number `skip_records` on.
+
+    A batch's records are expanded by arithmetic: record k was intended for
+    `start_us + (first_seq + k * seq_stride) * interval_ns // 1000`; unthrottled (interval 0), for
+    the batch's own `intended_us`.
+    """
+    latencies, services = [], []
+    total_bytes, first, last = 0, np.iinfo(np.int64).max, 0
+    for rows in batches:
+        acknowledged = rows[rows[:, _BATCH["error"]] == 0]
+        count, seq, stride, acked = (
+            acknowledged[:, _BATCH[name]]
+            for name in ("records", "first_seq", "seq_stride", "acked_us")
+        )
+        skipped = np.clip(-((seq - skip_records) // stride), 0, count)
+        kept = count - skipped
+        acknowledged = acknowledged[kept > 0]
+        if not len(acknowledged):
+            continue
+        count, seq, stride, acked, skipped, kept = (
+            column[kept > 0] for column in (count, seq, stride, acked, skipped, kept)
+        )
+        intended = acknowledged[:, _BATCH["intended_us"]]
+        services.append((acked - acknowledged[:, _BATCH["sent_us"]], kept))
+        total_bytes += int((acknowledged[:, _BATCH["bytes"]] * kept // count).sum())
+        if interval_ns:
+            within = np.arange(int(kept.sum())) - np.repeat(np.cumsum(kept) - kept, kept)
+            seqs = np.repeat(seq + skipped * stride, kept) + within * np.repeat(stride, kept)
+            intended = start_us + seqs * interval_ns // 1000
+            latencies.append((np.repeat(acked, kept) - intended, np.ones(len(seqs), np.int64)))
+        else:
+            latencies.append((acked - intended, kept))
+        first, last = min(first, int(intended.min())), max(last, int(acked.max()))
+        if len(latencies) > 64:
+            latencies, services = [_merged(latencies)], [_merged(services)]
+    return RecordTimes(
+        distribution(latencies), distribution(services), total_bytes, min(first, last), last
+    )
+
+
+def _merged(parts: list[tuple[IntRows, IntRows]]) -> tuple[IntRows, IntRows]:
+    whole = distribution(parts)
+    return whole.values, whole.counts
+
+
+def run_times(outcome: ProbeOutcome, directory: Path, skip_records: int = 0) -> RecordTimes:
+    """`record_times` of a whole run."""
+    batches = chunks(raw_path(directory, "batches"), len(COLUMNS["batches"]), 100_000)
+    return record_times(batches, outcome.start_us, outcome.interval_ns, skip_records)
+
+
+def redirects(rows: IntRows) -> dict[str, Any]:
+    """The `redirects` object of `perf produce --output json`, from rows of that dataset.
+
+    Batches count that met NOT_LEADER_OR_FOLLOWER or FENCED_LEADER_EPOCH at least once; the phases
+    are those of their whole latency.
+    """
+    is_leader_error = np.isin(rows[:, _REDIRECT["error"]], _LEADER_ERRORS)
+    errors = rows[is_leader_error]
+    keys = rows[:, [_REDIRECT[name] for name in ("topic", "partition", "first_seq")]]
+    batch_keys, batch_of_row = np.unique(keys, axis=0, return_inverse=True)
+    batch_of_row = batch_of_row.reshape(-1)
+    redirected = np.zeros(len(batch_keys), dtype=bool)
+    redirected[batch_of_row[is_leader_error]] = True
+    decisions = {
+        decision.name.lower(): int((errors[:, _REDIRECT["decision"]] == decision).sum())
+        for decision in Decision
+        if decision is not Decision.NOT_APPLICABLE
+    }
+    phases_ms = {}
+    for phase in PHASES:
+        spent = np.bincount(
+            batch_of_row, weights=rows[:, _REDIRECT[f"{phase}_us"]], minlength=len(batch_keys)
+        )[redirected]
+        of_batches = distribution([(spent.astype(np.int64), np.ones(len(spent), np.int64))])
+        phases_ms[phase] = {
+            "p50": of_batches.quantile(0.5) / 1000,
+            "p99": of_batches.quantile(0.99) / 1000,
+            "sum": int(spent.sum()) / 1000,
+        }
+    client = np.bincount(
+        batch_of_row,
+        weights=rows[:, _REDIRECT["backoff_us"]] + rows[:, _REDIRECT["metadata_us"]],
+        minlength=len(batch_keys),
+    )[redirected].astype(np.int64)
+    client_share = distribution([(client, np.ones(len(client), np.int64))])
+    return {
+        "batches": int(redirected.sum()),
+        "errors": len(errors),
+        "appended_then_failed": int((errors[:, _REDIRECT["base_offset"]] >= 0).sum()),
+        "hints": {"present": len(errors) - decisions["absent"], **decisions},
+        "same_epoch_retries": int(errors[:, _REDIRECT["same_epoch_retry"]].sum()),
+        "client_share_ms": {
+            "p50": client_share.quantile(0.5) / 1000,
+            "p99": client_share.quantile(0.99) / 1000,
+            "sum": int(client.sum()) / 1000,
+        },
+        "phases_ms": phases_ms,
+    }
+
+
+def metadata_rpcs(rows: IntRows) -> dict[str, Any]:
+    """The `metadata_rpcs` object, from rows of `rpcs`: bytes are of requests and responses."""
+    calls = rows[rows[:, _RPC["api_key"]] == ApiKey.METADATA]
+    causes = [MetadataCause(int(c)).name.lower() for c in calls[:, _RPC["cause"]]]
+    return {
+        "total": len(calls),
+        "on_critical_path": int(calls[:, _RPC["critical"]].sum()),
+        "bytes": int(calls[:, [_RPC["request_bytes"], _RPC["response_bytes"]]].sum()),
+        "by_cause": {cause: causes.count(cause) for cause in sorted(set(causes))},
+    }
+
+
+def summarize(
+    outcome: ProbeOutcome,
+    directory: Path,
+    actions: Sequence[dict[str, Any]],
+    kafka_version: str | None,
+) -> dict[str, Any]:
+    """The object that `perf produce --output json` prints, from the row files of the run."""
+    times = run_times(outcome, directory, outcome.spec.warmup_records)
+    rows = {
+        name: read_rows(raw_path(directory, name), len(COLUMNS[name]))
+        for name in ("redirects", "rpcs")
+    }
+    return {
+        "topic": outcome.spec.topic,
+        "records": {
+            "sent": outcome.generated,
+            "acknowledged": outcome.acknowledged,
+            "failed": outcome.failed,
+            "errors": outcome.errors,
+        },
+        "latency_ms": times.latency.as_ms(),
+        "service_ms": times.service.as_ms(),
+        "records_per_second": round(times.latency.total / times.seconds, 1),
+        "cpu_seconds": round(outcome.cpu_s, 3),
+        "redirects": redirects(rows["redirects"]),
+        "metadata_rpcs": metadata_rpcs(rows["rpcs"]),
+        "actions": list(actions),
+        "leader_discovery": outcome.spec.discovery.value,
+        "kafka_version": kafka_version,
+    }
+
+
+def kafka_line(times: RecordTimes, label: str = "") -> str:
+    """The line that Kafka's ProducerPerformance (4.3) ends with.
+
+    `label` is "" or " steady state".
+    """
+    count = times.latency.total
+    shown = times.latency.as_ms()
+    ms = [int(shown[name]) for name in QUANTILES]
+    return (
+        f"{count}{label} records sent, {count / times.seconds:f} records/sec "
+        f"({times.bytes / times.seconds / 1048576:.2f} MB/sec), "
+        f"{shown['mean']:.2f} ms avg latency, {shown['max']:.2f} ms max latency, "
+        f"{ms[0]} ms 50th, {ms[1]} ms 95th, {ms[2]} ms 99th, {ms[3]} ms 99.9th."
+    )
+
+
+def interval_line(times: RecordTimes, seconds: float) -> str:
+    """The line that Kafka's ProducerPerformance prints every reporting interval."""
+    count = times.latency.total
+    shown = times.latency.as_ms()
+    return (
+        f"{count} records sent, {count / seconds:.1f} records/sec "
+        f"({times.bytes / seconds / 1048576:.2f} MB/sec), "
+        f"{shown['mean']:.1f} ms avg latency, {shown['max']:.1f} ms max latency."
+    )

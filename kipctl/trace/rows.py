@@ -1,0 +1,74 @@
+"""Rows of whole numbers, appended in nanoseconds and kept in a file as they are.
+
+The probe must not pause to convert or compress, so it writes flat 64-bit integers; what they mean
+(strings, nulls, Parquet) is settled after the run, by `kipctl.trace.store`.
+"""
+
+from array import array
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+IntRows = npt.NDArray[np.int64]
+
+
+class RowWriter:
+    """Appends rows of `width` integers to a file, in blocks.
+
+    `append(row)` is `array.extend`: it takes any iterable of exactly `width` ints and does not
+    check. Call `flush` often enough to bound memory; readers see whole flushed rows.
+    """
+
+    def __init__(self, path: Path, width: int) -> None:
+        self._file = path.open("wb", buffering=0)
+        self._values = array("q")
+        self.width = width
+        self.append = self._values.extend
+
+    def flush(self) -> None:
+        if self._values:
+            self._file.write(self._values)
+            del self._values[:]
+
+    def close(self) -> None:
+        self.flush()
+        self._file.close()
+
+
+class RowReader:
+    """Reads what a RowWriter has flushed, also while it still writes."""
+
+    def __init__(self, path: Path, width: int) -> None:
+        self._path = path
+        self._width = width
+        self._read = 0
+
+    def new_rows(self) -> IntRows:
+        """The rows flushed since the last call, shape (rows, width)."""
+        rows = read_rows(self._path, self._width, self._read)
+        self._read += len(rows)
+        return rows
+
+
+def read_rows(path: Path, width: int, skip: int = 0, count: int = -1) -> IntRows:
+    """Rows `skip` to `skip + count` (-1: to the end) of a file, shape (rows, width)."""
+    if not path.exists():
+        return np.empty((0, width), dtype=np.int64)
+    values = count * width if count >= 0 else -1
+    flat = np.fromfile(path, dtype=np.int64, offset=skip * width * 8, count=values)
+    whole = len(flat) // width
+    return flat[: whole * width].reshape(whole, width)
+
+
+def chunks(path: Path, width: int, size: int = 1_000_000) -> Iterable[IntRows]:
+    """The file's rows, at most `size` at a time."""
+
+    def read() -> Iterator[IntRows]:
+        skip = 0
+        while len(rows := read_rows(path, width, skip, size)):
+            yield rows
+            skip += len(rows)
+
+    return read()

@@ -1,0 +1,130 @@
+"""The datasets of a run: their columns, types and units.
+
+Every time is in microseconds since the run's start, on the machine's monotonic clock; the wall
+clock of the start is in `run.json`. A batch is named by (topic, partition, first_seq); `redirects`
+rows join `batches` on it. Record k of a batch has sequence number `first_seq + k * seq_stride` and
+its intended send time follows from the run's rate (see `kipctl.probe.schedule`).
+"""
+
+from enum import IntEnum
+
+import pyarrow as pa
+
+SCHEMA_VERSION = 1
+
+
+class Decision(IntEnum):
+    """What the client did with the leader hint of an error (KIP-951, "Client behaviour")."""
+
+    ABSENT = 0
+    """No hint, or one that names no leader (-1)."""
+    FOLLOWED = 1
+    STALE = 2
+    """Not newer than what the client knew."""
+    UNKNOWN_NODE = 3
+    """Its leader is in neither the response's endpoints nor the client's cache."""
+    IGNORED = 4
+    """The client does not take hints (`--leader-discovery` refresh or baseline)."""
+    NOT_APPLICABLE = 5
+    """The error is not about the leader: a disconnect, a timeout."""
+
+
+class MetadataCause(IntEnum):
+    """Why a Metadata request was sent (KIP-526)."""
+
+    START = 0
+    NEW_TOPIC = 1
+    LEADER_CHANGE = 2
+    MAX_AGE = 3
+    IDLE_EVICTION = 4
+    ERROR_RETRY = 5
+    """A connection was lost, a request timed out, or the last Metadata answer was an error."""
+
+
+PHASES = ("queued", "detect", "backoff", "metadata", "connect", "not_ready", "acknowledge")
+"""The phases of a redirect. Summed over a batch's rows they are its latency, exactly."""
+
+_COMMON = [("source", pa.string()), ("client", pa.string())]
+_I64, _I32 = pa.int64(), pa.int32()
+
+BATCHES = pa.schema(
+    [
+        *_COMMON,
+        ("topic", pa.string()),
+        ("partition", _I32),
+        ("first_seq", _I64),  # sequence number in the run of the first record
+        ("seq_stride", _I64),  # distance of the sequence numbers of neighbouring records
+        ("records", _I32),
+        ("bytes", _I64),  # of the records' values
+        ("intended_us", _I64),  # when the first record should have been sent
+        ("sent_us", _I64),  # first written to a socket; null if never
+        ("acked_us", _I64),  # acknowledged, or given up
+        ("attempts", _I32),
+        ("error", _I32),  # 0, or the Kafka error code (-1: none of the broker's) it failed with
+        ("broker", _I32),  # the broker of the last attempt
+        ("leader_epoch", _I32),  # the leader epoch the client believed in at the last attempt
+        ("base_offset", _I64),
+    ]
+)
+
+RPCS = pa.schema(
+    [
+        *_COMMON,
+        ("software_name", pa.string()),
+        ("software_version", pa.string()),
+        ("connection", _I32),
+        ("broker", _I32),
+        ("api_key", _I32),
+        ("api_version", _I32),
+        ("request_bytes", _I64),
+        ("response_bytes", _I64),
+        ("sent_us", _I64),
+        ("received_us", _I64),  # null if no answer came
+        ("queued_behind", _I32),  # requests in flight on the connection when it was sent
+        ("queued_behind_us", _I64),  # until the last of those was answered
+        ("cause", pa.string()),  # of a Metadata request: the name of a MetadataCause
+        ("topics", _I32),
+        ("critical", pa.bool_()),  # a batch waited for this answer
+        ("error", _I32),
+    ]
+)
+
+REDIRECTS = pa.schema(
+    [
+        *_COMMON,
+        ("api", pa.string()),  # produce or fetch
+        ("topic", pa.string()),
+        ("partition", _I32),
+        ("first_seq", _I64),
+        ("records", _I32),
+        ("attempt", _I32),  # 1 is the first
+        ("error", _I32),
+        ("error_us", _I64),
+        ("from_broker", _I32),
+        ("from_epoch", _I32),  # the epoch that the client believed in
+        ("base_offset", _I64),  # >= 0: the batch was appended before the error
+        ("hint_leader", _I32),
+        ("hint_epoch", _I32),
+        ("hint_endpoint", pa.string()),
+        ("decision", pa.string()),
+        ("to_broker", _I32),  # where the batch was sent next; null if it was not
+        ("to_epoch", _I32),
+        *((f"{phase}_us", _I64) for phase in PHASES),
+        ("metadata_queued_us", _I64),  # part of metadata_us: the RPC stood behind other requests
+    ]
+)
+
+EVENTS = pa.schema(
+    [
+        ("kind", pa.string()),
+        ("topic", pa.string()),
+        ("partition", _I32),
+        ("from_broker", _I32),
+        ("to_broker", _I32),
+        ("epoch", _I32),
+        ("seen_by", _I32),  # the broker whose Metadata showed it
+        ("time_us", _I64),
+    ]
+)
+
+DATASETS = {"batches": BATCHES, "rpcs": RPCS, "redirects": REDIRECTS, "events": EVENTS}

@@ -1,0 +1,148 @@
+"""A non-blocking connection to one broker, for an event loop that also has records to send."""
+
+import errno
+import socket
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kipctl.protocol.produce_frames import Buffer
+
+_RECEIVE_BYTES = 256 * 1024
+_MAX_FRAME = 100 * 1024 * 1024
+
+
+@dataclass(slots=True)
+class InFlight:
+    """A request that waits for its answer. Times are in microseconds (monotonic)."""
+
+    correlation_id: int
+    api_key: int
+    api_version: int
+    size: int
+    sent_us: int
+    ahead: int
+    """Requests that were in flight on the connection before it."""
+    subject: Any
+    """What the caller needs to handle the answer."""
+
+
+class ConnectionLostError(Exception):
+    """The broker closed the connection, it broke, or it carried garbage."""
+
+
+class LoopConnection:
+    """One TCP connection: requests go out in order, answers come in order.
+
+    The owner polls `fileno()` for reading, and for writing while `wants_write`, and calls
+    `finish_connect`, `write` and `read`; each raises ConnectionLostError when it is over.
+    """
+
+    def __init__(self, host: str, port: int, number: int) -> None:
+        """Begin to connect. `number` names the connection in the trace."""
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM
+        )[0]
+        self.number = number
+        self.connected = False
+        self.in_flight: deque[InFlight] = deque()
+        self.answered_us = 0
+        """When the last answer came."""
+        self._unsent: list[Buffer] = []
+        self._next_correlation_id = 0
+        self._received = bytearray(_RECEIVE_BYTES)
+        self._start = self._end = 0
+        self._socket = socket.socket(family, kind, protocol)
+        self._socket.setblocking(False)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        failed = self._socket.connect_ex(address)
+        if failed not in (0, errno.EINPROGRESS):
+            self._socket.close()
+            raise ConnectionLostError(f"{host}:{port}: {errno.errorcode.get(failed, failed)}")
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    @property
+    def wants_write(self) -> bool:
+        return bool(self._unsent) or not self.connected
+
+    def finish_connect(self) -> None:
+        """Call when the socket is first writable."""
+        failed = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if failed:
+            raise ConnectionLostError(errno.errorcode.get(failed, str(failed)))
+        self.connected = True
+
+    def next_correlation_id(self) -> int:
+        self._next_correlation_id = (self._next_correlation_id + 1) & 0x7FFFFFFF
+        return self._next_correlation_id
+
+    def send(self, buffers: list[Buffer]) -> None:
+        """Write a frame, as much of it as the socket takes; the rest goes with `write`."""
+        if self._unsent:
+            self._unsent += buffers
+        else:
+            self._unsent = buffers
+            self.write()
+
+    def write(self) -> None:
+        """Write what is still unsent."""
+        while self._unsent:
+            batch = self._unsent[:1000]
+            try:
+                sent = self._socket.sendmsg(batch)
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError as lost:
+                raise ConnectionLostError(str(lost)) from lost
+            self._unsent = _after(batch, sent) + self._unsent[1000:]
+
+    def read(self) -> list[bytes]:
+        """The whole frames that have arrived, without their length; empty if none is complete."""
+        if self._end == len(self._received):
+            self._make_room(_RECEIVE_BYTES)
+        try:
+            count = self._socket.recv_into(memoryview(self._received)[self._end :])
+        except (BlockingIOError, InterruptedError):
+            return []
+        except OSError as lost:
+            raise ConnectionLostError(str(lost)) from lost
+        if count == 0:
+            raise ConnectionLostError("the broker closed the connection")
+        self._end += count
+        frames = []
+        while self._end - self._start >= 4:
+            size = int.from_bytes(self._received[self._start : self._start + 4], "big", signed=True)
+            if not 4 <= size <= _MAX_FRAME:
+                raise ConnectionLostError(f"a frame of {size} bytes was announced")
+            frame_end = self._start + 4 + size
+            if frame_end > self._end:
+                self._make_room(size + 4)
+                break
+            frames.append(bytes(self._received[self._start + 4 : frame_end]))
+            self._start = frame_end
+        if self._start == self._end:
+            self._start = self._end = 0
+        return frames
+
+    def _make_room(self, needed: int) -> None:
+        """Move what is unread to the front; grow if a frame of `needed` bytes would not fit."""
+        unread = self._received[self._start : self._end]
+        if needed > len(self._received) or len(unread) == len(self._received):
+            self._received = bytearray(max(needed, len(unread) + _RECEIVE_BYTES))
+        self._received[: len(unread)] = unread
+        self._start, self._end = 0, len(unread)
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+def _after(buffers: Sequence[Buffer], sent: int) -> list[Buffer]:
+    """What is left of the buffers when the first `sent` bytes are gone."""
+    for i, buffer in enumerate(buffers):
+        if sent < len(buffer):
+            return [memoryview(buffer)[sent:], *buffers[i + 1 :]]
+        sent -= len(buffer)
+    return []
