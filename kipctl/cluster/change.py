@@ -1,14 +1,15 @@
 """Changes carried out from end to end: reassign, elect, and wait until every broker knows."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from kipctl.cluster.elect import Elected, Election, Elections, Outcome
+from kipctl.cluster.elect import Elected, Outcome, elect
 from kipctl.cluster.journal import Entry, Journal
 from kipctl.cluster.plan import Plan, demand_moves, reach, rotate
 from kipctl.cluster.reassign import (
+    FIRST_POLL_S,
     Progress,
     Refusal,
     await_finished,
@@ -25,6 +26,7 @@ from kipctl.errors import (
     RefusedError,
     TimedOutError,
 )
+from kipctl.protocol.elect_leaders import ElectionType
 from kipctl.transport.request import Cluster
 
 OnEvent = Callable[[ClusterEvent], None]
@@ -143,7 +145,7 @@ def _submit_and_wait(
 
 
 def elect_preferred(
-    elections: Elections,
+    cluster: Cluster,
     expected: Mapping[PartitionId, int],
     before: Snapshot,
     *,
@@ -161,7 +163,7 @@ def elect_preferred(
     with LeaderWatch(before.brokers, sorted({p.topic for p in expected})) as watch:
         called_us = now_us()
         on_event(ClusterEvent(EventKind.ELECTION_CALLED, called_us))
-        outcomes = elections.elect(Election.PREFERRED, expected, timeout_s)
+        outcomes = elect(cluster, ElectionType.PREFERRED, expected)
         answered_us = now_us()
         on_event(ClusterEvent(EventKind.ELECTION_ANSWERED, answered_us))
         for elected in outcomes:
@@ -179,9 +181,35 @@ def elect_preferred(
     return ElectionHeld(outcomes, called_us, answered_us, knew_us, convergence.silent)
 
 
+def elect_unclean(
+    cluster: Cluster,
+    partitions: Iterable[PartitionId],
+    timeout_s: float = DEFAULT_TIMEOUT_S,
+) -> ElectionHeld:
+    """Hold an unclean election, and wait until a broker shows a leader for all that were elected.
+
+    What the elected replica lacks is lost. Raises TimedOutError when no leader is shown in time,
+    RefusedError and UnreachableError.
+    """
+    deadline = time.monotonic() + timeout_s
+    called_us = now_us()
+    outcomes = elect(cluster, ElectionType.UNCLEAN, partitions)
+    answered_us = now_us()
+    elected = {one.id for one in outcomes if one.outcome is Outcome.ELECTED}
+    topics = sorted({partition_id.topic for partition_id in elected})
+    while leaderless := [p.id for p in take(cluster, topics).only(elected).leaderless]:
+        if time.monotonic() > deadline:
+            raise TimedOutError(
+                f"{len(leaderless)} partitions were elected but have no leader yet, such as"
+                f" {leaderless[0]}.",
+                "Look: kipctl inspect leaders",
+            )
+        time.sleep(FIRST_POLL_S)
+    return ElectionHeld(outcomes, called_us, answered_us, {}, ())
+
+
 def rotate_leaders(
     cluster: Cluster,
-    elections: Elections,
     plan: Plan,
     before: Snapshot,
     *,
@@ -196,13 +224,12 @@ def rotate_leaders(
         reassigned = _submit_and_wait(cluster, plan, entry, on_event, progress, timeout_s)
         expected = reassigned.plan.preferred_leaders
         progress(f"Electing the preferred leaders of {len(expected)} partitions")
-        held = elect_preferred(elections, expected, before, on_event=on_event, timeout_s=timeout_s)
+        held = elect_preferred(cluster, expected, before, on_event=on_event, timeout_s=timeout_s)
     return LeadersMoved(reassigned, held)
 
 
 def rotate_once(
     cluster: Cluster,
-    elections: Elections,
     topics: Sequence[str],
     on_event: OnEvent = ignore_event,
     timeout_s: float = DEFAULT_TIMEOUT_S,
@@ -215,12 +242,11 @@ def rotate_once(
     before = select(take(cluster, None if any(map(is_glob, topics)) else topics), topics)
     plan = rotate(before)
     demand_moves(plan, topics)
-    return rotate_leaders(cluster, elections, plan, before, on_event=on_event, timeout_s=timeout_s)
+    return rotate_leaders(cluster, plan, before, on_event=on_event, timeout_s=timeout_s)
 
 
 def roll_back(
     cluster: Cluster,
-    elections: Elections,
     entry: Entry,
     before: Snapshot,
     *,
@@ -242,7 +268,7 @@ def roll_back(
         if plan.moves:
             reassigned = _submit_and_wait(cluster, plan, None, on_event, progress, timeout_s)
         progress(f"Electing the preferred leaders of {len(expected)} partitions")
-        held = elect_preferred(elections, expected, before, on_event=on_event, timeout_s=timeout_s)
+        held = elect_preferred(cluster, expected, before, on_event=on_event, timeout_s=timeout_s)
     moved = LeadersMoved(reassigned, held)
     if not moved.failures:
         entry.mark_undone()

@@ -1,26 +1,20 @@
 """Leader elections, preferred and unclean, with what came of each partition."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import groupby
 
-from confluent_kafka import ElectionType, KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient
-
-from kipctl.cluster.snapshot import NO_LEADER, Partition, PartitionId, Snapshot
-from kipctl.errors import RefusedError, TimedOutError, UnreachableError, UsageError
-from kipctl.protocol.error_codes import ErrorCode, error_name
-from kipctl.transport.request import Address, Cluster
-
-
-class Election(StrEnum):
-    """Preferred: the first replica, if in sync. Unclean: any live replica, at the cost of data."""
-
-    PREFERRED = "preferred"
-    UNCLEAN = "unclean"
+from kipctl.cluster.snapshot import PartitionId, Snapshot
+from kipctl.errors import RefusedError, UsageError
+from kipctl.protocol.elect_leaders import ElectionType, ElectLeadersRequest, TopicPartitions
+from kipctl.protocol.error_codes import ErrorCode, error_name, error_text
+from kipctl.transport.request import Cluster
 
 
 class Outcome(StrEnum):
+    """What came of an election; it is not needed where the right replica leads already."""
+
     ELECTED = "elected"
     NOT_NEEDED = "not needed"
     FAILED = "failed"
@@ -28,67 +22,57 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Elected:
-    """What came of one partition's election; `code` and `reason` are Kafka's."""
+    """What came of one partition's election; `code` and `message` are Kafka's."""
 
     id: PartitionId
-    outcome: Outcome
-    code: int = ErrorCode.NONE
-    reason: str = ""
+    code: int
+    message: str = ""
+
+    @property
+    def outcome(self) -> Outcome:
+        match self.code:
+            case ErrorCode.NONE:
+                return Outcome.ELECTED
+            case ErrorCode.ELECTION_NOT_NEEDED:
+                return Outcome.NOT_NEEDED
+            case _:
+                return Outcome.FAILED
 
     def __str__(self) -> str:
-        return f"{self.id}: {error_name(self.code)}" + (f" ({self.reason})" if self.reason else "")
-
-
-class Elections:
-    """A librdkafka admin client that is kept, so that an election is not held up by connecting."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        nodes = cluster.nodes.values()
-        self._admin = AdminClient(
-            {
-                "bootstrap.servers": ",".join(str(Address(node.host, node.port)) for node in nodes),
-                "client.id": cluster.client_id,
-                "log_level": 0,
-            }
-        )
-
-    def elect(
-        self, election: Election, partitions: Iterable[PartitionId], timeout_s: float
-    ) -> tuple[Elected, ...]:
-        """Hold the election and return each partition's outcome, sorted.
-
-        Raises RefusedError, TimedOutError or UnreachableError when the election as a whole failed.
-        """
-        wanted = [TopicPartition(topic, partition) for topic, partition in sorted(partitions)]
-        kind = ElectionType.PREFERRED if election is Election.PREFERRED else ElectionType.UNCLEAN
-        future = self._admin.elect_leaders(
-            kind, wanted, request_timeout=timeout_s, operation_timeout=timeout_s
-        )
-        try:
-            results = future.result()
-        except KafkaException as failure:
-            raise _as_whole(failure.args[0]) from None
-        return tuple(
-            _elected(PartitionId(found.topic, found.partition), error)
-            for found, error in sorted(results.items(), key=lambda r: (r[0].topic, r[0].partition))
+        return f"{self.id}: {error_name(self.code)}" + (
+            f" ({self.message})" if self.message else ""
         )
 
 
-def _elected(partition_id: PartitionId, failure: KafkaException | None) -> Elected:
-    error: KafkaError | None = failure.args[0] if failure else None
-    if error is None or error.code() == ErrorCode.NONE:
-        return Elected(partition_id, Outcome.ELECTED)
-    not_needed = error.code() == ErrorCode.ELECTION_NOT_NEEDED
-    outcome = Outcome.NOT_NEEDED if not_needed else Outcome.FAILED
-    return Elected(partition_id, outcome, error.code(), error.str())
+def elect(
+    cluster: Cluster, election: ElectionType, partitions: Iterable[PartitionId]
+) -> tuple[Elected, ...]:
+    """Hold the election and return each partition's outcome, sorted.
 
-
-def _as_whole(error: KafkaError) -> RefusedError | TimedOutError | UnreachableError:
-    if error.code() == KafkaError._TIMED_OUT:
-        return TimedOutError(f"The election was not answered: {error.str()}.")
-    if error.code() in (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN):
-        return UnreachableError(f"No broker answered the election: {error.str()}.")
-    return RefusedError(f"The cluster refused the election: {error.name()} ({error.str()}).")
+    Brokers, and their Metadata, hear of the new leaders after that. Raises RefusedError when the
+    cluster refuses the election as a whole, TimedOutError and UnreachableError.
+    """
+    response = cluster.ask_controller(
+        ElectLeadersRequest(
+            election_type=election,
+            topic_partitions=tuple(
+                TopicPartitions(topic=topic, partitions=tuple(p.partition for p in group))
+                for topic, group in groupby(sorted(partitions), key=lambda p: p.topic)
+            ),
+            timeout_ms=int(cluster.timeout_s * 1000),
+        )
+    )
+    if response.error_code:
+        raise RefusedError(f"The cluster refused the election: {error_text(response.error_code)}.")
+    return tuple(
+        Elected(
+            PartitionId(topic.topic, result.partition_id),
+            result.error_code,
+            result.error_message or "",
+        )
+        for topic in sorted(response.replica_election_results, key=lambda topic: topic.topic)
+        for result in sorted(topic.partition_result, key=lambda result: result.partition_id)
+    )
 
 
 def parse_partition(text: str) -> PartitionId:
@@ -97,16 +81,6 @@ def parse_partition(text: str) -> PartitionId:
     if not (topic and colon and number.isascii() and number.isdigit()):
         raise UsageError(f"{text!r} is not a partition.", "Write topic:number, as in orders:3")
     return PartitionId(topic, int(number))
-
-
-def candidates(election: Election, partitions: Sequence[Partition]) -> tuple[Partition, ...]:
-    """The partitions that such an election would change.
-
-    Preferred: those led by another than their preferred replica. Unclean: those without a leader.
-    """
-    if election is Election.PREFERRED:
-        return tuple(p for p in partitions if not p.is_led_by_preferred)
-    return tuple(p for p in partitions if p.leader == NO_LEADER)
 
 
 def demand_known(partitions: Iterable[PartitionId], snapshot: Snapshot) -> None:

@@ -230,13 +230,15 @@ class Cancelled:
 
 
 def cancel(
-    cluster: Cluster, stopped: Iterable[Ongoing], journal: Journal, deadline: float
+    cluster: Cluster, stopped: Iterable[Ongoing], journal: Journal, timeout_s: float
 ) -> Cancelled:
     """Cancel these reassignments, and put the replicas back in the order the journal has.
 
     A cancelled partition gets its old replicas back, though the order (and with it the preferred
-    leader) may have changed. Entries that nothing is left of are marked undone.
+    leader) may have changed. Entries that nothing is left of are marked undone. Raises
+    TimedOutError, and UsageError for a damaged journal before anything is changed.
     """
+    deadline = time.monotonic() + timeout_s
     originals = {one.id: one.original for one in stopped}
     orders: dict[PartitionId, tuple[int, ...]] = {}
     for entry in journal.entries():
@@ -248,7 +250,9 @@ def cancel(
     snapshot = _await_replicas(cluster, {p: originals[p] for p in cancelled}, deadline)
     restored = reach(snapshot, {p: orders[p] for p in cancelled if p in orders})
     if restored.moves:
-        refused += submit(cluster, restored.target, may_change_replication_factor=False)
+        kept = submit(cluster, restored.target, may_change_replication_factor=False)
+        restored = restored.without(refusal.id for refusal in kept)
+        refused += kept
         await_finished(cluster, restored.target, deadline, lambda _: None)
     retire(journal, take(cluster))
     return Cancelled(

@@ -100,6 +100,10 @@ class Snapshot:
     def not_led_by_preferred(self) -> tuple[Partition, ...]:
         return tuple(p for p in self.partitions if not p.is_led_by_preferred)
 
+    @property
+    def leaderless(self) -> tuple[Partition, ...]:
+        return tuple(p for p in self.partitions if p.leader == NO_LEADER)
+
     def only(self, wanted: Iterable[PartitionId]) -> "Snapshot":
         """The same moment, with these partitions alone."""
         chosen = frozenset(wanted)

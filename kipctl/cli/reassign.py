@@ -1,0 +1,280 @@
+"""`kipctl reassign`: rotate leaders, play a plan, go back, and look at what is under way."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kipctl.cli.environment import Environment
+from kipctl.cli.leader_reports import (
+    REASSIGN,
+    cancelled_report,
+    in_short,
+    moved_report,
+    ongoing_report,
+    plan_report,
+    reassigned_report,
+    verified_report,
+)
+from kipctl.cli.options import BootstrapOption, OutputOption, YesOption
+from kipctl.errors import RefusedError, UsageError
+from kipctl.report.formats import OutputFormat
+
+if TYPE_CHECKING:
+    from kipctl.cluster.reassign import Ongoing
+    from kipctl.transport.request import Cluster
+
+
+def reassign(
+    context: typer.Context,
+    rotate: Annotated[
+        bool, typer.Option("--rotate", help="Move every leader to its next replica.")
+    ] = False,
+    plan: Annotated[
+        Path | None,
+        typer.Option("--plan", metavar="FILE", help="Carry out Kafka's reassignment JSON."),
+    ] = None,
+    rollback: Annotated[
+        bool, typer.Option("--rollback", help="Undo the last --rotate or --plan.")
+    ] = False,
+    show: Annotated[bool, typer.Option("--list", help="Show what is being reassigned.")] = False,
+    verify: Annotated[
+        Path | None,
+        typer.Option("--verify", metavar="FILE", help="Compare the cluster with such a JSON."),
+    ] = None,
+    cancel: Annotated[
+        bool,
+        typer.Option("--cancel", help="Stop what is being reassigned; put the old order back."),
+    ] = False,
+    topic: Annotated[
+        list[str] | None,
+        typer.Option("--topic", metavar="TOPIC", help="A topic or glob; repeatable."),
+    ] = None,
+    all_topics: Annotated[
+        bool, typer.Option("--all-topics", help="Rotate all topics but internal ones.")
+    ] = False,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run",
+            help="Print the plan and change nothing; with -o json as Kafka's reassignment JSON.",
+        ),
+    ] = False,
+    yes: YesOption = False,
+    timeout: Annotated[
+        float, typer.Option("--timeout", metavar="SECONDS", min=0.1, help="How long to wait.")
+    ] = 300.0,
+    bootstrap_server: BootstrapOption = None,
+    output: OutputOption = OutputFormat.AUTO,
+) -> None:
+    """Change which brokers hold partitions, in which order, and so who leads them.
+
+    Exactly one of --rotate, --plan, --rollback, --list, --verify and --cancel says what to do.
+    The current assignment is saved before anything is submitted; --rollback brings it back.
+    """
+    modes = {
+        "--rotate": rotate,
+        "--plan": plan is not None,
+        "--rollback": rollback,
+        "--list": show,
+        "--verify": verify is not None,
+        "--cancel": cancel,
+    }
+    topics = topic or []
+    _check_options([name for name, given in modes.items() if given], topics, all_topics, dry_run)
+    environment = context.ensure_object(Environment)
+    from kipctl.transport.request import Cluster
+
+    with Cluster(environment.bootstrap_server(bootstrap_server)) as cluster:
+        if rotate:
+            _rotate(environment, cluster, topics, dry_run, yes, timeout, output)
+        elif plan is not None:
+            _carry_out(environment, cluster, plan, dry_run, yes, timeout, output)
+        elif rollback:
+            _roll_back(environment, cluster, dry_run, yes, timeout, output)
+        elif verify is not None:
+            _verify(environment, cluster, verify, output)
+        elif cancel:
+            _cancel(environment, cluster, topics, dry_run, yes, timeout, output)
+        else:
+            environment.report(ongoing_report(_ongoing(cluster, topics)), output)
+
+
+def _check_options(
+    modes: Sequence[str], topics: Sequence[str], all_topics: bool, dry_run: bool
+) -> None:
+    help_page = "See `kipctl reassign --help`."
+    if len(modes) != 1:
+        given = " and ".join(modes) + " exclude one another" if modes else "Nothing to do was given"
+        raise UsageError(
+            f"{given}. Give one of --rotate, --plan, --rollback, --list, --verify, --cancel.",
+            help_page,
+        )
+    (mode,) = modes
+    if mode == "--rotate" and bool(topics) == all_topics:
+        raise UsageError("--rotate needs either --topic or --all-topics.", help_page)
+    if mode != "--rotate" and all_topics:
+        raise UsageError(f"--all-topics does not go with {mode}.", help_page)
+    if mode in ("--plan", "--rollback", "--verify") and topics:
+        raise UsageError(f"--topic does not go with {mode}.", help_page)
+    if mode in ("--list", "--verify") and dry_run:
+        raise UsageError(f"--dry-run does not go with {mode}, which changes nothing.", help_page)
+
+
+def _rotate(
+    environment: Environment,
+    cluster: "Cluster",
+    topics: Sequence[str],
+    dry_run: bool,
+    yes: bool,
+    timeout_s: float,
+    output: OutputFormat,
+) -> None:
+    from kipctl.cluster.change import demand_all_done, rotate_leaders
+    from kipctl.cluster.journal import journal
+    from kipctl.cluster.plan import demand_moves, rotate
+    from kipctl.cluster.snapshot import select, take
+
+    before = select(take(cluster), topics)
+    plan = rotate(before)
+    demand_moves(plan, topics)
+    if dry_run:
+        environment.report(plan_report(plan), output)
+        return
+    environment.message(in_short(plan))
+    environment.confirm(f"Rotate the leaders of {len(plan.moves)} partitions?", yes)
+    kept = journal(before.cluster_id, environment.variables)
+    # --measure: the probe goes around this call.
+    with environment.progress(f"Rotating {len(plan.moves)} partitions") as progress:
+        moved = rotate_leaders(
+            cluster,
+            plan,
+            before,
+            journal=kept,
+            progress=progress,
+            timeout_s=timeout_s,
+        )
+    environment.report(moved_report(REASSIGN, moved, before, take(cluster, before.topics)), output)
+    done = len(plan.moves) - len(moved.failures)
+    demand_all_done(moved.failures, done, "Undo: kipctl reassign --rollback")
+
+
+def _carry_out(
+    environment: Environment,
+    cluster: "Cluster",
+    path: Path,
+    dry_run: bool,
+    yes: bool,
+    timeout_s: float,
+    output: OutputFormat,
+) -> None:
+    from kipctl.cluster.change import demand_all_done, reassign
+    from kipctl.cluster.journal import journal
+    from kipctl.cluster.kafka_json import check_against, read_reassignment
+    from kipctl.cluster.plan import reach
+    from kipctl.cluster.snapshot import take
+
+    target = read_reassignment(path)
+    before = take(cluster)
+    check_against(target, before, path)
+    plan = reach(before, target)
+    if dry_run or not plan.moves:
+        environment.report(plan_report(plan), output)
+        return
+    environment.message(in_short(plan))
+    environment.confirm(f"Reassign {len(plan.moves)} partitions?", yes)
+    kept = journal(before.cluster_id, environment.variables)
+    with environment.progress(f"Reassigning {len(plan.moves)} partitions") as progress:
+        done = reassign(cluster, plan, journal=kept, progress=progress, timeout_s=timeout_s)
+    after = take(cluster, plan.topics)
+    environment.report(reassigned_report(done, after), output)
+    demand_all_done(done.refused, len(done.plan.moves), "Undo: kipctl reassign --rollback")
+
+
+def _roll_back(
+    environment: Environment,
+    cluster: "Cluster",
+    dry_run: bool,
+    yes: bool,
+    timeout_s: float,
+    output: OutputFormat,
+) -> None:
+    from kipctl.cluster.change import demand_all_done, roll_back
+    from kipctl.cluster.journal import journal
+    from kipctl.cluster.plan import reach
+    from kipctl.cluster.snapshot import take
+
+    before = take(cluster)
+    kept = journal(before.cluster_id, environment.variables)
+    entry = kept.last()
+    if entry is None:
+        raise RefusedError(
+            "There is nothing to roll back: no reassignment of this cluster is saved in"
+            f" {kept.folder}.",
+            "Play an assignment of your own back with --plan FILE.",
+        )
+    saved = entry.assignment()
+    plan = reach(before, saved)
+    if dry_run:
+        environment.report(plan_report(plan), output)
+        return
+    environment.message(f"Back to {entry.path}. {in_short(plan)}")
+    environment.confirm(f"Roll back {len(saved)} partitions?", yes)
+    with environment.progress(f"Rolling back {len(plan.moves)} partitions") as progress:
+        moved = roll_back(cluster, entry, before, progress=progress, timeout_s=timeout_s)
+    known = before.only(saved)
+    after = take(cluster, known.topics)
+    environment.report(moved_report(REASSIGN, moved, known, after), output)
+    demand_all_done(
+        moved.failures,
+        len(known.partitions) - len(moved.failures),
+        "Try again: kipctl reassign --rollback",
+    )
+
+
+def _verify(environment: Environment, cluster: "Cluster", path: Path, output: OutputFormat) -> None:
+    from kipctl.cluster.kafka_json import check_against, read_reassignment
+    from kipctl.cluster.reassign import verify
+    from kipctl.cluster.snapshot import take
+
+    target = read_reassignment(path)
+    check_against(target, take(cluster), path)
+    environment.report(verified_report(verify(cluster, target), target), output)
+
+
+def _ongoing(cluster: "Cluster", topics: Sequence[str]) -> tuple["Ongoing", ...]:
+    from kipctl.cluster.reassign import ongoing
+    from kipctl.cluster.snapshot import select, take
+
+    busy = ongoing(cluster)
+    if not topics:
+        return busy
+    chosen = select(take(cluster), topics).topics
+    return tuple(one for one in busy if one.id.topic in chosen)
+
+
+def _cancel(
+    environment: Environment,
+    cluster: "Cluster",
+    topics: Sequence[str],
+    dry_run: bool,
+    yes: bool,
+    timeout_s: float,
+    output: OutputFormat,
+) -> None:
+    from kipctl.cluster.change import demand_all_done
+    from kipctl.cluster.journal import journal
+    from kipctl.cluster.reassign import cancel
+    from kipctl.cluster.snapshot import take
+
+    busy = _ongoing(cluster, topics)
+    if dry_run or not busy:
+        environment.report(ongoing_report(busy), output)
+        return
+    environment.confirm(f"Cancel the reassignment of {len(busy)} partitions?", yes)
+    kept = journal(take(cluster, ()).cluster_id, environment.variables)
+    with environment.progress(f"Cancelling {len(busy)} reassignments"):
+        cancelled = cancel(cluster, busy, kept, timeout_s)
+    environment.report(cancelled_report(cancelled, take(cluster)), output)
+    demand_all_done(cancelled.refused, len(cancelled.cancelled), "See: kipctl reassign --list")

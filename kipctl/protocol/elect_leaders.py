@@ -1,0 +1,73 @@
+"""ElectLeaders: make preferred, or out-of-sync, replicas the leaders (API 43, KIP-183, KIP-460)."""
+
+from enum import IntEnum
+from typing import Annotated
+
+from kipctl.protocol.api import ApiKey
+from kipctl.protocol.message import (
+    Api,
+    Field,
+    Int8,
+    Int16,
+    Int32,
+    Message,
+    Request,
+    Response,
+    message,
+)
+
+_API = Api(ApiKey.ELECT_LEADERS, versions=(0, 2), flexible_since=2)
+
+
+class ElectionType(IntEnum):
+    """Version 0 knows PREFERRED only."""
+
+    PREFERRED = 0
+    UNCLEAN = 1
+
+
+@message
+class PartitionResult(Message):
+    """What came of one partition; error 84 is that no election was needed."""
+
+    partition_id: Int32 = 0
+    error_code: Int16 = 0
+    error_message: str | None = ""
+
+
+@message
+class ReplicaElectionResult(Message):
+    """A topic of the answer."""
+
+    topic: str = ""
+    partition_result: tuple[PartitionResult, ...] = ()
+
+
+@message
+class ElectLeadersResponse(Response):
+    """The controller has elected; brokers hear of it after that."""
+
+    api = _API
+
+    throttle_time_ms: Int32 = 0
+    error_code: Annotated[Int16, Field("1+")] = 0
+    replica_election_results: tuple[ReplicaElectionResult, ...] = ()
+
+
+@message
+class TopicPartitions(Message):
+    """Partitions of a topic to elect leaders of."""
+
+    topic: str = ""
+    partitions: tuple[Int32, ...] = ()
+
+
+@message
+class ElectLeadersRequest(Request[ElectLeadersResponse]):
+    """`topic_partitions` None asks for all, and gets only those that an election was held for."""
+
+    api = _API
+
+    election_type: Annotated[Int8, Field("1+")] = ElectionType.PREFERRED
+    topic_partitions: tuple[TopicPartitions, ...] | None = ()
+    timeout_ms: Int32 = 60000
