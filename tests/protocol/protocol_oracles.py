@@ -1,0 +1,259 @@
+"""Random messages, and their counterparts in kio and kafka-python, to compare bytes with.
+
+A message class of kipctl is described to the others by its name and its fields' names alone, so a
+wrong type, order, version or tag shows as different bytes.
+"""
+
+import dataclasses
+import importlib
+import io
+import random
+import warnings
+from datetime import UTC, datetime, timedelta
+from types import NoneType
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from uuid import UUID
+
+from kio.index import load_payload_module
+from kio.schema.errors import ErrorCode as KioErrorCode
+from kio.serial import entity_reader, entity_writer
+from kio.static.constants import EntityType
+
+from kipctl.protocol.api_versions import ApiVersionsRequest
+from kipctl.protocol.describe_cluster import DescribeClusterRequest
+from kipctl.protocol.elect_leaders import ElectLeadersRequest
+from kipctl.protocol.init_producer_id import InitProducerIdRequest
+from kipctl.protocol.list_offsets import ListOffsetsRequest
+from kipctl.protocol.message import ZERO_UUID, Field, Message
+from kipctl.protocol.metadata import MetadataRequest
+from kipctl.protocol.produce import ProduceRequest
+from kipctl.protocol.reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ListPartitionReassignmentsRequest,
+)
+
+# What kipctl speaks, written out: request class -> lowest and highest version.
+REQUESTS = {
+    ProduceRequest: (3, 13),
+    ListOffsetsRequest: (1, 11),
+    MetadataRequest: (0, 13),
+    ApiVersionsRequest: (0, 4),
+    InitProducerIdRequest: (0, 6),
+    ElectLeadersRequest: (0, 2),
+    AlterPartitionReassignmentsRequest: (0, 1),
+    ListPartitionReassignmentsRequest: (0, 0),
+    DescribeClusterRequest: (0, 2),
+}
+
+ALL_VERSIONS = [
+    (cls, version)
+    for request, (first, last) in REQUESTS.items()
+    for cls in (request, request.response)
+    for version in range(first, last + 1)
+]
+
+KIO = list(ALL_VERSIONS)
+KAFKA_PYTHON = list(ALL_VERSIONS)
+
+_LIMITS = {"b": 7, "h": 15, "i": 31, "q": 63}
+_LETTERS = "abcdefghij-_.0123456789äß中😀"
+
+
+def fields_of(cls: type[Message], version: int) -> list[tuple[str, Any, Field]]:
+    """Name, type and Field of the fields that `cls` has in `version`."""
+    found = []
+    hints = get_type_hints(cls, include_extras=True)
+    for declared in dataclasses.fields(cls):
+        if declared.kw_only:
+            continue
+        hint = hints[declared.name]
+        metadata = get_args(hint) if get_origin(hint) is Annotated else ()
+        field = next((m for m in metadata if isinstance(m, Field)), Field())
+        if version in field.versions:
+            found.append((declared.name, hint, field))
+    return found
+
+
+def random_message(cls: type[Message], version: int, choose: random.Random) -> Any:
+    """A message with random values in all fields of the version, the others at their default."""
+    return cls(
+        **{
+            name: _random_value(name, hint, field, version, choose)
+            for name, hint, field in fields_of(cls, version)
+        }
+    )
+
+
+def _random_value(name: str, hint: Any, field: Field, version: int, choose: random.Random) -> Any:
+    base, arguments = hint, get_args(hint)
+    number = ""
+    if get_origin(hint) is Annotated:
+        base = arguments[0]
+        number = next((m for m in arguments[1:] if isinstance(m, str)), "")
+    if NoneType in get_args(base):
+        if version in field.nullable and choose.random() < 0.2:
+            return None
+        base = get_args(base)[0]
+    if name == "error_code":
+        return int(choose.choice(list(KioErrorCode)))
+    if name == "log_append_time_ms":  # kio makes it a datetime, or None
+        return choose.choice([-1, 0, choose.randrange(1 << 42)])
+    if number:
+        top = 1 << _LIMITS[number]
+        return choose.choice([0, -1, 1, top - 1, -top, choose.randrange(-top, top)])
+    if base is bool:
+        return choose.random() < 0.5
+    if base is str:
+        size = choose.choice([0, 1, 9, 130])
+        return "".join(choose.choices(_LETTERS, k=size))
+    if base is bytes:
+        return choose.randbytes(choose.choice([0, 1, 127, 128, 20000]))
+    if base is UUID:
+        return UUID(int=choose.choice([0, choose.getrandbits(128)]))
+    if get_origin(base) is tuple:
+        item = get_args(base)[0]
+        count = choose.choice([0, 1, 2, 3] if isinstance(item, type) else [0, 3, 127, 200])
+        return tuple(_random_value("", item, field, version, choose) for _ in range(count))
+    return random_message(base, version, choose)
+
+
+# kio: a class per version, with times, enums and None for the zero id
+
+
+def kio_class(cls: type[Any], version: int) -> Any:
+    kind = EntityType.request if hasattr(cls, "response") else EntityType.response
+    return getattr(load_payload_module(cls.api.key, version, kind), cls.__name__)
+
+
+def to_kio(ours: Any, version: int, cls: Any) -> Any:
+    hints = get_type_hints(cls)
+    values = {}
+    for name, _, _ in fields_of(type(ours), version):
+        value = getattr(ours, name)
+        theirs = name if name in hints else name.removesuffix("_ms")
+        kind = cls.__dataclass_fields__[theirs].metadata.get("kafka_type")
+        if kind == "timedelta_i32":
+            value = timedelta(milliseconds=value)
+        elif kind == "datetime_i64":
+            value = None if value == -1 else _EPOCH + timedelta(milliseconds=value)
+        elif kind == "error_code":
+            value = KioErrorCode(value)
+        elif kind == "uuid":
+            value = value if value.int else None
+        elif isinstance(value, Message):
+            value = to_kio(value, version, hints[theirs])
+        elif isinstance(value, tuple) and value and isinstance(value[0], Message):
+            item = _item_class(hints[theirs])
+            value = tuple(to_kio(member, version, item) for member in value)
+        values[theirs] = value
+    return cls(**values)
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def _item_class(hint: Any) -> Any:
+    arguments = [a for a in get_args(hint) if a is not NoneType and a is not Ellipsis]
+    return _item_class(arguments[0]) if arguments else hint
+
+
+def kio_bytes(ours: Any, version: int) -> bytes:
+    cls = kio_class(type(ours), version)
+    out = io.BytesIO()
+    entity_writer(cls)(out, to_kio(ours, version, cls))
+    return out.getvalue()
+
+
+def kio_reads(cls: type[Any], version: int, encoded: bytes) -> Any:
+    message, size = entity_reader(kio_class(cls, version))(encoded, 0)
+    assert size == len(encoded)
+    return message
+
+
+# kafka-python: a class for all versions. It has its own view of three things: the authorized
+# operations are sets of bits under a shorter name, the zero id is None, and an ApiVersions answer
+# with any error (not only 35) is read as version 0, which brokers do not do.
+
+_OPERATIONS = {"cluster_authorized_operations", "topic_authorized_operations"}
+
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)  # how it loads its schemas
+    _KAFKA_PYTHON_MODULES = [
+        importlib.import_module(f"kafka.protocol.{name}")
+        for name in ("admin", "consumer", "metadata", "producer")
+    ]
+
+
+def kafka_python_class(cls: type[Any]) -> Any:
+    return next(
+        getattr(module, cls.__name__)
+        for module in _KAFKA_PYTHON_MODULES
+        if hasattr(module, cls.__name__)
+    )
+
+
+def to_kafka_python(ours: Any, version: int, cls: Any) -> Any:
+    values = {}
+    for name, _, field in fields_of(type(ours), version):
+        value = getattr(ours, name)
+        if name in _OPERATIONS:
+            values["authorized_operations"] = {bit for bit in range(32) if value >> bit & 1}
+            continue
+        theirs = cls._struct.fields[name]
+        if field.tag is not None and value == type(ours).__dataclass_fields__[name].default:
+            continue  # it would write a tag that is set to its default
+        if isinstance(value, Message):
+            value = to_kafka_python(value, version, theirs.data_class)
+        elif isinstance(value, tuple):
+            value = [
+                to_kafka_python(member, version, theirs.data_class)
+                if isinstance(member, Message)
+                else member
+                for member in value
+            ]
+        values[name] = value
+    return cls(version=version, **values)
+
+
+def kafka_python_bytes(ours: Any, version: int) -> bytes:
+    cls = kafka_python_class(type(ours))
+    return bytes(to_kafka_python(ours, version, cls).encode(version=version))
+
+
+def kafka_python_reads(cls: type[Any], version: int, encoded: bytes) -> Any:
+    return kafka_python_class(cls).decode(encoded, version=version)
+
+
+def kafka_python_says(theirs: Any, cls: type[Message], version: int) -> Any:
+    """What kafka-python read, as a message of ours."""
+    values = {}
+    for name, hint, field in fields_of(cls, version):
+        item = _message_class(hint)
+        if name in _OPERATIONS:
+            bits = {31} if theirs.authorized_operations is None else theirs.authorized_operations
+            value = sum(1 << bit for bit in bits)
+            values[name] = value - (value >> 31 << 32)
+            continue
+        value = getattr(theirs, name)
+        if value is None and field.tag is not None:
+            continue  # it was left out, so it has its default
+        if value is None and name == "topic_id":
+            value = ZERO_UUID
+        elif isinstance(value, list):
+            value = tuple(
+                kafka_python_says(member, item, version) if item else member for member in value
+            )
+        elif item and value is not None:
+            value = kafka_python_says(value, item, version)
+        elif isinstance(value, memoryview):
+            value = bytes(value)
+        values[name] = value
+    return cls(**values)
+
+
+def _message_class(hint: Any) -> type[Message] | None:
+    if isinstance(hint, type) and issubclass(hint, Message):
+        return hint
+    found = (_message_class(argument) for argument in get_args(hint))
+    return next((cls for cls in found if cls), None)

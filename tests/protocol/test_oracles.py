@@ -1,0 +1,118 @@
+"""Every message, in every version, byte for byte against kio and kafka-python, on random values."""
+
+import importlib
+import random
+from dataclasses import replace
+from pkgutil import iter_modules
+
+import pytest
+from protocol_oracles import (
+    ALL_VERSIONS,
+    KAFKA_PYTHON,
+    KIO,
+    REQUESTS,
+    kafka_python_bytes,
+    kafka_python_class,
+    kafka_python_reads,
+    kafka_python_says,
+    kio_bytes,
+    kio_class,
+    kio_reads,
+    random_message,
+    to_kio,
+)
+
+import kipctl.protocol
+from kipctl.protocol.api_versions import ApiVersionsResponse
+from kipctl.protocol.message import Request, decode, encode
+
+CASES = 30
+
+each_of_kio = pytest.mark.parametrize(
+    ("cls", "version"), KIO, ids=[f"{cls.__name__}-{version}" for cls, version in KIO]
+)
+each_of_kafka_python = pytest.mark.parametrize(
+    ("cls", "version"),
+    KAFKA_PYTHON,
+    ids=[f"{cls.__name__}-{version}" for cls, version in KAFKA_PYTHON],
+)
+
+
+def messages(cls, version):
+    choose = random.Random(f"{cls.__name__} {version}")
+    return [cls(), *(random_message(cls, version, choose) for _ in range(CASES))]
+
+
+@each_of_kio
+def test_kio_writes_the_same_bytes(cls, version):
+    for message in messages(cls, version):
+        assert encode(message, version) == kio_bytes(message, version)
+
+
+@each_of_kio
+def test_what_kio_writes_is_read_as_the_same_message(cls, version):
+    for message in messages(cls, version):
+        assert decode(cls, kio_bytes(message, version), version) == message
+
+
+@each_of_kio
+def test_kio_reads_the_same_message(cls, version):
+    for message in messages(cls, version):
+        expected = to_kio(message, version, kio_class(cls, version))
+        assert kio_reads(cls, version, encode(message, version)) == expected
+
+
+@each_of_kafka_python
+def test_kafka_python_writes_the_same_bytes(cls, version):
+    for message in messages(cls, version):
+        assert encode(message, version) == kafka_python_bytes(message, version)
+
+
+@each_of_kafka_python
+def test_what_kafka_python_writes_is_read_as_the_same_message(cls, version):
+    for message in messages(cls, version):
+        assert decode(cls, kafka_python_bytes(message, version), version) == message
+
+
+@each_of_kafka_python
+def test_kafka_python_reads_the_same_message(cls, version):
+    for message in messages(cls, version):
+        if cls is ApiVersionsResponse:
+            message = replace(message, error_code=0)
+        theirs = kafka_python_reads(cls, version, encode(message, version))
+        assert kafka_python_says(theirs, cls, version) == message
+
+
+def is_request(cls):
+    return isinstance(cls, type) and issubclass(cls, Request) and cls is not Request
+
+
+def test_the_tables_name_every_message_and_version_of_kipctl():
+    modules = [
+        importlib.import_module(f"kipctl.protocol.{m.name}")
+        for m in iter_modules(kipctl.protocol.__path__)
+    ]
+    spoken = {cls for module in modules for cls in vars(module).values() if is_request(cls)}
+    assert spoken == set(REQUESTS)
+    assert {cls.api.versions for cls in REQUESTS} == set(REQUESTS.values())
+    for request, versions in REQUESTS.items():
+        assert request.api is request.response.api
+        assert request.api.versions == versions
+    assert len(ALL_VERSIONS) == len(set(ALL_VERSIONS)) == 2 * (11 + 11 + 14 + 5 + 7 + 3 + 2 + 1 + 3)
+
+
+def test_both_oracles_know_every_version_that_kipctl_knows():
+    assert KIO == KAFKA_PYTHON == ALL_VERSIONS
+    for cls, version in KIO:
+        assert kio_class(cls, version).__version__ == version
+        assert kio_class(cls, version).__flexible__ == (version >= cls.api.flexible_since)
+    for cls, version in KAFKA_PYTHON:
+        theirs = kafka_python_class(cls)
+        assert theirs.valid_versions[1] >= version
+        assert theirs.flexible_version_q(version) == (version >= cls.api.flexible_since)
+        assert cls.api.key == theirs.API_KEY
+
+
+def test_the_oracles_know_no_newer_version_of_these_messages():
+    for request, (_, last) in REQUESTS.items():
+        assert kafka_python_class(request).max_version == last
