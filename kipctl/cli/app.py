@@ -7,8 +7,9 @@ from typing import Annotated
 import typer
 
 from kipctl import __version__
-from kipctl.cli import lab
+from kipctl.cli import elect, inspect, lab
 from kipctl.cli.environment import Environment
+from kipctl.cli.reassign import reassign
 from kipctl.errors import ExitStatus, KipctlError, UsageError
 
 app = typer.Typer(
@@ -20,6 +21,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(lab.app, name="lab")
+app.command()(reassign)
+app.add_typer(elect.app, name="elect")
+app.add_typer(inspect.app, name="inspect")
 
 
 def _print_version(context: typer.Context, wanted: bool) -> None:

@@ -73,7 +73,8 @@ def in_short(plan: "Plan") -> str:
     copied = sum(bool(move.adding) for move in plan.moves)
     data = f"data of {copied} is copied" if copied else "no data is copied"
     left = f"; {len(plan.skipped)} are left alone" if plan.skipped else ""
-    return f"{len(plan.moves)} partitions of {len(plan.topics)} topics change: {data}{left}."
+    topics = f"topic {plan.topics[0]}" if len(plan.topics) == 1 else f"{len(plan.topics)} topics"
+    return f"{len(plan.moves)} partitions of {topics} change: {data}{left}."
 
 
 def _data(move: "Move") -> str:

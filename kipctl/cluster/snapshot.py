@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from itertools import groupby
 from typing import NamedTuple
 
 from kipctl.errors import RefusedError, UsageError
@@ -101,8 +102,19 @@ class Snapshot:
         return tuple(p for p in self.partitions if not p.is_led_by_preferred)
 
     @property
+    def imbalance_percent(self) -> float:
+        """Of all partitions, those that another than the preferred replica leads."""
+        return 100 * len(self.not_led_by_preferred) / max(1, len(self.partitions))
+
+    @property
     def leaderless(self) -> tuple[Partition, ...]:
         return tuple(p for p in self.partitions if p.leader == NO_LEADER)
+
+    @property
+    def per_topic(self) -> dict[str, "Snapshot"]:
+        """The same moment, topic by topic."""
+        groups = groupby(self.partitions, key=lambda partition: partition.id.topic)
+        return {topic: replace(self, partitions=tuple(group)) for topic, group in groups}
 
     def only(self, wanted: Iterable[PartitionId]) -> "Snapshot":
         """The same moment, with these partitions alone."""

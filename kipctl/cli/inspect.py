@@ -1,0 +1,212 @@
+"""`kipctl inspect`: who leads what, and whether brokers send KIP-951 hints. Changes nothing."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kipctl.cli.environment import Environment
+from kipctl.cli.leader_reports import listing
+from kipctl.cli.options import BootstrapOption, OutputOption
+from kipctl.report.formats import OutputFormat
+from kipctl.report.tables import Column, Report, Table
+
+if TYPE_CHECKING:
+    from kipctl.cluster.hints import Checked
+    from kipctl.cluster.snapshot import Snapshot
+
+app = typer.Typer(help="Look at a cluster and change nothing.", no_args_is_help=True)
+
+TopicOption = Annotated[
+    list[str] | None, typer.Option("--topic", metavar="TOPIC", help="A topic or glob; repeatable.")
+]
+
+
+@app.command()
+def leaders(
+    context: typer.Context,
+    topic: TopicOption = None,
+    bootstrap_server: BootstrapOption = None,
+    output: OutputOption = OutputFormat.AUTO,
+) -> None:
+    """Show each partition's leader and replicas, and how evenly brokers lead.
+
+    Without --topic all topics are shown, internal ones too.
+    """
+    environment = context.ensure_object(Environment)
+    from kipctl.cluster.snapshot import select, take
+    from kipctl.transport.request import Cluster
+
+    with Cluster(environment.bootstrap_server(bootstrap_server)) as cluster:
+        snapshot = take(cluster)
+    environment.report(_leaders_report(select(snapshot, topic) if topic else snapshot), output)
+
+
+@app.command()
+def hints(
+    context: typer.Context,
+    topic: TopicOption = None,
+    bootstrap_server: BootstrapOption = None,
+    output: OutputOption = OutputFormat.AUTO,
+) -> None:
+    """Show whether each broker sends KIP-951 hints, and whether they agree with its Metadata.
+
+    Each broker gets a Produce for a partition that it does not lead, with a wrong CRC so that it
+    can never be written. No leader moves.
+    """
+    environment = context.ensure_object(Environment)
+    from kipctl.cluster.hints import check_hints
+    from kipctl.cluster.snapshot import select, take
+    from kipctl.transport.request import Cluster
+
+    with Cluster(environment.bootstrap_server(bootstrap_server)) as cluster:
+        checked = check_hints(cluster, select(take(cluster), topic or []))
+    environment.report(_hints_report(checked), output)
+
+
+def _leaders_report(snapshot: "Snapshot") -> Report:
+    by_partition, partitions = listing(
+        "Partitions",
+        {
+            "topic": "Topic",
+            "partition": "Partition",
+            "leader": "Leader",
+            "leader_epoch": "Epoch",
+            "preferred_leader": "Preferred",
+            "replicas": "Replicas",
+            "isr": "In sync",
+            "offline": "Offline",
+        },
+        (
+            (
+                *p.id,
+                None if p.leader < 0 else p.leader,
+                p.leader_epoch,
+                p.preferred_leader,
+                p.replicas,
+                p.isr,
+                p.offline,
+            )
+            for p in snapshot.partitions
+        ),
+    )
+    led = snapshot.leaders_per_broker
+    by_broker, brokers = listing(
+        "Brokers",
+        {
+            "broker": "Broker",
+            "rack": "Rack",
+            "leaders": "Leaders",
+            "preferred": "Preferred",
+            "replicas": "Replicas",
+            "not_in_sync": "Not in sync",
+        },
+        (
+            (
+                broker.id,
+                broker.rack,
+                led[broker.id],
+                sum(p.preferred_leader == broker.id for p in snapshot.partitions),
+                sum(broker.id in p.replicas for p in snapshot.partitions),
+                sum(
+                    broker.id in p.replicas and broker.id not in p.isr for p in snapshot.partitions
+                ),
+            )
+            for broker in snapshot.brokers
+        ),
+    )
+    by_topic, topics = listing(
+        "Topics",
+        {
+            "topic": "Topic",
+            "partitions": "Partitions",
+            "not_led_by_preferred": "Not preferred",
+            "imbalance_percent": "Imbalance %",
+            "leader_skew": "Leader skew",
+        },
+        (
+            (
+                topic,
+                len(part.partitions),
+                len(part.not_led_by_preferred),
+                part.imbalance_percent,
+                part.leader_skew,
+            )
+            for topic, part in snapshot.per_topic.items()
+        ),
+    )
+    by_topic = Table(
+        by_topic.title, (*by_topic.columns[:4], Column("Leader skew", digits=2)), by_topic.rows
+    )
+    astray, total = len(snapshot.not_led_by_preferred), len(snapshot.partitions)
+    skew = snapshot.leader_skew
+    return Report(
+        "inspect leaders",
+        {
+            "partitions": partitions,
+            "brokers": brokers,
+            "topics": topics,
+            "imbalance_percent": snapshot.imbalance_percent,
+            "leader_skew": skew,
+            "without_leader": len(snapshot.leaderless),
+        },
+        (by_partition, by_broker, by_topic),
+        (
+            f"{astray} of {total} partitions ({snapshot.imbalance_percent:.1f} %) are not led by"
+            " their preferred replica."
+            + (f" {len(snapshot.leaderless)} have no leader." if snapshot.leaderless else "")
+            + (
+                f" The broker that leads most leads {skew:.2f} times the mean."
+                if skew is not None
+                else ""
+            ),
+        ),
+    )
+
+
+def _hints_report(checked: "tuple[Checked, ...]") -> Report:
+    table, brokers = listing(
+        "Hints",
+        {
+            "broker": "Broker",
+            "rack": "Rack",
+            "produce_versions": "Produce",
+            "fetch_versions": "Fetch",
+            "metadata_versions": "Metadata",
+            "asked": "Asked for",
+            "hint_leader": "Hinted leader",
+            "hint_epoch": "Epoch",
+            "hint_endpoint": "Endpoint",
+            "verdict": "Verdict",
+            "detail": "Detail",
+        },
+        (
+            (
+                one.broker.id,
+                one.broker.rack,
+                _range(one.produce),
+                _range(one.fetch),
+                _range(one.metadata),
+                str(one.asked) if one.asked else None,
+                one.hint.leader if one.hint else None,
+                one.hint.leader_epoch if one.hint else None,
+                one.hint.endpoint if one.hint else None,
+                str(one.verdict),
+                one.detail or None,
+            )
+            for one in checked
+        ),
+    )
+    hinting = sum(one.hint is not None for one in checked)
+    return Report(
+        "inspect hints",
+        {"brokers": brokers, "hinting": hinting},
+        (table,),
+        (
+            f"{hinting} of {len(checked)} brokers named a leader."
+            " Nothing was moved, and nothing written.",
+        ),
+    )
+
+
+def _range(versions: tuple[int, int] | None) -> str | None:
+    return f"{versions[0]}-{versions[1]}" if versions else None

@@ -1,0 +1,151 @@
+"""Whether brokers send KIP-951 hints, found out without moving or writing anything.
+
+A broker that does not lead a partition answers a Produce for it with NOT_LEADER_OR_FOLLOWER and,
+from version 10, names the leader it knows (KIP-951). The batch sent has a wrong CRC: a broker that
+has become the leader meanwhile can only refuse it.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from kipctl.cluster.snapshot import (
+    NO_LEADER,
+    Broker,
+    Partition,
+    PartitionId,
+    Snapshot,
+    from_metadata,
+)
+from kipctl.errors import KipctlError
+from kipctl.protocol.api import ApiKey
+from kipctl.protocol.error_codes import ErrorCode, error_name
+from kipctl.protocol.metadata import MetadataRequest, MetadataRequestTopic
+from kipctl.protocol.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from kipctl.protocol.records import CRC_AT, Record, encode_batch
+from kipctl.transport.request import BrokerConnection, Cluster
+
+FIRST_VERSION_WITH_HINTS = 10
+LAST_VERSION_WITH_NAMES = 12
+PRODUCE_TIMEOUT_MS = 1000
+
+
+class Verdict(StrEnum):
+    """What a broker did when it was asked as if it led."""
+
+    AGREES = "hint agrees with Metadata"
+    DIFFERS = "hint differs from Metadata"
+    NO_ENDPOINT = "hint without endpoint"
+    NO_HINT = "no hint"
+    TOO_OLD = "too old for hints"
+    NOT_ASKED = "no partition is led elsewhere: not asked"
+    UNEXPECTED = "answered otherwise"
+    UNREACHABLE = "does not answer"
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """The leader that a broker named; `endpoint` is host:port, None when there was none."""
+
+    leader: int
+    leader_epoch: int
+    endpoint: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What one broker speaks, and what it answered; versions are (lowest, highest)."""
+
+    broker: Broker
+    verdict: Verdict
+    produce: tuple[int, int] | None = None
+    fetch: tuple[int, int] | None = None
+    metadata: tuple[int, int] | None = None
+    asked: PartitionId | None = None
+    hint: Hint | None = None
+    detail: str = ""
+
+
+def check_hints(cluster: Cluster, snapshot: Snapshot) -> tuple[Checked, ...]:
+    """Ask every broker for a partition of the snapshot that it does not lead."""
+    return tuple(_check(cluster, broker, snapshot.partitions) for broker in snapshot.brokers)
+
+
+def _check(cluster: Cluster, broker: Broker, partitions: Iterable[Partition]) -> Checked:
+    connection = cluster.broker(broker.id)
+    try:
+        versions = connection.api_versions
+        ranges = (
+            versions.get(ApiKey.PRODUCE),
+            versions.get(ApiKey.FETCH),
+            versions.get(ApiKey.METADATA),
+        )
+        if not ranges[0] or ranges[0][1] < FIRST_VERSION_WITH_HINTS:
+            return Checked(broker, Verdict.TOO_OLD, *ranges)
+        asked = next((p.id for p in partitions if p.leader not in (broker.id, NO_LEADER)), None)
+        if asked is None:
+            return Checked(broker, Verdict.NOT_ASKED, *ranges)
+        answer = connection.request(
+            _unwritable(asked), version=min(ranges[0][1], LAST_VERSION_WITH_NAMES)
+        )
+        verdict, hint, detail = _judge(answer, _known_by(connection, asked.topic), asked)
+        return Checked(broker, verdict, *ranges, asked, hint, detail)
+    except KipctlError as error:
+        return Checked(broker, Verdict.UNREACHABLE, detail=error.what)
+
+
+def _unwritable(partition_id: PartitionId) -> ProduceRequest:
+    """A Produce that no broker can append: its CRC is wrong."""
+    batch = bytearray(encode_batch([Record(value=b"")]))
+    batch[CRC_AT] ^= 0xFF
+    return ProduceRequest(
+        acks=1,
+        timeout_ms=PRODUCE_TIMEOUT_MS,
+        topic_data=(
+            TopicProduceData(
+                name=partition_id.topic,
+                partition_data=(
+                    PartitionProduceData(index=partition_id.partition, records=bytes(batch)),
+                ),
+            ),
+        ),
+    )
+
+
+def _known_by(connection: BrokerConnection, topic: str) -> Snapshot:
+    """What this very broker's Metadata shows of the topic."""
+    return from_metadata(
+        connection.request(
+            MetadataRequest(
+                topics=(MetadataRequestTopic(name=topic),), allow_auto_topic_creation=False
+            )
+        )
+    )
+
+
+def _judge(
+    answer: ProduceResponse, metadata: Snapshot, asked: PartitionId
+) -> tuple[Verdict, Hint | None, str]:
+    """The verdict, the hint, and what is to be said about it."""
+    partition = answer.responses[0].partition_responses[0]
+    if partition.error_code != ErrorCode.NOT_LEADER_OR_FOLLOWER:
+        return Verdict.UNEXPECTED, None, error_name(partition.error_code)
+    leader = partition.current_leader
+    if leader.leader_id == NO_LEADER:
+        return Verdict.NO_HINT, None, ""
+    endpoints = {node.node_id: f"{node.host}:{node.port}" for node in answer.node_endpoints}
+    hint = Hint(leader.leader_id, leader.leader_epoch, endpoints.get(leader.leader_id))
+    known = metadata.by_id[asked]
+    brokers = {broker.id: f"{broker.host}:{broker.port}" for broker in metadata.brokers}
+    if hint.endpoint is None:
+        return Verdict.NO_ENDPOINT, hint, ""
+    expected = Hint(known.leader, known.leader_epoch, brokers.get(known.leader))
+    if hint != expected:
+        detail = f"Metadata: {expected.leader} epoch {expected.leader_epoch} {expected.endpoint}"
+        return Verdict.DIFFERS, hint, detail
+    return Verdict.AGREES, hint, ""
