@@ -1,0 +1,264 @@
+"""A whole lab: made, found again, watched, acted on node by node, and taken down."""
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterable
+from dataclasses import asdict
+from enum import StrEnum
+from pathlib import Path
+
+from kipctl.errors import RefusedError, UsageError
+from kipctl.lab import ports, process
+from kipctl.lab.jars import KafkaJars, fetched_jars, installed_jars, locked
+from kipctl.lab.java import Java, find_java
+from kipctl.lab.node import Node, NodeDiedError, NodeState
+from kipctl.lab.properties import HOST, LabSpec, NodeSpec, Role, kafka_uuid, node_specs
+from kipctl.lab.ready import NodeStatus, node_statuses, wait_until_ready
+from kipctl.lab.seed import Seed, seed_of
+
+READY_TIMEOUT_S = 120.0
+
+
+class LabState(StrEnum):
+    """STOPPED was stopped on purpose; LEFT_BEHIND by a crash, or by a start that was cut off."""
+
+    STARTING = "starting"
+    RUNNING = "running"
+    STOPPED = "stopped"
+    LEFT_BEHIND = "left behind"
+
+
+def labs_folder() -> Path:
+    """$XDG_STATE_HOME/kipctl/labs, or ~/.local/state/kipctl/labs."""
+    base = os.environ.get("XDG_STATE_HOME")
+    return (Path(base) if base else Path.home() / ".local" / "state") / "kipctl" / "labs"
+
+
+class Lab:
+    """A Kafka cluster on this machine. Everything about it is in its folder; this only reads it."""
+
+    def __init__(self, folder: Path) -> None:
+        """Raises OSError or ValueError when the folder does not hold a lab."""
+        record = json.loads((folder / "lab.json").read_text(encoding="utf-8"))
+        try:
+            self.folder = folder
+            self.name = folder.name
+            self.kafka_version: str = record["kafka_version"]
+            self.cluster_id: str = record["cluster_id"]
+            self.java = Java(Path(record["java"]["path"]), record["java"]["version"])
+            jars = record["jars"]
+            self.jars = KafkaJars(
+                self.kafka_version, tuple(map(Path, jars["paths"])), Path(jars["folder"])
+            )
+            self._seed = Seed(**{key: Path(value) for key, value in record["seed"].items()})
+            self.nodes = tuple(
+                Node(spec, folder / spec.label)
+                for spec in (NodeSpec(**n | {"role": Role(n["role"])}) for n in record["nodes"])
+            )
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"{folder}/lab.json is not a lab's: {error}") from error
+
+    @classmethod
+    def up(cls, spec: LabSpec, progress: Callable[[str], None]) -> "Lab":
+        """Fetch Kafka if need be, start every node at once, and return when all are ready.
+
+        Raises RefusedError when a lab of this name is there already, NodeDiedError when a node
+        dies at its start (its log is then kept), and what `fetched_jars` and `find_java` raise.
+        """
+        java = find_java()
+        if spec.kafka_home is not None:
+            jars = installed_jars(spec.kafka_home)
+        else:
+            jars = fetched_jars(spec.kafka_version, java, progress)
+        seed = seed_of(java, jars, progress)
+        with locked(labs_folder()):
+            _make_room(labs_folder() / spec.name, progress)
+            lab = cls._create(spec, java, jars, seed)
+        size = f"{spec.brokers} broker(s) and {spec.controllers} controller(s)"
+        progress(f"Starting Kafka {jars.version}: {size}.")
+        try:
+            for node in lab.nodes:
+                node.format_storage(seed.formatted, lab.cluster_id)
+            lab._launch(lab.nodes)
+            lab.wait_ready()
+            (lab.folder / "starting").rename(lab.folder / "ready")
+        except NodeDiedError:
+            for node in lab.nodes:
+                node.kill()
+                shutil.rmtree(node.folder / "data", ignore_errors=True)
+            (lab.folder / "starting").unlink()
+            raise
+        except BaseException:
+            lab.down()
+            raise
+        return lab
+
+    @classmethod
+    def load(cls, name: str) -> "Lab":
+        """The lab of that name, in whatever state. Raises UsageError when there is none."""
+        try:
+            return cls(labs_folder() / name)
+        except (OSError, ValueError):
+            names = ", ".join(lab.name for lab in labs()) or "none"
+            raise UsageError(
+                f"There is no lab named {name!r}; there is: {names}.",
+                "Start one: kipctl lab up" + (f" --name {name}" if name != "default" else ""),
+            ) from None
+
+    @classmethod
+    def _create(cls, spec: LabSpec, java: Java, jars: KafkaJars, seed: Seed) -> "Lab":
+        """Choose ports and write all files. The lab is known from the moment it has a lab.json."""
+        size = spec.brokers + spec.controllers
+        taken = {node.port: lab.name for lab in labs() for node in lab.nodes}
+        first = spec.port
+        if first is None:
+            first = ports.first_of_free_ports(size, frozenset(taken))
+        for port in range(first, first + size):
+            if port in taken or not ports.is_free(port):
+                holder = f"lab {taken[port]!r}" if port in taken else "another program"
+                raise RefusedError(
+                    f"Port {port} belongs to {holder}.", "Choose another --port, or leave it out."
+                )
+        nodes = node_specs(spec, first)
+        record = {
+            "kafka_version": jars.version,
+            "cluster_id": kafka_uuid(),
+            "java": asdict(java),
+            "jars": {"paths": jars.paths, "folder": jars.folder},
+            "seed": asdict(seed),
+            "nodes": [asdict(node) for node in nodes],
+        }
+        folder = labs_folder() / spec.name
+        folder.mkdir()
+        process.write_record(folder / "starting", process.current_process())
+        (folder / "lab.json").write_text(json.dumps(record, default=str, indent=1), "utf-8")
+        lab = cls(folder)
+        for node in lab.nodes:
+            node.write_files(nodes, jars.version, spec.config)
+        return lab
+
+    @property
+    def bootstrap_server(self) -> str:
+        """host:port of every broker, separated by commas."""
+        return ",".join(f"{HOST}:{n.port}" for n in self.nodes if n.role is Role.BROKER)
+
+    @property
+    def state(self) -> LabState:
+        if not (self.folder / "ready").exists():
+            starter = process.read_record(self.folder / "starting")
+            alive = starter is not None and process.is_alive(starter)
+            return LabState.STARTING if alive else LabState.LEFT_BEHIND
+        states = {node.state for node in self.nodes}
+        if states & {NodeState.RUNNING, NodeState.PAUSED}:
+            return LabState.RUNNING
+        return LabState.LEFT_BEHIND if NodeState.CRASHED in states else LabState.STOPPED
+
+    def node(self, node_id: int) -> Node:
+        """Raises UsageError when the lab has no such node."""
+        for node in self.nodes:
+            if node.id == node_id:
+                return node
+        ids = ", ".join(str(node.id) for node in self.nodes)
+        raise UsageError(f"Lab {self.name!r} has no node {node_id}.", f"Its nodes are {ids}.")
+
+    def status(self) -> tuple[NodeStatus, ...]:
+        """Every node as it is now; leaders are counted while a broker answers."""
+        return node_statuses(self.nodes)
+
+    def log_path(self, node_id: int) -> Path:
+        return self.node(node_id).log_path
+
+    def start(self, *node_ids: int) -> None:
+        """Start these nodes, at once, and wait until they are ready. One that runs is left alone.
+
+        Raises RefusedError for a lab that a crash left half made.
+        """
+        if not (self.folder / "ready").exists():
+            raise RefusedError(
+                f"Lab {self.name!r} never became ready.", "Make it anew: kipctl lab up"
+            )
+        stopped = [node for node in map(self.node, node_ids) if node.pid is None]
+        running = [node for node in self.nodes if node.state is NodeState.RUNNING]
+        self._launch(stopped)
+        wait_until_ready([*running, *stopped], READY_TIMEOUT_S)
+
+    def stop(self, node_id: int) -> None:
+        """SIGTERM, and wait for its end: a broker first hands its leaders over."""
+        self.node(node_id).stop()
+
+    def kill(self, node_id: int) -> None:
+        """SIGKILL: as when a machine fails."""
+        self.node(node_id).kill()
+
+    def restart(self, node_id: int) -> None:
+        """Stop, start, and wait until it is ready."""
+        self.stop(node_id)
+        self.start(node_id)
+
+    def pause(self, node_id: int) -> None:
+        """SIGSTOP: as when a machine hangs, its connections open."""
+        self.node(node_id).pause()
+
+    def resume(self, node_id: int) -> None:
+        """SIGCONT: the end of a pause."""
+        self.node(node_id).resume()
+
+    def wait_ready(self, timeout_s: float = READY_TIMEOUT_S) -> None:
+        """Wait until every node is ready that was not stopped or paused: see `wait_until_ready`."""
+        off = (NodeState.STOPPED, NodeState.PAUSED)
+        wait_until_ready([node for node in self.nodes if node.state not in off], timeout_s)
+
+    def down(self) -> None:
+        """End every node at once and remove everything of the lab."""
+        for node in self.nodes:
+            node.kill()
+        shutil.rmtree(self.folder)
+
+    def _launch(self, nodes: Iterable[Node]) -> None:
+        launches = [
+            node.launch(
+                node.command(
+                    self.java, self.jars, self._seed.jvm_options(node.role), ("kafka.Kafka",)
+                )
+            )
+            for node in nodes
+        ]
+        for launch in launches:
+            launch.go()
+
+
+def labs() -> list[Lab]:
+    """Every lab of this user that has a record, by name, in whatever state."""
+    found = []
+    for folder in sorted(labs_folder().glob("*/")):
+        try:
+            found.append(Lab(folder))
+        except (OSError, ValueError):
+            continue
+    return found
+
+
+def running_labs() -> list[Lab]:
+    """The labs that can be used as they are."""
+    return [lab for lab in labs() if lab.state is LabState.RUNNING]
+
+
+def _make_room(folder: Path, progress: Callable[[str], None]) -> None:
+    """Remove what a crash left of a lab; refuse when it is none of that."""
+    if not folder.exists():
+        return
+    try:
+        lab = Lab(folder)
+    except (OSError, ValueError):
+        progress(f"Removing what an unfinished start left in {folder}.")
+        shutil.rmtree(folder)
+        return
+    if lab.state is LabState.LEFT_BEHIND:
+        progress(f"Removing lab {lab.name!r}, which a crash left behind.")
+        lab.down()
+        return
+    raise RefusedError(
+        f"Lab {lab.name!r} is there already ({lab.state.value}), at {lab.bootstrap_server}.",
+        f"Use it, take it down (kipctl lab down --name {lab.name}), or choose another --name.",
+    )

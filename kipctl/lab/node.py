@@ -1,0 +1,188 @@
+"""One node of a lab: its folder, its process, and the signals that it is sent."""
+
+import shutil
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from kipctl.errors import KipctlError, RefusedError, TimedOutError
+from kipctl.lab import logs, process
+from kipctl.lab.jars import KafkaJars
+from kipctl.lab.java import Java
+from kipctl.lab.process import Launch, Process
+from kipctl.lab.properties import (
+    NodeSpec,
+    Role,
+    log4j_config,
+    meta_properties,
+    properties_text,
+    server_properties,
+)
+
+STOP_TIMEOUT_S = 60.0
+
+
+class NodeState(StrEnum):
+    """STARTING is a broker that runs but that the cluster does not list (yet)."""
+
+    STARTING = "starting"
+    RUNNING = "running"
+    PAUSED = "paused"
+    STOPPED = "stopped"
+    CRASHED = "crashed"
+
+
+class NodeDiedError(KipctlError):
+    """A node ended at its start; the message has the last error of its log."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node and the folder with everything that it needs. Its state is read when asked for."""
+
+    spec: NodeSpec
+    folder: Path
+
+    @property
+    def id(self) -> int:
+        return self.spec.id
+
+    @property
+    def role(self) -> Role:
+        return self.spec.role
+
+    @property
+    def rack(self) -> str | None:
+        return self.spec.rack
+
+    @property
+    def port(self) -> int:
+        return self.spec.port
+
+    @property
+    def log_path(self) -> Path:
+        return self.folder / "server.log"
+
+    @property
+    def pid(self) -> int | None:
+        """The process id while it runs or is paused."""
+        recorded = self._recorded()
+        return recorded.pid if recorded is not None and process.is_alive(recorded) else None
+
+    @property
+    def state(self) -> NodeState:
+        """RUNNING, PAUSED, STOPPED on purpose, or CRASHED: ended without being told to."""
+        recorded = self._recorded()
+        if recorded is None:
+            return NodeState.STOPPED
+        if process.is_paused(recorded):
+            return NodeState.PAUSED
+        return NodeState.RUNNING if process.is_alive(recorded) else NodeState.CRASHED
+
+    def write_files(
+        self,
+        nodes: tuple[NodeSpec, ...],
+        kafka_version: str,
+        config: tuple[tuple[str, str], ...],
+    ) -> None:
+        """Make its folder, with server.properties and the logging configuration."""
+        self.folder.mkdir(parents=True)
+        properties = server_properties(self.spec, nodes, self.folder, kafka_version, config)
+        self._properties_path.write_text(properties_text(properties), encoding="ascii")
+        name, text, _ = log4j_config(kafka_version, self.folder)
+        (self.folder / name).write_text(text, encoding="utf-8")
+
+    def format_storage(self, formatted: Path, cluster_id: str) -> None:
+        """Make its storage, as Kafka's `storage format` does, from one formatted before.
+
+        That one's files hold the metadata version to begin with, and no id: those are in
+        meta.properties, which is written here.
+        """
+        storage = self.folder / "data"
+        shutil.copytree(formatted, storage)
+        text = properties_text(meta_properties(cluster_id, self.id))
+        (storage / "meta.properties").write_text(text, encoding="ascii")
+
+    def command(
+        self, java: Java, jars: KafkaJars, jvm_options: Sequence[str], program: Sequence[str]
+    ) -> list[str]:
+        """A Kafka program with this node's logging and server.properties."""
+        _, _, logging = log4j_config(jars.version, self.folder)
+        return [
+            str(java.path),
+            *jvm_options,
+            "-Djava.awt.headless=true",
+            f"-XX:ErrorFile={self.folder}/jvm-error.log",
+            logging,
+            "-cp",
+            jars.classpath,
+            *program,
+            str(self._properties_path),
+        ]
+
+    def launch(self, command: Sequence[str]) -> Launch:
+        """Make its process and put that on record; it runs once the caller says `go`."""
+        launch = Launch(command, self.folder, self._output_path)
+        process.write_record(self._process_path, launch.process)
+        return launch
+
+    def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
+        """SIGTERM, and wait: a broker first hands over its leaders. Raises TimedOutError."""
+        recorded = self._recorded()
+        if recorded is not None and process.send_signal(recorded, signal.SIGTERM):
+            process.send_signal(recorded, signal.SIGCONT)  # a paused process hears no SIGTERM
+            if not process.wait_for_exit(recorded, timeout_s):
+                raise TimedOutError(
+                    f"{self.spec.label} still runs {timeout_s:g} s after it was told to stop.",
+                    f"See {self.log_path}, or end it at once: kipctl lab stop --kill {self.id}",
+                )
+        self._process_path.unlink(missing_ok=True)
+
+    def kill(self) -> None:
+        """SIGKILL: it is gone at once, without handing anything over."""
+        recorded = self._recorded()
+        if recorded is not None and process.send_signal(recorded, signal.SIGKILL):
+            process.wait_for_exit(recorded, STOP_TIMEOUT_S)
+        self._process_path.unlink(missing_ok=True)
+
+    def pause(self) -> None:
+        """SIGSTOP: it stands still with its connections open. RefusedError if it does not run."""
+        self._signal_running(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """SIGCONT: it goes on after a pause. RefusedError if it does not run."""
+        self._signal_running(signal.SIGCONT)
+
+    def died_error(self) -> NodeDiedError:
+        """What to say when it ended by itself."""
+        text = "\n".join(
+            line for path in (self._output_path, self.log_path) for line in logs.tail(path, 2000)
+        )
+        error = logs.last_error(text) or "it said nothing about it"
+        return NodeDiedError(
+            f"{self.spec.label} died at its start: {error[:300]}", f"Its log: {self.log_path}"
+        )
+
+    def _signal_running(self, number: signal.Signals) -> None:
+        recorded = self._recorded()
+        if recorded is None or not process.send_signal(recorded, number):
+            raise RefusedError(
+                f"{self.spec.label} does not run.", f"Start it: kipctl lab start {self.id}"
+            )
+
+    def _recorded(self) -> Process | None:
+        return process.read_record(self._process_path)
+
+    @property
+    def _process_path(self) -> Path:
+        return self.folder / "process"
+
+    @property
+    def _output_path(self) -> Path:
+        return self.folder / "output.log"
+
+    @property
+    def _properties_path(self) -> Path:
+        return self.folder / "server.properties"

@@ -1,0 +1,94 @@
+"""What makes a lab start fast: storage formatted once, and an archive of loaded classes."""
+
+import hashlib
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from kipctl.errors import RefusedError
+from kipctl.lab import logs, ports
+from kipctl.lab.jars import KafkaJars, locked
+from kipctl.lab.java import Java
+from kipctl.lab.node import Node, NodeState
+from kipctl.lab.properties import NodeSpec, Role, kafka_uuid
+from kipctl.lab.ready import wait_until_ready
+
+# Serial collection suits heaps of this size: G1 takes a processor for its own threads, and puts
+# each produce request above half a megabyte into regions of its own.
+_HEAP = ("-Xms128m", "-Xmx256m", "-XX:+UseSerialGC", "-Xss512k", "-XX:-UsePerfData")
+# A controller is not what is measured: quick to start counts for more than full speed.
+_SMALL_HEAP = (
+    "-Xms32m",
+    "-Xmx128m",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-XX:-UsePerfData",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Seed:
+    """`formatted` is a storage folder without ids; `archive` may be missing on an unusual Java."""
+
+    formatted: Path
+    archive: Path
+
+    def jvm_options(self, role: Role) -> tuple[str, ...]:
+        options = _SMALL_HEAP if role is Role.CONTROLLER else _HEAP
+        if self.archive.exists():
+            return (*options, "-Xshare:auto", f"-XX:SharedArchiveFile={self.archive}")
+        return options
+
+
+def seed_of(java: Java, jars: KafkaJars, progress: Callable[[str], None]) -> Seed:
+    """The seed for these jars on this Java, from the cache, or made by running a node once.
+
+    Raises NodeDiedError or RefusedError when Kafka does not format or start.
+    """
+    stated = f"{java.path} {java.version}"
+    key = hashlib.sha256(stated.encode()).hexdigest()[:16]
+    seed = Seed(jars.folder / "formatted", jars.folder / f"classes-{key}.jsa")
+    with locked(jars.folder, lambda: progress("Waiting for another kipctl that prepares Kafka.")):
+        if not (jars.folder / f"seeded-{key}").exists():
+            progress(f"Preparing Kafka {jars.version} for quick starts, once.")
+            _make(seed, java, jars)
+            (jars.folder / f"seeded-{key}").write_text(stated + "\n", encoding="utf-8")
+    return seed
+
+
+def _make(seed: Seed, java: Java, jars: KafkaJars) -> None:
+    """Format a node that is broker and controller, run it until it is ready, and stop it.
+
+    Java writes the archive when it ends; a Java that cannot is no error, only slower.
+    """
+    with tempfile.TemporaryDirectory(dir=jars.folder, prefix="seed-") as name:
+        spec = NodeSpec(1, Role.BOTH, None, ports.first_of_free_ports(2))
+        node = Node(spec, Path(name, "node"))
+        node.write_files((spec,), jars.version, ())
+        program = ("kafka.tools.StorageTool", "format", "--cluster-id", kafka_uuid(), "--config")
+        format_command = node.command(java, jars, seed.jvm_options(Role.CONTROLLER), program)
+        run = subprocess.run(
+            format_command, stdin=subprocess.DEVNULL, capture_output=True, text=True, cwd=name
+        )
+        storage = node.folder / "data"
+        if run.returncode != 0 or not (storage / "meta.properties").exists():
+            said = logs.last_error(run.stdout + run.stderr) or (run.stderr or run.stdout)[-300:]
+            raise RefusedError(f"Kafka {jars.version} could not format its storage: {said.strip()}")
+        formatted = Path(name, "formatted")
+        shutil.copytree(storage, formatted, ignore=shutil.ignore_patterns("meta.properties"))
+        archive = Path(name, "classes.jsa")
+        options = (*_HEAP, f"-XX:ArchiveClassesAtExit={archive}")
+        try:
+            node.launch(node.command(java, jars, options, ("kafka.Kafka",))).go()
+            wait_until_ready([node], timeout_s=120)
+            node.stop()
+        finally:
+            if node.state is not NodeState.STOPPED:
+                node.kill()
+        shutil.rmtree(seed.formatted, ignore_errors=True)
+        formatted.rename(seed.formatted)
+        if archive.exists():
+            archive.rename(seed.archive)
