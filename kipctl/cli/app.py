@@ -7,8 +7,9 @@ from typing import Annotated
 import typer
 
 from kipctl import __version__
-from kipctl.cli import elect, inspect, lab
+from kipctl.cli import elect, inspect, lab, perf
 from kipctl.cli.environment import Environment
+from kipctl.cli.perf import spread_pairs
 from kipctl.cli.reassign import reassign
 from kipctl.errors import ExitStatus, KipctlError, UsageError
 
@@ -24,6 +25,7 @@ app.add_typer(lab.app, name="lab")
 app.command()(reassign)
 app.add_typer(elect.app, name="elect")
 app.add_typer(inspect.app, name="inspect")
+app.add_typer(perf.app, name="perf")
 
 
 def _print_version(context: typer.Context, wanted: bool) -> None:
@@ -52,7 +54,7 @@ def run(arguments: list[str], environment: Environment) -> int:
     try:
         # Not `app()`: it words errors its own way, and takes any EPIPE for a closed stdout, also
         # one of a broker's socket.
-        with command.make_context("kipctl", arguments, obj=environment) as context:
+        with command.make_context("kipctl", spread_pairs(arguments), obj=environment) as context:
             command.invoke(context)
     except typer.Exit as ended:
         return ended.exit_code

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Generic, TypeVar
 
-from kipctl.trace.schema import Decision
+from kipctl.trace.codes import Decision
 
 PartitionKey = TypeVar("PartitionKey", bound=Hashable)
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from kipctl.probe.leadership import LeaderDiscovery
-from kipctl.trace.schema import MetadataCause
+from kipctl.trace.codes import MetadataCause
 
 NEVER_US = 1 << 62
 

@@ -9,6 +9,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from kipctl.errors import KipctlError
+from kipctl.probe.producer import now_us
 from kipctl.probe.run import ProbeOutcome, ProbeSpec, run_probe
 from kipctl.probe.schedule import Schedule
 from kipctl.probe.tracing import COLUMNS, raw_path
@@ -51,7 +52,6 @@ class RunningProbe:
         self._process.start()
         theirs.close()
         self._batches = RowReader(raw_path(directory, "batches"), len(COLUMNS["batches"]))
-        self._outcome: ProbeOutcome | None = None
         try:
             schedule = self._receive(_START_TIMEOUT_S)
         except BaseException:
@@ -64,13 +64,15 @@ class RunningProbe:
         """The rows of batches finished since the last call (at most 50 ms or so behind)."""
         return self._batches.new_rows()
 
-    def finished(self, timeout_s: float) -> ProbeOutcome | None:
-        """The outcome, or None if it is not there within the time. Raises KipctlError."""
-        if self._outcome is None and self._pipe.poll(timeout_s):
-            outcome = self._receive(0)
-            assert isinstance(outcome, ProbeOutcome)
-            self._outcome = outcome
-        return self._outcome
+    def outcome(self) -> ProbeOutcome:
+        """Wait until it is done. Raises KipctlError when the run failed."""
+        outcome = self._receive(None)
+        assert isinstance(outcome, ProbeOutcome)
+        return outcome
+
+    def is_done_by(self, time_us: int) -> bool:
+        """Whether it is done; waits for it until a moment of the monotonic clock."""
+        return self._pipe.poll(max(0, time_us - now_us()) / 1e6)
 
     def stop(self) -> None:
         """Ask it to send no further records; it finishes those under way."""
@@ -84,9 +86,9 @@ class RunningProbe:
         self._process.join()
         self._pipe.close()
 
-    def _receive(self, timeout_s: float) -> object:
+    def _receive(self, timeout_s: float | None) -> object:
         try:
-            if timeout_s and not self._pipe.poll(timeout_s):
+            if not self._pipe.poll(timeout_s):
                 raise ProbeDiedError(f"The probe did not start within {timeout_s:.0f} s.")
             message = self._pipe.recv()
         except EOFError:

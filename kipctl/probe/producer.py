@@ -46,7 +46,7 @@ from kipctl.protocol.produce_frames import (
     batch_header,
     read_success,
 )
-from kipctl.trace.schema import Decision, MetadataCause
+from kipctl.trace.codes import Decision, MetadataCause
 from kipctl.transport.loop import ConnectionLostError, InFlight
 
 LEADER_ERRORS = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})

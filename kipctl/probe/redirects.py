@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
-from kipctl.trace.schema import Decision
+from kipctl.trace.codes import Decision
 
 
 class Wait(NamedTuple):

@@ -23,7 +23,7 @@ from kipctl.protocol.error_codes import ErrorCode, error_name, error_text
 from kipctl.protocol.init_producer_id import InitProducerIdRequest
 from kipctl.protocol.metadata import MetadataResponse
 from kipctl.protocol.produce_frames import Topic
-from kipctl.trace.schema import MetadataCause
+from kipctl.trace.codes import MetadataCause
 from kipctl.transport.request import Cluster
 
 _BOOTSTRAP_TIMEOUT_S = 30.0

@@ -11,8 +11,8 @@ from kipctl.probe.run import ProbeOutcome
 from kipctl.probe.tracing import COLUMNS, raw_path
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import ErrorCode
+from kipctl.trace.codes import PHASES, Decision, MetadataCause
 from kipctl.trace.rows import IntRows, chunks, read_rows
-from kipctl.trace.schema import PHASES, Decision, MetadataCause
 
 QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p999": 0.999}
 _BATCH = {name: i for i, name in enumerate(COLUMNS["batches"])}

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from kipctl.probe.batches import Batch
 from kipctl.probe.redirects import phases
+from kipctl.trace.codes import PHASES
 from kipctl.trace.rows import RowWriter
-from kipctl.trace.schema import PHASES
 
 BATCH_COLUMNS = (
     "topic",

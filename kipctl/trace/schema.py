@@ -6,43 +6,12 @@ rows join `batches` on it. Record k of a batch has sequence number `first_seq + 
 its intended send time follows from the run's rate (see `kipctl.probe.schedule`).
 """
 
-from enum import IntEnum
-
 import pyarrow as pa
+
+from kipctl.trace.codes import PHASES
 
 SCHEMA_VERSION = 1
 
-
-class Decision(IntEnum):
-    """What the client did with the leader hint of an error (KIP-951, "Client behaviour")."""
-
-    ABSENT = 0
-    """No hint, or one that names no leader (-1)."""
-    FOLLOWED = 1
-    STALE = 2
-    """Not newer than what the client knew."""
-    UNKNOWN_NODE = 3
-    """Its leader is in neither the response's endpoints nor the client's cache."""
-    IGNORED = 4
-    """The client does not take hints (`--leader-discovery` refresh or baseline)."""
-    NOT_APPLICABLE = 5
-    """The error is not about the leader: a disconnect, a timeout."""
-
-
-class MetadataCause(IntEnum):
-    """Why a Metadata request was sent (KIP-526)."""
-
-    START = 0
-    NEW_TOPIC = 1
-    LEADER_CHANGE = 2
-    MAX_AGE = 3
-    IDLE_EVICTION = 4
-    ERROR_RETRY = 5
-    """A connection was lost, a request timed out, or the last Metadata answer was an error."""
-
-
-PHASES = ("queued", "detect", "backoff", "metadata", "connect", "not_ready", "acknowledge")
-"""The phases of a redirect. Summed over a batch's rows they are its latency, exactly."""
 
 _COMMON = [("source", pa.string()), ("client", pa.string())]
 _I64, _I32 = pa.int64(), pa.int32()

@@ -1,0 +1,172 @@
+"""`kipctl perf`: measure what clients feel."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kipctl.cli.environment import Environment
+from kipctl.cli.options import BootstrapOption, OutputOption
+from kipctl.errors import ExitStatus, UsageError
+from kipctl.probe.leadership import LeaderDiscovery
+from kipctl.report.formats import OutputFormat
+from kipctl.report.tables import Report
+
+app = typer.Typer(
+    help="Measure what a producer feels, also while leaders move.", no_args_is_help=True
+)
+
+PAIR_OPTIONS = ("--command-property", "--producer-props")
+"""Options that take any number of NAME=VALUE words, as in Kafka's tools."""
+
+
+def spread_pairs(arguments: list[str]) -> list[str]:
+    """Repeat a pair option before each further NAME=VALUE word, as the parser wants it."""
+    spread: list[str] = []
+    option, values = "", 0
+    for word in arguments:
+        if word in PAIR_OPTIONS:
+            option, values = word, 0
+        elif option and not word.startswith("-") and "=" in word:
+            if values:
+                spread.append(option)
+            values += 1
+        else:
+            option = ""
+        spread.append(word)
+    return spread
+
+
+@app.command()
+def produce(
+    context: typer.Context,
+    num_records: Annotated[int, typer.Option("--num-records", help="Records to produce.")],
+    throughput: Annotated[
+        float, typer.Option("--throughput", help="Records per second; -1 for as many as possible.")
+    ],
+    record_size: Annotated[
+        int | None, typer.Option("--record-size", help="Bytes of a record's value.")
+    ] = None,
+    payload_file: Annotated[
+        Path | None,
+        typer.Option("--payload-file", help="Draw the values from this file (UTF-8) at random."),
+    ] = None,
+    payload_delimiter: Annotated[
+        str, typer.Option("--payload-delimiter", help="What separates the file's values.")
+    ] = "\\n",
+    topic: Annotated[
+        str, typer.Option("--topic", help="kipctl-perf is made for the run and removed after it.")
+    ] = "kipctl-perf",
+    partitions: Annotated[
+        int, typer.Option("--partitions", help="Partitions of kipctl-perf.")
+    ] = 100,
+    replication_factor: Annotated[
+        int,
+        typer.Option(
+            "--replication-factor", help="Of kipctl-perf; 0 for 3, or all brokers if fewer."
+        ),
+    ] = 0,
+    warmup_records: Annotated[
+        int, typer.Option("--warmup-records", help="First records, left out of the result.")
+    ] = 0,
+    command_property: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--command-property",
+            "--producer-props",
+            metavar="NAME=VALUE...",
+            help="Producer settings.",
+        ),
+    ] = None,
+    command_config: Annotated[
+        Path | None,
+        typer.Option("--command-config", "--producer.config", help="File of producer settings."),
+    ] = None,
+    print_metrics: Annotated[
+        bool, typer.Option("--print-metrics", help="Print every number of the result.")
+    ] = False,
+    reporting_interval: Annotated[
+        int, typer.Option("--reporting-interval", metavar="MS", help="Between progress lines.")
+    ] = 5000,
+    leader_discovery: Annotated[
+        LeaderDiscovery,
+        typer.Option(
+            "--leader-discovery",
+            help="How the new leader is found: by the broker's hint, by a Metadata refresh at "
+            "once, or as clients before KIP-951 did.",
+        ),
+    ] = LeaderDiscovery.KIP951,
+    during: Annotated[
+        str | None,
+        typer.Option(
+            "--during", metavar="rotate|elect|restart:BROKER", help="Done to the cluster meanwhile."
+        ),
+    ] = None,
+    every: Annotated[
+        float, typer.Option("--every", metavar="SECONDS", help="Between two such actions.")
+    ] = 5.0,
+    count: Annotated[
+        int, typer.Option("--count", help="How many actions; 0 until the records are sent.")
+    ] = 0,
+    record: Annotated[
+        Path | None, typer.Option("--record", metavar="DIR", help="Write the run's trace there.")
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Produce to a topic that holds records.")
+    ] = False,
+    bootstrap_server: BootstrapOption = None,
+    output: OutputOption = OutputFormat.AUTO,
+) -> None:
+    """Produce at a fixed rate and show each record's latency and where redirects spent theirs.
+
+    Latency counts from when a record should have been sent, so a stall is charged to every record
+    that had to wait. The last line on stdout is that of Kafka's own perf tool.
+    """
+    from kipctl.experiments.actions import parse_action
+    from kipctl.experiments.perf import Listeners, PerfPlan
+    from kipctl.experiments.perf import produce as run
+    from kipctl.probe.config import parse_pairs, parse_properties, read_properties_file
+    from kipctl.probe.run import ProbeSpec
+    from kipctl.report.perf_tables import metrics_table, perf_tables
+
+    environment: Environment = context.obj
+    if (record_size is None) == (payload_file is None):
+        raise UsageError("Give exactly one of --record-size and --payload-file.")
+    properties = read_properties_file(command_config) if command_config else {}
+    properties |= parse_pairs(command_property or [])
+    config = parse_properties(properties)
+    plan = PerfPlan(
+        probe=ProbeSpec(
+            bootstrap_server=environment.bootstrap_server(
+                bootstrap_server or properties.get("bootstrap.servers")
+            ),
+            topic=topic,
+            num_records=num_records,
+            throughput=throughput,
+            record_size=record_size if record_size is not None else 1,
+            payload_file=payload_file,
+            payload_delimiter=payload_delimiter.replace("\\n", "\n").replace("\\t", "\t"),
+            warmup_records=warmup_records,
+            discovery=leader_discovery,
+            config=config,
+        ),
+        during=parse_action(during) if during else None,
+        every_s=every,
+        count=count,
+        record=record,
+        force=force,
+        partitions=partitions,
+        replication_factor=replication_factor,
+        reporting_interval_s=reporting_interval / 1000,
+    )
+    result = run(plan, Listeners(environment.message, environment.message))
+    tables = perf_tables(result.document)
+    if print_metrics:
+        tables += (metrics_table(result.document),)
+    environment.report(Report("perf produce", result.document, tables, result.lines), output)
+    if result.outcome.failed:
+        environment.message(
+            f"kipctl: {result.outcome.failed:,} of {result.outcome.generated:,} records failed: "
+            + ", ".join(f"{name} {count:,}" for name, count in result.outcome.errors.items())
+        )
+        raise typer.Exit(ExitStatus.PARTLY_DONE)

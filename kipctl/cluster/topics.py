@@ -1,0 +1,131 @@
+"""Topics for measuring: made, looked at, and removed."""
+
+import time
+from collections.abc import Sequence
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+
+from kipctl.cluster.snapshot import Snapshot, take
+from kipctl.errors import RefusedError, TimedOutError
+from kipctl.protocol.error_codes import error_text
+from kipctl.protocol.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from kipctl.protocol.metadata import MetadataRequest, MetadataRequestTopic
+from kipctl.transport.request import Cluster
+
+EARLIEST = -2
+LATEST = -1
+_TIMEOUT_S = 30.0
+_POLL_S = 0.05
+
+
+def create_topic(
+    bootstrap_server: str, name: str, partitions: int, replication_factor: int
+) -> None:
+    """Create a topic. Raises RefusedError."""
+    new = NewTopic(name, num_partitions=partitions, replication_factor=replication_factor)
+    _change(bootstrap_server, "create_topics", name, [new])
+
+
+def delete_topic(bootstrap_server: str, name: str) -> None:
+    """Delete a topic and its data. Raises RefusedError."""
+    _change(bootstrap_server, "delete_topics", name, [name])
+
+
+def _change(bootstrap_server: str, call: str, name: str, what: list[object]) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap_server, "log_level": 0})
+    try:
+        getattr(admin, call)(what, operation_timeout=_TIMEOUT_S, request_timeout=_TIMEOUT_S)[
+            name
+        ].result()
+    except KafkaException as refused:
+        error = refused.args[0]
+        raise RefusedError(f"{call.replace('_', ' ')[:-1]} {name!r}: {error.str()}.") from None
+
+
+def await_topic(cluster: Cluster, name: str, partitions: int) -> Snapshot:
+    """Wait until every broker shows the topic with a leader and all replicas in sync.
+
+    Raises TimedOutError.
+    """
+    deadline = time.monotonic() + _TIMEOUT_S
+    while not _known_everywhere(cluster, name, partitions):
+        if time.monotonic() > deadline:
+            raise TimedOutError(
+                f"Topic {name!r} is not in sync on all brokers after {_TIMEOUT_S:.0f} s.",
+                "Look: kipctl inspect leaders",
+            )
+        time.sleep(_POLL_S)
+    return take(cluster, [name])
+
+
+def await_no_topic(cluster: Cluster, name: str) -> None:
+    """Wait until no broker shows the topic. Raises TimedOutError."""
+    deadline = time.monotonic() + _TIMEOUT_S
+    while any(_partitions(cluster, broker, name) for broker in cluster.nodes):
+        if time.monotonic() > deadline:
+            raise TimedOutError(f"Topic {name!r} is still shown by a broker.", "Try again.")
+        time.sleep(_POLL_S)
+
+
+def _known_everywhere(cluster: Cluster, name: str, partitions: int) -> bool:
+    return all(
+        len(found := _partitions(cluster, broker, name)) == partitions
+        and all(leader >= 0 and in_sync for leader, in_sync in found)
+        for broker in cluster.nodes
+    )
+
+
+def _partitions(cluster: Cluster, broker: int, name: str) -> list[tuple[int, bool]]:
+    """(leader, all replicas in sync) of each partition, as one broker sees the topic."""
+    request = MetadataRequest(
+        topics=(MetadataRequestTopic(name=name),), allow_auto_topic_creation=False
+    )
+    topics = cluster.broker(broker).request(request).topics
+    return [
+        (p.leader_id, len(p.isr_nodes) == len(p.replica_nodes))
+        for topic in topics
+        for p in topic.partitions
+    ]
+
+
+def offsets(cluster: Cluster, topic: str, timestamp: int) -> dict[int, int]:
+    """Each partition's offset at a timestamp in milliseconds, or EARLIEST or LATEST.
+
+    Asked of the leaders. Raises RefusedError.
+    """
+    snapshot = take(cluster, [topic])
+    by_leader: dict[int, list[int]] = {}
+    for partition in snapshot.partitions:
+        by_leader.setdefault(partition.leader, []).append(partition.id.partition)
+    found: dict[int, int] = {}
+    for leader, indexes in by_leader.items():
+        answer = cluster.broker(leader).request(_list_offsets(topic, indexes, timestamp))
+        for partition_answer in answer.topics[0].partitions:
+            if partition_answer.error_code:
+                raise RefusedError(
+                    f"Offsets of {topic}:{partition_answer.partition_index}: "
+                    f"{error_text(partition_answer.error_code)}."
+                )
+            found[partition_answer.partition_index] = partition_answer.offset
+    return found
+
+
+def _list_offsets(topic: str, indexes: Sequence[int], timestamp: int) -> ListOffsetsRequest:
+    partitions = tuple(
+        ListOffsetsPartition(partition_index=index, timestamp=timestamp) for index in indexes
+    )
+    return ListOffsetsRequest(
+        replica_id=-1, topics=(ListOffsetsTopic(name=topic, partitions=partitions),)
+    )
+
+
+def records_held(cluster: Cluster, topic: str) -> int:
+    """How many records the topic's log holds now (an upper bound for compacted topics)."""
+    earliest = offsets(cluster, topic, EARLIEST)
+    latest = offsets(cluster, topic, LATEST)
+    return sum(latest.values()) - sum(earliest.values())

@@ -1,0 +1,159 @@
+"""What is done to a cluster while a probe measures: rotations, elections, broker restarts."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from kipctl.cluster.change import LeadersMoved, elect_preferred, reassign, rotate_once
+from kipctl.cluster.plan import rotate
+from kipctl.cluster.snapshot import take
+from kipctl.cluster.topics import await_topic
+from kipctl.cluster.watch import ClusterEvent, now_us
+from kipctl.errors import KipctlError, UsageError
+from kipctl.lab.cluster import Lab, running_labs
+from kipctl.transport.request import Cluster
+
+
+class ActionKind(StrEnum):
+    """ROTATE reorders the replicas of every partition and elects; ELECT does the reordering
+    beforehand, so that the action is the election alone; RESTART stops and starts a lab's broker.
+    """
+
+    ROTATE = "rotate"
+    ELECT = "elect"
+    RESTART = "restart"
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One kind of action; `broker` is only for RESTART."""
+
+    kind: ActionKind
+    broker: int = -1
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.broker}" if self.kind is ActionKind.RESTART else str(self.kind)
+
+
+def parse_action(text: str) -> Action:
+    """`rotate`, `elect` or `restart:BROKER`. Raises UsageError."""
+    name, colon, broker = text.partition(":")
+    if name in (ActionKind.ROTATE, ActionKind.ELECT) and not colon:
+        return Action(ActionKind(name))
+    if name == ActionKind.RESTART and broker.isdigit():
+        return Action(ActionKind.RESTART, int(broker))
+    raise UsageError(
+        f"--during {text!r} is no action.", "Give rotate, elect, or restart:BROKER (a broker id)."
+    )
+
+
+@dataclass(slots=True)
+class Performed:
+    """An action that was carried out. Times are monotonic microseconds."""
+
+    action: Action
+    called_us: int
+    answered_us: int = 0
+    """When the controller (or the broker's process) had done it."""
+    converged_us: int = 0
+    """When the Metadata of every broker showed it."""
+    partitions: int = 0
+    error: str | None = None
+
+    def as_document(self, start_us: int) -> dict[str, Any]:
+        """For JSON: milliseconds since the run's start."""
+
+        def ms(time_us: int) -> float | None:
+            return (time_us - start_us) / 1000 if time_us else None
+
+        return {
+            "action": str(self.action),
+            "called_ms": ms(self.called_us),
+            "answered_ms": ms(self.answered_us),
+            "converged_ms": ms(self.converged_us),
+            "partitions": self.partitions,
+            "error": self.error,
+        }
+
+
+@dataclass(slots=True)
+class Performer:
+    """Carries out one action again and again on one topic, and keeps what happened and when."""
+
+    cluster: Cluster
+    topic: str
+    action: Action
+    performed: list[Performed] = field(default_factory=list)
+    events: list[ClusterEvent] = field(default_factory=list)
+
+    def perform(self) -> Performed:
+        """Do it once and wait until every broker shows it.
+
+        A refusal or a timeout by the cluster is kept as the action's error; Ctrl-C is raised.
+        """
+        carry_out: dict[ActionKind, Callable[[Performed], None]] = {
+            ActionKind.ROTATE: self._rotate,
+            ActionKind.ELECT: self._elect,
+            ActionKind.RESTART: self._restart,
+        }
+        performed = Performed(self.action, now_us())
+        self.performed.append(performed)
+        try:
+            carry_out[self.action.kind](performed)
+        except KipctlError as error:
+            if isinstance(error.__context__, KeyboardInterrupt):
+                raise
+            performed.error = error.what
+        return performed
+
+    def _moved(self, performed: Performed, moved: LeadersMoved) -> None:
+        performed.answered_us = moved.held.answered_us
+        performed.converged_us = moved.held.converged_us
+        performed.partitions = len(moved.held.outcomes)
+        if moved.failures:
+            performed.error = f"{len(moved.failures)} partitions failed: {moved.failures[0]}"
+
+    def _rotate(self, performed: Performed) -> None:
+        self._moved(performed, rotate_once(self.cluster, [self.topic], self.events.append))
+
+    def _elect(self, performed: Performed) -> None:
+        before = take(self.cluster, [self.topic])
+        plan = rotate(before)
+        reassign(self.cluster, plan)
+        performed.called_us = now_us()
+        held = elect_preferred(
+            self.cluster, plan.preferred_leaders, before, on_event=self.events.append
+        )
+        self._moved(performed, LeadersMoved(None, held))
+
+    def _restart(self, performed: Performed) -> None:
+        lab = lab_of(self.cluster)
+        lab.restart(self.action.broker)
+        performed.answered_us = now_us()
+        partitions = len(take(self.cluster, [self.topic]).partitions)
+        await_topic(self.cluster, self.topic, partitions)
+        performed.converged_us = now_us()
+        performed.partitions = partitions
+
+
+def lab_of(cluster: Cluster) -> Lab:
+    """The running lab that this cluster is. Raises UsageError when it is none."""
+    cluster_id = cluster.metadata(()).cluster_id
+    for lab in running_labs():
+        if lab.cluster_id == cluster_id:
+            return lab
+    raise UsageError(
+        "A broker can be restarted only on a lab, and this cluster is none.",
+        "Start one with `kipctl lab up`, or use --during rotate or elect.",
+    )
+
+
+def check_action(cluster: Cluster, action: Action) -> None:
+    """Raise UsageError if the action cannot be done on this cluster."""
+    if action.kind is not ActionKind.RESTART:
+        return
+    lab = lab_of(cluster)
+    if action.broker not in cluster.nodes:
+        known = ", ".join(map(str, sorted(cluster.nodes)))
+        raise UsageError(f"Lab {lab.name!r} has no broker {action.broker}; it has {known}.")

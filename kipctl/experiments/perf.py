@@ -1,0 +1,288 @@
+"""`perf produce`: the probe on a topic, actions on the cluster meanwhile, the record of both."""
+
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from kipctl import __version__
+from kipctl.cluster.journal import journal
+from kipctl.cluster.snapshot import Snapshot, take
+from kipctl.cluster.topics import (
+    await_no_topic,
+    await_topic,
+    create_topic,
+    delete_topic,
+    records_held,
+)
+from kipctl.cluster.versions import kafka_release
+from kipctl.cluster.watch import ClusterEvent
+from kipctl.errors import InterruptedRunError, RefusedError, UsageError
+from kipctl.experiments.actions import Action, Performed, Performer, check_action, lab_of
+from kipctl.probe.config import as_properties
+from kipctl.probe.export import record_batches
+from kipctl.probe.process import RunningProbe, running_probe
+from kipctl.probe.run import ProbeOutcome, ProbeSpec
+from kipctl.probe.summary import (
+    interval_line,
+    kafka_line,
+    record_times,
+    run_times,
+    summarize,
+)
+from kipctl.probe.tracing import COLUMNS
+from kipctl.trace.schema import EVENTS
+from kipctl.trace.store import Run, wall_time, without_secrets
+from kipctl.transport.request import Cluster
+
+OWN_TOPIC = "kipctl-perf"
+_CLIENT_ID = "kipctl"
+_ADMIN_TIMEOUT_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class PerfPlan:
+    """A run of the probe and what is done to the cluster meanwhile. Times are in seconds.
+
+    `count` 0 repeats the action until the records are sent. The topic `kipctl-perf` is made with
+    `partitions` and `replication_factor` (0: 3, or the number of brokers if less) and removed.
+    """
+
+    probe: ProbeSpec
+    during: Action | None = None
+    every_s: float = 5.0
+    count: int = 0
+    record: Path | None = None
+    force: bool = False
+    partitions: int = 100
+    replication_factor: int = 0
+    reporting_interval_s: float = 5.0
+
+    def __post_init__(self) -> None:
+        """Raises UsageError for sizes and numbers that make no sense."""
+        spec = self.probe
+        for name, value, least in (
+            ("--num-records", spec.num_records, 1),
+            ("--record-size", spec.record_size, 1),
+            ("--warmup-records", spec.warmup_records, 0),
+            ("--partitions", self.partitions, 1),
+            ("--count", self.count, 0),
+        ):
+            if value < least:
+                raise UsageError(f"{name} is {value}; it must be at least {least}.")
+        if spec.throughput == 0 or (spec.throughput < 0 and spec.throughput != -1):
+            raise UsageError(
+                f"--throughput is {spec.throughput:g}; give records per second, or -1 for no limit."
+            )
+        if spec.warmup_records >= spec.num_records:
+            raise UsageError("--warmup-records must be less than --num-records.")
+        if self.every_s <= 0 or self.reporting_interval_s <= 0:
+            raise UsageError("--every and --reporting-interval must be above 0.")
+
+
+@dataclass(frozen=True, slots=True)
+class PerfResult:
+    """What a run came to. `document` is what `--output json` prints; `lines` are Kafka's own."""
+
+    outcome: ProbeOutcome
+    document: dict[str, Any]
+    lines: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Listeners:
+    """Who is told while it runs: `message` of steps, `interval` of Kafka's interval lines."""
+
+    message: Callable[[str], None] = field(default=lambda _: None)
+    interval: Callable[[str], None] = field(default=lambda _: None)
+
+
+def produce(plan: PerfPlan, listeners: Listeners) -> PerfResult:
+    """Run it. Raises KipctlError when it cannot begin, or was interrupted."""
+    run = Run.create(plan.record) if plan.record else None
+    spec = plan.probe
+    with (
+        Cluster(spec.bootstrap_server, _CLIENT_ID, _ADMIN_TIMEOUT_S) as cluster,
+        tempfile.TemporaryDirectory(prefix="kipctl-") as scratch,
+    ):
+        if plan.during:
+            check_action(cluster, plan.during)
+        release = kafka_version(cluster)
+        with _topic(plan, cluster, listeners.message) as before:
+            performer = Performer(cluster, spec.topic, plan.during) if plan.during else None
+            directory = Path(scratch)
+            with running_probe(spec, directory) as probe, _intervals(probe, plan, listeners):
+                outcome = _conduct(probe, performer, plan, listeners)
+            start = probe.schedule.start_us
+            actions = [p.as_document(start) for p in performer.performed] if performer else []
+            document = summarize(outcome, directory, actions, release)
+            lines = _kafka_lines(outcome, directory)
+            if run:
+                events = performer.events if performer else []
+                after = take(cluster, [spec.topic])
+                _record(run, outcome, directory, events, document, before, after)
+    if outcome.stopped:
+        raise InterruptedRunError(
+            f"Interrupted: {outcome.generated} of {spec.num_records} records were sent, "
+            f"{outcome.acknowledged} acknowledged. {lines[0]}",
+            _undo(spec, performer),
+        )
+    return PerfResult(outcome, document, lines)
+
+
+def kafka_version(cluster: Cluster) -> str | None:
+    """The cluster's exact version if it is a lab, else its release, else None."""
+    try:
+        return lab_of(cluster).kafka_version
+    except UsageError:
+        return kafka_release(cluster)
+
+
+def _undo(spec: ProbeSpec, performer: Performer | None) -> str:
+    if performer and performer.performed and spec.topic != OWN_TOPIC:
+        return "Leaders were moved. Undo: kipctl reassign --rollback"
+    return ""
+
+
+@contextmanager
+def _topic(plan: PerfPlan, cluster: Cluster, message: Callable[[str], None]) -> Iterator[Snapshot]:
+    """The topic, ready to be produced to; kipctl's own is made before and removed after."""
+    spec = plan.probe
+    name = spec.topic
+    if name != OWN_TOPIC:
+        snapshot = take(cluster, [name])
+        held = records_held(cluster, name)
+        if held and not plan.force:
+            raise RefusedError(
+                f"Topic {name!r} holds {held:,} records; a perf test would add its own to them.",
+                "Repeat with --force, or leave --topic out to use a topic of kipctl's own.",
+            )
+        if plan.during:
+            journal(snapshot.cluster_id).save(snapshot.assignment)
+        yield snapshot
+        return
+    if any(topic.name == name for topic in cluster.metadata(None).topics):
+        delete_topic(spec.bootstrap_server, name)
+        await_no_topic(cluster, name)
+    factor = plan.replication_factor or min(3, len(cluster.nodes))
+    message(f"Creating topic {name} with {plan.partitions} partitions on {factor} replicas each.")
+    create_topic(spec.bootstrap_server, name, plan.partitions, factor)
+    try:
+        yield await_topic(cluster, name, plan.partitions)
+    finally:
+        delete_topic(spec.bootstrap_server, name)
+
+
+def _conduct(
+    probe: RunningProbe, performer: Performer | None, plan: PerfPlan, listeners: Listeners
+) -> ProbeOutcome:
+    """Perform the actions on time until the probe is done. Ctrl-C stops the probe in good order."""
+    try:
+        number = 0
+        while performer and (not plan.count or number < plan.count):
+            number += 1
+            due_us = probe.schedule.start_us + int(number * plan.every_s * 1e6)
+            if probe.is_done_by(due_us):
+                break
+            listeners.message(_told(number, performer.perform()))
+        return probe.outcome()
+    except (KeyboardInterrupt, InterruptedRunError):
+        probe.stop()
+        return probe.outcome()
+
+
+def _told(number: int, done: Performed) -> str:
+    if done.error:
+        return f"{done.action} {number}: {done.error}"
+    took_ms = (done.answered_us - done.called_us) / 1000
+    spread_ms = (done.converged_us - done.answered_us) / 1000
+    return (
+        f"{done.action} {number}: {done.partitions} partitions in {took_ms:.0f} ms, "
+        f"known to every broker {spread_ms:.0f} ms later."
+    )
+
+
+@contextmanager
+def _intervals(probe: RunningProbe, plan: PerfPlan, listeners: Listeners) -> Iterator[None]:
+    """Print Kafka's interval lines from a thread while the block runs."""
+    over = threading.Event()
+    schedule = probe.schedule
+
+    def report() -> None:
+        while not over.wait(plan.reporting_interval_s):
+            rows = probe.new_batches()
+            times = record_times([rows], schedule.start_us, schedule.interval_ns)
+            if times.latency.total:
+                listeners.interval(interval_line(times, plan.reporting_interval_s))
+
+    thread = threading.Thread(target=report, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def _kafka_lines(outcome: ProbeOutcome, directory: Path) -> tuple[str, ...]:
+    lines = [kafka_line(run_times(outcome, directory))]
+    if warmup := outcome.spec.warmup_records:
+        lines.append(kafka_line(run_times(outcome, directory, warmup), " steady state"))
+    return tuple(lines)
+
+
+def _record(
+    run: Run,
+    outcome: ProbeOutcome,
+    directory: Path,
+    events: list[ClusterEvent],
+    document: dict[str, Any],
+    before: Snapshot,
+    after: Snapshot,
+) -> None:
+    """Write the run's folder: the datasets of design, then `run.json`."""
+    for dataset in COLUMNS:
+        run.write(dataset, record_batches(outcome, directory, dataset))
+    run.write("events", [_event_rows(events, outcome.start_us)])
+    spec = outcome.spec
+    run.describe(
+        {
+            "kipctl_version": __version__,
+            "command": "perf produce",
+            "started": wall_time(outcome.wall_start_us),
+            "start_wall_us": outcome.wall_start_us,
+            "interval_ns": outcome.interval_ns,
+            "num_records": spec.num_records,
+            "throughput": spec.throughput,
+            "record_size": None if spec.payload_file else spec.record_size,
+            "warmup_records": spec.warmup_records,
+            "leader_discovery": spec.discovery.value,
+            "bootstrap_server": spec.bootstrap_server,
+            "producer": without_secrets(as_properties(spec.config)),
+            "cluster_before": asdict(before),
+            "cluster_after": asdict(after),
+            "summary": document,
+        }
+    )
+
+
+def _event_rows(events: list[ClusterEvent], start_us: int) -> pa.RecordBatch:
+    rows = [
+        {
+            "kind": event.kind.value,
+            "topic": event.topic,
+            "partition": event.partition,
+            "from_broker": event.from_leader,
+            "to_broker": event.to_leader,
+            "epoch": event.leader_epoch,
+            "seen_by": event.seen_by_broker,
+            "time_us": event.time_us - start_us,
+        }
+        for event in events
+    ]
+    return pa.RecordBatch.from_pylist(rows, schema=EVENTS)

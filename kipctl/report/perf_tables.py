@@ -1,0 +1,144 @@
+"""Tables of a perf run, from the document that `--output json` prints."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from kipctl.report.tables import Cell, Column, Table
+
+Document = Mapping[str, Any]
+
+_PHASE_MEANINGS = {
+    "queued": "in the client: before the first send, behind other batches",
+    "detect": "until the old leader said it leads no more",
+    "backoff": "retry.backoff.ms, and the client's own time",
+    "metadata": "waiting for a Metadata answer",
+    "connect": "opening a connection to the new leader",
+    "not_ready": "refused by a leader that did not know yet",
+    "acknowledge": "the new leader, until it acknowledged",
+}
+CLIENT_PHASES = ("backoff", "metadata")
+
+
+def perf_tables(document: Document) -> tuple[Table, ...]:
+    """What a person wants to see of a run: times, redirects by phase, Metadata, actions."""
+    tables = [times_table(document)]
+    if document["redirects"]["batches"]:
+        tables.append(redirects_table(document))
+    tables.append(metadata_table(document))
+    if document["actions"]:
+        tables.append(actions_table(document))
+    return tuple(tables)
+
+
+def times_table(document: Document) -> Table:
+    """Latency and service time of records, in ms."""
+    records = document["records"]
+    failed = "".join(f" {count:,} x {name}" for name, count in records.get("errors", {}).items())
+    version = document["kafka_version"]
+    return Table(
+        f"Records to {document['topic']}, leader discovery {document['leader_discovery']}"
+        + (f", Kafka {version}" if version else ""),
+        (
+            "time",
+            *(Column(f"{name} ms", 3) for name in ("mean", "p50", "p95", "p99", "p99.9", "max")),
+        ),
+        tuple(
+            (label, *document[name].values())
+            for label, name in (
+                ("latency, from the intended send time", "latency_ms"),
+                ("service time, from the actual send", "service_ms"),
+            )
+        ),
+        (
+            f"{records['sent']:,} records sent, {records['acknowledged']:,} acknowledged, "
+            f"{records['failed']:,} failed{':' + failed if failed else ''}; "
+            f"{document['records_per_second']:,.0f} records/s.",
+        ),
+    )
+
+
+def redirects_table(document: Document) -> Table:
+    """Where the time of redirected batches went, by phase."""
+    redirects = document["redirects"]
+    phases = redirects["phases_ms"]
+    total = sum(phase["sum"] for phase in phases.values()) or 1
+    hints = redirects["hints"]
+    rows: tuple[tuple[Cell, ...], ...] = tuple(
+        (name, phase["p50"], phase["p99"], phase["sum"], 100 * phase["sum"] / total, meaning)
+        for name, meaning in _PHASE_MEANINGS.items()
+        for phase in [phases[name]]
+    )
+    return Table(
+        f"Redirects: {redirects['batches']:,} batches met {redirects['errors']:,} leader errors",
+        (
+            "phase",
+            Column("p50 ms", 3),
+            Column("p99 ms", 3),
+            Column("sum ms", 1),
+            Column("share %", 1),
+            "what it is",
+        ),
+        rows,
+        (
+            "Hints: "
+            + ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in hints.items())
+            + f". Retries to the same leader epoch: {redirects['same_epoch_retries']:,}. "
+            f"Appended, then failed: {redirects['appended_then_failed']:,}.",
+        ),
+    )
+
+
+def metadata_table(document: Document) -> Table:
+    """Metadata requests by cause."""
+    rpcs = document["metadata_rpcs"]
+    return Table(
+        f"Metadata requests: {rpcs['total']:,}, {rpcs['bytes']:,} bytes, "
+        f"{rpcs['on_critical_path']:,} of them waited for",
+        ("cause", "requests"),
+        tuple((cause.replace("_", " "), count) for cause, count in rpcs["by_cause"].items()),
+    )
+
+
+def actions_table(document: Document) -> Table:
+    """What was done to the cluster, and how long the news took."""
+
+    def rows() -> Iterator[tuple[Cell, ...]]:
+        for number, action in enumerate(document["actions"], 1):
+            called, answered = action["called_ms"], action["answered_ms"]
+            converged = action["converged_ms"]
+            yield (
+                number,
+                action["action"],
+                called / 1000,
+                action["partitions"],
+                answered - called if answered else None,
+                converged - answered if converged and answered else None,
+                action["error"] or "",
+            )
+
+    return Table(
+        "Actions",
+        (
+            "no.",
+            "action",
+            Column("at s", 3),
+            "partitions",
+            Column("done after ms", 1),
+            Column("known to all brokers after ms", 1),
+            "error",
+        ),
+        tuple(rows()),
+    )
+
+
+def metrics_table(document: Document) -> Table:
+    """Every number of the document by its path, for `--print-metrics`."""
+
+    def leaves(value: Any, path: str) -> Iterator[tuple[Cell, ...]]:
+        if isinstance(value, Mapping):
+            for name, inner in value.items():
+                yield from leaves(inner, f"{path}.{name}" if path else name)
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            yield (path, f"{value:g}" if isinstance(value, float) else str(value))
+
+    return Table("Metrics", ("name", "value"), tuple(leaves(document, "")))

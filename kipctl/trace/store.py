@@ -1,0 +1,83 @@
+"""A run on disk: a folder with `run.json` and a Parquet file for each dataset."""
+
+import json
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kipctl.errors import UsageError
+from kipctl.trace.schema import DATASETS, SCHEMA_VERSION
+
+RUN_FILE = "run.json"
+_SECRETS = ("password", "secret", "sasl.jaas.config", "token", "ssl.key", "credential")
+
+
+class Run:
+    """The folder of one run. `run.json` is written last: without it the run is not whole."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @classmethod
+    def create(cls, folder: Path) -> "Run":
+        """Make the folder. Raises UsageError when it cannot be written or holds something."""
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            if any(folder.iterdir()):
+                raise UsageError(
+                    f"The record folder {folder} is not empty.", "Name a new one with --record."
+                )
+            probe = folder / ".writable"
+            probe.touch()
+            probe.unlink()
+        except OSError as refused:
+            raise UsageError(
+                f"The record folder {folder} cannot be written: {refused.strerror}.",
+                "Name another one with --record.",
+            ) from refused
+        return cls(folder)
+
+    def write(self, dataset: str, batches: Iterable[pa.RecordBatch]) -> int:
+        """Write a dataset's Parquet file; returns its number of rows."""
+        folder = self.folder / dataset
+        folder.mkdir(exist_ok=True)
+        rows = 0
+        schema = DATASETS[dataset]
+        with pq.ParquetWriter(folder / "part-0.parquet", schema, compression="zstd") as writer:
+            for batch in batches:
+                writer.write_batch(batch)
+                rows += batch.num_rows
+        return rows
+
+    def read(self, dataset: str) -> pa.Table:
+        """A dataset, whole."""
+        return pq.read_table(self.folder / dataset, schema=DATASETS[dataset])
+
+    def describe(self, what: Mapping[str, Any]) -> None:
+        """Write `run.json`: what was run."""
+        document = {"schema_version": SCHEMA_VERSION, **what}
+        path = self.folder / RUN_FILE
+        path.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """What `run.json` says."""
+        text = (self.folder / RUN_FILE).read_text(encoding="utf-8")
+        return json.loads(text)  # type: ignore[no-any-return]
+
+
+def without_secrets(properties: Mapping[str, str]) -> dict[str, str]:
+    """The properties, with the values of those that hold a secret replaced."""
+    return {
+        name: "[hidden]" if any(secret in name.lower() for secret in _SECRETS) else value
+        for name, value in properties.items()
+    }
+
+
+def wall_time(epoch_us: int) -> str:
+    """ISO 8601 in UTC, to the microsecond."""
+    return datetime.fromtimestamp(epoch_us / 1e6, UTC).isoformat(timespec="microseconds")
