@@ -244,6 +244,27 @@ def running_labs() -> list[Lab]:
     return [lab for lab in labs() if lab.state is LabState.RUNNING]
 
 
+def unfinished_labs() -> list[str]:
+    """Names of folders that a start made and did not come to write its record into."""
+    known = {lab.name for lab in labs()}
+    return sorted({folder.name for folder in labs_folder().glob("*/")} - known)
+
+
+def take_down(name: str) -> bool:
+    """Take down a lab in whatever state, or what a crash left of one. False: there is none."""
+    with locked(labs_folder()):
+        folder = labs_folder() / name
+        if not name or folder.parent != labs_folder() or not folder.is_dir():
+            return False
+        try:
+            lab = Lab(folder)
+        except (OSError, ValueError):
+            shutil.rmtree(folder)
+        else:
+            lab.down()
+    return True
+
+
 def _make_room(folder: Path, progress: Callable[[str], None]) -> None:
     """Remove what a crash left of a lab; refuse when it is none of that."""
     if not folder.exists():
@@ -251,7 +272,7 @@ def _make_room(folder: Path, progress: Callable[[str], None]) -> None:
     try:
         lab = Lab(folder)
     except (OSError, ValueError):
-        progress(f"Removing what an unfinished start left in {folder}.")
+        progress(f"Removing what a start that was cut off left in {folder}.")
         shutil.rmtree(folder)
         return
     if lab.state is LabState.LEFT_BEHIND:

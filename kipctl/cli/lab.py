@@ -1,0 +1,304 @@
+"""`kipctl lab`: a real Apache Kafka cluster on this machine."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kipctl.cli.environment import Environment
+from kipctl.cli.options import OutputOption
+from kipctl.errors import UsageError
+from kipctl.lab.properties import LabSpec
+from kipctl.report.formats import OutputFormat
+from kipctl.report.tables import Report, Table
+
+if TYPE_CHECKING:
+    from kipctl.lab.cluster import Lab
+    from kipctl.lab.ready import NodeStatus
+
+app = typer.Typer(help="Run a real Apache Kafka cluster on this machine.", no_args_is_help=True)
+
+_ASKED = LabSpec()
+NameOption = Annotated[str, typer.Option("--name", metavar="NAME", help="Which lab.")]
+NodesArgument = Annotated[
+    list[int] | None, typer.Argument(metavar="[NODE]...", help="Node ids. Default: every node.")
+]
+
+
+@app.command()
+def up(
+    context: typer.Context,
+    name: Annotated[str, typer.Option(metavar="NAME", help="What to call it.")] = _ASKED.name,
+    brokers: Annotated[int, typer.Option(help="How many brokers.")] = _ASKED.brokers,
+    controllers: Annotated[int, typer.Option(help="How many controllers.")] = _ASKED.controllers,
+    racks: Annotated[int, typer.Option(help="Over how many racks; 0: none.")] = _ASKED.racks,
+    kafka_version: Annotated[
+        str, typer.Option(metavar="VERSION", help="The Kafka to fetch, once.")
+    ] = _ASKED.kafka_version,
+    kafka_home: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Use this unpacked Kafka instead.")
+    ] = None,
+    config: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="A server property for every node; repeatable."),
+    ] = None,
+    port: Annotated[
+        int | None, typer.Option(help="The first of consecutive ports. Default: free ones.")
+    ] = None,
+    output: OutputOption = OutputFormat.AUTO,
+) -> None:
+    """Start a cluster and wait until it is ready.
+
+    What a crash left of a lab of that name is removed first.
+    """
+    environment = context.ensure_object(Environment)
+    from kipctl.lab.cluster import Lab
+
+    spec = LabSpec(
+        name=name,
+        brokers=brokers,
+        controllers=controllers,
+        racks=racks,
+        kafka_version=kafka_version,
+        kafka_home=kafka_home,
+        config=tuple(_key_and_value(text) for text in config or ()),
+        port=port,
+    )
+    with environment.progress(f"Bringing up lab {name!r}.") as progress:
+        lab = Lab.up(spec, progress)
+    environment.report(_report("up", [lab]), output)
+
+
+@app.command()
+def status(
+    context: typer.Context,
+    name: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Which lab. Default: every lab.")
+    ] = None,
+    output: OutputOption = OutputFormat.AUTO,
+) -> None:
+    """Show the labs, their nodes, and how many partitions each broker leads."""
+    environment = context.ensure_object(Environment)
+    from kipctl.lab.cluster import Lab, labs, unfinished_labs
+
+    found = labs() if name is None else [Lab.load(name)]
+    if name is None:
+        for left in unfinished_labs():
+            environment.message(
+                f"A start that was cut off left {left!r} behind; remove it: "
+                f"kipctl lab down --name {left}"
+            )
+        if not found:
+            environment.message("There is no lab. Start one: kipctl lab up")
+    environment.report(_report("status", found), output)
+
+
+@app.command()
+def down(context: typer.Context, name: NameOption = _ASKED.name) -> None:
+    """End every node and remove everything of the lab, also of one that a crash left."""
+    environment = context.ensure_object(Environment)
+    from kipctl.lab.cluster import take_down
+
+    if take_down(name):
+        environment.message(f"Lab {name!r} is down; nothing of it is left.")
+    else:
+        environment.message(f"There is no lab named {name!r}: nothing to do.")
+
+
+@app.command()
+def stop(
+    context: typer.Context,
+    nodes: NodesArgument = None,
+    name: NameOption = _ASKED.name,
+    kill: Annotated[bool, typer.Option("--kill", help="SIGKILL, as when a machine fails.")] = False,
+    output: OutputOption = OutputFormat.AUTO,
+) -> None:
+    """Stop nodes with SIGTERM: a broker first hands its leaders over. Their data stays."""
+    _each_node(
+        context.ensure_object(Environment),
+        *("stop", name, nodes, output),
+        lambda lab, node_id: lab.kill(node_id) if kill else lab.stop(node_id),
+    )
+
+
+@app.command()
+def start(
+    context: typer.Context,
+    nodes: NodesArgument = None,
+    name: NameOption = _ASKED.name,
+    output: OutputOption = OutputFormat.AUTO,
+) -> None:
+    """Start nodes that were stopped or that crashed, and wait until they are ready."""
+    environment = context.ensure_object(Environment)
+    from kipctl.lab.cluster import Lab
+
+    lab = Lab.load(name)
+    with environment.progress(f"Starting nodes of lab {name!r}."):
+        lab.start(*(nodes or (node.id for node in lab.nodes)))
+    environment.report(_report("start", [lab]), output)
+
+
+@app.command()
+def restart(
+    context: typer.Context,
+    nodes: NodesArgument = None,
+    name: NameOption = _ASKED.name,
+    output: OutputOption = OutputFormat.AUTO,
+) -> None:
+    """Stop and start nodes, one after the other, each time until the lab is ready again."""
+    _each_node(
+        context.ensure_object(Environment),
+        *("restart", name, nodes, output),
+        lambda lab, node_id: lab.restart(node_id),
+    )
+
+
+@app.command()
+def pause(
+    context: typer.Context,
+    nodes: NodesArgument = None,
+    name: NameOption = _ASKED.name,
+    output: OutputOption = OutputFormat.AUTO,
+) -> None:
+    """Pause nodes with SIGSTOP: they stand still, and keep their connections open."""
+    _each_node(
+        context.ensure_object(Environment),
+        *("pause", name, nodes, output),
+        lambda lab, node_id: lab.pause(node_id),
+    )
+
+
+@app.command()
+def resume(
+    context: typer.Context,
+    nodes: NodesArgument = None,
+    name: NameOption = _ASKED.name,
+    output: OutputOption = OutputFormat.AUTO,
+) -> None:
+    """Let paused nodes go on."""
+    _each_node(
+        context.ensure_object(Environment),
+        *("resume", name, nodes, output),
+        lambda lab, node_id: lab.resume(node_id),
+    )
+
+
+@app.command()
+def logs(
+    context: typer.Context,
+    node: Annotated[
+        int | None, typer.Argument(metavar="[NODE]", help="A node id. Default: every node.")
+    ] = None,
+    name: NameOption = _ASKED.name,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on with new lines until Ctrl-C.")
+    ] = False,
+    lines: Annotated[int, typer.Option(min=0, help="How many of the last lines of each.")] = 20,
+) -> None:
+    """Print the last lines of the nodes' logs."""
+    stdout = context.ensure_object(Environment).stdout
+    from kipctl.lab.cluster import Lab
+    from kipctl.lab.logs import follow as follow_files
+    from kipctl.lab.logs import tail
+
+    lab = Lab.load(name)
+    chosen = lab.nodes if node is None else (lab.node(node),)
+    # Lines of several nodes say whose they are.
+    prefixes = {n.log_path: f"{n.spec.label} | " if node is None else "" for n in chosen}
+    appended = follow_files(list(prefixes)) if follow else iter(())
+    for path, prefix in prefixes.items():
+        stdout.writelines(f"{prefix}{line}\n" for line in tail(path, lines))
+    stdout.flush()
+    for path, line in appended:
+        stdout.write(f"{prefixes[path]}{line}\n")
+        stdout.flush()
+
+
+def _key_and_value(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip():
+        raise UsageError(
+            f"--config {text!r} is not KEY=VALUE.", "For instance: --config num.io.threads=4"
+        )
+    return key.strip(), value
+
+
+def _each_node(
+    environment: Environment,
+    command: str,
+    name: str,
+    node_ids: list[int] | None,
+    output: OutputFormat,
+    act: "Callable[[Lab, int], None]",
+) -> None:
+    """Act on one node after the other, and show how the lab stands then."""
+    from kipctl.lab.cluster import Lab
+
+    lab = Lab.load(name)
+    chosen = [lab.node(node_id) for node_id in node_ids] if node_ids else lab.nodes
+    with environment.progress(f"Lab {name!r}: {command}.") as progress:
+        for node in chosen:
+            progress(f"{node.spec.label}: {command}")
+            act(lab, node.id)
+    environment.report(_report(command, [lab]), output)
+
+
+def _report(command: str, labs: "list[Lab]") -> Report:
+    """A table per lab; as JSON, `labs` with the same in it."""
+    seen = [(lab, lab.status()) for lab in labs]
+    return Report(
+        f"lab {command}",
+        {"labs": [_document(lab, nodes) for lab, nodes in seen]},
+        tuple(_table(lab, nodes) for lab, nodes in seen),
+    )
+
+
+def _document(lab: "Lab", nodes: "tuple[NodeStatus, ...]") -> dict[str, object]:
+    return {
+        "name": lab.name,
+        "state": lab.state.value,
+        "kafka_version": lab.kafka_version,
+        "bootstrap_server": lab.bootstrap_server,
+        "folder": str(lab.folder),
+        "nodes": [
+            {
+                "id": node.id,
+                "role": node.role.value,
+                "rack": node.rack,
+                "port": node.port,
+                "pid": node.pid,
+                "state": node.state.value,
+                "leaders": node.leaders,
+            }
+            for node in nodes
+        ],
+    }
+
+
+def _table(lab: "Lab", nodes: "tuple[NodeStatus, ...]") -> Table:
+    from kipctl.lab.cluster import LabState
+
+    notes = [f"Bootstrap server: {lab.bootstrap_server}"]
+    if lab.state is LabState.LEFT_BEHIND:
+        notes = [
+            "A crash, or a start that failed, left it behind. Remove it with `kipctl lab down`, or "
+            "let `kipctl lab up` make it anew."
+        ]
+    return Table(
+        f"Lab {lab.name}: {lab.state.value}, Kafka {lab.kafka_version}",
+        ("Node", "Role", "Rack", "Port", "PID", "State", "Leaders"),
+        tuple(
+            (
+                node.id,
+                node.role.value,
+                node.rack,
+                str(node.port),  # as text: numbers are shown with thousands separators
+                None if node.pid is None else str(node.pid),
+                node.state.value,
+                node.leaders,
+            )
+            for node in nodes
+        ),
+        tuple(notes),
+    )
