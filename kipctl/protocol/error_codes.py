@@ -187,5 +187,5 @@ def error_text(code: int) -> str:
     try:
         error = ErrorCode(code)
     except ValueError:
-        return f"unknown error {code}"
+        return f"{error_name(code)}: newer than this kipctl"
     return f"{error.name} ({code}): {error.message}"

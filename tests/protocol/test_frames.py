@@ -1,0 +1,309 @@
+"""Frames as they come from the network: headers, unknown tags, and everything that can be wrong."""
+
+import random
+import tracemalloc
+from dataclasses import replace
+from functools import cache
+
+import pytest
+from protocol_oracles import (
+    ALL_VERSIONS,
+    REQUESTS,
+    kafka_python_class,
+    kafka_python_says,
+    random_message,
+    to_kafka_python,
+)
+
+from kipctl.protocol.api import decode_response, encode_request
+from kipctl.protocol.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from kipctl.protocol.message import decode, encode
+from kipctl.protocol.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker
+from kipctl.protocol.primitives import MalformedFrame
+from kipctl.protocol.produce import (
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+
+each_request = pytest.mark.parametrize(
+    ("request_class", "version"),
+    [(cls, version) for cls, version in ALL_VERSIONS if cls in REQUESTS],
+    ids=lambda value: getattr(value, "__name__", value),
+)
+each_message = pytest.mark.parametrize(
+    ("cls", "version"), ALL_VERSIONS, ids=lambda value: getattr(value, "__name__", value)
+)
+
+
+@cache
+def small_message(cls, version):
+    """A random message that fills at least some arrays, and is short enough for many tries."""
+    choose = random.Random(f"small {cls.__name__} {version}")
+    return min(
+        (random_message(cls, version, choose) for _ in range(50)),
+        key=lambda message: abs(len(encode(message, version)) - 300),
+    )
+
+
+# Headers
+
+
+@each_request
+@pytest.mark.parametrize("client_id", ["kipctl", "", None])
+def test_a_request_frame_is_what_kafka_python_sends(request_class, version, client_id):
+    ours = small_message(request_class, version)
+    theirs = to_kafka_python(ours, version, kafka_python_class(request_class))
+    theirs.API_VERSION = version
+    theirs.with_header(correlation_id=77, client_id=client_id)
+    frame = encode_request(ours, version, correlation_id=77, client_id=client_id)
+    assert frame == bytes(theirs.encode(version=version, header=True, framed=True))
+
+
+@each_request
+def test_a_response_frame_of_kafka_python_is_read(request_class, version):
+    ours = small_message(request_class.response, version)
+    if request_class is ApiVersionsRequest:
+        ours = replace(ours, error_code=0)
+    theirs = to_kafka_python(ours, version, kafka_python_class(request_class.response))
+    theirs.with_header(correlation_id=-5)
+    frame = bytes(theirs.encode(header=True))
+    assert decode_response(request_class, version, frame) == (-5, ours)
+    again = kafka_python_class(request_class.response).decode(frame, version=version, header=True)
+    assert kafka_python_says(again, request_class.response, version) == ours
+
+
+def test_api_versions_that_the_broker_does_not_know_is_answered_in_version_0():
+    answer = ApiVersionsResponse(error_code=35, api_keys=(ApiVersion(18, 0, 3),))
+    frame = b"\0\0\0\x09" + encode(answer, 0)
+    assert decode_response(ApiVersionsRequest, 4, frame) == (9, answer)
+
+
+def test_any_other_error_of_api_versions_is_in_the_version_that_was_asked():
+    answer = ApiVersionsResponse(error_code=42, throttle_time_ms=7)
+    frame = b"\0\0\0\x09" + encode(answer, 4)
+    assert decode_response(ApiVersionsRequest, 4, frame) == (9, answer)
+
+
+def test_tags_in_a_response_header_are_skipped():
+    frame = b"\0\0\0\x01" + b"\x02\x00\x02ab\x07\x00" + encode(MetadataResponse(), 12)
+    assert decode_response(MetadataRequest, 12, frame) == (1, MetadataResponse())
+
+
+# Unknown tagged fields
+
+
+def test_a_leader_hint_written_out():
+    hint = ProduceResponse(
+        responses=(
+            TopicProduceResponse(
+                name="t",
+                partition_responses=(
+                    PartitionProduceResponse(
+                        index=3, error_code=6, base_offset=-1, current_leader=LeaderIdAndEpoch(2, 9)
+                    ),
+                ),
+            ),
+        ),
+        node_endpoints=(NodeEndpoint(2, "h", 9092, "r"),),
+    )
+    assert encode(hint, 10).hex(" ") == (
+        "02 02 74 02 00 00 00 03 00 06"
+        " ff ff ff ff ff ff ff ff ff ff ff ff ff ff ff ff ff ff ff ff ff ff ff ff"
+        " 01 00 01 00 09 00 00 00 02 00 00 00 09 00 00"
+        " 00 00 00 00 01 00 0e 02 00 00 00 02 02 68 00 00 23 84 02 72 00"
+    )
+    assert decode(ProduceResponse, encode(hint, 10), 10) == hint
+
+
+def test_a_hint_before_version_10_is_kept_as_an_unknown_tag():
+    # An early draft of KIP-951 used these tags without a new version.
+    hint = PartitionProduceResponse(error_code=6, current_leader=LeaderIdAndEpoch(2, 9))
+    topics = (TopicProduceResponse(partition_responses=(hint,)),)
+    draft = encode(ProduceResponse(topics, node_endpoints=(NodeEndpoint(2, "h", 9092),)), 10)
+    read = decode(ProduceResponse, draft, 9)
+    (partition,) = read.responses[0].partition_responses
+    assert partition.current_leader == LeaderIdAndEpoch()
+    assert partition.unknown_tags == ((0, b"\0\0\0\2\0\0\0\x09\0"),)
+    assert [tag for tag, _ in read.unknown_tags] == [0]
+    assert encode(read, 9) == draft
+
+
+@pytest.mark.parametrize(
+    ("cls", "version"),
+    [(cls, v) for cls, v in ALL_VERSIONS if v >= cls.api.flexible_since],
+    ids=lambda value: getattr(value, "__name__", value),
+)
+def test_unknown_tags_are_kept_and_written_back_in_order(cls, version):
+    message = small_message(cls, version)
+    if cls is ApiVersionsResponse:
+        message = replace(message, error_code=0)  # kafka-python reads others as version 0
+    tagged = replace(message, unknown_tags=((40, b""), (300, b"\x00" * 200)))
+    frame = encode(tagged, version)
+    assert decode(cls, frame, version) == tagged
+    assert encode(decode(cls, frame, version), version) == frame
+    theirs = kafka_python_class(cls).decode(frame, version=version)
+    assert set(theirs.unknown_tags) == {"_40", "_300"}
+
+
+# Malformed frames
+
+
+@each_message
+def test_every_cut_frame_is_malformed(cls, version):
+    frame = encode(small_message(cls, version), version)
+    for size in range(len(frame)):
+        with pytest.raises(MalformedFrame, match=f"^{cls.__name__} v{version}"):
+            decode(cls, frame[:size], version)
+
+
+@each_message
+def test_bytes_left_over_are_malformed(cls, version):
+    frame = encode(small_message(cls, version), version)
+    with pytest.raises(MalformedFrame, match=rf"2 bytes left over \(byte {len(frame)}\)"):
+        decode(cls, frame + b"xy", version)
+
+
+@each_message
+def test_a_broken_frame_is_read_or_malformed_and_nothing_else(cls, version):
+    choose = random.Random(f"flip {cls.__name__} {version}")
+    frame = encode(small_message(cls, version), version) or b"left over"
+    for _ in range(300):
+        broken = bytearray(frame)
+        for _ in range(choose.randint(1, 3)):
+            broken[choose.randrange(len(broken))] = choose.choice(
+                [0, 1, 0x7F, 0x80, 0xFF, choose.randrange(256)]
+            )
+        try:
+            decode(cls, bytes(broken), version)
+        except MalformedFrame as error:
+            assert str(error).startswith(f"{cls.__name__} v{version}")  # noqa: PT017
+
+
+@pytest.mark.parametrize("version", [3, 12])
+def test_announced_lengths_allocate_nothing(version):
+    frame = encode(small_message(MetadataResponse, version), version)
+    tracemalloc.start()
+    for at in range(len(frame) - 5):
+        for absurd in (b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff\x07", b"\x00\x7f\xff\xff"):
+            broken = frame[:at] + absurd + frame[at + len(absurd) :]
+            try:
+                decode(MetadataResponse, broken, version)
+            except MalformedFrame:
+                continue
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("cls", "version", "frame", "says"),
+    [
+        (
+            ProduceResponse,
+            10,
+            b"\x02\x02t\x03" + bytes(4) + bytes(26) + b"\x01\x00\x00" + bytes(4) + b"\x00",
+            "ProduceResponse v10 responses[0].partition_responses[1].error_code:"
+            " 2 bytes announced, 1 left (byte 41)",
+        ),
+        (
+            MetadataRequest,
+            12,
+            b"\x02" + bytes(16) + b"\x03\xc3(\x00\x01\x00\x00",
+            "MetadataRequest v12 topics[0].name: not UTF-8 (byte 18)",
+        ),
+        (
+            MetadataRequest,
+            9,
+            b"\x02\x00\x00\x01\x00\x00\x00",
+            "MetadataRequest v9 topics[0].name: null, which is not allowed here (byte 2)",
+        ),
+        (
+            MetadataRequest,
+            1,
+            b"\xff\xff\xff\xfe",
+            "MetadataRequest v1 topics: length -2 (byte 4)",
+        ),
+        (
+            MetadataRequest,
+            1,
+            b"\x00\x00\x00\x01\xff\xf0",
+            "MetadataRequest v1 topics[0].name: length -16 (byte 6)",
+        ),
+        (
+            MetadataRequest,
+            12,
+            b"\xff\xff\xff\xff\x7f",
+            "MetadataRequest v12 topics: varint of more than 32 bits (byte 0)",
+        ),
+        (
+            MetadataRequest,
+            12,
+            b"\xff\xff",
+            "MetadataRequest v12 topics: varint cut off (byte 0)",
+        ),
+        (
+            MetadataRequest,
+            12,
+            b"\xff\xff\xff\xff\x07",
+            "MetadataRequest v12 topics: 2147483646 items announced, 0 bytes left (byte 5)",
+        ),
+        (
+            ApiVersionsResponse,
+            3,
+            b"\x00\x00\x01" + bytes(4) + b"\x01\x01\x09" + bytes(9),
+            "ApiVersionsResponse v3 finalized_features_epoch: 1 bytes left over in tag 1 (byte 18)",
+        ),
+        (
+            ApiVersionsResponse,
+            3,
+            b"\x00\x00\x01" + bytes(4) + b"\x01\x00\x02\x05\x00",
+            "ApiVersionsResponse v3 supported_features: 4 items announced, 1 bytes left (byte 11)",
+        ),
+        (
+            ApiVersionsResponse,
+            3,
+            b"\x00\x00\x01" + bytes(4) + b"\x01\x63\x05ab",
+            "ApiVersionsResponse v3 tagged_fields: 5 bytes announced, 2 left (byte 10)",
+        ),
+    ],
+    ids=range(11),
+)
+def test_what_is_wrong_and_where(cls, version, frame, says):
+    with pytest.raises(MalformedFrame) as caught:
+        decode(cls, frame, version)
+    assert str(caught.value) == says
+
+
+@pytest.mark.parametrize(
+    ("frame", "says"),
+    [
+        (b"\0\0", "MetadataResponse v12 header: 4 bytes announced, 2 left (byte 0)"),
+        (b"\0\0\0\1\x01\x00", "MetadataResponse v12 header: varint cut off (byte 6)"),
+        (b"\0\0\0\1\x00\0\0", "MetadataResponse v12 throttle_time_ms: 4 bytes announced, 2 left"),
+    ],
+    ids=["correlation id", "tags", "body"],
+)
+def test_offsets_count_from_the_frame(frame, says):
+    with pytest.raises(MalformedFrame) as caught:
+        decode_response(MetadataRequest, 12, frame)
+    assert str(caught.value).startswith(says)
+
+
+def test_a_metadata_frame_is_read_from_any_kind_of_buffer():
+    message = MetadataResponse(brokers=(MetadataResponseBroker(1, "h", 9092, "r"),))
+    frame = encode(message, 12)
+    assert decode(MetadataResponse, memoryview(frame), 12) == message
+    assert decode(MetadataResponse, bytearray(frame), 12) == message
+
+
+def test_produce_records_come_out_as_they_went_in():
+    with pytest.raises(MalformedFrame, match=r"topic_data\[0\].partition_data\[0\].records"):
+        decode(
+            ProduceRequest,
+            bytes.fromhex("ffff 0001 00000000 00000001 0001 74 00000001 00000000 7fffffff"),
+            3,
+        )
