@@ -175,10 +175,12 @@ def _carry_out(
     from kipctl.cluster.plan import reach
     from kipctl.cluster.snapshot import take
 
-    target = read_reassignment(path)
+    file = read_reassignment(path)
     before = take(cluster)
-    check_against(target, before, path)
-    plan = reach(before, target)
+    check_against(file, before)
+    plan = reach(before, file.assignment)
+    if file.names_log_dirs:
+        environment.message(f"The log_dirs of {path} are ignored: brokers place new replicas.")
     if dry_run or not plan.moves:
         environment.report(plan_report(plan), output)
         return
@@ -238,9 +240,10 @@ def _verify(environment: Environment, cluster: "Cluster", path: Path, output: Ou
     from kipctl.cluster.reassign import verify
     from kipctl.cluster.snapshot import take
 
-    target = read_reassignment(path)
-    check_against(target, take(cluster), path)
-    environment.report(verified_report(verify(cluster, target), target), output)
+    file = read_reassignment(path)
+    check_against(file, take(cluster))
+    verified = verify(cluster, file.assignment)
+    environment.report(verified_report(verified, file.assignment), output)
 
 
 def _ongoing(cluster: "Cluster", topics: Sequence[str]) -> tuple["Ongoing", ...]:

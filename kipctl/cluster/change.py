@@ -13,7 +13,6 @@ from kipctl.cluster.reassign import (
     Progress,
     Refusal,
     await_finished,
-    ongoing,
     refuse_if_ongoing,
     submit,
 )
@@ -311,16 +310,17 @@ def _told_when_interrupted(cluster: Cluster, plan: Plan, next_step: str) -> Iter
 
 
 def _how_far(cluster: Cluster, plan: Plan) -> str:
+    # Metadata alone, which brokers answer even when the controller hangs.
     try:
         now = take(cluster, plan.topics).by_id
-        busy = len(ongoing(cluster, plan.target))
     except KipctlError as error:
         return f"How far it came is unknown: {error.what}"
-    total = len(plan.moves)
-    placed = sum(now[m.id].replicas == m.after for m in plan.moves if m.id in now)
-    led = sum(now[m.id].leader == m.preferred_leader for m in plan.moves if m.id in now)
+    here = [move for move in plan.moves if move.id in now]
+    placed = sum(now[move.id].replicas == move.after for move in here)
+    waiting = sum(now[move.id].replicas == move.before for move in here)
+    led = sum(now[move.id].leader == move.preferred_leader for move in here)
     return (
-        f"Of {total} partitions {placed} have their new replicas and {total - placed} do not"
-        f" ({busy} are under way); {led} are led by their new preferred leader and"
-        f" {total - led} are not."
+        f"Of {len(here)} partitions {placed} have their new replicas, {waiting} their old ones and"
+        f" {len(here) - placed - waiting} are under way; {led} are led by their new preferred"
+        f" leader, {len(here) - led} are not."
     )

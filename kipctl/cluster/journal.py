@@ -27,7 +27,7 @@ class Entry:
 
     def assignment(self) -> dict[PartitionId, tuple[int, ...]]:
         """Raises UsageError when the file has been damaged."""
-        return read_reassignment(self.path)
+        return read_reassignment(self.path).assignment
 
     def mark_undone(self) -> None:
         """The next rollback goes one further back."""

@@ -5,6 +5,7 @@ Source: ReassignPartitionsCommand and LeaderElectionCommand. As there, unknown k
 
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from kipctl.cluster.snapshot import Assignment, PartitionId, Snapshot
@@ -29,28 +30,40 @@ def reassignment_document(assignment: Assignment) -> dict[str, object]:
     }
 
 
-def read_reassignment(path: Path) -> dict[PartitionId, tuple[int, ...]]:
-    """The assignment in a reassignment file, in the file's order.
+@dataclass(frozen=True, slots=True)
+class ReassignmentFile:
+    """The assignment in a file, in its order, and whether it names log directories.
 
-    Raises UsageError, naming file and place, for what is not such a file.
+    Kafka's own tool prints the directories that replicas are in now. kipctl moves no replica from
+    one to another: brokers place new replicas themselves.
     """
+
+    path: Path
+    assignment: dict[PartitionId, tuple[int, ...]]
+    names_log_dirs: bool
+
+
+def read_reassignment(path: Path) -> ReassignmentFile:
+    """Raises UsageError, naming file and place, for what is not such a file."""
     version, entries = _read(path)
     if version not in (None, 1):
         raise _wrong(path, "version", f"{version!r} is not 1, the only one known")
     assignment: dict[PartitionId, tuple[int, ...]] = {}
+    names_log_dirs = False
     for place, partition_id, entry in entries:
         replicas = entry.get("replicas")
         if not isinstance(replicas, list) or not replicas or not all(map(_is_id, replicas)):
             raise _wrong(path, place, f"{partition_id} needs replicas, a list of broker ids")
         if len(set(replicas)) < len(replicas):
             raise _wrong(path, place, f"{partition_id} names a broker twice: {replicas}")
-        log_dirs = entry.get("log_dirs", [])
-        if not isinstance(log_dirs, list) or any(d != ANY_LOG_DIR for d in log_dirs):
-            raise _wrong(path, place, "log_dirs other than 'any' are not supported")
+        log_dirs = entry.get("log_dirs", [ANY_LOG_DIR] * len(replicas))
+        if not isinstance(log_dirs, list) or len(log_dirs) != len(replicas):
+            raise _wrong(path, place, f"{partition_id} needs as many log_dirs as replicas")
+        names_log_dirs = names_log_dirs or any(d != ANY_LOG_DIR for d in log_dirs)
         if partition_id in assignment:
             raise _wrong(path, place, f"{partition_id} stands there twice")
         assignment[partition_id] = tuple(replicas)
-    return assignment
+    return ReassignmentFile(path, assignment, names_log_dirs)
 
 
 def read_election(path: Path) -> tuple[PartitionId, ...]:
@@ -63,21 +76,23 @@ def read_election(path: Path) -> tuple[PartitionId, ...]:
     return tuple(chosen)
 
 
-def check_against(assignment: Assignment, snapshot: Snapshot, path: Path) -> None:
+def check_against(file: ReassignmentFile, snapshot: Snapshot) -> None:
     """Raise UsageError for a broker or partition that the cluster does not have."""
     known, brokers = snapshot.by_id, snapshot.broker_ids
-    for index, (partition_id, replicas) in enumerate(assignment.items()):
+    for index, (partition_id, replicas) in enumerate(file.assignment.items()):
         place = f"partitions[{index}]"
         if partition_id.topic not in snapshot.topics:
-            raise _wrong(path, place, f"there is no topic {partition_id.topic!r}")
+            raise _wrong(file.path, place, f"there is no topic {partition_id.topic!r}")
         if partition_id not in known:
-            raise _wrong(path, place, f"there is no partition {partition_id}")
+            raise _wrong(file.path, place, f"there is no partition {partition_id}")
         # A stopped broker that already holds the partition may stay; a new one must be alive.
         allowed = {*brokers, *known[partition_id].replicas}
         if strange := [broker for broker in replicas if broker not in allowed]:
             alive = ", ".join(map(str, brokers))
             raise _wrong(
-                path, place, f"{partition_id}: broker {strange[0]} is not alive; these are: {alive}"
+                file.path,
+                place,
+                f"{partition_id}: broker {strange[0]} is not alive; these are: {alive}",
             )
 
 

@@ -31,12 +31,19 @@ def test_an_assignment_is_read_back_as_written(tmp_path: Path) -> None:
         {"topic": "a", "partition": 0, "replicas": [1, 2, 3], "log_dirs": ["any"] * 3},
         {"topic": "b", "partition": 1, "replicas": [3, 1], "log_dirs": ["any"] * 2},
     ]
-    assert read_reassignment(write(tmp_path, document)) == assignment
+    assert read_reassignment(write(tmp_path, document)).assignment == assignment
 
 
 def test_unknown_keys_and_a_missing_version_are_fine_as_in_kafka(tmp_path: Path) -> None:
     path = write(tmp_path, {"_command": "reassign", "partitions": [{**ENTRY, "note": "x"}]})
-    assert read_reassignment(path) == {PartitionId("t", 0): (1, 2)}
+    file = read_reassignment(path)
+    assert file.assignment == {PartitionId("t", 0): (1, 2)}
+    assert not file.names_log_dirs
+
+
+def test_log_directories_are_noticed(tmp_path: Path) -> None:
+    path = write(tmp_path, {"partitions": [{**ENTRY, "log_dirs": ["/disk1", "any"]}]})
+    assert read_reassignment(path).names_log_dirs
 
 
 @pytest.mark.parametrize(
@@ -58,7 +65,10 @@ def test_unknown_keys_and_a_missing_version_are_fine_as_in_kafka(tmp_path: Path)
         ({"partitions": [{**ENTRY, "replicas": [1, "2"]}]}, "t-0 needs replicas"),
         ({"partitions": [{**ENTRY, "replicas": [1, 1]}]}, "t-0 names a broker twice"),
         ({"partitions": [ENTRY, ENTRY]}, r"partitions\[1\]: t-0 stands there twice"),
-        ({"partitions": [{**ENTRY, "log_dirs": ["/disk1", "any"]}]}, "log_dirs other than"),
+        (
+            {"partitions": [{**ENTRY, "log_dirs": ["any"]}]},
+            "t-0 needs as many log_dirs as replicas",
+        ),
     ],
 )
 def test_a_broken_plan_names_file_and_place(tmp_path: Path, content: object, place: str) -> None:
@@ -97,7 +107,7 @@ def test_a_plan_for_another_cluster_is_refused(
         tuple(Partition(PartitionId("t", n), (1, 3), (1,), 1, 0, (3,)) for n in (0, 1)),
     )
     with pytest.raises(UsageError, match=rf"partitions\[1\]: .*{problem}"):
-        check_against(read_reassignment(path), cluster, path)
+        check_against(read_reassignment(path), cluster)
 
 
 def test_a_stopped_broker_may_stay_in_a_plan(tmp_path: Path) -> None:
@@ -107,7 +117,7 @@ def test_a_stopped_broker_may_stay_in_a_plan(tmp_path: Path) -> None:
         (Broker(1, "localhost", 1, None),),
         (Partition(PartitionId("t", 0), (1, 3), (1,), 1, 0, (3,)),),
     )
-    check_against(read_reassignment(path), cluster, path)
+    check_against(read_reassignment(path), cluster)
 
 
 def test_an_election_file(tmp_path: Path) -> None:

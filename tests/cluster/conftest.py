@@ -1,0 +1,71 @@
+"""Topics on the session's lab, and kipctl run against it as a user runs it."""
+
+import io
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+from on_lab import Kipctl, MakeTopic, Ran, in_sync, wait_until_everywhere
+
+from kipctl.cli.app import run
+from kipctl.cli.environment import Environment
+from kipctl.lab.cluster import Lab
+from kipctl.transport.request import Cluster
+
+
+@pytest.fixture
+def cluster(lab: Lab) -> Iterator[Cluster]:
+    with Cluster(lab.bootstrap_server, timeout_s=10.0) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def make_topic(lab: Lab, cluster: Cluster) -> Iterator[MakeTopic]:
+    """Make a topic with these replicas per partition, led by their first; removed afterwards."""
+    admin = AdminClient({"bootstrap.servers": lab.bootstrap_server, "log_level": 0})
+    made: list[str] = []
+
+    def make(name: str, replicas: list[list[int]]) -> str:
+        topic = NewTopic(name, len(replicas), replica_assignment=replicas)
+        admin.create_topics([topic])[name].result()
+        made.append(name)
+        firsts = [ids[0] for ids in replicas]
+        wait_until_everywhere(
+            cluster,
+            name,
+            lambda seen: in_sync(seen) and [p.leader for p in seen.partitions] == firsts,
+        )
+        return name
+
+    yield make
+    if made:
+        for deleted in admin.delete_topics(made).values():
+            deleted.result()
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    """Where the commands keep their journal."""
+    return tmp_path / "state"
+
+
+@pytest.fixture
+def kipctl(lab: Lab, state: Path) -> Kipctl:
+    """Run a command line in this process, with streams and a journal of its own."""
+
+    def ran(*arguments: str) -> Ran:
+        out, err = io.StringIO(), io.StringIO()
+        environment = Environment(
+            stdin=io.StringIO(),
+            stdout=out,
+            stderr=err,
+            variables={
+                "KIPCTL_BOOTSTRAP_SERVER": lab.bootstrap_server,
+                "XDG_STATE_HOME": str(state),
+            },
+        )
+        status = run(list(arguments), environment)
+        return Ran(status, out.getvalue(), err.getvalue())
+
+    return ran

@@ -1,0 +1,87 @@
+"""`kipctl inspect` on a real cluster: what it shows is so, and nothing is written."""
+
+import json
+
+import pytest
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+from on_lab import Kipctl, MakeTopic
+
+from kipctl.cluster.change import reassign
+from kipctl.cluster.plan import reach
+from kipctl.cluster.snapshot import PartitionId, take
+from kipctl.lab.cluster import Lab
+from kipctl.transport.request import Cluster
+
+pytestmark = pytest.mark.kafka
+
+
+def test_leaders_and_their_imbalance(
+    cluster: Cluster, kipctl: Kipctl, make_topic: MakeTopic
+) -> None:
+    topic = make_topic("skewed", [[1, 2], [1, 3], [1, 2], [2, 3]])
+    reassign(cluster, reach(take(cluster, [topic]), {PartitionId(topic, 0): (2, 1)}))
+    ran = kipctl("inspect", "leaders", "--topic", topic, "-o", "json")
+    assert ran.status == 0, ran.err
+    shown = json.loads(ran.out)
+    assert [(p["leader"], p["preferred_leader"]) for p in shown["partitions"]] == [
+        (1, 2),
+        (1, 1),
+        (1, 1),
+        (2, 2),
+    ]
+    assert [(b["broker"], b["leaders"], b["preferred"]) for b in shown["brokers"]] == [
+        (1, 3, 2),
+        (2, 1, 2),
+        (3, 0, 0),
+    ]
+    assert shown["imbalance_percent"] == 25.0
+    assert shown["leader_skew"] == 3 / (4 / 3)
+    assert shown["without_leader"] == 0
+    plain = kipctl("inspect", "leaders", "--topic", topic).out
+    assert "1 of 4 partitions (25.0 %) are not led by their preferred replica." in plain
+
+
+def test_hints_agree_with_metadata_and_nothing_is_written(
+    cluster: Cluster, kipctl: Kipctl, make_topic: MakeTopic, lab: Lab
+) -> None:
+    topic = make_topic("hinted", [[1, 2, 3], [2, 3, 1]])
+    producer = Producer({"bootstrap.servers": lab.bootstrap_server, "log_level": 0})
+    for partition in (0, 1):
+        producer.produce(topic, b"kept", partition=partition)
+    assert producer.flush(30) == 0
+    before, offsets = take(cluster, [topic]), log_end_offsets(lab, topic)
+    assert offsets == [1, 1]
+
+    ran = kipctl("inspect", "hints", "--topic", topic, "-o", "json")
+    assert ran.status == 0, ran.err
+    shown = json.loads(ran.out)
+    assert shown["hinting"] == 3
+    ports = {broker.id: broker.port for broker in before.brokers}
+    assert [
+        (b["broker"], b["asked"], b["hint_leader"], b["hint_epoch"], b["hint_endpoint"])
+        for b in shown["brokers"]
+    ] == [
+        (1, "hinted-1", 2, 0, f"127.0.0.1:{ports[2]}"),
+        (2, "hinted-0", 1, 0, f"127.0.0.1:{ports[1]}"),
+        (3, "hinted-0", 1, 0, f"127.0.0.1:{ports[1]}"),
+    ]
+    assert {b["verdict"] for b in shown["brokers"]} == {"hint agrees with Metadata"}
+    assert all(b["produce_versions"].startswith("0-") for b in shown["brokers"])
+
+    assert take(cluster, [topic]) == before
+    assert log_end_offsets(lab, topic) == offsets
+
+
+def test_a_broker_that_leads_all_is_not_asked(kipctl: Kipctl, make_topic: MakeTopic) -> None:
+    topic = make_topic("all-on-one", [[1, 2]])
+    ran = kipctl("inspect", "hints", "--topic", topic, "-o", "json")
+    first, *others = json.loads(ran.out)["brokers"]
+    assert (first["verdict"], first["asked"]) == ("no partition is led elsewhere: not asked", None)
+    assert {b["hint_leader"] for b in others} == {1}
+
+
+def log_end_offsets(lab: Lab, topic: str) -> list[int]:
+    admin = AdminClient({"bootstrap.servers": lab.bootstrap_server, "log_level": 0})
+    asked = {TopicPartition(topic, n): OffsetSpec.latest() for n in (0, 1)}
+    return [found.result().offset for found in admin.list_offsets(asked).values()]
