@@ -3,7 +3,7 @@
 import socket
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import NamedTuple, Self, TypeVar
 
 from kipctl import __version__
@@ -322,13 +322,19 @@ class Cluster:
         return self._connection(Address(node.host, node.port))
 
     def controller(self) -> BrokerConnection:
-        """The connection to the broker to send changes to.
+        """A connection, already open, to the broker to send changes to.
 
-        In KRaft that is any broker: Metadata names one at random, and it forwards.
+        In KRaft that is any broker: Metadata names one at random, and it forwards. So when the
+        named one does not answer, another that does is as good.
         """
         if self.controller_id not in self.nodes:
             self.metadata(())
-        return self.broker(self.controller_id) if self.controller_id >= 0 else self.any_broker()
+        if self.controller_id in self.nodes:
+            connection = self.broker(self.controller_id)
+            with suppress(UnreachableError, TimedOutError):
+                _ = connection.api_versions
+                return connection
+        return self.any_broker()
 
     def ask_controller(self, request: Request[R]) -> R:
         """The controller's answer; it is looked up again, once, when it turns out to have moved."""

@@ -1,0 +1,135 @@
+"""A broker on loopback that answers what a test tells it to, and remembers what it was asked."""
+
+import socket
+import struct
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any, NamedTuple, Self
+
+from kipctl.protocol.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from kipctl.protocol.describe_cluster import DescribeClusterRequest
+from kipctl.protocol.message import Request, Response, decode, encode
+from kipctl.protocol.metadata import MetadataRequest
+from kipctl.protocol.produce import ProduceRequest
+from kipctl.protocol.reassignments import ListPartitionReassignmentsRequest
+
+_REQUESTS: dict[int, type[Request[Any]]] = {
+    cls.api.key: cls
+    for cls in (
+        ApiVersionsRequest,
+        DescribeClusterRequest,
+        ListPartitionReassignmentsRequest,
+        MetadataRequest,
+        ProduceRequest,
+    )
+}
+
+VERSIONS = {0: (0, 13), 3: (0, 13), 18: (0, 4), 46: (0, 0), 60: (0, 2)}
+
+HANG_UP = b""
+"""As an answer: close the connection."""
+
+
+class Asked(NamedTuple):
+    """A request as it came: on which connection (from 0 up), by whom, in which version, what."""
+
+    connection: int
+    client_id: str
+    version: int
+    correlation_id: int
+    request: Any
+
+    def answer(self, response: Response, version: int | None = None) -> bytes:
+        """The frame that answers with this message."""
+        version = self.version if version is None else version
+        flexible = version >= response.api.flexible_since and response.api.key != 18
+        header = struct.pack(">i", self.correlation_id) + b"\0" * flexible
+        frame = header + encode(response, version)
+        return struct.pack(">i", len(frame)) + frame
+
+
+Answers = Callable[[Asked], Response | bytes | None]
+
+
+class ScriptedBroker:
+    """Answers ApiVersions from `versions` and everything else as `answers` says.
+
+    An answer is a message, or raw bytes, or `HANG_UP`, or None for silence. It is sent in pieces.
+    """
+
+    def __init__(
+        self,
+        answers: Answers = lambda asked: None,
+        versions: Mapping[int, tuple[int, int]] = VERSIONS,
+    ) -> None:
+        self.answers = answers
+        self.versions = versions
+        self.asked: list[Asked] = []
+        self.hung_up = threading.Semaphore(0)
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listener.getsockname()[1]
+        self.address = f"127.0.0.1:{self.port}"
+        self._connections: list[socket.socket] = []
+        self._threads = [threading.Thread(target=self._accept)]
+        self._threads[0].start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self.hang_up()
+        for thread in self._threads:
+            thread.join()
+
+    def hang_up(self) -> None:
+        """Close the connections that are open, and wait until that is done."""
+        for connection in self._connections:
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+            self.hung_up.acquire()
+        self._connections.clear()
+
+    def requests(self) -> list[Any]:
+        """What was asked, without the ApiVersions of each connection."""
+        return [a.request for a in self.asked if not isinstance(a.request, ApiVersionsRequest)]
+
+    def _accept(self) -> None:
+        number = 0
+        with suppress(OSError):
+            while True:
+                connection, _ = self._listener.accept()
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                self._connections.append(connection)
+                thread = threading.Thread(target=self._serve, args=(connection, number))
+                self._threads.append(thread)
+                thread.start()
+                number += 1
+
+    def _serve(self, connection: socket.socket, number: int) -> None:
+        with suppress(OSError), connection, connection.makefile("rb") as stream:
+            while size := stream.read(4):
+                asked = self._read(number, stream.read(*struct.unpack(">i", size)))
+                self.asked.append(asked)
+                answer = self.answers(asked)
+                if answer is None and isinstance(asked.request, ApiVersionsRequest):
+                    answer = ApiVersionsResponse(
+                        api_keys=tuple(ApiVersion(key, *v) for key, v in self.versions.items())
+                    )
+                if answer == HANG_UP:
+                    break
+                if answer is not None:
+                    frame = answer if isinstance(answer, bytes) else asked.answer(answer)
+                    for piece in (frame[:3], frame[3:9], frame[9:]):
+                        connection.sendall(piece)
+        self.hung_up.release()
+
+    @staticmethod
+    def _read(number: int, frame: bytes) -> Asked:
+        key, version, correlation_id, size = struct.unpack_from(">hhih", frame)
+        cls = _REQUESTS[key]
+        at = 10 + size + (version >= cls.api.flexible_since)
+        client_id = frame[10 : 10 + size].decode()
+        return Asked(number, client_id, version, correlation_id, decode(cls, frame[at:], version))
