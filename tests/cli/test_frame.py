@@ -1,7 +1,6 @@
 """What every command has in common: exit statuses, messages, pipes and Ctrl-C."""
 
 import io
-import os
 import signal
 import subprocess
 import sys
@@ -194,6 +193,17 @@ LONG_REPORT = (
 )
 
 
+def outcome_for_a_reader_of_one_line(process: subprocess.Popen[str]) -> tuple[int, str]:
+    """Do as `| head -1`, and return the process's exit status and what it told on stderr."""
+    with process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline()
+        process.stdout.close()
+        told = process.stderr.read()
+    return process.returncode, told
+
+
 @pytest.mark.parametrize("output", ["table", "plain", "json", "csv"])
 @pytest.mark.parametrize(
     ("last", "ended"), [("", (0, "")), ("raise RefusedError('No.')", (4, "kipctl: No.\n"))]
@@ -202,27 +212,12 @@ def test_a_reader_that_leaves_early_changes_nothing(
     output: str, last: str, ended: tuple[int, str]
 ) -> None:
     process = program(LONG_REPORT % (output, last))
-    assert process.stdout is not None
-    assert process.stdout.readline()
-    process.stdout.close()
-    assert process.stderr is not None
-    told = process.stderr.read()
-    process.stderr.close()
-    assert (process.wait(), told) == ended
+    assert outcome_for_a_reader_of_one_line(process) == ended
 
 
-def test_lines_written_as_they_come_may_lose_their_reader() -> None:
-    reading, writing = os.pipe()
-    process = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM.format(body="while True: print('line')"), "test"],
-        stdout=writing,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    os.close(writing)
-    assert os.read(reading, 5) == b"line\n"
-    os.close(reading)
-    assert (process.communicate()[1], process.returncode) == ("", 0)
+def test_lines_written_as_they_come_end_with_their_reader() -> None:
+    process = program("while True: print('line')")
+    assert outcome_for_a_reader_of_one_line(process) == (0, "")
 
 
 def test_help_loads_none_of_the_heavy_libraries() -> None:

@@ -80,7 +80,7 @@ def _explanation(parameter: Parameter) -> str:
     sentences = [parameter.help]
     if parameter.choices and parameter.value != "|".join(parameter.choices):
         sentences.append(f"One of {', '.join(parameter.choices)}.")
-    if parameter.names and parameter.repeatable:
+    if parameter.names and parameter.repeatable and "repeat" not in parameter.help:
         sentences.append("May be repeated.")
     if parameter.default:
         sentences.append(f"Default: {parameter.default}.")

@@ -1,0 +1,115 @@
+# Completion of kipctl for bash.
+# Generated from the commands by `make generate`; do not edit.
+_kipctl() {
+    local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
+    local command=kipctl word words= options=
+    # bash takes --option=value apart at the "=".
+    if [[ $current == "=" ]]; then
+        current=
+    elif [[ $previous == "=" ]]; then
+        previous=${COMP_WORDS[COMP_CWORD - 2]}
+    fi
+    for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
+        case "$command $word" in
+            'kipctl reassign' | 'kipctl demo' | 'kipctl lab' | 'kipctl lab up' | 'kipctl lab status' | 'kipctl lab down' | 'kipctl lab stop' | 'kipctl lab start' | 'kipctl lab restart' | 'kipctl lab pause' | 'kipctl lab resume' | 'kipctl lab logs' | 'kipctl elect' | 'kipctl elect preferred' | 'kipctl elect unclean' | 'kipctl inspect' | 'kipctl inspect leaders' | 'kipctl inspect hints' | 'kipctl perf' | 'kipctl perf produce') command+=" $word" ;;
+        esac
+    done
+    case "$command $previous" in
+        'kipctl reassign --plan') compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
+        'kipctl reassign --verify') compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
+        'kipctl reassign --topic') return ;;
+        'kipctl reassign --timeout') return ;;
+        'kipctl reassign --bootstrap-server') return ;;
+        'kipctl reassign --output' | 'kipctl reassign -o') COMPREPLY=($(compgen -W 'auto table plain json csv' -- "$current")); return ;;
+        'kipctl demo --output' | 'kipctl demo -o') COMPREPLY=($(compgen -W 'auto table plain json csv' -- "$current")); return ;;
+        'kipctl lab up --name') return ;;
+        'kipctl lab up --brokers') return ;;
+        'kipctl lab up --controllers') return ;;
+        'kipctl lab up --racks') return ;;
+        'kipctl lab up --kafka-version') return ;;
+        'kipctl lab up --kafka-home') compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
+        'kipctl lab up --config') return ;;
+        'kipctl lab up --port') return ;;
+        'kipctl lab up --output' | 'kipctl lab up -o') COMPREPLY=($(compgen -W 'auto table plain json csv' -- "$current")); return ;;
+        'kipctl lab status --name') return ;;
+        'kipctl lab status --output' | 'kipctl lab status -o') COMPREPLY=($(compgen -W 'auto table plain json csv' -- "$current")); return ;;
+        'kipctl lab down --name') return ;;
+        'kipctl lab stop --name') return ;;
+        'kipctl lab stop --output' | 'kipctl lab stop -o') COMPREPLY=($(compgen -W 'auto table plain json csv' -- "$current")); return ;;
+        'kipctl lab start --name') return ;;
+        'kipctl lab start --output' | 'kipctl lab start -o') COMPREPLY=($(compgen -W 'auto table plain json csv' -- "$current")); return ;;
+        'kipctl lab restart --name') return ;;
+        'kipctl lab restart --output' | 'kipctl lab restart -o') COMPREPLY=($(compgen -W 'auto table plain json csv' -- "$current")); return ;;
+        'kipctl lab pause --name') return ;;
+        'kipctl lab pause --output' | 'kipctl lab pause -o') COMPREPLY=($(compgen -W 'auto table plain json csv' -- "$current")); return ;;
+        'kipctl lab resume --name') return ;;
+        'kipctl lab resume --output' | 'kipctl lab resume -o') COMPREPLY=($(compgen -W 'auto table plain json csv' -- "$current")); return ;;
+        'kipctl lab logs --name') return ;;
+        'kipctl lab logs --lines') return ;;
+        'kipctl elect preferred --topic') return ;;
+        'kipctl elect preferred --partition') return ;;
+        'kipctl elect preferred --json-file') compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
+        'kipctl elect preferred --timeout') return ;;
+        'kipctl elect preferred --bootstrap-server') return ;;
+        'kipctl elect preferred --output' | 'kipctl elect preferred -o') COMPREPLY=($(compgen -W 'auto table plain json csv' -- "$current")); return ;;
+        'kipctl elect unclean --topic') return ;;
+        'kipctl elect unclean --partition') return ;;
+        'kipctl elect unclean --json-file') compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
+        'kipctl elect unclean --timeout') return ;;
+        'kipctl elect unclean --bootstrap-server') return ;;
+        'kipctl elect unclean --output' | 'kipctl elect unclean -o') COMPREPLY=($(compgen -W 'auto table plain json csv' -- "$current")); return ;;
+        'kipctl inspect leaders --topic') return ;;
+        'kipctl inspect leaders --bootstrap-server') return ;;
+        'kipctl inspect leaders --output' | 'kipctl inspect leaders -o') COMPREPLY=($(compgen -W 'auto table plain json csv' -- "$current")); return ;;
+        'kipctl inspect hints --topic') return ;;
+        'kipctl inspect hints --bootstrap-server') return ;;
+        'kipctl inspect hints --output' | 'kipctl inspect hints -o') COMPREPLY=($(compgen -W 'auto table plain json csv' -- "$current")); return ;;
+        'kipctl perf produce --num-records') return ;;
+        'kipctl perf produce --throughput') return ;;
+        'kipctl perf produce --record-size') return ;;
+        'kipctl perf produce --payload-file') compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
+        'kipctl perf produce --payload-delimiter') return ;;
+        'kipctl perf produce --topic') return ;;
+        'kipctl perf produce --partitions') return ;;
+        'kipctl perf produce --replication-factor') return ;;
+        'kipctl perf produce --warmup-records') return ;;
+        'kipctl perf produce --command-property' | 'kipctl perf produce --producer-props') return ;;
+        'kipctl perf produce --command-config' | 'kipctl perf produce --producer.config') compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
+        'kipctl perf produce --reporting-interval') return ;;
+        'kipctl perf produce --leader-discovery') COMPREPLY=($(compgen -W 'kip951 refresh baseline' -- "$current")); return ;;
+        'kipctl perf produce --during') return ;;
+        'kipctl perf produce --every') return ;;
+        'kipctl perf produce --count') return ;;
+        'kipctl perf produce --record') compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
+        'kipctl perf produce --bootstrap-server') return ;;
+        'kipctl perf produce --output' | 'kipctl perf produce -o') COMPREPLY=($(compgen -W 'auto table plain json csv' -- "$current")); return ;;
+    esac
+    case "$command" in
+        kipctl) words='reassign demo lab elect inspect perf' options='--debug --version --help' ;;
+        'kipctl reassign') words='' options='--rotate --plan --rollback --list --verify --cancel --topic --all-topics --dry-run --yes --timeout --bootstrap-server --output --help' ;;
+        'kipctl demo') words='' options='--output --help' ;;
+        'kipctl lab') words='up status down stop start restart pause resume logs' options=--help ;;
+        'kipctl lab up') words='' options='--name --brokers --controllers --racks --kafka-version --kafka-home --config --port --output --help' ;;
+        'kipctl lab status') words='' options='--name --output --help' ;;
+        'kipctl lab down') words='' options='--name --help' ;;
+        'kipctl lab stop') words='' options='--name --kill --output --help' ;;
+        'kipctl lab start') words='' options='--name --output --help' ;;
+        'kipctl lab restart') words='' options='--name --output --help' ;;
+        'kipctl lab pause') words='' options='--name --output --help' ;;
+        'kipctl lab resume') words='' options='--name --output --help' ;;
+        'kipctl lab logs') words='' options='--name --follow --lines --help' ;;
+        'kipctl elect') words='preferred unclean' options=--help ;;
+        'kipctl elect preferred') words='' options='--topic --partition --all --json-file --dry-run --timeout --bootstrap-server --output --help' ;;
+        'kipctl elect unclean') words='' options='--topic --partition --all --json-file --dry-run --yes --timeout --bootstrap-server --output --help' ;;
+        'kipctl inspect') words='leaders hints' options=--help ;;
+        'kipctl inspect leaders') words='' options='--topic --bootstrap-server --output --help' ;;
+        'kipctl inspect hints') words='' options='--topic --bootstrap-server --output --help' ;;
+        'kipctl perf') words=produce options=--help ;;
+        'kipctl perf produce') words='' options='--num-records --throughput --record-size --payload-file --payload-delimiter --topic --partitions --replication-factor --warmup-records --command-property --producer-props --command-config --producer.config --print-metrics --reporting-interval --leader-discovery --during --every --count --record --force --bootstrap-server --output --help' ;;
+    esac
+    if [[ $current == -* || -z $words ]]; then
+        words=$options
+    fi
+    COMPREPLY=($(compgen -W "$words" -- "$current"))
+}
+complete -F _kipctl kipctl
