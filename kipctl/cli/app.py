@@ -8,6 +8,7 @@ import typer
 
 from kipctl import __version__
 from kipctl.cli import elect, inspect, lab, perf
+from kipctl.cli.demo import demo
 from kipctl.cli.environment import Environment
 from kipctl.cli.perf import spread_pairs
 from kipctl.cli.reassign import reassign
@@ -26,6 +27,7 @@ app.command()(reassign)
 app.add_typer(elect.app, name="elect")
 app.add_typer(inspect.app, name="inspect")
 app.add_typer(perf.app, name="perf")
+app.command()(demo)
 
 
 def _print_version(context: typer.Context, wanted: bool) -> None:

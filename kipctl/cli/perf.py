@@ -163,10 +163,11 @@ def produce(
     tables = perf_tables(result.document)
     if print_metrics:
         tables += (metrics_table(result.document),)
-    environment.report(Report("perf produce", result.document, tables, result.lines), output)
-    if result.outcome.failed:
+    environment.report(Report("perf produce", result.document, tables, result.kafka_lines), output)
+    outcome = result.measured.outcome
+    if outcome.failed:
         environment.message(
-            f"kipctl: {result.outcome.failed:,} of {result.outcome.generated:,} records failed: "
-            + ", ".join(f"{name} {count:,}" for name, count in result.outcome.errors.items())
+            f"kipctl: {outcome.failed:,} of {outcome.generated:,} records failed: "
+            + ", ".join(f"{name} {count:,}" for name, count in outcome.errors.items())
         )
         raise typer.Exit(ExitStatus.PARTLY_DONE)

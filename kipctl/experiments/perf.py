@@ -29,10 +29,11 @@ from kipctl.probe.export import record_batches
 from kipctl.probe.process import RunningProbe, running_probe
 from kipctl.probe.run import ProbeOutcome, ProbeSpec
 from kipctl.probe.summary import (
+    Measured,
     interval_line,
     kafka_line,
+    measured,
     record_times,
-    run_times,
     summarize,
 )
 from kipctl.probe.tracing import COLUMNS
@@ -87,11 +88,18 @@ class PerfPlan:
 
 @dataclass(frozen=True, slots=True)
 class PerfResult:
-    """What a run came to. `document` is what `--output json` prints; `lines` are Kafka's own."""
+    """What a run came to. `document` is what `--output json` prints."""
 
-    outcome: ProbeOutcome
+    measured: Measured
     document: dict[str, Any]
-    lines: tuple[str, ...]
+
+    @property
+    def kafka_lines(self) -> tuple[str, ...]:
+        """The lines that Kafka's own tool ends with."""
+        total = kafka_line(self.measured.times)
+        if not self.measured.outcome.spec.warmup_records:
+            return (total,)
+        return (total, kafka_line(self.measured.steady, " steady state"))
 
 
 @dataclass(slots=True)
@@ -103,36 +111,48 @@ class Listeners:
 
 
 def produce(plan: PerfPlan, listeners: Listeners) -> PerfResult:
-    """Run it. Raises KipctlError when it cannot begin, or was interrupted."""
-    run = Run.create(plan.record) if plan.record else None
+    """Run it on its topic. Raises KipctlError when it cannot begin, or was interrupted."""
     spec = plan.probe
-    with (
-        Cluster(spec.bootstrap_server, _CLIENT_ID, _ADMIN_TIMEOUT_S) as cluster,
-        tempfile.TemporaryDirectory(prefix="kipctl-") as scratch,
-    ):
+    run = Run.create(plan.record) if plan.record else None
+    with Cluster(spec.bootstrap_server, _CLIENT_ID, _ADMIN_TIMEOUT_S) as cluster:
         if plan.during:
             check_action(cluster, plan.during)
-        release = kafka_version(cluster)
         with _topic(plan, cluster, listeners.message) as before:
-            performer = Performer(cluster, spec.topic, plan.during) if plan.during else None
-            directory = Path(scratch)
-            with running_probe(spec, directory) as probe, _intervals(probe, plan, listeners):
-                outcome = _conduct(probe, performer, plan, listeners)
-            start = probe.schedule.start_us
-            actions = [p.as_document(start) for p in performer.performed] if performer else []
-            document = summarize(outcome, directory, actions, release)
-            lines = _kafka_lines(outcome, directory)
-            if run:
-                events = performer.events if performer else []
-                after = take(cluster, [spec.topic])
-                _record(run, outcome, directory, events, document, before, after)
+            result = measure(plan, cluster, before, listeners, run)
+    outcome = result.measured.outcome
     if outcome.stopped:
         raise InterruptedRunError(
-            f"Interrupted: {outcome.generated} of {spec.num_records} records were sent, "
-            f"{outcome.acknowledged} acknowledged. {lines[0]}",
-            _undo(spec, performer),
+            f"Interrupted: of {spec.num_records} records {outcome.generated} were sent, "
+            f"{outcome.acknowledged} acknowledged.\n{result.kafka_lines[0]}",
+            _undo(spec, result),
         )
-    return PerfResult(outcome, document, lines)
+    return result
+
+
+def measure(
+    plan: PerfPlan,
+    cluster: Cluster,
+    before: Snapshot,
+    listeners: Listeners,
+    run: Run | None = None,
+) -> PerfResult:
+    """Run the probe on a topic that is there and ready, with the plan's actions meanwhile."""
+    spec = plan.probe
+    performer = Performer(cluster, spec.topic, plan.during) if plan.during else None
+    with tempfile.TemporaryDirectory(prefix="kipctl-") as scratch:
+        directory = Path(scratch)
+        with running_probe(spec, directory) as probe:
+            with _intervals(probe, plan, listeners):
+                outcome = _conduct(probe, performer, plan, listeners)
+            start_us = probe.schedule.start_us
+        measurement = measured(outcome, directory)
+        actions = [p.as_document(start_us) for p in performer.performed] if performer else []
+        document = summarize(measurement, actions, kafka_version(cluster))
+        if run:
+            events = performer.events if performer else []
+            after = take(cluster, [spec.topic])
+            _record(run, outcome, directory, events, document, before, after)
+    return PerfResult(measurement, document)
 
 
 def kafka_version(cluster: Cluster) -> str | None:
@@ -143,8 +163,8 @@ def kafka_version(cluster: Cluster) -> str | None:
         return kafka_release(cluster)
 
 
-def _undo(spec: ProbeSpec, performer: Performer | None) -> str:
-    if performer and performer.performed and spec.topic != OWN_TOPIC:
+def _undo(spec: ProbeSpec, result: PerfResult) -> str:
+    if result.document["actions"] and spec.topic != OWN_TOPIC:
         return "Leaders were moved. Undo: kipctl reassign --rollback"
     return ""
 
@@ -166,16 +186,35 @@ def _topic(plan: PerfPlan, cluster: Cluster, message: Callable[[str], None]) -> 
             journal(snapshot.cluster_id).save(snapshot.assignment)
         yield snapshot
         return
-    if any(topic.name == name for topic in cluster.metadata(None).topics):
-        delete_topic(spec.bootstrap_server, name)
-        await_no_topic(cluster, name)
-    factor = plan.replication_factor or min(3, len(cluster.nodes))
-    message(f"Creating topic {name} with {plan.partitions} partitions on {factor} replicas each.")
-    create_topic(spec.bootstrap_server, name, plan.partitions, factor)
+    with own_topic(
+        cluster,
+        spec.bootstrap_server,
+        plan.partitions,
+        plan.replication_factor,
+        message,
+    ) as snapshot:
+        yield snapshot
+
+
+@contextmanager
+def own_topic(
+    cluster: Cluster,
+    bootstrap_server: str,
+    partitions: int,
+    replication_factor: int,
+    message: Callable[[str], None],
+) -> Iterator[Snapshot]:
+    """The topic `kipctl-perf`, made anew; it is removed after the block."""
+    if any(topic.name == OWN_TOPIC for topic in cluster.metadata(None).topics):
+        delete_topic(bootstrap_server, OWN_TOPIC)
+        await_no_topic(cluster, OWN_TOPIC)
+    factor = replication_factor or min(3, len(cluster.nodes))
+    message(f"Creating topic {OWN_TOPIC}: {partitions} partitions on {factor} replicas each.")
+    create_topic(bootstrap_server, OWN_TOPIC, partitions, factor)
     try:
-        yield await_topic(cluster, name, plan.partitions)
+        yield await_topic(cluster, OWN_TOPIC, partitions)
     finally:
-        delete_topic(spec.bootstrap_server, name)
+        delete_topic(bootstrap_server, OWN_TOPIC)
 
 
 def _conduct(
@@ -227,13 +266,6 @@ def _intervals(probe: RunningProbe, plan: PerfPlan, listeners: Listeners) -> Ite
     finally:
         over.set()
         thread.join()
-
-
-def _kafka_lines(outcome: ProbeOutcome, directory: Path) -> tuple[str, ...]:
-    lines = [kafka_line(run_times(outcome, directory))]
-    if warmup := outcome.spec.warmup_records:
-        lines.append(kafka_line(run_times(outcome, directory, warmup), " steady state"))
-    return tuple(lines)
 
 
 def _record(

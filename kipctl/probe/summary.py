@@ -194,18 +194,42 @@ def metadata_rpcs(rows: IntRows) -> dict[str, Any]:
     }
 
 
-def summarize(
-    outcome: ProbeOutcome,
-    directory: Path,
-    actions: Sequence[dict[str, Any]],
-    kafka_version: str | None,
-) -> dict[str, Any]:
-    """The object that `perf produce --output json` prints, from the row files of the run."""
-    times = run_times(outcome, directory, outcome.spec.warmup_records)
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A finished run: its outcome and what its rows come to, out of the files.
+
+    `times` are of all records, `steady` of those after the warm-up.
+    """
+
+    outcome: ProbeOutcome
+    times: RecordTimes
+    steady: RecordTimes
+    redirect_rows: IntRows
+    rpc_rows: IntRows
+
+
+def measured(outcome: ProbeOutcome, directory: Path) -> Measured:
+    """Read what the probe wrote into the directory."""
+    times = run_times(outcome, directory)
+    warmup = outcome.spec.warmup_records
     rows = {
         name: read_rows(raw_path(directory, name), len(COLUMNS[name]))
         for name in ("redirects", "rpcs")
     }
+    return Measured(
+        outcome,
+        times,
+        run_times(outcome, directory, warmup) if warmup else times,
+        rows["redirects"],
+        rows["rpcs"],
+    )
+
+
+def summarize(
+    run: Measured, actions: Sequence[dict[str, Any]], kafka_version: str | None
+) -> dict[str, Any]:
+    """The object that `perf produce --output json` prints; times in it are in the steady state."""
+    outcome, times = run.outcome, run.steady
     return {
         "topic": outcome.spec.topic,
         "records": {
@@ -218,8 +242,8 @@ def summarize(
         "service_ms": times.service.as_ms(),
         "records_per_second": round(times.latency.total / times.seconds, 1),
         "cpu_seconds": round(outcome.cpu_s, 3),
-        "redirects": redirects(rows["redirects"]),
-        "metadata_rpcs": metadata_rpcs(rows["rpcs"]),
+        "redirects": redirects(run.redirect_rows),
+        "metadata_rpcs": metadata_rpcs(run.rpc_rows),
         "actions": list(actions),
         "leader_discovery": outcome.spec.discovery.value,
         "kafka_version": kafka_version,

@@ -1,0 +1,156 @@
+"""`kipctl demo`: the same rotations felt under each way of finding the new leader."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from kipctl.experiments.actions import parse_action
+from kipctl.experiments.perf import OWN_TOPIC, Listeners, PerfPlan, PerfResult, measure, own_topic
+from kipctl.probe.config import ProducerConfig
+from kipctl.probe.leadership import LeaderDiscovery
+from kipctl.probe.run import ProbeSpec
+from kipctl.probe.summary import Distribution, distribution, metadata_rpcs, redirects
+from kipctl.transport.request import Cluster
+
+ARMS = (LeaderDiscovery.KIP951, LeaderDiscovery.REFRESH, LeaderDiscovery.BASELINE)
+_ADMIN_TIMEOUT_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class DemoPlan:
+    """How much is measured: per acks, `rounds` runs of each arm, interleaved. Times in seconds."""
+
+    partitions: int = 100
+    record_size: int = 1000
+    throughput: float = 5000
+    seconds: float = 8.0
+    every_s: float = 2.0
+    rotations: int = 3
+    rounds: int = 2
+
+    @property
+    def num_records(self) -> int:
+        return int(self.throughput * self.seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """All runs of one leader discovery under one acks, taken together."""
+
+    acks: str
+    discovery: LeaderDiscovery
+    latency: Distribution
+    p999_ms: tuple[float, ...]
+    """Of each run by itself."""
+    redirects: dict[str, Any]
+    metadata_rpcs: dict[str, Any]
+    failed: int
+
+    def as_document(self) -> dict[str, Any]:
+        return {
+            "acks": self.acks,
+            "leader_discovery": self.discovery.value,
+            "latency_ms": self.latency.as_ms(),
+            "p999_ms_by_run": list(self.p999_ms),
+            "records_failed": self.failed,
+            "redirects": self.redirects,
+            "metadata_rpcs": self.metadata_rpcs,
+        }
+
+
+def pool(acks: str, discovery: LeaderDiscovery, runs: Sequence[PerfResult]) -> Arm:
+    """Take runs of one arm together: every record counts the same."""
+    measured = [run.measured for run in runs]
+    redirect_rows = []
+    for number, run in enumerate(measured):
+        rows = run.redirect_rows.copy()
+        rows[:, 0] = number  # the same sequence numbers occur in each run
+        redirect_rows.append(rows)
+    return Arm(
+        acks,
+        discovery,
+        distribution((m.steady.latency.values, m.steady.latency.counts) for m in measured),
+        tuple(m.steady.latency.quantile(0.999) / 1000 for m in measured),
+        redirects(np.concatenate(redirect_rows)),
+        metadata_rpcs(np.concatenate([m.rpc_rows for m in measured])),
+        sum(m.outcome.failed for m in measured),
+    )
+
+
+def compare(
+    bootstrap_server: str, acks: str, plan: DemoPlan, listeners: Listeners
+) -> tuple[Arm, ...]:
+    """Measure every arm `rounds` times, in turn, on one topic. Raises KipctlError."""
+    base = PerfPlan(
+        probe=ProbeSpec(
+            bootstrap_server=bootstrap_server,
+            topic=OWN_TOPIC,
+            num_records=plan.num_records,
+            throughput=plan.throughput,
+            record_size=plan.record_size,
+            warmup_records=int(plan.throughput),
+            config=ProducerConfig(
+                acks=-1 if acks == "all" else int(acks), enable_idempotence=False
+            ),
+        ),
+        during=parse_action("rotate"),
+        every_s=plan.every_s,
+        count=plan.rotations,
+        partitions=plan.partitions,
+        reporting_interval_s=plan.seconds * 10,
+    )
+    runs: dict[LeaderDiscovery, list[PerfResult]] = {arm: [] for arm in ARMS}
+    with (
+        Cluster(bootstrap_server, "kipctl", _ADMIN_TIMEOUT_S) as cluster,
+        own_topic(cluster, bootstrap_server, plan.partitions, 0, lambda _: None) as before,
+    ):
+        for number in range(plan.rounds):
+            # Every other round the other way round, so that no arm always follows the same one.
+            for arm in ARMS if number % 2 == 0 else reversed(ARMS):
+                listeners.message(
+                    f"acks={acks}, {arm}: {plan.num_records:,} records at {plan.throughput:g}/s, "
+                    f"{plan.rotations} rotations of {plan.partitions} leaders "
+                    f"(round {number + 1} of {plan.rounds})"
+                )
+                probe = replace(base.probe, discovery=arm, seed=number)
+                runs[arm].append(measure(replace(base, probe=probe), cluster, before, Listeners()))
+    return tuple(pool(acks, arm, runs[arm]) for arm in ARMS)
+
+
+def findings(arms: Sequence[Arm]) -> tuple[str, ...]:
+    """What these arms of one acks show, in sentences; only what the numbers say."""
+    by_discovery = {arm.discovery: arm for arm in arms}
+    sentences = []
+    waits = ", ".join(
+        f"{arm.discovery} {arm.redirects['client_share_ms']['p50']:.1f} ms"
+        for arm in arms
+        if arm.redirects["batches"]
+    )
+    if waits:
+        sentences.append(
+            f"From a leader's refusal to the retry, the client itself took (median): {waits}."
+        )
+    hinted = by_discovery.get(LeaderDiscovery.KIP951)
+    if hinted and hinted.redirects["batches"]:
+        total = sum(phase["sum"] for phase in hinted.redirects["phases_ms"].values())
+        brokers = sum(
+            hinted.redirects["phases_ms"][name]["sum"]
+            for name in ("detect", "not_ready", "acknowledge")
+        )
+        share = 100 * brokers / total if total else 0.0
+        whose = "the brokers' own" if share > 50 else "the client's"
+        sentences.append(
+            f"With hints, {share:.0f} % of the redirected batches' time was the brokers' own "
+            f"(detect, not ready, acknowledge): most of the pause was {whose}."
+        )
+    ordered = sorted(arms, key=lambda arm: arm.latency.quantile(0.999))
+    apart = all(max(a.p999_ms) < min(b.p999_ms) for a, b in pairwise(ordered))
+    order = " < ".join(
+        f"{arm.discovery} {arm.latency.quantile(0.999) / 1000:.0f} ms" for arm in ordered
+    )
+    certain = "in every run in this order" if apart else "but single runs overlap: not a sure order"
+    sentences.append(f"p99.9 of all records: {order}; {certain}.")
+    return tuple(sentences)
