@@ -1,0 +1,81 @@
+"""`kipctl reassign`, `elect` and `inspect` before they reach a cluster: what they refuse."""
+
+import io
+import socket
+from pathlib import Path
+
+import pytest
+
+from kipctl.cli.app import run
+from kipctl.cli.environment import Environment
+
+
+def refused(arguments: list[str], bootstrap_server: str = "127.0.0.1:1") -> tuple[int, str]:
+    """The exit status and stderr of a command that prints no result."""
+    out, err = io.StringIO(), io.StringIO()
+    variables = {"KIPCTL_BOOTSTRAP_SERVER": bootstrap_server}
+    status = run(arguments, Environment(io.StringIO(), out, err, variables))
+    assert out.getvalue() == ""
+    assert len(err.getvalue().splitlines()) <= 3
+    return status, err.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("reassign", "Nothing to do was given"),
+        ("reassign --topic t", "Nothing to do was given"),
+        ("reassign --rotate --rollback", "--rotate and --rollback exclude one another"),
+        ("reassign --list --verify f --cancel", "--list and --verify and --cancel exclude"),
+        ("reassign --rotate", "--rotate needs either --topic or --all-topics"),
+        ("reassign --rotate --topic t --all-topics", "needs either --topic or --all-topics"),
+        ("reassign --rollback --all-topics", "--all-topics does not go with --rollback"),
+        ("reassign --plan f --topic t", "--topic does not go with --plan"),
+        ("reassign --list --dry-run", "--dry-run does not go with --list"),
+        ("reassign --rotate --topic t --timeout 0", "0.1"),
+        ("reassign --rotate --topic t --timeout -3", "0.1"),
+    ],
+)
+def test_options_of_reassign_that_do_not_go_together(arguments: str, message: str) -> None:
+    status, err = refused(arguments.split())
+    assert status == 2
+    assert message in err
+
+
+COMMANDS_THAT_ASK = [
+    "reassign --rotate --all-topics --yes",
+    "reassign --list",
+    "reassign --rollback --yes",
+    "reassign --cancel --yes",
+    "elect preferred --all",
+    "elect unclean --all --yes",
+    "inspect leaders",
+    "inspect hints",
+]
+
+
+@pytest.mark.parametrize("arguments", COMMANDS_THAT_ASK)
+def test_an_unreachable_cluster(arguments: str) -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))  # bound but not listening: it refuses connections
+        address = f"127.0.0.1:{closed.getsockname()[1]}"
+        status, err = refused(arguments.split(), address)
+    assert status == 3
+    assert address in err
+    assert "Check --bootstrap-server" in err
+
+
+@pytest.mark.parametrize("arguments", COMMANDS_THAT_ASK)
+def test_a_bootstrap_server_that_is_none(arguments: str) -> None:
+    status, err = refused(arguments.split(), "localhost")
+    assert status == 2
+    assert "localhost" in err
+
+
+def test_a_broken_plan_is_told_of_before_the_cluster_is_asked(tmp_path: Path) -> None:
+    plan = tmp_path / "plan.json"
+    plan.write_text('{"partitions": [}')
+    for option in ("--plan", "--verify"):
+        status, err = refused(["reassign", option, str(plan), "--yes"])
+        assert status == 2
+        assert f"{plan}: line 1 column 17: this is not JSON" in err
