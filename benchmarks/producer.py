@@ -13,6 +13,7 @@ import argparse
 import json
 import os
 import re
+import shlex
 import statistics
 import subprocess
 import sys
@@ -35,7 +36,7 @@ from kipctl.transport.request import Cluster
 TOPIC = "bench"
 PARTITIONS = 12
 RECORD_SIZE = 1000
-SETTINGS = {"acks": "1", "linger.ms": "0", "batch.size": "16384"}
+SETTINGS = "acks=1 linger.ms=0 batch.size=16384"
 FIXED_RATE = 5000
 
 
@@ -50,15 +51,15 @@ class Result:
     schedule_error_p99_us: float | None
 
 
-def run(command: list[str]) -> tuple[str, float]:
+def run(command: str) -> tuple[str, float]:
     """Run a client to its end; returns its stdout and its CPU seconds (with its children's)."""
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as errors:
-        process = subprocess.Popen(command, stdout=out, stderr=errors)
+        process = subprocess.Popen(shlex.split(command), stdout=out, stderr=errors)
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         if process.returncode:
             errors.seek(0)
-            raise SystemExit(f"{command[0]} failed: {errors.read()[-2000:]}")
+            raise SystemExit(f"{command} failed: {errors.read()[-2000:]}")
         out.seek(0)
         return out.read(), usage.ru_utime + usage.ru_stime
 
@@ -67,30 +68,10 @@ def kipctl(lab: Lab, records: int, rate: int) -> Result:
     with tempfile.TemporaryDirectory() as folder:
         recorded = Path(folder) / "run"
         text, cpu_s = run(
-            [
-                sys.executable,
-                "-m",
-                "kipctl",
-                "perf",
-                "produce",
-                "--topic",
-                TOPIC,
-                "--force",
-                "--num-records",
-                str(records),
-                "--throughput",
-                str(rate),
-                "--record-size",
-                str(RECORD_SIZE),
-                "--record",
-                str(recorded),
-                "--bootstrap-server",
-                lab.bootstrap_server,
-                "--output",
-                "json",
-                "--command-property",
-                *(f"{k}={v}" for k, v in SETTINGS.items()),
-            ]
+            f"{sys.executable} -m kipctl perf produce --topic {TOPIC} --force "
+            f"--num-records {records} --throughput {rate} --record-size {RECORD_SIZE} "
+            f"--record {recorded} --bootstrap-server {lab.bootstrap_server} --output json "
+            f"--command-property {SETTINGS}"
         )
         said = json.loads(text)
         error = schedule_error_p99_us(recorded) if rate > 0 else None
@@ -117,12 +98,10 @@ _LINE = re.compile(r"([\d.]+) records/sec .* (\d+) ms 99th, (\d+) ms 99\.9th")
 def java(lab: Lab, records: int, rate: int) -> Result:
     classpath = ":".join(map(str, lab.jars.paths))
     text, cpu_s = run(
-        [str(lab.java.path), "-cp", classpath, "-Xmx512m"]
-        + ["org.apache.kafka.tools.ProducerPerformance", "--topic", TOPIC]
-        + ["--num-records", str(records), "--throughput", str(rate)]
-        + ["--record-size", str(RECORD_SIZE), "--producer-props"]
-        + [f"bootstrap.servers={lab.bootstrap_server}", "enable.idempotence=false"]
-        + [f"{name}={value}" for name, value in SETTINGS.items()]
+        f"{lab.java.path} -cp {classpath} -Xmx512m org.apache.kafka.tools.ProducerPerformance "
+        f"--topic {TOPIC} --num-records {records} --throughput {rate} "
+        f"--record-size {RECORD_SIZE} --producer-props {SETTINGS} enable.idempotence=false "
+        f"bootstrap.servers={lab.bootstrap_server}"
     )
     found = _LINE.search(text.strip().splitlines()[-1])
     if not found:
@@ -132,16 +111,8 @@ def java(lab: Lab, records: int, rate: int) -> Result:
 
 def confluent(lab: Lab, records: int, rate: int) -> Result:
     text, cpu_s = run(
-        [
-            sys.executable,
-            __file__,
-            "--as-confluent",
-            lab.bootstrap_server,
-            "--records",
-            str(records),
-            "--rate",
-            str(rate),
-        ]
+        f"{sys.executable} {__file__} --as-confluent {lab.bootstrap_server} "
+        f"--records {records} --rate {rate}"
     )
     said = json.loads(text)
     return Result(said["rate"], cpu_s, said["p99_ms"], said["p999_ms"], said["error_us"])
@@ -151,9 +122,8 @@ def as_confluent(bootstrap_server: str, records: int, rate: int) -> None:
     """A plain confluent-kafka producer on the same open-loop schedule."""
     from confluent_kafka import Producer
 
-    producer = Producer(
-        {"bootstrap.servers": bootstrap_server, "queue.buffering.max.messages": 100_000, **SETTINGS}
-    )
+    settings = dict(setting.split("=") for setting in SETTINGS.split())
+    producer = Producer(settings | {"bootstrap.servers": bootstrap_server})
     producer.list_topics(TOPIC)
     payload = os.urandom(RECORD_SIZE)
     latencies = np.zeros(records)

@@ -1,8 +1,9 @@
 """`kipctl reassign`: rotate leaders, play a plan, go back, and look at what is under way."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
@@ -20,10 +21,15 @@ from kipctl.cli.leader_reports import (
 from kipctl.cli.options import BootstrapOption, OutputOption, YesOption
 from kipctl.errors import RefusedError, UsageError
 from kipctl.report.formats import OutputFormat
+from kipctl.report.tables import Report
 
 if TYPE_CHECKING:
     from kipctl.cluster.reassign import Ongoing
     from kipctl.transport.request import Cluster
+
+_HELP_PAGE = "See `kipctl reassign --help`."
+
+T = TypeVar("T")
 
 
 def reassign(
@@ -61,6 +67,14 @@ def reassign(
             help="Print the plan and change nothing; with -o json as Kafka's reassignment JSON.",
         ),
     ] = False,
+    measure: Annotated[
+        bool,
+        typer.Option(
+            "--measure",
+            help="With --rotate or --plan: produce to a topic of kipctl's own meanwhile, which "
+            "is rotated along, and print what that producer felt.",
+        ),
+    ] = False,
     yes: YesOption = False,
     timeout: Annotated[
         float, typer.Option("--timeout", metavar="SECONDS", min=0.1, help="How long to wait.")
@@ -83,14 +97,18 @@ def reassign(
     }
     topics = topic or []
     _check_options([name for name, given in modes.items() if given], topics, all_topics, dry_run)
+    if measure and not (rotate or plan is not None):
+        raise UsageError("--measure goes with --rotate or --plan.", _HELP_PAGE)
     environment = context.ensure_object(Environment)
     from kipctl.transport.request import Cluster
 
-    with Cluster(environment.bootstrap_server(bootstrap_server)) as cluster:
+    server = environment.bootstrap_server(bootstrap_server)
+    probed = server if measure and not dry_run else None
+    with Cluster(server) as cluster:
         if rotate:
-            _rotate(environment, cluster, topics, dry_run, yes, timeout, output)
+            _rotate(environment, cluster, topics, dry_run, yes, timeout, output, probed)
         elif plan is not None:
-            _carry_out(environment, cluster, plan, dry_run, yes, timeout, output)
+            _carry_out(environment, cluster, plan, dry_run, yes, timeout, output, probed)
         elif rollback:
             _roll_back(environment, cluster, dry_run, yes, timeout, output)
         elif verify is not None:
@@ -104,22 +122,21 @@ def reassign(
 def _check_options(
     modes: Sequence[str], topics: Sequence[str], all_topics: bool, dry_run: bool
 ) -> None:
-    help_page = "See `kipctl reassign --help`."
     if len(modes) != 1:
         given = " and ".join(modes) + " exclude one another" if modes else "Nothing to do was given"
         raise UsageError(
             f"{given}. Give one of --rotate, --plan, --rollback, --list, --verify, --cancel.",
-            help_page,
+            _HELP_PAGE,
         )
     (mode,) = modes
     if mode == "--rotate" and bool(topics) == all_topics:
-        raise UsageError("--rotate needs either --topic or --all-topics.", help_page)
+        raise UsageError("--rotate needs either --topic or --all-topics.", _HELP_PAGE)
     if mode != "--rotate" and all_topics:
-        raise UsageError(f"--all-topics does not go with {mode}.", help_page)
+        raise UsageError(f"--all-topics does not go with {mode}.", _HELP_PAGE)
     if mode in ("--plan", "--rollback", "--verify") and topics:
-        raise UsageError(f"--topic does not go with {mode}.", help_page)
+        raise UsageError(f"--topic does not go with {mode}.", _HELP_PAGE)
     if mode in ("--list", "--verify") and dry_run:
-        raise UsageError(f"--dry-run does not go with {mode}, which changes nothing.", help_page)
+        raise UsageError(f"--dry-run does not go with {mode}, which changes nothing.", _HELP_PAGE)
 
 
 def _rotate(
@@ -130,8 +147,9 @@ def _rotate(
     yes: bool,
     timeout_s: float,
     output: OutputFormat,
+    probed: str | None,
 ) -> None:
-    from kipctl.cluster.change import demand_all_done, rotate_leaders
+    from kipctl.cluster.change import LeadersMoved, demand_all_done, rotate_leaders
     from kipctl.cluster.journal import journal
     from kipctl.cluster.plan import demand_moves, rotate
     from kipctl.cluster.snapshot import select, take
@@ -145,17 +163,21 @@ def _rotate(
     environment.message(in_short(plan))
     environment.confirm(f"Rotate the leaders of {len(plan.moves)} partitions?", yes)
     kept = journal(before.cluster_id, environment.variables)
-    # --measure: the probe goes around this call.
-    with environment.progress(f"Rotating {len(plan.moves)} partitions") as progress:
-        moved = rotate_leaders(
-            cluster,
-            plan,
-            before,
-            journal=kept,
-            progress=progress,
-            timeout_s=timeout_s,
-        )
-    environment.report(moved_report(REASSIGN, moved, before, take(cluster, before.topics)), output)
+    if probed:
+        from kipctl.experiments.perf import OWN_TOPIC
+
+        topics = [*(topics or before.topics), OWN_TOPIC]
+
+    def carry_out() -> LeadersMoved:
+        now = select(take(cluster), topics)
+        with environment.progress(f"Rotating {len(plan.moves)} partitions") as progress:
+            return rotate_leaders(
+                cluster, rotate(now), now, journal=kept, progress=progress, timeout_s=timeout_s
+            )
+
+    moved, felt = _measured(carry_out, environment, cluster, probed)
+    report = moved_report(REASSIGN, moved, before, take(cluster, before.topics))
+    environment.report(_with_what_was_felt(report, felt), output)
     done = len(plan.moves) - len(moved.failures)
     demand_all_done(moved.failures, done, "Undo: kipctl reassign --rollback")
 
@@ -168,8 +190,9 @@ def _carry_out(
     yes: bool,
     timeout_s: float,
     output: OutputFormat,
+    probed: str | None,
 ) -> None:
-    from kipctl.cluster.change import demand_all_done, reassign
+    from kipctl.cluster.change import Reassigned, demand_all_done, reassign
     from kipctl.cluster.journal import journal
     from kipctl.cluster.kafka_json import check_against, read_reassignment
     from kipctl.cluster.plan import reach
@@ -187,11 +210,39 @@ def _carry_out(
     environment.message(in_short(plan))
     environment.confirm(f"Reassign {len(plan.moves)} partitions?", yes)
     kept = journal(before.cluster_id, environment.variables)
-    with environment.progress(f"Reassigning {len(plan.moves)} partitions") as progress:
-        done = reassign(cluster, plan, journal=kept, progress=progress, timeout_s=timeout_s)
-    after = take(cluster, plan.topics)
-    environment.report(reassigned_report(done, after), output)
+
+    def carry_out() -> Reassigned:
+        with environment.progress(f"Reassigning {len(plan.moves)} partitions") as progress:
+            return reassign(cluster, plan, journal=kept, progress=progress, timeout_s=timeout_s)
+
+    done, felt = _measured(carry_out, environment, cluster, probed)
+    report = reassigned_report(done, take(cluster, plan.topics))
+    environment.report(_with_what_was_felt(report, felt), output)
     demand_all_done(done.refused, len(done.plan.moves), "Undo: kipctl reassign --rollback")
+
+
+def _measured(
+    act: Callable[[], T], environment: Environment, cluster: "Cluster", probed: str | None
+) -> tuple[T, Mapping[str, object] | None]:
+    """Act; with a bootstrap server to be probed, also the document of what a producer felt."""
+    if probed is None:
+        return act(), None
+    from kipctl.experiments.perf import Listeners, measured_during
+
+    done, felt = measured_during(act, cluster, probed, Listeners(environment.message))
+    return done, felt.document
+
+
+def _with_what_was_felt(report: Report, felt: Mapping[str, object] | None) -> Report:
+    if felt is None:
+        return report
+    from kipctl.report.perf_tables import perf_tables
+
+    return replace(
+        report,
+        document={**report.document, "measured": felt},
+        tables=report.tables + perf_tables(felt),
+    )
 
 
 def _roll_back(

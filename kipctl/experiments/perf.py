@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -21,7 +21,7 @@ from kipctl.cluster.topics import (
     records_held,
 )
 from kipctl.cluster.versions import kafka_release
-from kipctl.cluster.watch import ClusterEvent
+from kipctl.cluster.watch import ClusterEvent, now_us
 from kipctl.errors import InterruptedRunError, RefusedError, UsageError
 from kipctl.experiments.actions import Action, Performed, Performer, check_action, lab_of
 from kipctl.probe.config import as_properties
@@ -44,6 +44,9 @@ from kipctl.transport.request import Cluster
 OWN_TOPIC = "kipctl-perf"
 _CLIENT_ID = "kipctl"
 _ADMIN_TIMEOUT_S = 30.0
+_AROUND_US = 1_000_000
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +156,31 @@ def measure(
             after = take(cluster, [spec.topic])
             _record(run, outcome, directory, events, document, before, after)
     return PerfResult(measurement, document)
+
+
+def measured_during(
+    act: Callable[[], T], cluster: Cluster, bootstrap_server: str, listeners: Listeners
+) -> tuple[T, PerfResult]:
+    """Produce to kipctl's own topic while `act` runs, from a second before to a second after.
+
+    The topic is there when `act` is called, so that it can be part of what is done.
+    """
+    rate = 2000
+    plan = PerfPlan(
+        probe=ProbeSpec(bootstrap_server, OWN_TOPIC, num_records=rate * 86_400, throughput=rate)
+    )
+    with (
+        own_topic(cluster, bootstrap_server, plan.partitions, 0, listeners.message),
+        tempfile.TemporaryDirectory(prefix="kipctl-") as scratch,
+        running_probe(plan.probe, Path(scratch)) as probe,
+    ):
+        probe.is_done_by(probe.schedule.start_us + _AROUND_US)
+        came_of_it = act()
+        probe.is_done_by(now_us() + _AROUND_US)
+        probe.stop()
+        measurement = measured(probe.outcome(), Path(scratch))
+        document = summarize(measurement, [], kafka_version(cluster))
+    return came_of_it, PerfResult(measurement, document)
 
 
 def kafka_version(cluster: Cluster) -> str | None:
