@@ -24,6 +24,7 @@ from kipctl.errors import (
     PartlyDoneError,
     RefusedError,
     TimedOutError,
+    UnreachableError,
 )
 from kipctl.protocol.elect_leaders import ElectionType
 from kipctl.transport.request import Cluster
@@ -32,6 +33,7 @@ OnEvent = Callable[[ClusterEvent], None]
 
 DEFAULT_TIMEOUT_S = 60.0
 UNDO = "Undo: kipctl reassign --rollback"
+LOOK = "Look: kipctl inspect leaders"
 
 
 def ignore_event(_: ClusterEvent) -> None:
@@ -106,14 +108,17 @@ def reassign(
     or none was accepted, TimedOutError, UnreachableError, and InterruptedRunError.
     """
     entry = _save(cluster, plan, journal)
-    with _told_when_interrupted(cluster, plan, UNDO):
+    with _way_back_told(cluster, plan, UNDO if entry else LOOK):
         return _submit_and_wait(cluster, plan, entry, on_event, progress, timeout_s)
 
 
 def _save(cluster: Cluster, plan: Plan, journal: Journal | None) -> Entry | None:
     """Make sure that nothing else moves these partitions, and save where they are now."""
-    refuse_if_ongoing(cluster, plan.target)
-    return journal.save({move.id: move.before for move in plan.moves}) if journal else None
+    try:
+        refuse_if_ongoing(cluster, plan.target)
+        return journal.save({move.id: move.before for move in plan.moves}) if journal else None
+    except KeyboardInterrupt:
+        raise InterruptedRunError("Interrupted before anything was changed.") from None
 
 
 def _submit_and_wait(
@@ -201,7 +206,7 @@ def elect_unclean(
             raise TimedOutError(
                 f"{len(leaderless)} partitions were elected but have no leader yet, such as"
                 f" {leaderless[0]}.",
-                "Look: kipctl inspect leaders",
+                LOOK,
             )
         time.sleep(FIRST_POLL_S)
     return ElectionHeld(outcomes, called_us, answered_us, {}, ())
@@ -219,7 +224,7 @@ def rotate_leaders(
 ) -> LeadersMoved:
     """Carry the plan out, then elect its preferred leaders. Raises what its two halves raise."""
     entry = _save(cluster, plan, journal)
-    with _told_when_interrupted(cluster, plan, UNDO):
+    with _way_back_told(cluster, plan, UNDO if entry else LOOK):
         reassigned = _submit_and_wait(cluster, plan, entry, on_event, progress, timeout_s)
         expected = reassigned.plan.preferred_leaders
         progress(f"Electing the preferred leaders of {len(expected)} partitions")
@@ -263,7 +268,7 @@ def roll_back(
     expected = {p: replicas[0] for p, replicas in saved.items() if p in before.by_id}
     reassigned = None
     _save(cluster, plan, None)
-    with _told_when_interrupted(cluster, plan, "Go on with it: kipctl reassign --rollback"):
+    with _way_back_told(cluster, plan, "Go on with it: kipctl reassign --rollback"):
         if plan.moves:
             reassigned = _submit_and_wait(cluster, plan, None, on_event, progress, timeout_s)
         progress(f"Electing the preferred leaders of {len(expected)} partitions")
@@ -296,17 +301,20 @@ def _not_converged(missing: Mapping[PartitionId, tuple[int, ...]]) -> TimedOutEr
     return TimedOutError(
         f"{len(missing)} partitions are not led as expected in every broker's eyes yet, such as"
         f" {partition_id} on broker {', '.join(map(str, brokers))}.",
-        "Look: kipctl inspect leaders. " + UNDO,
+        LOOK,
     )
 
 
 @contextmanager
-def _told_when_interrupted(cluster: Cluster, plan: Plan, next_step: str) -> Iterator[None]:
-    """Turn Ctrl-C into an InterruptedRunError that says how far the plan came."""
+def _way_back_told(cluster: Cluster, plan: Plan, next_step: str) -> Iterator[None]:
+    """Add the next step to what may stop a change midway; Ctrl-C also tells how far it came."""
     try:
         yield
     except KeyboardInterrupt:
         raise InterruptedRunError(f"Interrupted. {_how_far(cluster, plan)}", next_step) from None
+    except (TimedOutError, UnreachableError) as error:
+        error.next_step = f"{error.next_step} {next_step}".strip()
+        raise
 
 
 def _how_far(cluster: Cluster, plan: Plan) -> str:

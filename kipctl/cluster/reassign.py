@@ -176,7 +176,7 @@ def await_finished(
             raise TimedOutError(
                 f"{unfinished} of {len(target)} partitions are still being reassigned; the cluster"
                 " goes on by itself.",
-                "Watch it: kipctl reassign --list. Stop it: kipctl reassign --cancel",
+                "Watch: kipctl reassign --list. Stop: kipctl reassign --cancel.",
             )
         time.sleep(pause_s)
         pause_s = min(pause_s * 2, LAST_POLL_S)
