@@ -121,7 +121,11 @@ class Leadership(Generic[PartitionKey]):
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """Exponential backoff (KIP-580): doubles from `initial_us` to `limit_us`, with jitter."""
+    """Exponential backoff (KIP-580): doubles from `initial_us` to `limit_us`, with jitter.
+
+    The jitter never exceeds the limit, and where the first wait reaches it there is none (Java's
+    ExponentialBackoff).
+    """
 
     initial_us: int
     limit_us: int
@@ -129,8 +133,10 @@ class Backoff:
 
     def wait_us(self, retries: int, luck: float) -> int:
         """The wait before retry number `retries` (0 is the first); `luck` is in [0, 1)."""
+        if self.initial_us >= self.limit_us:
+            return self.limit_us
         wait = min(self.initial_us * 2 ** min(retries, 40), self.limit_us)
-        return int(wait * (1 + self.jitter * (2 * luck - 1)))
+        return min(int(wait * (1 + self.jitter * (2 * luck - 1))), self.limit_us)
 
 
 @dataclass(slots=True)
@@ -170,5 +176,5 @@ def retry_backoff(discovery: LeaderDiscovery, initial_us: int, limit_us: int) ->
     producer in 3.7), so neither does `baseline`.
     """
     if discovery is LeaderDiscovery.BASELINE:
-        return Backoff(initial_us, initial_us, jitter=0)
-    return Backoff(initial_us, max(initial_us, limit_us))
+        return Backoff(initial_us, initial_us)
+    return Backoff(initial_us, limit_us)

@@ -1,0 +1,246 @@
+"""Who leads, as a client believes it: each rule of KIP-951 by table, and when a retry may go."""
+
+import pytest
+
+from kipctl.probe.leadership import (
+    Attempts,
+    Backoff,
+    Hint,
+    Leader,
+    LeaderDiscovery,
+    Leadership,
+    Node,
+    retry_backoff,
+)
+from kipctl.trace.codes import Decision
+
+KIP951, REFRESH, BASELINE = LeaderDiscovery
+ONE, TWO, THREE = (Node(id, "localhost", 9000 + id, f"rack-{id}") for id in (1, 2, 3))
+TWO_ELSEWHERE = Node(2, "localhost", 9992)
+P, Q = "partition P", "partition Q"
+LED_BY_ONE = Leader(1, 5)
+
+
+def leadership(discovery: LeaderDiscovery = KIP951, leader: Leader = LED_BY_ONE) -> Leadership[str]:
+    """Knows brokers 1 and 2; P is led by 1 in epoch 5 unless said otherwise."""
+    known = Leadership[str](discovery)
+    known.take_metadata([ONE, TWO], {P: leader})
+    return known
+
+
+@pytest.mark.parametrize(
+    ("hint", "decision", "leader"),
+    [
+        (Hint(Leader(2, 6), TWO), Decision.FOLLOWED, Leader(2, 6)),
+        # An endpoint may be missing when the node is known.
+        (Hint(Leader(2, 6)), Decision.FOLLOWED, Leader(2, 6)),
+        (Hint(Leader(2, 900)), Decision.FOLLOWED, Leader(2, 900)),
+        # The same leader in a newer epoch: elected again.
+        (Hint(Leader(1, 6), ONE), Decision.FOLLOWED, Leader(1, 6)),
+        # A node of which Metadata never told is reached by its endpoint.
+        (Hint(Leader(3, 6), THREE), Decision.FOLLOWED, Leader(3, 6)),
+        (Hint(Leader(2, 5), TWO), Decision.STALE, Leader(1, 5)),
+        (Hint(Leader(2, 4), TWO), Decision.STALE, Leader(1, 5)),
+        (Hint(Leader(3, 6)), Decision.UNKNOWN_NODE, Leader(1, 5)),
+        # The endpoint of another node does not help.
+        (Hint(Leader(3, 6), TWO), Decision.UNKNOWN_NODE, Leader(1, 5)),
+        (Hint(Leader(-1, 6)), Decision.ABSENT, Leader(1, 5)),
+        (Hint(Leader(2, -1), TWO), Decision.ABSENT, Leader(1, 5)),
+        (Hint(Leader(-1, -1)), Decision.ABSENT, Leader(1, 5)),
+        (None, Decision.ABSENT, Leader(1, 5)),
+    ],
+)
+def test_a_hint_is_followed_only_to_a_newer_epoch_at_a_node_that_can_be_reached(
+    hint: Hint | None, decision: Decision, leader: Leader
+) -> None:
+    known = leadership()
+    assert known.take_hint(P, hint) is decision
+    assert known.leader(P) == leader
+    assert known.epoch(P) == leader.epoch
+
+
+@pytest.mark.parametrize("discovery", [REFRESH, BASELINE])
+def test_only_kip951_looks_at_hints(discovery: LeaderDiscovery) -> None:
+    known = leadership(discovery)
+    assert known.take_hint(P, Hint(Leader(3, 6), THREE)) is Decision.IGNORED
+    assert known.take_hint(P, Hint(Leader(2, 1))) is Decision.IGNORED
+    assert known.take_hint(P, Hint(Leader(-1, -1))) is Decision.ABSENT
+    assert known.leader(P) == Leader(1, 5)
+    assert set(known.nodes) == {1, 2}
+
+
+def test_a_hint_is_followed_where_no_leader_or_no_epoch_is_known_yet() -> None:
+    known = leadership()
+    assert known.leader(Q) is None
+    assert known.epoch(Q) == -1
+    assert known.take_hint(Q, Hint(Leader(2, 0))) is Decision.FOLLOWED
+    assert known.leader(Q) == Leader(2, 0)
+    old_metadata = leadership(leader=Leader(1, -1))
+    assert old_metadata.take_hint(P, Hint(Leader(2, 0))) is Decision.FOLLOWED
+
+
+def test_the_endpoint_of_a_hint_overrides_the_node_known_and_others_stay() -> None:
+    known = leadership()
+    known.take_hint(P, Hint(Leader(2, 6), TWO_ELSEWHERE))
+    assert known.nodes == {1: ONE, 2: TWO_ELSEWHERE}
+    # The same address is no news: the node keeps its rack, which an endpoint may lack.
+    known.take_hint(P, Hint(Leader(1, 7), Node(1, ONE.host, ONE.port)))
+    assert known.nodes[1] is ONE
+
+
+@pytest.mark.parametrize(
+    "hint", [Hint(Leader(2, 5), TWO_ELSEWHERE), Hint(Leader(3, 6), TWO_ELSEWHERE)]
+)
+def test_the_endpoint_of_a_hint_that_is_not_followed_overrides_nothing(hint: Hint) -> None:
+    known = leadership()
+    known.take_hint(P, hint)
+    assert known.nodes == {1: ONE, 2: TWO}
+
+
+@pytest.mark.parametrize(
+    ("offered", "taken"),
+    [
+        (Leader(1, 5), False),
+        (Leader(2, 5), True),
+        (Leader(2, 6), True),
+        (Leader(-1, 6), True),
+        (Leader(2, 4), False),
+        (Leader(-1, 4), False),
+        # Brokers before Metadata 7 tell no epoch: then the answer is all there is.
+        (Leader(2, -1), True),
+    ],
+)
+def test_metadata_older_than_the_epoch_known_changes_nothing(offered: Leader, taken: bool) -> None:
+    known = leadership()
+    assert known.take_metadata([ONE, TWO], {P: offered}) == ([P] if taken else [])
+    expected = offered if taken else Leader(1, 5)
+    assert known.leader(P) == (None if expected.id == -1 else expected)
+    assert known.epoch(P) == expected.epoch
+
+
+def test_metadata_that_was_overtaken_by_a_hint_never_undoes_it() -> None:
+    known = leadership()
+    known.take_hint(P, Hint(Leader(3, 6), THREE))
+    assert known.take_metadata([ONE, TWO], {P: Leader(1, 5)}) == []
+    assert known.leader(P) == Leader(3, 6)
+    assert known.nodes[3] == THREE
+    # Once Metadata has caught up it is the authority again, also about where the node is.
+    three = Node(3, "localhost", 9993)
+    assert known.take_metadata([ONE, TWO, three], {P: Leader(3, 6)}) == []
+    assert known.nodes[3] == three
+
+
+def test_a_node_that_metadata_no_longer_shows_leads_nothing() -> None:
+    known = leadership(leader=Leader(2, 5))
+    known.take_metadata([ONE], {P: Leader(2, 5)})
+    assert known.leader(P) is None
+    assert known.epoch(P) == 5
+
+
+def test_metadata_tells_which_partitions_changed() -> None:
+    known = leadership()
+    leaders = {P: Leader(1, 5), Q: Leader(2, 3)}
+    assert known.take_metadata([ONE, TWO], leaders) == [Q]
+    assert known.take_metadata([ONE, TWO], leaders) == []
+
+
+# --- attempts and backoff ---
+
+DRAWN_US = 93_000
+
+
+def sent_to(*epochs: int) -> Attempts:
+    attempts = Attempts()
+    for epoch in epochs:
+        attempts.sent(epoch)
+    return attempts
+
+
+@pytest.mark.parametrize(
+    ("discovery", "epochs_sent_to", "epoch_known", "waits"),
+    [
+        (KIP951, [5], 6, False),
+        (KIP951, [5], 5, True),
+        (KIP951, [5, 6], 6, True),
+        (KIP951, [5, 6], 7, False),
+        # Without epochs it cannot be known that anything changed.
+        (KIP951, [-1], -1, True),
+        (KIP951, [-1], 0, False),
+        (REFRESH, [5], 6, False),
+        (REFRESH, [5], 5, True),
+        (BASELINE, [5], 6, True),
+        (BASELINE, [5], 5, True),
+    ],
+)
+def test_a_retry_skips_the_backoff_only_to_a_newer_epoch_and_never_in_baseline(
+    discovery: LeaderDiscovery, epochs_sent_to: list[int], epoch_known: int, waits: bool
+) -> None:
+    attempts = sent_to(*epochs_sent_to)
+    assert attempts.backoff_us(discovery, epoch_known, DRAWN_US) == (DRAWN_US if waits else 0)
+
+
+@pytest.mark.parametrize(
+    ("epochs", "again", "to_this_epoch"),
+    [
+        ([5], [False], 1),
+        ([5, 5], [False, True], 2),
+        ([5, 6], [False, False], 1),
+        ([5, 5, 6], [False, True, False], 1),
+        ([5, 6, 6, 6], [False, False, True, True], 3),
+        # What is known may also fall back (a new node, no Metadata): that is no newer epoch.
+        ([6, 5], [False, True], 2),
+        ([-1, -1], [False, True], 2),
+    ],
+)
+def test_attempts_are_counted_anew_for_each_newer_epoch(
+    epochs: list[int], again: list[bool], to_this_epoch: int
+) -> None:
+    attempts = Attempts()
+    assert [attempts.sent(epoch) for epoch in epochs] == again
+    assert attempts.count == len(epochs)
+    assert attempts.to_this_epoch == to_this_epoch
+    assert attempts.epoch == max(epochs)
+
+
+def test_the_backoff_doubles_up_to_its_limit() -> None:
+    backoff = Backoff(100_000, 1_000_000, jitter=0)
+    waits = [backoff.wait_us(retries, 0.5) for retries in range(7)]
+    assert waits == [100_000, 200_000, 400_000, 800_000, 1_000_000, 1_000_000, 1_000_000]
+    assert backoff.wait_us(1 << 31, 0.5) == 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("retries", "luck", "wait"),
+    [
+        (0, 0.0, 80_000),
+        (0, 0.5, 100_000),
+        (0, 0.75, 110_000),
+        (2, 0.0, 320_000),
+        (9, 0.0, 800_000),
+        # The jitter never takes it over the limit (Java's ExponentialBackoff).
+        (9, 0.75, 1_000_000),
+    ],
+)
+def test_the_jitter_is_a_fifth_both_ways(retries: int, luck: float, wait: int) -> None:
+    assert Backoff(100_000, 1_000_000).wait_us(retries, luck) == wait
+
+
+@pytest.mark.parametrize(
+    ("discovery", "initial_us", "limit_us", "waits"),
+    [
+        (KIP951, 100_000, 1_000_000, [80_000, 160_000, 320_000, 640_000, 800_000]),
+        (REFRESH, 100_000, 1_000_000, [80_000, 160_000, 320_000, 640_000, 800_000]),
+        # Clients before KIP-951 neither doubled nor jittered it.
+        (BASELINE, 100_000, 1_000_000, [100_000] * 5),
+        # A backoff above its limit is the limit, always (Java warns of it and does so).
+        (KIP951, 100_000, 50_000, [50_000] * 5),
+        (KIP951, 100_000, 100_000, [100_000] * 5),
+        (BASELINE, 100_000, 50_000, [100_000] * 5),
+        (KIP951, 0, 1_000_000, [0] * 5),
+    ],
+)
+def test_each_arm_has_the_backoff_of_its_time(
+    discovery: LeaderDiscovery, initial_us: int, limit_us: int, waits: list[int]
+) -> None:
+    backoff = retry_backoff(discovery, initial_us, limit_us)
+    assert [backoff.wait_us(retries, 0.0) for retries in range(5)] == waits
