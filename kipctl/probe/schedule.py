@@ -5,7 +5,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """`num_records` records from `start_us` on, at `rate` per second (0 or less: unthrottled).
+    """`num_records` records from `start_us` on, at `rate` per second.
+
+    A rate of 0 or less, or so high that no nanosecond is left between two records, is unthrottled.
 
     Record number `seq` is intended for `start_us + seq / rate`, whatever happens to those before
     it, so a stall is charged to every record that had to wait. Unthrottled there are no intended
@@ -18,12 +20,12 @@ class Schedule:
 
     @property
     def throttled(self) -> bool:
-        return self.rate > 0
+        return self.interval_ns > 0
 
     @property
     def interval_ns(self) -> int:
         """Between two records; 0 when unthrottled."""
-        return round(1e9 / self.rate) if self.throttled else 0
+        return round(1e9 / self.rate) if self.rate > 0 else 0
 
     def intended_us(self, seq: int) -> int:
         """The intended send time of a record."""
