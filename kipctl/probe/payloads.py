@@ -80,9 +80,14 @@ def random_values(size: int, choose: random.Random, batch_size: int) -> list[byt
 
 
 def file_values(path: Path, delimiter: str) -> list[bytes]:
-    """The payloads of a file (UTF-8), split at the delimiter; the end of the file adds none."""
+    """The payloads of a file (UTF-8), split at the delimiter; the end of the file adds none.
+
+    Raises UsageError when it cannot be read, holds nothing, or the delimiter is empty.
+    """
+    if not delimiter:
+        raise UsageError("The payload delimiter is empty.", "Give what separates the values.")
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_bytes().decode()  # line ends as they are
     except (OSError, UnicodeDecodeError) as wrong:
         raise UsageError(f"The payload file {path} cannot be read: {wrong}.") from wrong
     values = [part.encode() for part in text.removesuffix(delimiter).split(delimiter)]
