@@ -1,0 +1,131 @@
+"""Where the time of a redirect went: each step by table, and always the whole latency."""
+
+import random
+
+import pytest
+
+from kipctl.probe.redirects import FailedAttempt, Phases, Wait, phases, split_wait
+from kipctl.trace.codes import PHASES, Decision
+
+
+@pytest.mark.parametrize(
+    ("resent", "allowed", "leader", "connected", "turn", "wait"),
+    [
+        # A hint was followed at once; the client's own time is charged to backoff.
+        (1000, 1000, 1000, 0, 0, Wait()),
+        (1040, 1000, 1000, 900, 900, Wait(backoff=40)),
+        # Only the backoff was waited for, the rest was ready before.
+        (1100, 1100, 0, 0, 0, Wait(backoff=100)),
+        (1103, 1100, 1050, 1060, 1070, Wait(backoff=103)),
+        # Metadata named the leader; what follows it is charged to it.
+        (1030, 1000, 1030, 0, 0, Wait(metadata=30)),
+        (1033, 1000, 1030, 0, 0, Wait(metadata=33)),
+        # First the backoff, then the rest of the wait for Metadata.
+        (1150, 1100, 1150, 0, 0, Wait(backoff=100, metadata=50)),
+        # Then a connection, then the turn.
+        (1060, 1000, 1000, 1060, 0, Wait(connect=60)),
+        (1100, 1000, 1000, 0, 1100, Wait(queued=100)),
+        (1104, 1010, 1030, 1060, 1100, Wait(queued=40, backoff=10, metadata=24, connect=30)),
+        # Nothing that is said to come after the retry counts beyond it.
+        (1050, 1000, 9999, 9999, 9999, Wait(metadata=50)),
+        (1050, 9999, 9999, 9999, 9999, Wait(backoff=50)),
+    ],
+)
+def test_a_wait_is_split_by_what_it_waited_for_one_after_the_other(
+    resent: int, allowed: int, leader: int, connected: int, turn: int, wait: Wait
+) -> None:
+    assert split_wait(1000, resent, allowed, leader, connected, turn) == wait
+
+
+def test_the_parts_of_any_wait_add_up_to_it() -> None:
+    choose = random.Random(2)
+    for _ in range(2000):
+        error = choose.randrange(1000)
+        resent = error + choose.randrange(1000)
+        wait = split_wait(error, resent, *(choose.randrange(3000) for _ in range(4)))
+        assert sum(wait) == resent - error
+        assert min(wait) >= 0
+
+
+def failed(
+    sent_us: int, error_us: int, wait: Wait | None = None, is_leader_error: bool = True
+) -> FailedAttempt:
+    """An attempt that failed; it was tried again when there is a `wait`."""
+    attempt = FailedAttempt(
+        attempt=1,
+        sent_us=sent_us,
+        error_us=error_us,
+        error=6,
+        is_leader_error=is_leader_error,
+        broker=1,
+        epoch=5,
+        base_offset=-1,
+        decision=Decision.ABSENT,
+    )
+    if wait is not None:
+        attempt.wait = wait
+        attempt.to_broker = 2
+    return attempt
+
+
+def test_the_first_row_has_the_time_before_and_the_last_the_time_after() -> None:
+    rows = phases(
+        [
+            failed(sent_us=100, error_us=130, wait=Wait(backoff=1)),
+            failed(sent_us=131, error_us=150, wait=Wait(queued=5, backoff=70, connect=5)),
+            failed(sent_us=230, error_us=250, wait=Wait(metadata=50), is_leader_error=False),
+        ],
+        intended_us=60,
+        last_sent_us=300,
+        done_us=400,
+    )
+    assert Phases._fields == PHASES
+    assert rows == [
+        Phases(40, 30, 1, 0, 0, 0, 0),
+        # A second leader error: the new leader did not know yet.
+        Phases(5, 0, 70, 0, 5, 19, 0),
+        # A disconnect is no word about leaders.
+        Phases(0, 20, 0, 50, 0, 0, 100),
+    ]
+    assert sum(map(sum, rows)) == 400 - 60
+
+
+def test_a_batch_that_is_given_up_by_its_error_acknowledges_nothing() -> None:
+    (row,) = phases([failed(100, 130)], intended_us=90, last_sent_us=100, done_us=130)
+    assert row == Phases(10, 30, 0, 0, 0, 0, 0)
+
+
+def test_a_batch_that_is_given_up_while_it_waits_ends_in_that_wait() -> None:
+    attempt = failed(100, 130)
+    attempt.wait = Wait(backoff=100, metadata=20)
+    (row,) = phases([attempt], intended_us=90, last_sent_us=100, done_us=250)
+    assert row == Phases(10, 30, 100, 20, 0, 0, 0)
+
+
+def test_the_phases_of_random_histories_are_exactly_the_latency() -> None:
+    """Any mix of errors, waits and ends: the sum is `done - intended`, nothing is negative."""
+    for seed in range(500):
+        choose = random.Random(seed)
+        now = intended = choose.randrange(10**6)
+        failures = []
+        for _ in range(choose.randint(1, 6)):
+            sent = now = now + choose.randrange(1000)
+            if failures:
+                marks = (sent - choose.randrange(-500, 2000) for _ in range(4))
+                failures[-1].wait = split_wait(failures[-1].error_us, sent, *marks)
+                failures[-1].to_broker = 2
+            now += choose.randrange(1000)
+            failures.append(failed(sent, now, is_leader_error=choose.random() < 0.7))
+        last_sent = failures[-1].sent_us
+        end = choose.choice(["acknowledged", "given up at once", "given up later"])
+        if end != "given up at once":
+            before, now = now, now + choose.randrange(1000)
+            marks = (choose.randrange(2 * 10**6) for _ in range(4))
+            failures[-1].wait = split_wait(before, now, *marks)
+        if end == "acknowledged":
+            failures[-1].to_broker = 2
+            last_sent, now = now, now + choose.randrange(1000)
+        rows = phases(failures, intended, last_sent, now)
+        assert sum(map(sum, rows)) == now - intended
+        assert min(map(min, rows)) >= 0
+        assert len(rows) == len(failures)
