@@ -2,10 +2,13 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
+from math import inf
 from pathlib import Path
 
 from kipctl.errors import UsageError
 
+_MAX_ORDERED = 5
+"""Requests in flight that brokers can keep in order."""
 COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
@@ -41,10 +44,12 @@ class ProducerConfig:
             raise UsageError(
                 "enable.idempotence needs acks=all.", "Set enable.idempotence=false, or acks=all."
             )
-        if self.enable_idempotence and self.max_in_flight_requests_per_connection > 5:
+        if self.enable_idempotence and self.max_in_flight_requests_per_connection > _MAX_ORDERED:
             raise UsageError(
                 "enable.idempotence allows at most 5 for max.in.flight.requests.per.connection."
             )
+        if self.enable_idempotence and self.retries == 0:
+            raise UsageError("enable.idempotence needs retries: it is 0.")
         if self.delivery_timeout_ms < self.linger_ms + self.request_timeout_ms:
             raise UsageError(
                 "delivery.timeout.ms must be at least linger.ms + request.timeout.ms.",
@@ -52,11 +57,13 @@ class ProducerConfig:
             )
 
 
-def _whole(least: int) -> Callable[[str], int]:
+def _whole(least: int, most: float = inf) -> Callable[[str], int]:
     def parse(text: str) -> int:
         value = int(text)
         if value < least:
             raise ValueError(f"it must be at least {least}")
+        if value > most:
+            raise ValueError(f"it must be at most {most}")
         return value
 
     return parse
@@ -81,7 +88,7 @@ def _one_of(*names: str) -> Callable[[str], str]:
 
 def _linger(text: str) -> float:
     value = float(text)
-    if value < 0:
+    if not value >= 0:  # nan is neither
         raise ValueError("it must be at least 0")
     return value
 
@@ -100,7 +107,7 @@ _PARSERS: dict[str, Callable[[str], object]] = {
     "metadata_max_age_ms": _whole(0),
     "partitioner": _one_of("sticky", "round-robin"),
     "reconnect_backoff_ms": _whole(0),
-    "request_timeout_ms": _whole(1),
+    "request_timeout_ms": _whole(1, 2**31 - 1),
     "retries": _whole(0),
     "retry_backoff_max_ms": _whole(0),
     "retry_backoff_ms": _whole(0),
@@ -115,8 +122,9 @@ _SERIALIZERS = ("key.serializer", "value.serializer")
 def parse_properties(properties: Mapping[str, str]) -> ProducerConfig:
     """The configuration that the properties describe.
 
-    `enable.idempotence` follows `acks` when it is not given, as in Java. Raises UsageError for a
-    property that kipctl does not know (it would be silently without effect) or a wrong value.
+    `enable.idempotence`, when it is not given, is on if `acks`, `retries` and
+    `max.in.flight.requests.per.connection` allow it, as in Java. Raises UsageError for a property
+    that kipctl does not know (it would be silently without effect) or a wrong value.
     """
     values: dict[str, object] = {}
     for name, text in properties.items():
@@ -139,9 +147,15 @@ def parse_properties(properties: Mapping[str, str]) -> ProducerConfig:
         except (ValueError, KeyError) as wrong:
             reason = f": {wrong}" if isinstance(wrong, ValueError) else ""
             raise UsageError(f"Property {name}={text!r} has a wrong value{reason}.") from None
-    if "enable_idempotence" not in values:
-        values["enable_idempotence"] = values.get("acks", -1) == -1
-    return replace(ProducerConfig(enable_idempotence=False), **values)  # type: ignore[arg-type]
+    config = replace(ProducerConfig(enable_idempotence=False), **values)  # type: ignore[arg-type]
+    if "enable_idempotence" in values:
+        return config
+    allowed = (
+        config.acks == -1
+        and config.retries > 0
+        and config.max_in_flight_requests_per_connection <= _MAX_ORDERED
+    )
+    return replace(config, enable_idempotence=allowed)
 
 
 def property_names() -> list[str]:
