@@ -1,0 +1,70 @@
+"""The session's own lab, and labs of their own for tests that kill brokers."""
+
+import itertools
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kipctl.lab.cluster import Lab, take_down
+from kipctl.lab.properties import LabSpec
+
+MakeLab = Callable[..., Lab]
+
+# Its input ends when the test session does, however that ends: then no lab of it may be left.
+GUARD = """
+import sys
+sys.stdin.read()
+from kipctl.lab.cluster import labs
+for lab in labs():
+    lab.down()
+"""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def state_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Labs and journals of tests are kept apart from the user's own."""
+    folder = tmp_path_factory.mktemp("state")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(folder))
+        patch.delenv("KIPCTL_BOOTSTRAP_SERVER", raising=False)
+        yield folder
+
+
+@pytest.fixture(scope="session")
+def guard(state_home: Path) -> Iterator[None]:
+    environment = os.environ | {"XDG_STATE_HOME": str(state_home)}
+    with subprocess.Popen(
+        [sys.executable, "-c", GUARD],
+        stdin=subprocess.PIPE,
+        env=environment,
+        start_new_session=True,
+    ):
+        yield
+
+
+@pytest.fixture(scope="session")
+def lab(guard: None) -> Iterator[Lab]:
+    """3 brokers in 3 racks and a controller. A test leaves it as it found it: all running."""
+    lab = Lab.up(LabSpec(name="session"), lambda text: None)
+    yield lab
+    lab.down()
+
+
+@pytest.fixture
+def make_lab(guard: None) -> Iterator[MakeLab]:
+    """Make a lab for this test alone; arguments are those of LabSpec. Taken down afterwards."""
+    names: list[str] = []
+    numbers = itertools.count(1)
+
+    def make(**spec: Any) -> Lab:
+        names.append(spec.setdefault("name", f"test-{next(numbers)}"))
+        return Lab.up(LabSpec(**spec), lambda text: None)
+
+    yield make
+    for name in names:
+        take_down(name)
