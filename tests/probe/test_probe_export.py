@@ -1,0 +1,241 @@
+"""From what the probe wrote down to Parquet and back: strings, nulls, times since the start."""
+
+from pathlib import Path
+from uuid import UUID
+
+from kipctl import __version__
+from kipctl.probe.batches import Batch, Partition
+from kipctl.probe.config import ProducerConfig
+from kipctl.probe.export import record_batches
+from kipctl.probe.leadership import Attempts
+from kipctl.probe.payloads import Variant
+from kipctl.probe.redirects import FailedAttempt, Wait
+from kipctl.probe.run import ProbeOutcome, ProbeSpec
+from kipctl.probe.tracing import COLUMNS, Tracing
+from kipctl.protocol.compression import Compression
+from kipctl.protocol.produce_frames import Topic
+from kipctl.trace.codes import Decision, MetadataCause
+from kipctl.trace.schema import DATASETS
+from kipctl.trace.store import Run
+
+START_US = 10_000_000
+TWO_RECORDS = Variant(b"ab", [1, 2], [30, 70], 2, Compression.NONE)
+
+
+def outcome(endpoints: tuple[str, ...] = ()) -> ProbeOutcome:
+    return ProbeOutcome(
+        spec=ProbeSpec("localhost:1", "t", 10, config=ProducerConfig(client_id="me")),
+        cluster_id="c",
+        start_us=START_US,
+        end_us=0,
+        wall_start_us=0,
+        interval_ns=0,
+        generated=0,
+        acknowledged=0,
+        failed=0,
+        errors={},
+        topics=("first topic", "t"),
+        endpoints=endpoints,
+        cpu_s=0,
+        stopped=False,
+    )
+
+
+def a_batch(first_seq: int, records: int = 2) -> Batch:
+    partition = Partition(Topic("t", UUID(int=1)), 1, 7, ordered=False, exclusive=False)
+    batch = Batch(partition, first_seq, 3, START_US + 100, TWO_RECORDS)
+    batch.records = records
+    return batch
+
+
+def sent(batch: Batch, attempts: int = 1) -> Batch:
+    batch.attempts = Attempts()
+    for attempt in range(attempts):
+        batch.attempts.sent(epoch=4 + attempt)
+    batch.sent_us = START_US + 110
+    batch.last_sent_us = START_US + 1000 * attempts
+    batch.broker = 2
+    return batch
+
+
+def exported(tracing: Tracing, raw: Path, endpoints: tuple[str, ...] = ()) -> Run:
+    """The run written from these rows, through Parquet files."""
+    tracing.close()
+    run = Run.create(raw / "run")
+    for dataset in COLUMNS:
+        run.write(dataset, record_batches(outcome(endpoints), raw, dataset))
+    return run
+
+
+def test_batches_come_back_with_nulls_for_what_never_was(tmp_path: Path) -> None:
+    tracing = Tracing(tmp_path)
+    tracing.batch_done(sent(a_batch(40)), START_US + 500, error=0, base_offset=0)
+    tracing.batch_done(a_batch(90, records=1), START_US + 900, error=7, base_offset=-1)
+    rows = exported(tracing, tmp_path).read("batches").to_pylist()
+    common = {
+        "source": "probe",
+        "client": "me",
+        "topic": "t",
+        "partition": 7,
+        "seq_stride": 3,
+        "intended_us": 100,
+    }
+    assert rows == [
+        common
+        | {
+            "first_seq": 40,
+            "records": 2,
+            "bytes": 70,
+            "sent_us": 110,
+            "acked_us": 500,
+            "attempts": 1,
+            "error": 0,
+            "broker": 2,
+            "leader_epoch": 4,
+            "base_offset": 0,
+        },
+        common
+        | {
+            "first_seq": 90,
+            "records": 1,
+            "bytes": 30,
+            "sent_us": None,
+            "acked_us": 900,
+            "attempts": 0,
+            "error": 7,
+            "broker": -1,
+            "leader_epoch": -1,
+            "base_offset": None,
+        },
+    ]
+
+
+def test_redirects_come_back_with_their_hint_decision_and_phases(tmp_path: Path) -> None:
+    tracing = Tracing(tmp_path)
+    batch = sent(a_batch(40), attempts=3)
+    hinted = FailedAttempt(
+        attempt=1,
+        sent_us=START_US + 110,
+        error_us=START_US + 150,
+        error=6,
+        is_leader_error=True,
+        broker=1,
+        epoch=4,
+        base_offset=17,
+        decision=Decision.FOLLOWED,
+        hint_leader=2,
+        hint_epoch=5,
+        hint_endpoint=1,
+        to_broker=2,
+        to_epoch=5,
+        wait=Wait(queued=1, backoff=2, metadata=3, connect=4),
+        metadata_queued_us=2,
+    )
+    lost = FailedAttempt(
+        attempt=2,
+        sent_us=START_US + 160,
+        error_us=START_US + 170,
+        error=13,
+        is_leader_error=False,
+        broker=2,
+        epoch=5,
+        base_offset=-1,
+        decision=Decision.NOT_APPLICABLE,
+    )
+    batch.failures = [hinted, lost]
+    tracing.batch_done(batch, START_US + 170, error=13, base_offset=-1)
+    run = exported(tracing, tmp_path, endpoints=("a:1", "b:2"))
+    first, second = run.read("redirects").to_pylist()
+    assert first == {
+        "source": "probe",
+        "client": "me",
+        "api": "produce",
+        "topic": "t",
+        "partition": 7,
+        "first_seq": 40,
+        "records": 2,
+        "attempt": 1,
+        "error": 6,
+        "error_us": 150,
+        "from_broker": 1,
+        "from_epoch": 4,
+        "base_offset": 17,
+        "hint_leader": 2,
+        "hint_epoch": 5,
+        "hint_endpoint": "b:2",
+        "decision": "followed",
+        "to_broker": 2,
+        "to_epoch": 5,
+        "queued_us": 11,
+        "detect_us": 40,
+        "backoff_us": 2,
+        "metadata_us": 3,
+        "connect_us": 4,
+        "not_ready_us": 0,
+        "acknowledge_us": 0,
+        "metadata_queued_us": 2,
+    }
+    nothing = ("base_offset", "hint_leader", "hint_epoch", "hint_endpoint", "to_broker", "to_epoch")
+    assert [second[name] for name in nothing] == [None] * len(nothing)
+    assert second["decision"] == "not_applicable"
+
+
+def test_without_any_hint_the_column_is_null(tmp_path: Path) -> None:
+    tracing = Tracing(tmp_path)
+    batch = sent(a_batch(1))
+    batch.failures = [
+        FailedAttempt(1, START_US, START_US, 6, True, 1, 4, -1, Decision.ABSENT),
+    ]
+    tracing.batch_done(batch, START_US + 500, error=6, base_offset=-1)
+    (row,) = exported(tracing, tmp_path, endpoints=()).read("redirects").to_pylist()
+    assert row["hint_endpoint"] is None
+    assert row["decision"] == "absent"
+
+
+def test_requests_come_back_with_their_cause_and_software(tmp_path: Path) -> None:
+    tracing = Tracing(tmp_path)
+    request = {
+        "connection": 3,
+        "broker": 2,
+        "api_key": 3,
+        "api_version": 13,
+        "request_bytes": 50,
+        "response_bytes": 900,
+        "sent_us": START_US + 10,
+        "received_us": START_US + 40,
+        "queued_behind": 2,
+        "queued_behind_us": 20,
+        "cause": MetadataCause.LEADER_CHANGE,
+        "topics": 1,
+        "critical": True,
+        "error": 0,
+    }
+    unanswered = {"api_key": 0, "received_us": 0, "response_bytes": 0, "cause": -1, "error": 13}
+    before_the_start = {"sent_us": START_US - 70, "received_us": START_US - 30}
+    for row in (
+        request,
+        request | unanswered | {"critical": False},
+        request | before_the_start | {"cause": MetadataCause.START},
+    ):
+        tracing.rpc_row(tuple(row[name] for name in COLUMNS["rpcs"]))
+    first, second, third = exported(tracing, tmp_path).read("rpcs").to_pylist()
+    assert first == request | {
+        "source": "probe",
+        "client": "me",
+        "software_name": "kipctl",
+        "software_version": __version__,
+        "sent_us": 10,
+        "received_us": 40,
+        "cause": "leader_change",
+        "critical": True,
+    }
+    assert (second["received_us"], second["cause"], second["critical"]) == (None, None, False)
+    assert (third["sent_us"], third["received_us"], third["cause"]) == (-70, -30, "start")
+
+
+def test_a_run_without_rows_has_every_dataset_with_its_columns(tmp_path: Path) -> None:
+    run = exported(Tracing(tmp_path), tmp_path)
+    for dataset in COLUMNS:
+        table = run.read(dataset)
+        assert table.num_rows == 0
+        assert table.schema == DATASETS[dataset]
