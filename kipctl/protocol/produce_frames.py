@@ -191,7 +191,7 @@ def read_success(version: int, frame: bytes) -> list[tuple[int, int]] | None:
         count = int.from_bytes(frame[at - 4 : at], "big")
         trailer = 4
     end = at + count * layout.size
-    if end + trailer != len(frame):
+    if end + trailer != len(frame) or (flexible and (frame[end] or frame[-1])):
         return None
     result = []
     for fields in layout.iter_unpack(frame[at:end]):

@@ -1,0 +1,270 @@
+"""The Produce frames laid out by hand against the full codec, byte for byte."""
+
+import random
+from uuid import UUID
+
+import pytest
+
+from kipctl.protocol.api import decode_response, encode_request
+from kipctl.protocol.compression import Compression, compress
+from kipctl.protocol.message import encode
+from kipctl.protocol.primitives import MalformedFrame
+from kipctl.protocol.produce import (
+    BatchIndexAndErrorMessage,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+from kipctl.protocol.produce_frames import (
+    PartitionRecords,
+    ProduceEncoder,
+    Topic,
+    batch_header,
+    read_success,
+)
+from kipctl.protocol.records import Record, encode_batch, encode_record
+
+VERSIONS = range(3, 14)
+FLEXIBLE = range(9, 14)
+
+# --- requests ---
+
+
+def a_topic(choose: random.Random) -> Topic:
+    name = "".join(choose.choices("abcXYZ._-0ü", k=choose.choice([1, 9, 126, 127, 128, 200])))
+    return Topic(name, UUID(int=choose.getrandbits(128)))
+
+
+def some_records(choose: random.Random) -> PartitionRecords:
+    size = choose.choice([0, 1, 62, 66, 67, 200, 16_200, 16_322, 16_323, 70_000])
+    content = memoryview(choose.randbytes(size))
+    return PartitionRecords(choose.randrange(1 << 31), choose.randbytes(61), content)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_request_is_what_the_codec_writes(version: int) -> None:
+    choose = random.Random(version)
+    for _ in range(40):
+        acks, timeout_ms = choose.choice([-1, 0, 1]), choose.randrange(1 << 31)
+        client_id = "".join(choose.choices("abc-é", k=choose.choice([0, 1, 20, 200])))
+        correlation_id = choose.randrange(1 << 31)
+        topics = [
+            (a_topic(choose), [some_records(choose) for _ in range(partitions)])
+            for partitions in choose.choices([1, 2, 5, 126, 127, 130], [9, 9, 9, 1, 1, 1], k=2)
+        ][: choose.choice([1, 1, 2])]
+        encoder = ProduceEncoder(version, client_id, acks, timeout_ms)
+        buffers, size = encoder.encode(correlation_id, topics)
+        by_id = version >= 13
+        request = ProduceRequest(
+            acks=acks,
+            timeout_ms=timeout_ms,
+            topic_data=tuple(
+                TopicProduceData(
+                    name="" if by_id else topic.name,
+                    topic_id=topic.id if by_id else UUID(int=0),
+                    partition_data=tuple(
+                        PartitionProduceData(p.partition, p.header + bytes(p.content))
+                        for p in partitions
+                    ),
+                )
+                for topic, partitions in topics
+            ),
+        )
+        frame = b"".join(buffers)
+        assert frame == encode_request(request, version, correlation_id, client_id)
+        assert size == len(frame)
+
+
+def test_the_records_are_not_copied_into_the_frame() -> None:
+    records = some_records(random.Random(1))
+    topic = Topic("t", UUID(int=1))
+    buffers, _ = ProduceEncoder(11, "c", 1, 1000).encode(1, [(topic, [records])])
+    assert any(buffer is records.content for buffer in buffers)
+
+
+@pytest.mark.parametrize("compression", list(Compression))
+def test_a_batch_header_is_what_the_codec_writes(compression: Compression) -> None:
+    choose = random.Random(compression)
+    for _ in range(50):
+        values = [choose.randbytes(choose.randrange(300)) for _ in range(choose.randint(1, 40))]
+        timestamp_ms = choose.randrange(1 << 45)
+        producer = choose.choice(
+            [(-1, -1, -1), (choose.getrandbits(63), choose.randrange(1 << 15), (1 << 31) - 1)]
+        )
+        content = compress(
+            compression,
+            b"".join(encode_record(i, 0, None, value) for i, value in enumerate(values)),
+        )
+        header = batch_header(
+            compression, len(values), timestamp_ms, *producer, memoryview(content)
+        )
+        records = [Record(value, timestamp_ms=timestamp_ms) for value in values]
+        assert header + content == encode_batch(records, compression, *producer)
+
+
+# --- responses ---
+
+
+def success(
+    choose: random.Random, partitions: int, name: str | None = None
+) -> TopicProduceResponse:
+    """A topic's answer without any error."""
+    return TopicProduceResponse(
+        name="t" * choose.choice([1, 5, 100, 126]) if name is None else name,
+        topic_id=UUID(int=choose.getrandbits(128)),
+        partition_responses=tuple(
+            PartitionProduceResponse(
+                index=choose.randrange(1 << 31),
+                base_offset=choose.randrange(1 << 62),
+                log_append_time_ms=choose.choice([-1, choose.randrange(1 << 45)]),
+                log_start_offset=choose.choice([-1, choose.randrange(1 << 62)]),
+            )
+            for _ in range(partitions)
+        ),
+    )
+
+
+def framed(response: ProduceResponse, version: int, correlation_id: int = 77) -> bytes:
+    header = correlation_id.to_bytes(4, "big") + (b"\0" if version >= 9 else b"")
+    return header + encode(response, version)
+
+
+def decoded(version: int, frame: bytes) -> list[tuple[int, int]] | None:
+    """What the full decoder finds, if it is one topic without errors or hints."""
+    _, response = decode_response(ProduceRequest, version, frame)
+    if len(response.responses) != 1 or response.node_endpoints or response.unknown_tags:
+        return None
+    topic = response.responses[0]
+    for partition in topic.partition_responses:
+        plain = PartitionProduceResponse(
+            partition.index,
+            0,
+            partition.base_offset,
+            partition.log_append_time_ms,
+            partition.log_start_offset,
+        )
+        if partition != plain:
+            return None
+    return (
+        None
+        if topic.unknown_tags
+        else [(p.index, p.base_offset) for p in topic.partition_responses]
+    )
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("partitions", [0, 1, 2, 12, 126, 127, 128, 300])
+def test_success_reads_as_the_codec_reads_it(version: int, partitions: int) -> None:
+    choose = random.Random(partitions)
+    for _ in range(5):
+        topic = success(choose, partitions)
+        response = ProduceResponse((topic,), throttle_time_ms=choose.randrange(1 << 31))
+        frame = framed(response, version)
+        expected = [(p.index, p.base_offset) for p in topic.partition_responses]
+        assert read_success(version, frame) == expected == decoded(version, frame)
+
+
+def spoilt(choose: random.Random, version: int) -> list[ProduceResponse]:
+    """Responses that are not plain success, each for one reason."""
+    topic = success(choose, 5)
+    good = topic.partition_responses
+    hint = LeaderIdAndEpoch(2, 7)
+
+    def with_one(**fields: object) -> ProduceResponse:
+        bad = PartitionProduceResponse(index=3, **fields)  # type: ignore[arg-type]
+        at = choose.randrange(6)
+        partitions = (*good[:at], bad, *good[at:])
+        return ProduceResponse(
+            (TopicProduceResponse(topic.name, topic.topic_id, partitions),),
+        )
+
+    responses = [
+        ProduceResponse(()),
+        ProduceResponse((topic, success(choose, 2))),
+        with_one(error_code=6, base_offset=-1),
+        with_one(error_code=6, base_offset=12),
+        with_one(error_code=-1),
+    ]
+    if version >= 8:
+        responses += [
+            with_one(record_errors=(BatchIndexAndErrorMessage(0, "no"),)),
+            with_one(error_message="no"),
+            with_one(error_message=""),
+        ]
+    if version >= 9:
+        responses += [
+            with_one(unknown_tags=((7, b"tag"),)),
+            ProduceResponse((topic,), unknown_tags=((7, b""),)),
+            ProduceResponse(
+                (TopicProduceResponse(topic.name, topic.topic_id, good, unknown_tags=((3, b"x"),)),)
+            ),
+        ]
+    if version >= 10:
+        responses += [
+            with_one(current_leader=hint),
+            with_one(error_code=6, base_offset=-1, current_leader=hint),
+            ProduceResponse((topic,), node_endpoints=(NodeEndpoint(1, "host", 9092),)),
+        ]
+    return responses
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_whatever_is_not_plain_success_is_left_to_the_codec(version: int) -> None:
+    choose = random.Random(version)
+    for _ in range(20):
+        for response in spoilt(choose, version):
+            frame = framed(response, version)
+            decode_response(ProduceRequest, version, frame)  # it is well formed
+            assert read_success(version, frame) is None
+
+
+@pytest.mark.parametrize("version", FLEXIBLE)
+def test_tags_in_the_response_header_are_left_to_the_codec(version: int) -> None:
+    frame = framed(ProduceResponse((success(random.Random(1), 3),)), version)
+    tagged = frame[:4] + b"\x01\x05\x01x" + frame[5:]
+    assert decoded(version, tagged) is not None
+    assert read_success(version, tagged) is None
+
+
+@pytest.mark.parametrize("version", FLEXIBLE[:-1])
+def test_a_long_topic_name_is_read_or_left_to_the_codec(version: int) -> None:
+    for length in (126, 127, 249):
+        topic = success(random.Random(1), 3, name="n" * length)
+        frame = framed(ProduceResponse((topic,)), version)
+        assert read_success(version, frame) in (decoded(version, frame), None)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_frame_cut_anywhere_is_no_success(version: int) -> None:
+    for partitions in (1, 3, 130):
+        frame = framed(ProduceResponse((success(random.Random(2), partitions),)), version)
+        for length in range(len(frame)):
+            assert read_success(version, frame[:length]) is None
+        assert read_success(version, frame + b"\0") is None
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_flipped_bytes_never_raise_nor_read_other_than_the_codec(version: int) -> None:
+    choose = random.Random(version)
+    frame = framed(ProduceResponse((success(choose, 4, name="topic"),)), version)
+    for _ in range(4000):
+        flipped = bytearray(frame)
+        for _ in range(choose.randint(1, 3)):
+            flipped[choose.randrange(len(frame))] = choose.randrange(256)
+        found = read_success(version, bytes(flipped))
+        if found is None:
+            continue
+        try:
+            expected = decoded(version, bytes(flipped))
+        except MalformedFrame as malformed:
+            # Only the name may be wrong, which nobody needs to read.
+            expected = found if "not UTF-8" in malformed.what else None
+        assert found == expected
+    for size in range(80):
+        for _ in range(30):
+            read_success(version, choose.randbytes(size))
