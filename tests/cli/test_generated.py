@@ -1,7 +1,9 @@
 """The man pages and completions in the repository are those of the commands."""
 
+import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -24,6 +26,20 @@ def test_they_are_up_to_date(files: dict[str, str]) -> None:
         if not (REPOSITORY / path).is_file() or (REPOSITORY / path).read_text() != text
     ]
     assert not drifted, AGAIN
+
+
+def test_they_are_the_same_every_time() -> None:
+    program = "from kipctl.cli.generate import generated_files; print(generated_files())"
+    runs = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            stdout=subprocess.PIPE,
+            check=True,
+        ).stdout
+        for seed in "1234"
+    }
+    assert len(runs) == 1
 
 
 def test_no_stale_file_is_left(files: dict[str, str]) -> None:

@@ -76,7 +76,8 @@ def _command(source: TyperCommand | TyperGroup, name: str, parent: typer.Context
         path=tuple(context.command_path.split()),
         help=inspect.cleandoc(source.help or ""),
         options=tuple(
-            _parameter(p, (*p.opts, *p.secondary_opts))
+            # Short spellings first; typer has those of --help in a set, in no lasting order.
+            _parameter(p, tuple(sorted([*p.opts, *p.secondary_opts], key=_is_long)))
             for p in parameters
             if isinstance(p, TyperOption) and not p.hidden
         ),
@@ -89,6 +90,10 @@ def _command(source: TyperCommand | TyperGroup, name: str, parent: typer.Context
             if isinstance(command, TyperCommand | TyperGroup) and not command.hidden
         ),
     )
+
+
+def _is_long(name: str) -> bool:
+    return name.startswith("--")
 
 
 def _parameter(source: TyperOption | TyperArgument, names: tuple[str, ...]) -> Parameter:
