@@ -15,14 +15,14 @@ from kipctl.protocol.primitives import INT16, INT32, EncodeError, MalformedFrame
 
 
 class ApiKey(IntEnum):
-    """Kafka's API keys: those that kipctl speaks, and those it meets in others' traffic."""
+    """The API keys that kipctl speaks, and Fetch, whose versions it reports."""
 
     PRODUCE = 0
     FETCH = 1
     LIST_OFFSETS = 2
     METADATA = 3
-    INIT_PRODUCER_ID = 22
     API_VERSIONS = 18
+    INIT_PRODUCER_ID = 22
     ELECT_LEADERS = 43
     ALTER_PARTITION_REASSIGNMENTS = 45
     LIST_PARTITION_REASSIGNMENTS = 46

@@ -22,6 +22,18 @@ class ErrorCode(IntEnum):
         member.retriable = retriable
         return member
 
+    @classmethod
+    def _missing_(cls, value: object) -> "ErrorCode | None":
+        """A code that is newer than this list becomes a member that is not in it."""
+        if not isinstance(value, int):
+            return None
+        member = int.__new__(cls, value)
+        member._name_ = f"UNKNOWN_ERROR_{value}"
+        member._value_ = value
+        member.message = "newer than this kipctl"
+        member.retriable = False
+        return member
+
     UNKNOWN_SERVER_ERROR = -1, "the broker met an unexpected error; its log says more"
     NONE = 0, "no error"
     OFFSET_OUT_OF_RANGE = 1, "the offset is outside the log"
@@ -176,16 +188,10 @@ class ErrorCode(IntEnum):
 
 def error_name(code: int) -> str:
     """The name of an error code; `UNKNOWN_ERROR_<code>` for one that is newer than this list."""
-    try:
-        return ErrorCode(code).name
-    except ValueError:
-        return f"UNKNOWN_ERROR_{code}"
+    return ErrorCode(code).name
 
 
 def error_text(code: int) -> str:
     """Name and meaning, for messages: `NOT_CONTROLLER (41): the node is not the controller`."""
-    try:
-        error = ErrorCode(code)
-    except ValueError:
-        return f"{error_name(code)}: newer than this kipctl"
+    error = ErrorCode(code)
     return f"{error.name} ({code}): {error.message}"

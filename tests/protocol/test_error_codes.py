@@ -1,5 +1,7 @@
 """Error codes: the numbers, names and retriability of Kafka, and codes that are newer than ours."""
 
+import pickle
+
 import pytest
 from kio.schema.errors import ErrorCode as KioErrorCode
 
@@ -28,10 +30,21 @@ def test_every_message_is_short_and_reads_on_after_a_colon():
             "NOT_LEADER_OR_FOLLOWER",
             "NOT_LEADER_OR_FOLLOWER (6): the broker is not the leader, or not a replica",
         ),
-        (32000, "UNKNOWN_ERROR_32000", "UNKNOWN_ERROR_32000: newer than this kipctl"),
-        (-2, "UNKNOWN_ERROR_-2", "UNKNOWN_ERROR_-2: newer than this kipctl"),
+        (32000, "UNKNOWN_ERROR_32000", "UNKNOWN_ERROR_32000 (32000): newer than this kipctl"),
+        (-2, "UNKNOWN_ERROR_-2", "UNKNOWN_ERROR_-2 (-2): newer than this kipctl"),
     ],
 )
 def test_names_and_texts(code, name, text):
     assert error_name(code) == name
     assert error_text(code) == text
+
+
+def test_a_code_that_is_newer_than_kipctl_is_an_error_code_too():
+    newer = ErrorCode(32000)
+    assert newer == 32000
+    assert newer == ErrorCode(32000)
+    assert not newer.retriable
+    assert newer not in list(ErrorCode)
+    assert pickle.loads(pickle.dumps(newer)) == newer
+    with pytest.raises(ValueError, match="not a valid ErrorCode"):
+        ErrorCode("six")
