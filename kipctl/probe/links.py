@@ -47,6 +47,8 @@ class Link:
         self._config = config
         self._epoll = epoll
         self._watched = 0
+        self._address = 0
+        """Which of the host's addresses is next: another after each failure (as Java does)."""
 
     @property
     def may_send(self) -> bool:
@@ -66,7 +68,9 @@ class Link:
         """Begin to connect; returns the socket's descriptor. Raises ConnectionLostError."""
         self.retry_us = now_us + self._config.reconnect_backoff_ms * 1000
         self.began_us = now_us
-        self.connection = LoopConnection(self.node.host, self.node.port, number)
+        address = self._address
+        self._address += 1
+        self.connection = LoopConnection(self.node.host, self.node.port, number, address)
         self._watched = READ | WRITE
         self._epoll.register(self.connection, self._watched)
         return self.connection.fileno()
@@ -101,6 +105,7 @@ class Link:
             config.request_timeout_ms,
         )
         self.metadata_version = self._common(MetadataRequest, ranges)
+        self._address -= 1
         self.ready = True
         self.ready_us = now_us
         return response

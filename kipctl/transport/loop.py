@@ -39,11 +39,14 @@ class LoopConnection:
     `finish_connect`, `write` and `read`; each raises ConnectionLostError when it is over.
     """
 
-    def __init__(self, host: str, port: int, number: int) -> None:
-        """Begin to connect. `number` names the connection in the trace."""
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM
-        )[0]
+    def __init__(self, host: str, port: int, number: int, address: int = 0) -> None:
+        """Begin to connect. `number` names the connection in the trace.
+
+        Of a host with several addresses (localhost may be ::1 and 127.0.0.1) it takes number
+        `address`, counted in a circle.
+        """
+        addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        family, kind, protocol, _, where = addresses[address % len(addresses)]
         self.number = number
         self.connected = False
         self.in_flight: deque[InFlight] = deque()
@@ -56,7 +59,7 @@ class LoopConnection:
         self._socket = socket.socket(family, kind, protocol)
         self._socket.setblocking(False)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        failed = self._socket.connect_ex(address)
+        failed = self._socket.connect_ex(where)
         if failed not in (0, errno.EINPROGRESS):
             self._socket.close()
             raise ConnectionLostError(f"{host}:{port}: {errno.errorcode.get(failed, failed)}")
