@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from kipctl.protocol.produce_frames import Buffer
 from kipctl.transport.loop import ConnectionLostError, LoopConnection
 
 Script = Callable[[socket.socket], None]
@@ -62,6 +63,11 @@ def flush(connection: LoopConnection) -> None:
     while connection.wants_write:
         wait(connection, write=True)
         connection.write()
+
+
+def deliver(connection: LoopConnection, frame: list[Buffer]) -> None:
+    connection.send(frame)
+    flush(connection)
 
 
 def framed(content: bytes) -> bytes:
@@ -224,8 +230,7 @@ def test_a_peer_that_goes_away_in_the_middle_of_a_frame_is_noticed() -> None:
         connected_to(lambda peer: receive(peer, 10) and None) as connection,
         pytest.raises(ConnectionLostError),
     ):
-        connection.send([bytes(30_000_000)])  # this, or a later write
-        flush(connection)
+        deliver(connection, [bytes(30_000_000)])
 
 
 # --- connecting ---
