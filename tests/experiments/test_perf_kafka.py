@@ -1,0 +1,241 @@
+"""`kipctl perf produce` and the demo's comparison, on real brokers."""
+
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+from io import StringIO
+from pathlib import Path
+
+import pyarrow.compute as pc
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from kipctl.cli.app import run
+from kipctl.cli.environment import Environment
+from kipctl.cluster.topics import LATEST, await_topic, create_topic, delete_topic, offsets
+from kipctl.experiments.demo import DemoPlan, compare
+from kipctl.experiments.perf import OWN_TOPIC, Listeners
+from kipctl.lab.cluster import Lab
+from kipctl.probe.leadership import LeaderDiscovery
+from kipctl.trace.codes import PHASES
+from kipctl.trace.store import Run
+from kipctl.transport.request import Cluster
+
+pytestmark = pytest.mark.kafka
+
+KAFKA_LINE = re.compile(
+    r"^\d+ records sent, [\d.]+ records/sec \([\d.]+ MB/sec\), [\d.]+ ms avg latency, "
+    r"[\d.]+ ms max latency, \d+ ms 50th, \d+ ms 95th, \d+ ms 99th, \d+ ms 99\.9th\.$"
+)
+
+
+def kipctl(lab: Lab, words: str) -> tuple[int, str, str]:
+    out, err = StringIO(), StringIO()
+    environment = Environment(
+        stdin=StringIO(),
+        stdout=out,
+        stderr=err,
+        variables=os.environ | {"KIPCTL_BOOTSTRAP_SERVER": lab.bootstrap_server},
+    )
+    status = run(["perf", "produce", *words.split()], environment)
+    return status, out.getvalue(), err.getvalue()
+
+
+@pytest.fixture
+def cluster(lab: Lab):  # type: ignore[no-untyped-def]
+    with Cluster(lab.bootstrap_server) as connected:
+        yield connected
+
+
+@pytest.fixture
+def topic(lab: Lab, cluster: Cluster):  # type: ignore[no-untyped-def]
+    create_topic(lab.bootstrap_server, "perf-test", 4, 3)
+    await_topic(cluster, "perf-test", 4)
+    yield "perf-test"
+    delete_topic(lab.bootstrap_server, "perf-test")
+
+
+def topics(cluster: Cluster) -> set[str | None]:
+    return {topic.name for topic in cluster.metadata(None).topics}
+
+
+def test_a_run_with_rotations_prints_one_object_and_records_what_adds_up(
+    lab: Lab, cluster: Cluster, tmp_path: Path
+) -> None:
+    folder = tmp_path / "run"
+    status, out, err = kipctl(
+        lab,
+        "--num-records 12000 --throughput 4000 --record-size 100 --partitions 30 "
+        f"--during rotate --every 0.7 --count 3 --output json --record {folder} "
+        "--command-property acks=1 retry.backoff.ms=50",
+    )
+    assert status == 0, err
+    said = json.loads(out)
+    assert said["_command"] == "perf produce"
+    records = {"sent": 12000, "acknowledged": 12000, "failed": 0}
+    assert said["records"].items() >= records.items()
+    for measure in ("latency_ms", "service_ms"):
+        assert list(said[measure]) == ["mean", "p50", "p95", "p99", "p999", "max"]
+    assert said["records_per_second"] > 0
+    assert said["leader_discovery"] == "kip951"
+    assert said["kafka_version"] == lab.kafka_version
+    assert [action["action"] for action in said["actions"]] == ["rotate"] * 3
+    assert all(action["error"] is None for action in said["actions"])
+    redirects = said["redirects"]
+    hints = redirects["hints"]
+    assert redirects["batches"] > 0
+    assert hints["present"] == redirects["errors"] - hints["absent"]
+    assert hints["ignored"] == 0
+    assert set(redirects["phases_ms"]) == set(PHASES)
+    assert said["metadata_rpcs"]["total"] == sum(said["metadata_rpcs"]["by_cause"].values())
+    assert OWN_TOPIC not in topics(cluster)
+
+    recorded = Run(folder)
+    assert recorded.description["summary"]["records"] == said["records"]
+    batches = recorded.read("batches")
+    assert pc.sum(batches["records"]).as_py() == 12000
+    latency = {
+        (row["partition"], row["first_seq"]): row["acked_us"] - row["intended_us"]
+        for row in batches.to_pylist()
+    }
+    spent: dict[tuple[int, int], int] = {}
+    for row in recorded.read("redirects").to_pylist():
+        key = (row["partition"], row["first_seq"])
+        spent[key] = spent.get(key, 0) + sum(row[f"{phase}_us"] for phase in PHASES)
+    assert len(spent) >= redirects["batches"]
+    assert {key: latency[key] - total for key, total in spent.items()} == dict.fromkeys(spent, 0)
+    events = recorded.read("events").to_pylist()
+    seen = {(e["partition"], e["seen_by"]) for e in events if e["kind"] == "leader seen"}
+    assert len(seen) == 30 * 3
+
+
+def test_plain_output_ends_with_the_line_of_kafkas_own_tool(lab: Lab) -> None:
+    status, out, err = kipctl(
+        lab,
+        "--num-records 3000 --throughput -1 --record-size 100 --partitions 3 "
+        "--warmup-records 1000 --reporting-interval 50 --print-metrics",
+    )
+    assert status == 0, err
+    total, steady = out.splitlines()[-2:]
+    assert KAFKA_LINE.match(total)
+    assert total.startswith("3000 records sent")
+    assert steady.startswith("2000 steady state records sent")
+    assert "latency_ms.p999" in out
+
+
+def test_values_are_those_of_the_payload_file(lab: Lab, cluster: Cluster, topic: str) -> None:
+    values = {f"value number {i}" for i in range(20)}
+    file = Path(os.environ["XDG_STATE_HOME"]) / "payloads"
+    file.write_text("\n".join(sorted(values)) + "\n")
+    status, _, err = kipctl(
+        lab, f"--num-records 500 --throughput -1 --payload-file {file} --topic {topic}"
+    )
+    assert status == 0, err
+    consumer = Consumer({"bootstrap.servers": lab.bootstrap_server, "group.id": "values"})
+    consumer.assign([TopicPartition(topic, index, 0) for index in range(4)])
+    read = [message.value().decode() for message in consumer.consume(500, timeout=60)]
+    consumer.close()
+    assert len(read) == 500
+    assert set(read) == values
+
+
+def test_every_acknowledged_record_is_in_the_log_once_through_a_restart(
+    lab: Lab, cluster: Cluster, topic: str
+) -> None:
+    status, out, err = kipctl(
+        lab,
+        f"--num-records 20000 --throughput 2500 --record-size 50 --topic {topic} "
+        "--during restart:2 --every 1 --count 1 -o json",
+    )
+    assert status == 0, err
+    said = json.loads(out)
+    assert said["records"]["acknowledged"] == 20000
+    assert said["actions"][0]["error"] is None
+    assert sum(offsets(cluster, topic, LATEST).values()) == 20000
+
+
+def test_a_topic_that_holds_data_is_refused_without_force(lab: Lab, topic: str) -> None:
+    producer = Producer({"bootstrap.servers": lab.bootstrap_server})
+    producer.produce(topic, b"somebody's")
+    producer.flush()
+    words = f"--num-records 10 --throughput -1 --record-size 10 --topic {topic}"
+    status, out, err = kipctl(lab, words)
+    assert (status, out) == (4, "")
+    assert "holds 1 records" in err
+    assert "--force" in err
+    assert kipctl(lab, f"{words} --force")[0] == 0
+
+
+def test_records_that_fail_make_the_exit_status_5(lab: Lab, topic: str) -> None:
+    status, out, err = kipctl(
+        lab,
+        f"--num-records 10 --throughput -1 --record-size 2000000 --topic {topic} "
+        "--command-property max.request.size=4000000 -o json",
+    )
+    assert status == 5
+    assert json.loads(out)["records"]["errors"] == {"MESSAGE_TOO_LARGE": 10}
+    assert "10 of 10 records failed: MESSAGE_TOO_LARGE 10" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        ("--record-size 10 --num-records 0", 2, "--num-records is 0"),
+        ("--record-size -4 --num-records 1", 2, "--record-size is -4"),
+        ("--num-records 1", 2, "exactly one of --record-size and --payload-file"),
+        ("--record-size 10 --num-records 1 --topic missing", 2, "missing"),
+        ("--record-size 10 --num-records 1 --during restart:77", 2, "no broker 77"),
+        ("--record-size 10 --num-records 1 --record /dev/null/run", 2, "cannot be written"),
+        ("--payload-file /nowhere/payloads --num-records 1", 2, "cannot be read"),
+        ("--record-size 10 --num-records 1 --replication-factor 9", 4, "eplication factor"),
+        ("--record-size 10 --num-records 1 --bootstrap-server 127.0.0.1:1", 3, "127.0.0.1:1"),
+    ],
+)
+def test_bad_input_gets_one_clear_error(lab: Lab, words: str, status: int, said: str) -> None:
+    got, out, err = kipctl(lab, f"--throughput -1 {words}")
+    assert (got, out) == (status, ""), err
+    assert said in err
+    error = err[err.index("kipctl: ") :]
+    assert len(error.splitlines()) <= 3
+
+
+def test_ctrl_c_says_how_far_it_came_and_removes_the_topic(lab: Lab, cluster: Cluster) -> None:
+    process = subprocess.Popen(
+        shlex.split(
+            f"{sys.executable} -m kipctl perf produce --num-records 1000000 --throughput 500 "
+            "--record-size 100 --partitions 3 --reporting-interval 100"
+        ),
+        env=os.environ | {"KIPCTL_BOOTSTRAP_SERVER": lab.bootstrap_server},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    for line in process.stderr:
+        if "ms avg latency" in line:
+            break
+    process.send_signal(signal.SIGINT)
+    rest = process.stderr.read()
+    process.stderr.close()
+    assert process.wait() == 130
+    assert "Interrupted: of 1000000 records" in rest
+    assert "Traceback" not in rest
+    assert OWN_TOPIC not in topics(cluster)
+
+
+def test_the_arms_differ_in_what_the_client_waits_for(lab: Lab) -> None:
+    plan = DemoPlan(partitions=30, throughput=3000, seconds=2.5, every_s=0.8, rotations=2, rounds=1)
+    arms = {arm.discovery: arm for arm in compare(lab.bootstrap_server, "1", plan, Listeners())}
+    assert set(arms) == set(LeaderDiscovery)
+    for discovery, arm in arms.items():
+        assert arm.failed == 0
+        hints = arm.redirects["hints"]
+        taken = hints["followed"]
+        assert taken if discovery is LeaderDiscovery.KIP951 else not taken
+        assert arm.redirects["batches"] > 0
+    assert arms[LeaderDiscovery.KIP951].metadata_rpcs["on_critical_path"] == 0
+    waited = arms[LeaderDiscovery.BASELINE].redirects["phases_ms"]["backoff"]
+    assert waited["p50"] >= 100
