@@ -3,7 +3,7 @@
 import time
 from collections.abc import Sequence
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from kipctl.cluster.snapshot import Snapshot, take
@@ -32,11 +32,14 @@ def create_topic(
 
 
 def delete_topic(bootstrap_server: str, name: str) -> None:
-    """Delete a topic and its data. Raises RefusedError."""
-    _change(bootstrap_server, "delete_topics", name, [name])
+    """Delete a topic and its data; one that is gone already is no error. Raises RefusedError."""
+    gone = KafkaError.UNKNOWN_TOPIC_OR_PART
+    _change(bootstrap_server, "delete_topics", name, [name], ignored=gone)
 
 
-def _change(bootstrap_server: str, call: str, name: str, what: list[object]) -> None:
+def _change(
+    bootstrap_server: str, call: str, name: str, what: list[object], ignored: int = 0
+) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap_server, "log_level": 0})
     try:
         getattr(admin, call)(what, operation_timeout=_TIMEOUT_S, request_timeout=_TIMEOUT_S)[
@@ -44,6 +47,8 @@ def _change(bootstrap_server: str, call: str, name: str, what: list[object]) -> 
         ].result()
     except KafkaException as refused:
         error = refused.args[0]
+        if error.code() == ignored:
+            return
         raise RefusedError(f"{call.replace('_', ' ')[:-1]} {name!r}: {error.str()}.") from None
 
 
