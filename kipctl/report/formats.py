@@ -67,7 +67,7 @@ def _write_columns(table: Table, stream: TextIO) -> None:
     lines = [table.titles]
     lines += [tuple(table.text(i, cell) for i, cell in enumerate(row)) for row in table.rows]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    right = [table.is_numeric(i) for i in range(len(widths))]
+    right = [table.is_right(i) for i in range(len(widths))]
     for line in lines:
         cells = (
             cell.rjust(width) if to_right else cell.ljust(width)
@@ -94,7 +94,7 @@ def _draw_table(table: Table, console: Console) -> None:
     if table.rows:
         drawn = RichTable(title=Text(table.title), box=box.ROUNDED, title_justify="left")
         for i, title in enumerate(table.titles):
-            side: JustifyMethod = "right" if table.is_numeric(i) else "left"
+            side: JustifyMethod = "right" if table.is_right(i) else "left"
             # On a narrow terminal a cell takes several lines; nothing is left out.
             drawn.add_column(Text(title), justify=side, overflow="fold")
         for row in table.rows:

@@ -12,6 +12,8 @@ class Column:
 
     title: str
     digits: int = 1
+    right: bool = False
+    """Align to the right even where a cell is no number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +49,11 @@ class Table:
             case str():
                 return cell
 
-    def is_numeric(self, column: int) -> bool:
-        """True when every cell of the column is a number (or absent): it is aligned right."""
+    def is_right(self, column: int) -> bool:
+        """True when every cell of the column is a number or absent, or the column says so."""
+        shown = self.columns[column]
+        if isinstance(shown, Column) and shown.right:
+            return True
         cells = [row[column] for row in self.rows]
         return any(c is not None for c in cells) and all(
             c is None or (isinstance(c, int | float) and not isinstance(c, bool)) for c in cells
