@@ -103,6 +103,8 @@ class Leadership(Generic[PartitionKey]):
             return Decision.ABSENT
         if self._discovery is not LeaderDiscovery.KIP951:
             return Decision.IGNORED
+        if hint.leader == self._leaders.get(partition):
+            return Decision.KNOWN
         if hint.leader.epoch <= self.epoch(partition):
             return Decision.STALE
         if hint.endpoint is not None and hint.endpoint.id == hint.leader.id:

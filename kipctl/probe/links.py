@@ -15,7 +15,7 @@ from kipctl.protocol.message import Request
 from kipctl.protocol.metadata import MetadataRequest
 from kipctl.protocol.produce import ProduceRequest
 from kipctl.protocol.produce_frames import Buffer, ProduceEncoder
-from kipctl.transport.loop import InFlight, LoopConnection
+from kipctl.transport.loop import ConnectionLostError, InFlight, LoopConnection
 
 _API_VERSIONS_VERSION = 3
 SOFTWARE_NAME = "kipctl"
@@ -64,6 +64,37 @@ class Link:
             and not connection.wants_write
         )
 
+    @property
+    def load(self) -> int:
+        """Requests in flight."""
+        return len(self.connection.in_flight) if self.connection else 0
+
+    @property
+    def waiting_since_us(self) -> int | None:
+        """Since when the oldest request, or the handshake, waits for an answer; None for none."""
+        if self.connection is None:
+            return None
+        if self.connection.in_flight:
+            return self.connection.in_flight[0].sent_us
+        return None if self.ready else self.began_us
+
+    def answered(self, frame: bytes, now_us: int) -> tuple[InFlight, int]:
+        """The request that a frame answers, and for how long it stood behind earlier ones.
+
+        Raises ConnectionLostError for an answer to no request.
+        """
+        connection = self.connection
+        assert connection is not None
+        in_flight = connection.in_flight
+        if not in_flight or in_flight[0].correlation_id != int.from_bytes(frame[:4], "big"):
+            raise ConnectionLostError("an answer to no request")
+        if len(in_flight) >= self._config.max_in_flight_requests_per_connection:
+            self.window_us = now_us
+        flight = in_flight.popleft()
+        behind_us = max(0, connection.answered_us - flight.sent_us) if flight.ahead else 0
+        connection.answered_us = now_us
+        return flight, behind_us
+
     def connect(self, number: int, now_us: int) -> int:
         """Begin to connect; returns the socket's descriptor. Raises ConnectionLostError."""
         self.retry_us = now_us + self._config.reconnect_backoff_ms * 1000
@@ -85,7 +116,7 @@ class Link:
         request = ApiVersionsRequest(
             client_software_name=SOFTWARE_NAME, client_software_version=__version__
         )
-        self.send_message(request, ApiKey.API_VERSIONS, version, now_us, None)
+        self.send_message(request, ApiKey.API_VERSIONS, version, now_us)
 
     def finish_handshake(self, flight: InFlight, frame: bytes, now_us: int) -> ApiVersionsResponse:
         """Take the broker's API versions; the link is ready after it.
@@ -121,15 +152,13 @@ class Link:
             )
         return version
 
-    def send_message(
-        self, request: Request[Any], api: ApiKey, version: int, now_us: int, subject: object
-    ) -> None:
+    def send_message(self, request: Request[Any], api: ApiKey, version: int, now_us: int) -> None:
         """Send a request that is not a Produce. Raises ConnectionLostError."""
         assert self.connection is not None
         frame = encode_request(
             request, version, self.connection.next_correlation_id(), self._config.client_id
         )
-        self.send([frame], len(frame), api, version, now_us, subject)
+        self.send([frame], len(frame), api, version, now_us, None)
 
     def send(
         self,
@@ -146,7 +175,8 @@ class Link:
         assert connection is not None
         if answered:
             in_flight = connection.in_flight
-            in_flight.append(InFlight(0, api, version, size, now_us, len(in_flight), subject))
+            number = connection.correlation_id
+            in_flight.append(InFlight(number, api, version, size, now_us, len(in_flight), subject))
         connection.send(buffers)
         self.watch()
 

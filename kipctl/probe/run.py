@@ -25,6 +25,7 @@ from kipctl.protocol.init_producer_id import InitProducerIdRequest
 from kipctl.protocol.metadata import MetadataResponse
 from kipctl.protocol.produce_frames import Topic
 from kipctl.trace.codes import MetadataCause
+from kipctl.transport.loop import InFlight
 from kipctl.transport.request import Cluster
 
 _BOOTSTRAP_TIMEOUT_S = 30.0
@@ -100,24 +101,9 @@ def run_probe(
         producer_id, producer_epoch = -1, -1
         if config.enable_idempotence:
             producer_id, producer_epoch = _producer_id(cluster)
-    tracing.rpc_row(
-        (
-            0,
-            -1,
-            ApiKey.METADATA,
-            -1,
-            0,
-            0,
-            asked_us,
-            answered_us,
-            0,
-            0,
-            MetadataCause.START,
-            1,
-            0,
-            0,
-        )
-    )
+    # Asked over a connection of the bootstrap's own, of which only the times are known.
+    start = InFlight(0, ApiKey.METADATA, -1, 0, asked_us, 0, None)
+    tracing.rpc(-1, 0, start, answered_us, 0, 0, 1, 0, MetadataCause.START)
 
     producer: Producer
 

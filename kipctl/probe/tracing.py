@@ -1,11 +1,13 @@
 """What the producer writes down while it runs: rows of integers, in the order of these columns."""
 
 from pathlib import Path
+from typing import NamedTuple
 
 from kipctl.probe.batches import Batch
 from kipctl.probe.redirects import phases
 from kipctl.trace.codes import PHASES
 from kipctl.trace.rows import RowWriter
+from kipctl.transport.loop import InFlight
 
 BATCH_COLUMNS = (
     "topic",
@@ -23,22 +25,27 @@ BATCH_COLUMNS = (
     "leader_epoch",
     "base_offset",
 )
-RPC_COLUMNS = (
-    "connection",
-    "broker",
-    "api_key",
-    "api_version",
-    "request_bytes",
-    "response_bytes",
-    "sent_us",
-    "received_us",
-    "queued_behind",
-    "queued_behind_us",
-    "cause",
-    "topics",
-    "critical",
-    "error",
-)
+
+
+class RpcRow(NamedTuple):
+    """One request and its answer; `received_us` 0 when none came, `cause` -1 but for Metadata."""
+
+    connection: int
+    broker: int
+    api_key: int
+    api_version: int
+    request_bytes: int
+    response_bytes: int
+    sent_us: int
+    received_us: int
+    queued_behind: int
+    queued_behind_us: int
+    cause: int
+    topics: int
+    critical: bool
+    error: int
+
+
 REDIRECT_COLUMNS = (
     "topic",
     "partition",
@@ -60,7 +67,7 @@ REDIRECT_COLUMNS = (
     "metadata_queued_us",
     "same_epoch_retry",
 )
-COLUMNS = {"batches": BATCH_COLUMNS, "rpcs": RPC_COLUMNS, "redirects": REDIRECT_COLUMNS}
+COLUMNS = {"batches": BATCH_COLUMNS, "rpcs": RpcRow._fields, "redirects": REDIRECT_COLUMNS}
 
 
 def raw_path(directory: Path, dataset: str) -> Path:
@@ -77,7 +84,7 @@ class Tracing:
             for name, columns in COLUMNS.items()
         }
         self.batch_row = self._writers["batches"].append
-        self.rpc_row = self._writers["rpcs"].append
+        self._rpc_row = self._writers["rpcs"].append
         self._redirect_row = self._writers["redirects"].append
 
     def batch_done(self, batch: Batch, done_us: int, error: int, base_offset: int) -> None:
@@ -105,6 +112,39 @@ class Tracing:
         )
         if batch.failures:
             self._write_redirects(batch, done_us)
+
+    def rpc(
+        self,
+        broker: int,
+        connection: int,
+        flight: InFlight,
+        received_us: int,
+        response_bytes: int,
+        behind_us: int,
+        topics: int,
+        error: int,
+        cause: int = -1,
+        critical: bool = False,
+    ) -> None:
+        """A request was answered, or its connection lost (`received_us` 0)."""
+        self._rpc_row(
+            RpcRow(
+                connection,
+                broker,
+                flight.api_key,
+                flight.api_version,
+                flight.size,
+                response_bytes,
+                flight.sent_us,
+                received_us,
+                flight.ahead,
+                behind_us,
+                cause,
+                topics,
+                critical,
+                error,
+            )
+        )
 
     def _write_redirects(self, batch: Batch, done_us: int) -> None:
         failures = batch.failures or []

@@ -9,13 +9,16 @@ class Decision(IntEnum):
     ABSENT = 0
     """No hint, or one that names no leader (-1)."""
     FOLLOWED = 1
-    STALE = 2
-    """Not newer than what the client knew."""
-    UNKNOWN_NODE = 3
+    """It named a newer leader epoch, and the client took it."""
+    KNOWN = 2
+    """What the client knows by now: another batch's hint, or Metadata, was there before."""
+    STALE = 3
+    """Older than what the client knows: the answering broker has not heard yet."""
+    UNKNOWN_NODE = 4
     """Its leader is in neither the response's endpoints nor the client's cache."""
-    IGNORED = 4
+    IGNORED = 5
     """The client does not take hints (`--leader-discovery` refresh or baseline)."""
-    NOT_APPLICABLE = 5
+    NOT_APPLICABLE = 6
     """The error is not about the leader: a disconnect, a timeout."""
 
 

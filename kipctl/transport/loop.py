@@ -53,7 +53,8 @@ class LoopConnection:
         self.answered_us = 0
         """When the last answer came."""
         self._unsent: list[Buffer] = []
-        self._next_correlation_id = 0
+        self.correlation_id = 0
+        """Of the last request made."""
         self._received = bytearray(_RECEIVE_BYTES)
         self._start = self._end = 0
         self._socket = socket.socket(family, kind, protocol)
@@ -79,8 +80,8 @@ class LoopConnection:
         self.connected = True
 
     def next_correlation_id(self) -> int:
-        self._next_correlation_id = (self._next_correlation_id + 1) & 0x7FFFFFFF
-        return self._next_correlation_id
+        self.correlation_id = (self.correlation_id + 1) & 0x7FFFFFFF
+        return self.correlation_id
 
     def send(self, buffers: list[Buffer]) -> None:
         """Write a frame, as much of it as the socket takes; the rest goes with `write`."""

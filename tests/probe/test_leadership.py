@@ -39,6 +39,7 @@ def leadership(discovery: LeaderDiscovery = KIP951, leader: Leader = LED_BY_ONE)
         (Hint(Leader(1, 6), ONE), Decision.FOLLOWED, Leader(1, 6)),
         # A node of which Metadata never told is reached by its endpoint.
         (Hint(Leader(3, 6), THREE), Decision.FOLLOWED, Leader(3, 6)),
+        (Hint(Leader(1, 5)), Decision.KNOWN, Leader(1, 5)),
         (Hint(Leader(2, 5), TWO), Decision.STALE, Leader(1, 5)),
         (Hint(Leader(2, 4), TWO), Decision.STALE, Leader(1, 5)),
         (Hint(Leader(3, 6)), Decision.UNKNOWN_NODE, Leader(1, 5)),

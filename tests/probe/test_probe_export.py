@@ -17,6 +17,7 @@ from kipctl.protocol.produce_frames import Topic
 from kipctl.trace.codes import Decision, MetadataCause
 from kipctl.trace.schema import DATASETS
 from kipctl.trace.store import Run
+from kipctl.transport.loop import InFlight
 
 START_US = 10_000_000
 TWO_RECORDS = Variant(b"ab", [1, 2], [30, 70], 2, Compression.NONE)
@@ -217,7 +218,27 @@ def test_requests_come_back_with_their_cause_and_software(tmp_path: Path) -> Non
         request | unanswered | {"critical": False},
         request | before_the_start | {"cause": MetadataCause.START},
     ):
-        tracing.rpc_row(tuple(row[name] for name in COLUMNS["rpcs"]))
+        flight = InFlight(
+            correlation_id=0,
+            api_key=row["api_key"],
+            api_version=row["api_version"],
+            size=row["request_bytes"],
+            sent_us=row["sent_us"],
+            ahead=row["queued_behind"],
+            subject=None,
+        )
+        tracing.rpc(
+            row["broker"],
+            row["connection"],
+            flight,
+            row["received_us"],
+            row["response_bytes"],
+            row["queued_behind_us"],
+            row["topics"],
+            row["error"],
+            row["cause"],
+            bool(row["critical"]),
+        )
     first, second, third = exported(tracing, tmp_path).read("rpcs").to_pylist()
     assert first == request | {
         "source": "probe",

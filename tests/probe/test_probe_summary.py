@@ -163,6 +163,7 @@ def test_redirects_are_counted_by_batch_and_by_error() -> None:
         "present": 4,
         "absent": 1,
         "followed": 1,
+        "known": 0,
         "stale": 1,
         "unknown_node": 1,
         "ignored": 1,

@@ -277,5 +277,5 @@ def test_the_addresses_of_a_host_are_taken_in_turn(monkeypatch: pytest.MonkeyPat
 def test_correlation_ids_count_up_and_start_over_after_the_largest() -> None:
     with connected_to(lambda peer: None) as connection:
         assert [connection.next_correlation_id() for _ in range(3)] == [1, 2, 3]
-        connection._next_correlation_id = 0x7FFFFFFF
+        connection.correlation_id = 0x7FFFFFFF
         assert connection.next_correlation_id() == 0

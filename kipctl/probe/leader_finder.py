@@ -1,0 +1,192 @@
+"""Who leads, as far as this client knows: Metadata asked for and taken, hints taken."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from kipctl.probe.batches import Partition
+from kipctl.probe.config import ProducerConfig
+from kipctl.probe.leadership import (
+    NO_LEADER,
+    Hint,
+    Leader,
+    LeaderDiscovery,
+    Leadership,
+    Node,
+)
+from kipctl.probe.links import Link
+from kipctl.probe.metadata_policy import NEVER_US, MetadataPolicy
+from kipctl.probe.network import Network
+from kipctl.probe.tracing import Tracing
+from kipctl.protocol.api import ApiKey, decode_response
+from kipctl.protocol.error_codes import ErrorCode
+from kipctl.protocol.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from kipctl.protocol.produce_frames import Topic
+from kipctl.trace.codes import Decision, MetadataCause
+from kipctl.transport.loop import ConnectionLostError, InFlight
+
+
+@dataclass(slots=True)
+class MetadataCall:
+    """A Metadata request, kept until the end: only then is it known whether a batch waited."""
+
+    cause: MetadataCause
+    link: Link
+    connection: int
+    flight: InFlight
+    received_us: int = 0
+    response_bytes: int = 0
+    behind_us: int = 0
+    critical: bool = False
+    error: int = 0
+
+    @property
+    def behind_until_us(self) -> int:
+        """Until when it stood behind other requests on its connection."""
+        return self.flight.sent_us + self.behind_us
+
+
+class LeaderFinder:
+    """Carries out the rules of `leadership` and `metadata_policy` for one producer's topics."""
+
+    def __init__(
+        self,
+        config: ProducerConfig,
+        discovery: LeaderDiscovery,
+        topics: Sequence[Topic],
+        partitions: Sequence[Sequence[Partition]],
+        network: Network,
+        on_moved: Callable[[Partition], None],
+    ) -> None:
+        """`partitions` are those of each topic; `on_moved` is told of each new leader."""
+        self._network = network
+        self._on_moved = on_moved
+        self._partitions = {
+            topic.name: of_topic for topic, of_topic in zip(topics, partitions, strict=True)
+        }
+        self._request = MetadataRequest(
+            topics=tuple(MetadataRequestTopic(name=topic.name) for topic in topics),
+            allow_auto_topic_creation=False,
+        )
+        self._leadership: Leadership[Partition] = Leadership(discovery)
+        self._policy = MetadataPolicy(
+            discovery, config.retry_backoff_ms * 1000, config.metadata_max_age_ms * 1000
+        )
+        self._calls: list[MetadataCall] = []
+        self._no_link = False
+
+    @property
+    def due_us(self) -> int:
+        """When a Metadata request should go out; NEVER_US while no connection could take it."""
+        return NEVER_US if self._no_link else self._policy.due_us()
+
+    def epoch(self, partition: Partition) -> int:
+        """The newest leader epoch known; -1 for none."""
+        return self._leadership.epoch(partition)
+
+    def link(self, partition: Partition) -> Link | None:
+        """The link to the partition's leader, None while there is none."""
+        leader = self._leadership.leader(partition)
+        if leader is None:
+            return None
+        return self._network.link(self._leadership.nodes[leader.id])
+
+    def has_leader(self, partition: Partition) -> bool:
+        return self._leadership.leader(partition) is not None
+
+    def want(self, cause: MetadataCause) -> None:
+        """Ask for a Metadata refresh; nobody waits for it here."""
+        self._policy.want(cause)
+
+    def begin(self, response: MetadataResponse, now_us: int) -> None:
+        """Take the Metadata answer that the run starts with."""
+        self._take(response, None, now_us)
+        self._policy.answered(now_us, news=True)
+
+    def a_link_may_be_free(self) -> None:
+        """An answer came or a connection changed: a request that had no link may have one now."""
+        self._no_link = False
+
+    def ask(self, now_us: int) -> None:
+        """Send a Metadata request over the least loaded of the shared connections."""
+        link = self._network.least_loaded()
+        if link is None:
+            self._no_link = True
+            if not any(link.ready for link in self._network.links):
+                for node in self._leadership.nodes.values():
+                    self._network.ensure_connected(self._network.link(node))
+            return
+        assert link.connection is not None
+        cause = self._policy.sent()
+        try:
+            link.send_message(self._request, ApiKey.METADATA, link.metadata_version, now_us)
+        except ConnectionLostError:
+            self._network.lose(link)
+            self._policy.failed(now_us)
+            return
+        flight = link.connection.in_flight[-1]
+        flight.subject = MetadataCall(cause, link, link.connection.number, flight)
+        self._calls.append(flight.subject)
+
+    def answered(self, flight: InFlight, frame: bytes, now_us: int, behind_us: int) -> None:
+        """Take a Metadata answer. Raises MalformedFrame."""
+        call: MetadataCall = flight.subject
+        call.received_us, call.response_bytes = now_us, len(frame) + 4
+        call.behind_us = behind_us
+        _, response = decode_response(MetadataRequest, flight.api_version, frame)
+        call.error = next((t.error_code for t in response.topics if t.error_code), 0)
+        news = self._take(response, call, now_us)
+        if call.error:
+            self._policy.failed(now_us)
+        else:
+            self._policy.answered(now_us, news)
+
+    def lost(self, call: MetadataCall, now_us: int) -> None:
+        """The connection of a Metadata request was lost."""
+        call.error = ErrorCode.NETWORK_EXCEPTION
+        self._policy.failed(now_us)
+
+    def take_hint(self, partition: Partition, hint: Hint, now_us: int) -> Decision:
+        """Take the hint of a leader error, if the rules allow it."""
+        decision = self._leadership.take_hint(partition, hint)
+        if decision is Decision.FOLLOWED:
+            self._moved([partition], None, now_us)
+        return decision
+
+    def _take(self, response: MetadataResponse, call: MetadataCall | None, now_us: int) -> bool:
+        """Returns whether any leader changed."""
+        leaders = {}
+        for topic in response.topics:
+            of_topic = self._partitions.get(topic.name or "", ())
+            for p in topic.partitions if not topic.error_code else ():
+                if p.partition_index < len(of_topic):
+                    leaders[of_topic[p.partition_index]] = Leader(p.leader_id, p.leader_epoch)
+        nodes = [Node(b.node_id, b.host, b.port, b.rack) for b in response.brokers]
+        changed = self._leadership.take_metadata(nodes, leaders)
+        self._moved(changed, call, now_us)
+        if any(leader.id == NO_LEADER for leader in leaders.values()):
+            self._policy.want(MetadataCause.LEADER_CHANGE)
+        return bool(changed)
+
+    def _moved(
+        self, partitions: Iterable[Partition], call: MetadataCall | None, now_us: int
+    ) -> None:
+        for partition in partitions:
+            partition.leader_us = now_us
+            partition.leader_rpc = call
+            self._on_moved(partition)
+
+    def write_calls(self, tracing: Tracing) -> None:
+        """Write the Metadata requests of the run to the trace."""
+        for call in self._calls:
+            tracing.rpc(
+                call.link.node.id,
+                call.connection,
+                call.flight,
+                call.received_us,
+                call.response_bytes,
+                call.behind_us,
+                len(self._partitions),
+                call.error,
+                call.cause,
+                call.critical,
+            )

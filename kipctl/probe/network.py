@@ -1,0 +1,125 @@
+"""The producer's connections: opened when needed, polled together, given up when silent."""
+
+import random
+import select
+from collections.abc import Callable
+
+from kipctl.probe.config import ProducerConfig
+from kipctl.probe.leadership import Node
+from kipctl.probe.links import WRITE, Link
+from kipctl.protocol.primitives import MalformedFrame
+from kipctl.transport.loop import ConnectionLostError, InFlight
+
+OnAnswer = Callable[[Link, InFlight, bytes, int, int], None]
+"""Called with the link, the request, the answer's frame, when it came, and how long (in
+microseconds) the request stood behind earlier ones on its connection."""
+OnLost = Callable[[Link, int, list[InFlight], int], None]
+"""Called with the link, its connection's number, the requests in flight on it, and when."""
+
+
+class Network:
+    """One link per broker. What arrives is handed to `on_answer`, what breaks to `on_lost`."""
+
+    def __init__(
+        self,
+        config: ProducerConfig,
+        clock: Callable[[], int],
+        on_answer: OnAnswer,
+        on_lost: OnLost,
+    ) -> None:
+        """`clock` gives monotonic microseconds."""
+        self._config = config
+        self._clock = clock
+        self._on_answer = on_answer
+        self._on_lost = on_lost
+        self._epoll = select.epoll()
+        self._epoll_only = [self._epoll.fileno()]
+        self._links: dict[int, Link] = {}
+        self._link_of_socket: dict[int, Link] = {}
+        self._connections = 0
+
+    @property
+    def links(self) -> list[Link]:
+        """All links, as they are now: handling one may add another."""
+        return list(self._links.values())
+
+    def link(self, node: Node) -> Link:
+        """The link to a broker; a broker that has moved to another address is connected anew."""
+        link = self._links.get(node.id)
+        if link is None:
+            link = self._links[node.id] = Link(node, self._config, self._epoll)
+        elif link.node is not node:
+            moved = (link.node.host, link.node.port) != (node.host, node.port)
+            link.node = node
+            if moved and link.connection is not None:
+                self.lose(link)
+        return link
+
+    def ensure_connected(self, link: Link) -> bool:
+        """True when the link is ready; begins to connect when it is not and may be."""
+        if link.connection is None and self._clock() >= link.retry_us:
+            self._connections += 1
+            try:
+                self._link_of_socket[link.connect(self._connections, self._clock())] = link
+            except (ConnectionLostError, OSError):
+                self.lose(link)
+        return link.ready
+
+    def least_loaded(self) -> Link | None:
+        """A link that can take a request, with the fewest in flight (Java's leastLoadedNode)."""
+        usable = [link for link in self._links.values() if link.may_send]
+        if not usable:
+            return None
+        fewest = min(link.load for link in usable)
+        return random.choice([link for link in usable if link.load == fewest])
+
+    def poll(self, timeout_s: float) -> None:
+        """Handle what the sockets have; wait at most so long, to the microsecond, if nothing."""
+        events = self._epoll.poll(0)
+        if not events and timeout_s > 0:
+            # epoll rounds up to milliseconds; select waits to the microsecond.
+            select.select(self._epoll_only, (), (), timeout_s)
+            events = self._epoll.poll(0)
+        for socket, mask in events:
+            link = self._link_of_socket[socket]
+            if link.connection is None or link.connection.fileno() != socket:
+                continue
+            try:
+                self._handle(link, mask)
+            except (ConnectionLostError, MalformedFrame):
+                self.lose(link)
+
+    def _handle(self, link: Link, mask: int) -> None:
+        connection = link.connection
+        assert connection is not None
+        if mask & WRITE and not connection.connected:
+            link.begin_handshake(self._clock())
+        elif mask & WRITE:
+            connection.write()
+            link.watch()
+        if not mask & ~WRITE:
+            return
+        frames = connection.read()
+        now = self._clock()
+        for frame in frames:
+            flight, behind_us = link.answered(frame, now)
+            self._on_answer(link, flight, frame, now, behind_us)
+            if link.connection is not connection:
+                return
+
+    def lose(self, link: Link) -> None:
+        """Close the link's connection and say what was in flight on it."""
+        number = link.connection.number if link.connection else 0
+        self._on_lost(link, number, link.drop(), self._clock())
+
+    def lose_silent(self) -> None:
+        """Give up connections that have not answered for `request.timeout.ms`."""
+        silent = self._clock() - self._config.request_timeout_ms * 1000
+        for link in self.links:
+            if link.waiting_since_us is not None and link.waiting_since_us <= silent:
+                self.lose(link)
+
+    def close(self) -> None:
+        for link in self._links.values():
+            link.drop()
+        self._epoll.close()
