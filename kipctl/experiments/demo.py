@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from kipctl.cluster.change import rotate_once
 from kipctl.experiments.actions import parse_action
 from kipctl.experiments.perf import OWN_TOPIC, Listeners, PerfPlan, PerfResult, measure, own_topic
 from kipctl.probe.config import ProducerConfig
@@ -30,6 +31,8 @@ class DemoPlan:
     every_s: float = 2.0
     rotations: int = 3
     rounds: int = 2
+    warmup_rotations: int = 5
+    """Before anything is measured: brokers compile what they do often."""
 
     @property
     def num_records(self) -> int:
@@ -93,7 +96,9 @@ def compare(
             record_size=plan.record_size,
             warmup_records=int(plan.throughput),
             config=ProducerConfig(
-                acks=-1 if acks == "all" else int(acks), enable_idempotence=False
+                acks=-1 if acks == "all" else int(acks),
+                enable_idempotence=False,
+                partitioner="round-robin",  # every partition is written to, so every move is felt
             ),
         ),
         during=parse_action("rotate"),
@@ -107,6 +112,8 @@ def compare(
         Cluster(bootstrap_server, "kipctl", _ADMIN_TIMEOUT_S) as cluster,
         own_topic(cluster, bootstrap_server, plan.partitions, 0, lambda _: None) as before,
     ):
+        for _ in range(plan.warmup_rotations):
+            rotate_once(cluster, [OWN_TOPIC])
         for number in range(plan.rounds):
             # Every other round the other way round, so that no arm always follows the same one.
             for arm in ARMS if number % 2 == 0 else reversed(ARMS):
