@@ -31,8 +31,14 @@ from kipctl.probe.schedule import Schedule
 from kipctl.probe.tracing import Tracing
 from kipctl.protocol.api import ApiKey, decode_response
 from kipctl.protocol.error_codes import ErrorCode, error_name
+from kipctl.protocol.message import decode, encode
 from kipctl.protocol.metadata import MetadataResponse
-from kipctl.protocol.produce import PartitionProduceResponse, ProduceRequest
+from kipctl.protocol.produce import (
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
 from kipctl.protocol.produce_frames import (
     MAX_PARTITIONS,
     PartitionRecords,
@@ -69,6 +75,14 @@ class Totals:
     failed: int = 0
     errors: dict[str, int] = field(default_factory=dict)
     """Records failed, by the error's name."""
+
+
+def _rehearse(version: int) -> None:
+    """Read an answer with a hint once: codecs are compiled at their first use (0.5 ms)."""
+    refused = PartitionProduceResponse(error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    answer = ProduceResponse(responses=(TopicProduceResponse(partition_responses=(refused,)),))
+    for _ in range(20):
+        decode(ProduceResponse, encode(answer, version), version)
 
 
 class Producer:
@@ -141,6 +155,8 @@ class Producer:
             for link in links:
                 self._network.ensure_connected(link)
             self._network.poll(0.05)
+        for version in {link.encoder.version for link in links if link.encoder}:
+            _rehearse(version)
 
     # --- the run ---
 
