@@ -199,18 +199,15 @@ def logs(
     """Print the last lines of the nodes' logs."""
     stdout = context.ensure_object(Environment).stdout
     from kipctl.lab.cluster import Lab
-    from kipctl.lab.logs import follow as follow_files
+    from kipctl.lab.logs import follow as follow_logs
     from kipctl.lab.logs import tail
 
     lab = Lab.load(name)
     chosen = lab.nodes if node is None else (lab.node(node),)
     # Lines of several nodes say whose they are.
     prefixes = {n.log_path: f"{n.spec.label} | " if node is None else "" for n in chosen}
-    appended = follow_files(list(prefixes)) if follow else iter(())
-    for path, prefix in prefixes.items():
-        stdout.writelines(f"{prefix}{line}\n" for line in tail(path, lines))
-    stdout.flush()
-    for path, line in appended:
+    last = ((path, line) for path in prefixes for line in tail(path, lines))
+    for path, line in follow_logs(prefixes, lines) if follow else last:
         stdout.write(f"{prefixes[path]}{line}\n")
         stdout.flush()
 

@@ -86,7 +86,7 @@ class Lab:
         except NodeDiedError:
             for node in lab.nodes:
                 node.kill()
-                shutil.rmtree(node.folder / "data", ignore_errors=True)
+                shutil.rmtree(node.storage, ignore_errors=True)
             (lab.folder / "starting").unlink()
             raise
         except BaseException:

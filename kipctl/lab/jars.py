@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from kipctl.errors import RefusedError, UnreachableError, UsageError
+from kipctl.errors import KipctlError, RefusedError, UnreachableError, UsageError
 from kipctl.lab.java import Java
 from kipctl.lab.properties import is_kafka_4
 
@@ -40,10 +40,11 @@ def cache_folder() -> Path:
 
 
 @contextmanager
-def locked(folder: Path, waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
+def locked(folder: Path, waiting: Callable[[], None] = lambda: None) -> Iterator[int]:
     """Be alone with a folder, among all kipctl processes; `waiting` is called if that takes time.
 
-    The kernel lets go of the lock when its holder ends, however it ends.
+    The kernel lets go of the lock when its holder ends, however it ends, and with it every child
+    that the file descriptor, which is yielded, was passed on to.
     """
     folder.mkdir(parents=True, exist_ok=True)
     handle = os.open(folder, os.O_RDONLY)
@@ -53,7 +54,7 @@ def locked(folder: Path, waiting: Callable[[], None] = lambda: None) -> Iterator
         except BlockingIOError:
             waiting()
             fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
+        yield handle
     finally:
         os.close(handle)
 
@@ -76,12 +77,14 @@ def installed_jars(kafka_home: Path) -> KafkaJars:
 def fetched_jars(version: str, java: Java, progress: Callable[[str], None]) -> KafkaJars:
     """The jars of a released Kafka, from the cache, or fetched into it.
 
-    Raises UnreachableError when they cannot be fetched, RefusedError when the cache is damaged.
+    Raises UnreachableError when no repository can be reached, UsageError when there is no such
+    version, RefusedError when the cache is damaged.
     """
     folder = cache_folder() / version
-    with locked(cache_folder(), lambda: progress("Waiting for another kipctl that fetches Kafka.")):
+    waiting = "Waiting for another kipctl that fetches Kafka."
+    with locked(cache_folder(), lambda: progress(waiting)) as lock:
         if not (folder / _SUMS).exists():
-            _fetch(version, folder, java, progress)
+            _fetch(version, folder, java, lock, progress)
     return KafkaJars(version, _verified(folder), folder)
 
 
@@ -105,11 +108,14 @@ def _verified(folder: Path) -> tuple[Path, ...]:
     return tuple(paths)
 
 
-def _fetch(version: str, folder: Path, java: Java, progress: Callable[[str], None]) -> None:
+def _fetch(
+    version: str, folder: Path, java: Java, lock: int, progress: Callable[[str], None]
+) -> None:
     """Resolve into a folder beside it, and move that into place when it is whole.
 
     Ivy checks each file against the SHA-1 that its repository states. What it has already is kept
-    between attempts, so one that was cut off goes on where it was.
+    between attempts, so one that was cut off goes on where it was. Ivy holds the lock too: should
+    kipctl be killed, nobody else writes there before Ivy has ended.
     """
     partial = folder.with_name(f"{version}.partial")
     shutil.rmtree(partial / "jars", ignore_errors=True)
@@ -122,11 +128,17 @@ def _fetch(version: str, folder: Path, java: Java, progress: Callable[[str], Non
     said: deque[str] = deque(maxlen=400)
     found = fetched = 0
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        pass_fds=[lock],
     ) as ivy:
         assert ivy.stdout is not None
         try:
-            for line in ivy.stdout:
+            for line in filter(str.strip, ivy.stdout):
                 said.append(line.strip())
                 if line.startswith("\tfound "):
                     found += 1
@@ -141,16 +153,12 @@ def _fetch(version: str, folder: Path, java: Java, progress: Callable[[str], Non
             raise
     jars = sorted((partial / "jars").glob("*.jar"))
     if ivy.returncode != 0 or not jars:
-        raise UnreachableError(
-            f"Kafka {version} could not be fetched: {_ivy_failure(said)}",
-            "Check the network (a proxy for Java goes into JAVA_TOOL_OPTIONS) and the version,"
-            " or use an installed Kafka: --kafka-home DIR.",
-        )
+        raise _fetch_error(version, list(said))
     sums = []
     for jar in jars:
         with jar.open("rb") as content:
             sums.append(f"{hashlib.file_digest(content, 'sha256').hexdigest()}  {jar.name}\n")
-    shutil.rmtree(partial / "ivy")
+    shutil.rmtree(partial / "ivy", ignore_errors=True)
     (partial / _SUMS).write_text("".join(sums), encoding="utf-8")
     shutil.rmtree(folder, ignore_errors=True)
     partial.rename(folder)
@@ -189,13 +197,22 @@ def _ivy_module(version: str) -> str:
     )
 
 
-def _ivy_failure(said: deque[str]) -> str:
-    """The part of Ivy's long answer that tells what went wrong, in a few words."""
+def _fetch_error(version: str, said: list[str]) -> KipctlError:
+    """What went wrong, from the last lines of Ivy's long answer."""
     text = "\n".join(said)
-    if missing := re.search(r":: ([^:\n]+#[^:\n]+): not found", text):
-        unreachable = re.search(r"(UnknownHostException|ConnectException|SocketException)", text)
-        host_problem = re.search(r"(?i)(host .{0,80} not found|connection (?:refused|reset))", text)
-        why = "no repository could be reached" if unreachable or host_problem else "not found"
-        return f"{why} ({missing[1].strip()})."
-    errors = [line for line in said if "ERROR" in line or "Exception" in line]
-    return (errors or list(said) or ["Ivy said nothing"])[-1][:200]
+    if trouble := re.search(r"\b\w+Exception: .*|Host .+ not found.*", text):
+        return UnreachableError(
+            f"Kafka {version} could not be fetched: {trouble[0].strip(' )')[:150]}.",
+            "Check the network (a proxy for Java is set in JAVA_TOOL_OPTIONS), or use an installed "
+            "Kafka: --kafka-home DIR.",
+        )
+    if "kafka_2.13" in text and "not found" in text:
+        return UsageError(
+            f"There is no Kafka {version} to fetch.",
+            "Give a released one with --kafka-version, or an installed one with --kafka-home DIR.",
+        )
+    last = said[-1] if said else "it said nothing"
+    return UnreachableError(
+        f"Kafka {version} could not be fetched; Ivy's last words: {last[:150]}",
+        "Try again, or use an installed Kafka: --kafka-home DIR.",
+    )

@@ -1,5 +1,6 @@
 """What the nodes of a lab wrote into their logs: the last lines, new lines, the last error."""
 
+import io
 import re
 import time
 from collections import deque
@@ -47,20 +48,30 @@ def tail(path: Path, lines: int) -> list[str]:
         return []
 
 
-def follow(paths: Iterable[Path], interval_s: float = 0.1) -> Iterator[tuple[Path, str]]:
-    """Yield (path, line) for what is appended from now on, without end; rolled files too."""
-    ends = {path: (path.stat().st_size if path.exists() else 0) for path in paths}
+def follow(
+    paths: Iterable[Path], lines: int, interval_s: float = 0.1
+) -> Iterator[tuple[Path, str]]:
+    """Yield (path, line): the last lines of each file, then what is appended, without end.
+
+    A file that is rolled is followed on; one that is not there yet, from its beginning.
+    """
+    ends = {}
+    for path in paths:
+        content = path.read_bytes() if path.exists() else b""
+        whole = content[: content.rfind(b"\n") + 1]
+        ends[path] = len(whole)
+        for line in whole.splitlines()[-lines:] if lines else ():
+            yield path, line.decode("utf-8", "replace")
     while True:
         for path, end in ends.items():
             size = path.stat().st_size if path.exists() else 0
             if size < end:  # rolled: a new file has its place
                 end = 0
-            if size > end:
-                with path.open("rb") as log:
-                    log.seek(end)
-                    whole, newline, _ = log.read(size - end).rpartition(b"\n")
-                end += len(whole) + len(newline)
-                for line in whole.splitlines():
-                    yield path, line.decode("utf-8", "replace")
-            ends[path] = end
+            with path.open("rb") if size > end else io.BytesIO() as log:
+                log.seek(end)
+                appended = log.read()
+            whole = appended[: appended.rfind(b"\n") + 1]
+            ends[path] = end + len(whole)
+            for line in whole.splitlines():
+                yield path, line.decode("utf-8", "replace")
         time.sleep(interval_s)

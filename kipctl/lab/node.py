@@ -62,6 +62,11 @@ class Node:
         return self.spec.port
 
     @property
+    def storage(self) -> Path:
+        """Kafka's log.dirs."""
+        return self.folder / "data"
+
+    @property
     def log_path(self) -> Path:
         return self.folder / "server.log"
 
@@ -100,10 +105,9 @@ class Node:
         That one's files hold the metadata version to begin with, and no id: those are in
         meta.properties, which is written here.
         """
-        storage = self.folder / "data"
-        shutil.copytree(formatted, storage)
+        shutil.copytree(formatted, self.storage)
         text = properties_text(meta_properties(cluster_id, self.id))
-        (storage / "meta.properties").write_text(text, encoding="ascii")
+        (self.storage / "meta.properties").write_text(text, encoding="ascii")
 
     def command(
         self, java: Java, jars: KafkaJars, jvm_options: Sequence[str], program: Sequence[str]
@@ -171,6 +175,7 @@ class Node:
             raise RefusedError(
                 f"{self.spec.label} does not run.", f"Start it: kipctl lab start {self.id}"
             )
+        process.wait_for_pause(recorded, number is signal.SIGSTOP, STOP_TIMEOUT_S)
 
     def _recorded(self) -> Process | None:
         return process.read_record(self._process_path)

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -87,8 +87,17 @@ def send_signal(process: Process, number: signal.Signals) -> bool:
 
 def wait_for_exit(process: Process, timeout_s: float) -> bool:
     """Wait until it is gone; False when it still runs after `timeout_s` seconds."""
+    return _wait(lambda: not is_alive(process), timeout_s)
+
+
+def wait_for_pause(process: Process, paused: bool, timeout_s: float) -> bool:
+    """Wait until it stands still, or goes on: a signal takes its time to have its effect."""
+    return _wait(lambda: is_paused(process) == paused or not is_alive(process), timeout_s)
+
+
+def _wait(condition: Callable[[], bool], timeout_s: float) -> bool:
     deadline = time.monotonic() + timeout_s
-    while is_alive(process):
+    while not condition():
         if time.monotonic() >= deadline:
             return False
         time.sleep(0.005)
@@ -149,7 +158,7 @@ def _look(pid: int) -> tuple[str, str] | None:
             return None
         # The program's name, in parentheses, may hold anything; see proc_pid_stat(5).
         fields = stat.rpartition(")")[2].split()
-        state, started = fields[0], fields[19]
+        state, threads, started = fields[0], int(fields[17]), fields[19]
     else:
         asked = subprocess.run(
             ["ps", "-o", "stat=,lstart=", "-p", str(pid)], capture_output=True, text=True
@@ -157,8 +166,9 @@ def _look(pid: int) -> tuple[str, str] | None:
         if not asked.stdout.strip():
             return None
         state, _, started = asked.stdout.strip().partition(" ")
-        state, started = state[0], started.strip()
-    if state in "ZX":
+        state, threads, started = state[0], 1, started.strip()
+    # While other threads of it are being ended, it still has its ports.
+    if state in "ZX" and threads <= 1:
         _reap(pid)
         return None
     return state, started

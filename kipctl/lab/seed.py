@@ -3,7 +3,6 @@
 import hashlib
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,7 @@ from kipctl.errors import RefusedError
 from kipctl.lab import logs, ports
 from kipctl.lab.jars import KafkaJars, locked
 from kipctl.lab.java import Java
-from kipctl.lab.node import Node, NodeState
+from kipctl.lab.node import Node
 from kipctl.lab.properties import NodeSpec, Role, kafka_uuid
 from kipctl.lab.ready import wait_until_ready
 
@@ -64,31 +63,39 @@ def _make(seed: Seed, java: Java, jars: KafkaJars) -> None:
 
     Java writes the archive when it ends; a Java that cannot is no error, only slower.
     """
-    with tempfile.TemporaryDirectory(dir=jars.folder, prefix="seed-") as name:
-        spec = NodeSpec(1, Role.BOTH, None, ports.first_of_free_ports(2))
-        node = Node(spec, Path(name, "node"))
-        node.write_files((spec,), jars.version, ())
-        program = ("kafka.tools.StorageTool", "format", "--cluster-id", kafka_uuid(), "--config")
-        format_command = node.command(java, jars, seed.jvm_options(Role.CONTROLLER), program)
-        run = subprocess.run(
-            format_command, stdin=subprocess.DEVNULL, capture_output=True, text=True, cwd=name
-        )
-        storage = node.folder / "data"
-        if run.returncode != 0 or not (storage / "meta.properties").exists():
-            said = logs.last_error(run.stdout + run.stderr) or (run.stderr or run.stdout)[-300:]
-            raise RefusedError(f"Kafka {jars.version} could not format its storage: {said.strip()}")
-        formatted = Path(name, "formatted")
-        shutil.copytree(storage, formatted, ignore=shutil.ignore_patterns("meta.properties"))
-        archive = Path(name, "classes.jsa")
-        options = (*_HEAP, f"-XX:ArchiveClassesAtExit={archive}")
-        try:
-            node.launch(node.command(java, jars, options, ("kafka.Kafka",))).go()
-            wait_until_ready([node], timeout_s=120)
-            node.stop()
-        finally:
-            if node.state is not NodeState.STOPPED:
-                node.kill()
-        shutil.rmtree(seed.formatted, ignore_errors=True)
-        formatted.rename(seed.formatted)
-        if archive.exists():
-            archive.rename(seed.archive)
+    folder = jars.folder / "seed"
+    spec = NodeSpec(1, Role.BOTH, None, ports.first_of_free_ports(2))
+    node = Node(spec, folder / "node")
+    if folder.exists():  # cut off, perhaps with the node running
+        node.kill()
+        shutil.rmtree(folder)
+    node.write_files((spec,), jars.version, ())
+    formatted, archive = folder / "formatted", folder / "classes.jsa"
+    _format(node, java, jars, seed.jvm_options(Role.CONTROLLER))
+    shutil.copytree(node.storage, formatted, ignore=shutil.ignore_patterns("meta.properties"))
+    options = (*_HEAP, f"-XX:ArchiveClassesAtExit={archive}")
+    try:
+        node.launch(node.command(java, jars, options, ("kafka.Kafka",))).go()
+        wait_until_ready([node], timeout_s=120)
+        node.stop()
+    finally:
+        node.kill()
+    shutil.rmtree(seed.formatted, ignore_errors=True)
+    formatted.rename(seed.formatted)
+    if archive.exists():
+        archive.replace(seed.archive)
+    shutil.rmtree(folder)
+
+
+def _format(node: Node, java: Java, jars: KafkaJars, jvm_options: tuple[str, ...]) -> None:
+    program = ("kafka.tools.StorageTool", "format", "--cluster-id", kafka_uuid(), "--config")
+    run = subprocess.run(
+        node.command(java, jars, jvm_options, program),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        cwd=node.folder,
+    )
+    if run.returncode != 0 or not (node.storage / "meta.properties").exists():
+        said = logs.last_error(run.stdout + run.stderr) or (run.stderr or run.stdout).strip()[-300:]
+        raise RefusedError(f"Kafka {jars.version} could not format its storage: {said}")

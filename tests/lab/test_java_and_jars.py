@@ -1,0 +1,207 @@
+"""Finding Java, and fetching Kafka once: against a stand-in for Java that plays Ivy's part."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kipctl.errors import KipctlError, RefusedError, UnreachableError, UsageError
+from kipctl.lab.jars import fetched_jars, installed_jars
+from kipctl.lab.java import Java, find_java
+
+# Writes down that it ran, then does what `script` says with $jars, the folder to fill.
+STAND_IN = """#!/bin/sh
+while [ $# -gt 0 ]; do
+  [ "$1" = -retrieve ] && jars=$(dirname "$2")
+  shift
+done
+echo ran >> {runs}
+{script}
+"""
+DELIVER = 'echo one > "$jars/kafka-clients-4.3.1.jar"; echo two > "$jars/other-1.0.jar"'
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "kipctl" / "kafka"
+
+
+def java_that(tmp_path: Path, script: str) -> Java:
+    path = tmp_path / "java"
+    path.write_text(STAND_IN.format(runs=tmp_path / "runs", script=script))
+    path.chmod(0o755)
+    return Java(path, "17.0.15")
+
+
+def runs(tmp_path: Path) -> int:
+    return len((tmp_path / "runs").read_text().splitlines())
+
+
+def fetch(java: Java) -> list[str]:
+    return [path.name for path in fetched_jars("4.3.1", java, lambda text: None).paths]
+
+
+def test_kafka_is_fetched_once(tmp_path: Path, cache: Path) -> None:
+    java = java_that(tmp_path, DELIVER)
+    assert fetch(java) == fetch(java) == ["kafka-clients-4.3.1.jar", "other-1.0.jar"]
+    assert runs(tmp_path) == 1
+    assert [path.name for path in cache.iterdir()] == ["4.3.1"]
+
+
+def test_progress_is_told(tmp_path: Path, cache: Path) -> None:
+    found = "for i in 0 1 2 3 4 5 6 7 8 9; do printf '\\tfound a#b;1 in public\\n'; done; "
+    told: list[str] = []
+    fetched_jars("4.3.1", java_that(tmp_path, found + DELIVER), told.append)
+    assert told == [
+        "Fetching Kafka 4.3.1: about 45 MB, once.",
+        "Fetching Kafka 4.3.1: found 10 modules.",
+    ]
+
+
+def test_a_jar_that_was_changed_or_lost_is_refused(tmp_path: Path, cache: Path) -> None:
+    java = java_that(tmp_path, DELIVER)
+    fetch(java)
+    jar = cache / "4.3.1" / "jars" / "other-1.0.jar"
+    jar.write_text("TWO\n")
+    with pytest.raises(RefusedError, match=r"other-1\.0\.jar is not what was fetched"):
+        fetch(java)
+    jar.unlink()
+    with pytest.raises(RefusedError, match=r"other-1\.0\.jar is not what was fetched"):
+        fetch(java)
+
+
+def test_a_fetch_that_fails_leaves_nothing_that_counts_as_fetched(
+    tmp_path: Path, cache: Path
+) -> None:
+    failing = java_that(tmp_path, DELIVER + "; echo broken pipe; exit 1")
+    with pytest.raises(UnreachableError, match="Ivy's last words: broken pipe"):
+        fetch(failing)
+    assert fetch(java_that(tmp_path, DELIVER)) == ["kafka-clients-4.3.1.jar", "other-1.0.jar"]
+
+
+@pytest.mark.parametrize(
+    ("said", "error", "told"),
+    [
+        (
+            "Server access error at url x (java.net.ConnectException: Connection refused)",
+            UnreachableError,
+            "Kafka 4.3.1 could not be fetched: ConnectException: Connection refused.",
+        ),
+        (
+            ":: org.apache.kafka#kafka_2.13;4.3.1: not found",
+            UsageError,
+            "There is no Kafka 4.3.1 to fetch.",
+        ),
+    ],
+)
+def test_why_kafka_could_not_be_fetched(
+    tmp_path: Path, cache: Path, said: str, error: type[KipctlError], told: str
+) -> None:
+    with pytest.raises(error) as failed:
+        fetch(java_that(tmp_path, f"echo '{said}'; exit 1"))
+    assert failed.value.what == told
+    assert "--kafka-home" in failed.value.next_step
+
+
+def test_a_second_kipctl_waits_for_what_the_first_fetches_even_when_that_was_killed(
+    tmp_path: Path, cache: Path
+) -> None:
+    """The first is killed while Ivy runs; Ivy goes on writing, so the second must wait for it."""
+    os.mkfifo(tmp_path / "begun")
+    os.mkfifo(tmp_path / "go-on")
+    at_first = (
+        f'echo > "{tmp_path}/begun"; read -r go < "{tmp_path}/go-on"; touch "{tmp_path}/again"'
+    )
+    slow = java_that(tmp_path, f'[ -e "{tmp_path}/again" ] || {{ {at_first}; }}; {DELIVER}')
+    program = (
+        "from pathlib import Path; from kipctl.lab.jars import fetched_jars\n"
+        "from kipctl.lab.java import Java\n"
+        f"fetched_jars('4.3.1', Java(Path({str(slow.path)!r}), '17'), lambda text: None)"
+    )
+    with subprocess.Popen([sys.executable, "-c", program]) as first:
+        (tmp_path / "begun").read_text()
+        first.send_signal(signal.SIGKILL)
+    told: list[str] = []
+
+    def let_ivy_end(text: str) -> None:
+        told.append(text)
+        if text.startswith("Waiting"):
+            (tmp_path / "go-on").write_text("go\n")
+
+    jars = fetched_jars("4.3.1", slow, let_ivy_end)
+    assert told[0] == "Waiting for another kipctl that fetches Kafka."
+    assert [path.name for path in jars.paths] == ["kafka-clients-4.3.1.jar", "other-1.0.jar"]
+
+
+def test_jars_of_an_installed_kafka(tmp_path: Path, cache: Path) -> None:
+    libs = tmp_path / "kafka" / "libs"
+    libs.mkdir(parents=True)
+    with pytest.raises(UsageError, match="does not hold one Kafka"):
+        installed_jars(tmp_path / "kafka")
+    for name in ("kafka-clients-3.9.0.jar", "kafka_2.13-3.9.0.jar", "README"):
+        (libs / name).touch()
+    jars = installed_jars(tmp_path / "kafka")
+    assert jars.version == "3.9.0"
+    assert jars.classpath == f"{libs}/kafka-clients-3.9.0.jar:{libs}/kafka_2.13-3.9.0.jar"
+    assert jars.folder.parent == cache
+    (libs / "kafka-clients-4.0.0.jar").touch()
+    with pytest.raises(UsageError, match="2 kafka-clients jars"):
+        installed_jars(tmp_path / "kafka")
+
+
+def java_home(tmp_path: Path, release: str) -> Path:
+    home = tmp_path / "jdk"
+    (home / "bin").mkdir(parents=True)
+    (home / "bin" / "java").write_text("#!/bin/sh\necho 'openjdk version \"21.0.2\" x' >&2\n")
+    (home / "bin" / "java").chmod(0o755)
+    if release:
+        (home / "release").write_text(release)
+    return home
+
+
+@pytest.mark.parametrize(
+    ("release", "version"),
+    [
+        ('IMPLEMENTOR="x"\nJAVA_VERSION="17.0.15"\n', "17.0.15"),
+        ('JAVA_RUNTIME_VERSION="25+36-LTS"\nJAVA_VERSION="25"\n', "25+36-LTS"),
+        ("", "21.0.2"),
+    ],
+)
+def test_java_of_java_home_comes_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, release: str, version: str
+) -> None:
+    home = java_home(tmp_path, release)
+    monkeypatch.setenv("JAVA_HOME", str(home))
+    assert find_java() == Java(home / "bin" / "java", version)
+
+
+def test_java_of_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(java_home(tmp_path, "") / "bin"))
+    assert find_java().version == "21.0.2"
+
+
+@pytest.mark.parametrize("version", ["1.8.0_402", "11.0.22", "16"])
+def test_an_old_java_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(java_home(tmp_path, f'JAVA_VERSION="{version}"\n')))
+    with pytest.raises(UsageError, match=f"is Java {version}; Kafka's brokers need 17"):
+        find_java()
+
+
+def test_without_java_the_user_is_told_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UsageError, match="no java on the PATH") as missing:
+        find_java()
+    assert "openjdk-17-jre-headless" in missing.value.next_step
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(UsageError, match="has no bin/java"):
+        find_java()

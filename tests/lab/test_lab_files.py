@@ -1,0 +1,186 @@
+"""What is asked of a lab becomes the files of its nodes: decided without Kafka."""
+
+from pathlib import Path
+
+import pytest
+
+from kipctl.errors import UsageError
+from kipctl.lab.properties import (
+    LabSpec,
+    NodeSpec,
+    Role,
+    kafka_uuid,
+    log4j_config,
+    meta_properties,
+    node_specs,
+    properties_text,
+    server_properties,
+)
+
+FOLDER = Path("/lab/broker-1")
+
+
+def properties(node_id: int, version: str = "4.3.1", **spec: object) -> dict[str, str]:
+    asked = LabSpec(**spec)  # type: ignore[arg-type]
+    nodes = node_specs(asked, 20000)
+    node = next(n for n in nodes if n.id == node_id)
+    return server_properties(node, nodes, FOLDER, version, asked.config)
+
+
+@pytest.mark.parametrize(
+    ("spec", "nodes"),
+    [
+        (
+            {},
+            [
+                (1, "broker", "rack-1", 20000),
+                (2, "broker", "rack-2", 20001),
+                (3, "broker", "rack-3", 20002),
+                (101, "controller", None, 20003),
+            ],
+        ),
+        (
+            {"brokers": 1, "racks": 0},
+            [(1, "broker", None, 20000), (101, "controller", None, 20001)],
+        ),
+        (
+            {"brokers": 3, "racks": 2, "controllers": 2},
+            [
+                (1, "broker", "rack-1", 20000),
+                (2, "broker", "rack-2", 20001),
+                (3, "broker", "rack-1", 20002),
+                (101, "controller", None, 20003),
+                (102, "controller", None, 20004),
+            ],
+        ),
+    ],
+)
+def test_nodes_racks_and_ports(spec: dict[str, int], nodes: list[tuple[object, ...]]) -> None:
+    assert [
+        (n.id, n.role.value, n.rack, n.port)
+        for n in node_specs(LabSpec(**spec), 20000)  # type: ignore[arg-type]
+    ] == nodes
+
+
+@pytest.mark.parametrize(
+    ("node_id", "spec", "key", "value"),
+    [
+        (1, {}, "process.roles", "broker"),
+        (101, {}, "process.roles", "controller"),
+        (2, {}, "listeners", "PLAINTEXT://127.0.0.1:20001"),
+        (2, {}, "advertised.listeners", "PLAINTEXT://127.0.0.1:20001"),
+        (101, {}, "listeners", "CONTROLLER://127.0.0.1:20003"),
+        (101, {}, "advertised.listeners", None),
+        (
+            1,
+            {"controllers": 2},
+            "controller.quorum.voters",
+            "101@127.0.0.1:20003,102@127.0.0.1:20004",
+        ),
+        (3, {}, "broker.rack", "rack-3"),
+        (3, {"racks": 0}, "broker.rack", None),
+        (101, {}, "broker.rack", None),
+        (1, {}, "log.dirs", "/lab/broker-1/data"),
+        (1, {}, "offsets.topic.replication.factor", "3"),
+        (1, {"brokers": 1}, "offsets.topic.replication.factor", "1"),
+        (1, {"brokers": 5}, "offsets.topic.replication.factor", "3"),
+        (1, {"brokers": 1}, "transaction.state.log.min.isr", "1"),
+        (1, {"config": (("log.segment.bytes", "1048576"),)}, "log.segment.bytes", "1048576"),
+        (101, {"config": (("num.io.threads", "2"),)}, "num.io.threads", "2"),
+    ],
+)
+def test_server_properties(
+    node_id: int, spec: dict[str, object], key: str, value: str | None
+) -> None:
+    assert properties(node_id, **spec).get(key) == value
+
+
+def test_the_lab_serves_reads_from_the_nearest_replica() -> None:
+    selector = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+    assert properties(1)["replica.selector.class"] == selector
+
+
+def test_kafka_3_gets_no_property_of_the_share_coordinator() -> None:
+    assert [k for k in properties(1, "3.6.2") if k.startswith("share.")] == []
+    assert [k for k in properties(1, "4.3.1") if k.startswith("share.")] != []
+
+
+def test_a_node_with_both_roles_listens_for_clients_and_for_controllers() -> None:
+    node = NodeSpec(1, Role.BOTH, None, 20000)
+    listed = server_properties(node, (node,), FOLDER, "4.3.1")
+    assert listed["listeners"] == "PLAINTEXT://127.0.0.1:20000,CONTROLLER://127.0.0.1:20001"
+    assert listed["controller.quorum.voters"] == "1@127.0.0.1:20001"
+
+
+@pytest.mark.parametrize(
+    ("spec", "told"),
+    [
+        ({"name": "a/b"}, "'a/b' is no name for a lab"),
+        ({"name": ""}, "'' is no name for a lab"),
+        ({"name": ".."}, "'..' is no name for a lab"),
+        ({"brokers": 0}, "1 to 100 brokers, not 0"),
+        ({"brokers": 101}, "1 to 100 brokers, not 101"),
+        ({"controllers": 0}, "1 to 9 controllers, not 0"),
+        ({"racks": -1}, "cannot have -1 racks"),
+        ({"kafka_version": "latest"}, "'latest' is no Kafka version"),
+        ({"kafka_version": "../4.3.1"}, "'../4.3.1' is no Kafka version"),
+        ({"port": 0}, "Port 0 leaves no room for 4 nodes"),
+        ({"port": 65533}, "Port 65533 leaves no room for 4 nodes"),
+        ({"config": (("node.id", "7"),)}, "--config node.id cannot be set"),
+    ],
+)
+def test_what_cannot_be_built_is_refused(spec: dict[str, object], told: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        LabSpec(**spec)  # type: ignore[arg-type]
+    assert told in refused.value.what
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "line"),
+    [
+        ("a", "b=c:d", "a=b=c:d"),
+        ("a", "C:\\x", "a=C:\\\\x"),
+        ("a", "two\nlines", "a=two\\nlines"),
+        ("a", " led by a space", "a=\\ led by a space"),
+        ("a b", "", "a\\ b="),
+        ("a", "é😀", "a=\\u00e9\\ud83d\\ude00"),
+    ],
+)
+def test_values_survive_a_properties_file(key: str, value: str, line: str) -> None:
+    assert properties_text({key: value}) == line + "\n"
+
+
+def test_meta_properties_has_a_directory_id_of_its_own() -> None:
+    first, second = meta_properties("cluster", 1), meta_properties("cluster", 1)
+    assert {**first, "directory.id": ""} == {
+        "version": "1",
+        "cluster.id": "cluster",
+        "node.id": "1",
+        "directory.id": "",
+    }
+    assert first["directory.id"] != second["directory.id"]
+
+
+def test_ids_are_as_kafka_takes_them() -> None:
+    ids = {kafka_uuid() for _ in range(500)}
+    assert len(ids) == 500
+    assert {len(text) for text in ids} == {22}
+    assert [text for text in ids if text.startswith("-")] == []
+
+
+@pytest.mark.parametrize(
+    ("version", "name", "option"),
+    [
+        (
+            "4.3.1",
+            "log4j2.properties",
+            "-Dlog4j2.configurationFile=/lab/broker-1/log4j2.properties",
+        ),
+        ("3.6.2", "log4j.properties", "-Dlog4j.configuration=file:/lab/broker-1/log4j.properties"),
+    ],
+)
+def test_logging_follows_the_kafka_version(version: str, name: str, option: str) -> None:
+    file_name, text, jvm_option = log4j_config(version, FOLDER)
+    assert (file_name, jvm_option) == (name, option)
+    assert "/lab/broker-1/server.log" in text
+    assert "/lab/broker-1/request.log" in text

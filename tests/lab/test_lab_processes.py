@@ -1,0 +1,122 @@
+"""Processes that outlive kipctl: known again for certain, and nobody else's is ever signalled."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kipctl.errors import RefusedError
+from kipctl.lab import process
+from kipctl.lab.node import Node, NodeState
+from kipctl.lab.process import Launch, Process
+from kipctl.lab.properties import NodeSpec, Role
+
+SLEEP = ["sleep", "1000"]
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[Node]:
+    folder = tmp_path / "broker-1"
+    folder.mkdir()
+    node = Node(NodeSpec(1, Role.BROKER, None, 20000), folder)
+    yield node
+    node.kill()
+
+
+@pytest.fixture
+def bystander() -> Iterator[subprocess.Popen[bytes]]:
+    """A process that has nothing to do with any lab."""
+    with subprocess.Popen(SLEEP) as bystander:
+        yield bystander
+        bystander.kill()
+
+
+def test_a_node_is_seen_running_paused_stopped_and_crashed(node: Node) -> None:
+    assert (node.state, node.pid) == (NodeState.STOPPED, None)
+    node.launch(SLEEP).go()
+    assert node.state is NodeState.RUNNING
+    node.pause()
+    assert node.state is NodeState.PAUSED
+    node.resume()
+    assert node.state is NodeState.RUNNING
+    node.stop()
+    assert (node.state, node.pid) == (NodeState.STOPPED, None)
+    launch = node.launch(SLEEP)
+    launch.go()
+    os.kill(launch.process.pid, signal.SIGKILL)
+    assert process.wait_for_exit(launch.process, 10)
+    assert (node.state, node.pid) == (NodeState.CRASHED, None)
+    with pytest.raises(RefusedError, match="broker-1 does not run"):
+        node.pause()
+
+
+def test_a_paused_node_can_be_stopped(node: Node) -> None:
+    node.launch(SLEEP).go()
+    node.pause()
+    node.stop(timeout_s=10)
+    assert node.state is NodeState.STOPPED
+
+
+def test_a_recycled_process_id_is_left_alone(
+    node: Node, bystander: subprocess.Popen[bytes]
+) -> None:
+    process.write_record(node.folder / "process", Process(bystander.pid, "1"))
+    assert (node.state, node.pid) == (NodeState.CRASHED, None)
+    with pytest.raises(RefusedError):
+        node.pause()
+    node.stop()
+    assert bystander.poll() is None
+    process.write_record(node.folder / "process", Process(bystander.pid, "1"))
+    node.kill()
+    assert bystander.poll() is None
+    assert process.is_alive(process.identify(bystander.pid))
+
+
+def test_an_ended_process_that_its_parent_did_not_reap_is_not_alive() -> None:
+    with subprocess.Popen(["true"]) as child:
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+        with pytest.raises(ProcessLookupError):
+            process.identify(child.pid)
+
+
+def test_identifying_nobody_fails() -> None:
+    with subprocess.Popen(["true"]) as child:
+        child.wait()
+    with pytest.raises(ProcessLookupError):
+        process.identify(child.pid)
+
+
+def test_a_program_does_not_start_before_go(tmp_path: Path) -> None:
+    launch = Launch(["touch", "ran"], tmp_path, tmp_path / "output.log")
+    assert process.is_alive(launch.process)
+    assert not (tmp_path / "ran").exists()
+    launch.go()
+    assert process.wait_for_exit(launch.process, 10)
+    assert (tmp_path / "ran").exists()
+
+
+def test_nothing_starts_when_kipctl_dies_before_go(tmp_path: Path) -> None:
+    program = (
+        "import os, sys; from pathlib import Path; from kipctl.lab.process import Launch\n"
+        f"folder = Path({str(tmp_path)!r})\n"
+        "launch = Launch(['touch', 'ran'], folder, folder / 'output.log')\n"
+        "print(launch.process.pid, launch.process.started, flush=True)\n"
+        "os.kill(os.getpid(), 9)"
+    )
+    died = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert died.returncode == -signal.SIGKILL
+    pid, started = died.stdout.split()
+    assert process.wait_for_exit(Process(int(pid), started), 10)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_output_of_a_program_is_kept_and_it_has_a_session_of_its_own(tmp_path: Path) -> None:
+    program = "import os; print(os.getsid(0) == os.getpid(), os.getcwd())"
+    launch = Launch([sys.executable, "-c", program], tmp_path, tmp_path / "output.log")
+    launch.go()
+    assert process.wait_for_exit(launch.process, 10)
+    assert (tmp_path / "output.log").read_text() == f"True {tmp_path}\n"
