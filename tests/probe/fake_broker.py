@@ -1,0 +1,360 @@
+"""A small cluster on loopback: real sockets, Kafka's rules of leadership and idempotence, no disk.
+
+By itself it behaves: it appends what its leaders get, refuses the rest with a hint as Kafka 4 does,
+and shows the truth in Metadata. A test scripts what a real cluster shows only by chance.
+"""
+
+import socket
+import struct
+import threading
+from collections import defaultdict
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from io import BufferedReader
+from typing import Any, NamedTuple, Self
+from uuid import UUID
+
+from kipctl.probe.leadership import Leader
+from kipctl.protocol.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from kipctl.protocol.error_codes import ErrorCode
+from kipctl.protocol.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from kipctl.protocol.message import Request, Response, decode, encode
+from kipctl.protocol.metadata import (
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from kipctl.protocol.produce import (
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from kipctl.protocol.records import RecordBatch, decode_batch
+
+TOPIC = "t"
+TOPIC_ID = UUID(int=0xABC)
+PRODUCER_ID = 4000
+VERSIONS = {0: (0, 13), 3: (0, 13), 18: (0, 4), 22: (0, 5)}
+
+_REQUESTS: dict[int, type[Request[Any]]] = {
+    cls.api.key: cls
+    for cls in (ApiVersionsRequest, InitProducerIdRequest, MetadataRequest, ProduceRequest)
+}
+
+
+class HangUp(Exception):  # noqa: N818
+    """Raised by a script: close the connection instead of answering."""
+
+
+class Silence(Exception):  # noqa: N818
+    """Raised by a script: never answer."""
+
+
+class Garbage(Exception):  # noqa: N818
+    """Raised by a script: send these bytes instead of an answer, after a right length."""
+
+
+class Reply(NamedTuple):
+    """What a partition is answered, in place of what the cluster would answer."""
+
+    error: int = 0
+    base_offset: int = -1
+    hint: Leader | None = None
+    endpoint: tuple[int, int] | None = None
+    """(node id, port) among the response's endpoints."""
+
+
+@dataclass(frozen=True)
+class Produced:
+    """One partition's batch in a Produce request, as it came to a broker."""
+
+    broker: int
+    connection: int
+    version: int
+    partition: int
+    batch: RecordBatch
+
+    @property
+    def sequence(self) -> int:
+        return self.batch.header.base_sequence
+
+    @property
+    def epoch(self) -> int:
+        return self.batch.header.producer_epoch
+
+    @property
+    def values(self) -> list[bytes]:
+        return [record.value or b"" for record in self.batch.records]
+
+
+Script = Callable[[Produced], Reply | None]
+
+
+@dataclass
+class _ProducerState:
+    """A producer's last batches in a partition, by which brokers know duplicates."""
+
+    epoch: int
+    next_sequence: int = 0
+    last: list[tuple[int, int, int]] = field(default_factory=list)
+
+
+class FakeCluster:
+    """Brokers 1 to n, one topic; partition p is led by broker 1 + p % n in epoch 5.
+
+    `script` is asked for each partition of a Produce request, in the broker's thread, and answers
+    with a Reply, or None for the cluster's own answer. `shown`, if set, is what Metadata shows
+    of leaders instead of the truth; `hidden` brokers are missing from it.
+    """
+
+    def __init__(
+        self,
+        brokers: int = 2,
+        partitions: int = 1,
+        script: Script = lambda _: None,
+        versions: dict[int, tuple[int, int]] = VERSIONS,
+    ) -> None:
+        self.script = script
+        self.versions = versions
+        self.hints = True
+        self.leaders = {p: Leader(1 + p % brokers, 5) for p in range(partitions)}
+        self.shown: dict[int, Leader] | None = None
+        self.hidden: set[int] = set()
+        self.topic_error = 0
+        self.on_metadata: Callable[[int], None] = lambda broker: None
+        self.produced: list[Produced] = []
+        self.metadata_asked: list[int] = []
+        """Which broker was asked for Metadata; the first is the bootstrap of the run."""
+        self.log: dict[int, list[Produced]] = defaultdict(list)
+        self.failures: list[BaseException] = []
+        self._producers: dict[tuple[int, int], _ProducerState] = {}
+        self._lock = threading.RLock()
+        self.brokers = {id: _Broker(self, id) for id in range(1, brokers + 1)}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        for broker in self.brokers.values():
+            broker.close()
+        assert not self.failures, self.failures
+
+    @property
+    def bootstrap_server(self) -> str:
+        return f"127.0.0.1:{self.brokers[1].port}"
+
+    def move(self, partition: int, to: int) -> None:
+        """A new leader, in the next epoch."""
+        self.leaders[partition] = Leader(to, self.leaders[partition].epoch + 1)
+
+    def records_in_log(self) -> int:
+        return sum(len(p.batch.records) for batches in self.log.values() for p in batches)
+
+    def await_another_request(self, produced: Produced) -> None:
+        """Wait, in a script, until the client has sent something behind this request."""
+        self.brokers[produced.broker].await_more(produced.connection)
+
+    # --- answers ---
+
+    def answer(self, broker: int, connection: int, version: int, request: Any) -> Response | None:
+        match request:
+            case ApiVersionsRequest():
+                keys = tuple(ApiVersion(key, *span) for key, span in self.versions.items())
+                known = self.versions[18][1]
+                return ApiVersionsResponse(35 if version > known else 0, keys)
+            case InitProducerIdRequest():
+                return InitProducerIdResponse(producer_id=PRODUCER_ID, producer_epoch=0)
+            case MetadataRequest():
+                return self._metadata(broker)
+            case ProduceRequest():
+                return self._produce(broker, connection, version, request)
+        raise AssertionError(request)
+
+    def _metadata(self, broker: int) -> MetadataResponse:
+        self.metadata_asked.append(broker)
+        self.on_metadata(broker)
+        with self._lock:
+            leaders = self.leaders if self.shown is None else self.shown
+            partitions = tuple(
+                MetadataResponsePartition(
+                    partition_index=p,
+                    leader_id=leader.id,
+                    leader_epoch=leader.epoch,
+                    replica_nodes=tuple(self.brokers),
+                    isr_nodes=tuple(self.brokers),
+                )
+                for p, leader in leaders.items()
+            )
+            nodes = tuple(
+                MetadataResponseBroker(id, "127.0.0.1", b.port)
+                for id, b in self.brokers.items()
+                if id not in self.hidden
+            )
+            if self.topic_error:
+                partitions = ()
+            topic = MetadataResponseTopic(self.topic_error, TOPIC, TOPIC_ID, partitions=partitions)
+            return MetadataResponse(brokers=nodes, cluster_id="fake", topics=(topic,))
+
+    def _produce(
+        self, broker: int, connection: int, version: int, request: ProduceRequest
+    ) -> ProduceResponse | None:
+        (topic,) = request.topic_data
+        assert (topic.topic_id, topic.name) == (
+            (TOPIC_ID, "") if version >= 13 else (UUID(int=0), TOPIC)
+        )
+        results = []
+        endpoints: dict[int, int] = {}
+        for data in topic.partition_data:
+            assert data.records
+            batch = decode_batch(data.records)
+            assert batch.header.size == len(data.records)
+            produced = Produced(broker, connection, version, data.index, batch)
+            with self._lock:
+                self.produced.append(produced)
+            reply = self.script(produced)
+            with self._lock:
+                reply = reply or self._append_or_refuse(produced)
+            hint = reply.hint or Leader(-1, -1)
+            if reply.endpoint:
+                endpoints[reply.endpoint[0]] = reply.endpoint[1]
+            results.append(
+                PartitionProduceResponse(
+                    index=data.index,
+                    error_code=reply.error,
+                    base_offset=reply.base_offset,
+                    current_leader=LeaderIdAndEpoch(hint.id, hint.epoch)
+                    if version >= 10
+                    else LeaderIdAndEpoch(),
+                )
+            )
+        if request.acks == 0:
+            return None
+        # In any order, as real brokers do.
+        results = results[1::2] + results[::2]
+        nodes = tuple(NodeEndpoint(id, "127.0.0.1", port) for id, port in endpoints.items())
+        return ProduceResponse(
+            (TopicProduceResponse(topic.name, topic.topic_id, tuple(results)),),
+            node_endpoints=nodes if version >= 10 else (),
+        )
+
+    def _append_or_refuse(self, produced: Produced) -> Reply:
+        leader = self.leaders[produced.partition]
+        if leader.id != produced.broker:
+            if not self.hints:
+                return Reply(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            port = self.brokers[leader.id].port
+            return Reply(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1, leader, (leader.id, port))
+        return self.append(produced)
+
+    def append(self, produced: Produced) -> Reply:
+        """Append as a leader does, which knows an idempotent producer's last 5 batches."""
+        log = self.log[produced.partition]
+        header = produced.batch.header
+        offset = sum(len(before.batch.records) for before in log)
+        if header.producer_id >= 0:
+            assert header.producer_id == PRODUCER_ID
+            key = (produced.partition, header.producer_id)
+            state = self._producers.setdefault(key, _ProducerState(header.producer_epoch))
+            for sequence, count, base_offset in state.last:
+                if (sequence, count) == (header.base_sequence, header.records_count):
+                    return Reply(0, base_offset)
+            if header.producer_epoch < state.epoch:
+                return Reply(ErrorCode.INVALID_PRODUCER_EPOCH)
+            if header.producer_epoch > state.epoch:
+                state = self._producers[key] = _ProducerState(header.producer_epoch)
+            if header.base_sequence != state.next_sequence:
+                return Reply(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+            state.next_sequence += header.records_count
+            state.last = [
+                *state.last[-4:],
+                (header.base_sequence, header.records_count, offset),
+            ]
+        log.append(produced)
+        return Reply(0, offset)
+
+
+class _Broker:
+    """A listener with a thread per connection: one request at a time on each, as in Kafka."""
+
+    def __init__(self, cluster: FakeCluster, id: int) -> None:
+        self._cluster = cluster
+        self._id = id
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listener.getsockname()[1]
+        self._connections: list[socket.socket] = []
+        self._streams: dict[int, BufferedReader] = {}
+        self._threads = [threading.Thread(target=self._accept)]
+        self._threads[0].start()
+
+    def close(self) -> None:
+        """Stop listening, close every connection, and wait for that."""
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        for connection in self._connections:
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+        for thread in self._threads:
+            if thread is not threading.current_thread():
+                thread.join()
+
+    def await_more(self, connection: int) -> None:
+        if not self._streams[connection].peek(1):
+            raise HangUp
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                connection, _ = self._listener.accept()
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                thread = threading.Thread(
+                    target=self._serve, args=(connection, len(self._connections))
+                )
+                self._connections.append(connection)
+                self._threads.append(thread)
+                thread.start()
+
+    def _serve(self, connection: socket.socket, number: int) -> None:
+        silent = False
+        with suppress(OSError, HangUp), connection, connection.makefile("rb") as stream:
+            self._streams[number] = stream
+            while size := stream.read(4):
+                frame = stream.read(*struct.unpack(">i", size))
+                if silent:
+                    continue  # a broker that hangs still takes what its socket buffers hold
+                try:
+                    answer = self._answer(number, frame)
+                except Silence:
+                    silent = True
+                    continue
+                except Garbage as garbage:
+                    answer = garbage.args[0]
+                except (HangUp, OSError):
+                    raise
+                except BaseException as failure:
+                    self._cluster.failures.append(failure)
+                    raise HangUp from failure
+                if answer is not None:
+                    connection.sendall(struct.pack(">i", len(answer)) + answer)
+
+    def _answer(self, number: int, frame: bytes) -> bytes | None:
+        key, version, correlation_id, size = struct.unpack_from(">hhih", frame)
+        cls = _REQUESTS[key]
+        flexible = version >= cls.api.flexible_since
+        body = frame[10 + size + flexible :]
+        known = version <= cls.api.versions[1]
+        request = decode(cls, body, version) if known else cls()
+        answer = self._cluster.answer(self._id, number, version, request)
+        if answer is None:
+            return None
+        if isinstance(answer, ApiVersionsResponse):
+            flexible = False
+            version = 0 if answer.error_code else version
+        header = struct.pack(">i", correlation_id) + b"\0" * flexible
+        return header + encode(answer, version)

@@ -1,0 +1,101 @@
+"""The probe on a fake cluster: run as users of the library run it, its trace read back."""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fake_broker import TOPIC, FakeCluster
+from rows import read_back
+
+from kipctl.probe.config import ProducerConfig
+from kipctl.probe.leadership import LeaderDiscovery
+from kipctl.probe.run import ProbeOutcome, ProbeSpec, run_probe
+from kipctl.probe.summary import measured, summarize
+from kipctl.protocol.api import ApiKey
+from kipctl.trace.codes import PHASES
+
+KIP951, REFRESH, BASELINE = LeaderDiscovery
+NEVER_MS = 100_000_000
+"""As a backoff: who waits for it does not come back before the test's timeout."""
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A finished run: what it came to, and every row that it wrote."""
+
+    outcome: ProbeOutcome
+    batches: list[Row]
+    rpcs: list[Row]
+    redirects: list[Row]
+    summary: dict[str, Any]
+
+    def calls(self, api: ApiKey) -> list[Row]:
+        return [row for row in self.rpcs if row["api_key"] == api and row["api_version"] >= 0]
+
+
+def run_fake(
+    cluster: FakeCluster,
+    directory: Path,
+    num_records: int = 1,
+    throughput: float = 2000,
+    record_size: int = 10,
+    discovery: LeaderDiscovery = KIP951,
+    should_stop: Callable[[], bool] = lambda: False,
+    **config: Any,
+) -> Ran:
+    """Produce to the fake cluster; without further settings acks=1, round robin and no wait."""
+    defaults = {
+        "acks": 1,
+        "enable_idempotence": False,
+        "partitioner": "round-robin",
+        "retry_backoff_ms": 20,
+        "reconnect_backoff_ms": 5,
+    }
+    spec = ProbeSpec(
+        cluster.bootstrap_server,
+        TOPIC,
+        num_records,
+        throughput,
+        record_size,
+        discovery=discovery,
+        config=ProducerConfig(**(defaults | config)),  # type: ignore[arg-type]
+    )
+    outcome = run_probe(spec, directory, lambda schedule: None, should_stop)
+    rows = {name: read_back(directory, name) for name in ("batches", "rpcs", "redirects")}
+    ran = Ran(outcome, **rows, summary=summarize(measured(outcome, directory), [], None))
+    _is_consistent(ran)
+    return ran
+
+
+def _is_consistent(ran: Ran) -> None:
+    """What holds of every run, whatever happens to it."""
+    seqs = Counter(
+        row["first_seq"] + k * row["seq_stride"]
+        for row in ran.batches
+        for k in range(row["records"])
+    )
+    assert seqs == Counter(range(ran.outcome.generated))
+    settled = defaultdict(int)
+    for row in ran.batches:
+        settled[row["error"] == 0] += row["records"]
+        assert (row["sent_us"] == 0) == (row["attempts"] == 0)
+        assert row["intended_us"] <= (row["sent_us"] or row["acked_us"]) <= row["acked_us"]
+    assert settled[True] == ran.outcome.acknowledged
+    assert settled[False] == ran.outcome.failed == sum(ran.outcome.errors.values())
+    by_batch: dict[int, list[Row]] = defaultdict(list)
+    for row in ran.redirects:
+        by_batch[row["first_seq"]].append(row)
+    for batch in ran.batches:
+        rows = by_batch.pop(batch["first_seq"], [])
+        spent = [row[f"{phase}_us"] for row in rows for phase in PHASES]
+        if rows:
+            assert sum(spent) == batch["acked_us"] - batch["intended_us"]
+            assert min(spent) >= 0
+            assert [row["attempt"] for row in rows] == list(range(1, len(rows) + 1))
+        given_up_with_its_last_attempt = bool(rows) and rows[-1]["to_broker"] == -1
+        assert batch["attempts"] in (0, len(rows) + (not given_up_with_its_last_attempt))
+    assert not by_batch
