@@ -183,7 +183,6 @@ class Producer:
             until = min(accumulator.due_us, accumulator.wake_us, finder.due_us, self._next_tick_us)
             self._network.poll(max(0, until - now_us()) / 1e6)
         finder.write_calls(self._tracing)
-        self._network.close()
         return self.totals
 
     @property
@@ -194,6 +193,10 @@ class Producer:
     def stop(self) -> None:
         """Generate no further records; those under way are still waited for."""
         self._accumulator.stop()
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._network.close()
 
     def _tick(self, now: int) -> None:
         """What is looked after now and then: timeouts, the partitioner's load, the trace."""

@@ -6,7 +6,7 @@ import random
 import resource
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -92,7 +92,6 @@ def run_probe(
     else:
         pool = random_values(spec.record_size, choose, config.batch_size)
     batches = variants(pool, config.batch_size, compression, choose)
-    tracing = Tracing(directory)
     with Cluster(spec.bootstrap_server, config.client_id, _BOOTSTRAP_TIMEOUT_S) as cluster:
         asked_us = now_us()
         metadata = cluster.metadata([spec.topic])
@@ -101,9 +100,6 @@ def run_probe(
         producer_id, producer_epoch = -1, -1
         if config.enable_idempotence:
             producer_id, producer_epoch = _producer_id(cluster)
-    # Asked over a connection of the bootstrap's own, of which only the times are known.
-    start = InFlight(0, ApiKey.METADATA, -1, 0, asked_us, 0, None)
-    tracing.rpc(-1, 0, start, answered_us, 0, 0, 1, 0, MetadataCause.START)
 
     producer: Producer
 
@@ -111,35 +107,42 @@ def run_probe(
         if should_stop():
             producer.stop()
 
-    producer = Producer(
-        config,
-        spec.discovery,
-        [topic],
-        [partitions],
-        batches,
-        partitioner(config.partitioner, partitions, batches[0].capacity, choose),
-        tracing,
-        producer_id,
-        producer_epoch,
-        on_tick,
-    )
-    producer.learn(metadata)
-    producer.connect_all(_CONNECT_TIMEOUT_US)
-    # The loop must not pause: nothing it makes forms cycles, so the collector can stay off.
-    gc.collect()
-    gc.freeze()
-    gc.disable()
-    _sharpen_timers()
-    schedule = Schedule(now_us() + _LEAD_US, spec.num_records, spec.throughput)
-    on_start(schedule)
-    wall_start_us = time.time_ns() // 1000 + schedule.start_us - now_us()
-    cpu_before = _cpu_s()
-    try:
-        totals = producer.run(schedule)
-    finally:
-        gc.unfreeze()
-        gc.enable()
-        tracing.close()
+    with (
+        closing(Tracing(directory)) as tracing,
+        closing(
+            Producer(
+                config,
+                spec.discovery,
+                [topic],
+                [partitions],
+                batches,
+                partitioner(config.partitioner, partitions, batches[0].capacity, choose),
+                tracing,
+                producer_id,
+                producer_epoch,
+                on_tick,
+            )
+        ) as producer,
+    ):
+        # Asked over a connection of the bootstrap's own, of which only the times are known.
+        start = InFlight(0, ApiKey.METADATA, -1, 0, asked_us, 0, None)
+        tracing.rpc(-1, 0, start, answered_us, 0, 0, 1, 0, MetadataCause.START)
+        producer.learn(metadata)
+        producer.connect_all(_CONNECT_TIMEOUT_US)
+        # The loop must not pause: nothing it makes forms cycles, so the collector can stay off.
+        gc.collect()
+        gc.freeze()
+        gc.disable()
+        _sharpen_timers()
+        schedule = Schedule(now_us() + _LEAD_US, spec.num_records, spec.throughput)
+        on_start(schedule)
+        wall_start_us = time.time_ns() // 1000 + schedule.start_us - now_us()
+        cpu_before = _cpu_s()
+        try:
+            totals = producer.run(schedule)
+        finally:
+            gc.unfreeze()
+            gc.enable()
     return ProbeOutcome(
         spec=spec,
         cluster_id=metadata.cluster_id or "",
