@@ -116,23 +116,23 @@ class LeaderFinder:
                     self._network.ensure_connected(self._network.link(node))
             return
         assert link.connection is not None
-        cause = self._policy.sent()
+        cause, lost = self._policy.sent(), False
         try:
             link.send_message(self._request, ApiKey.METADATA, link.metadata_version, now_us)
         except ConnectionLostError:
-            self._network.lose(link)
-            self._policy.failed(now_us)
-            return
+            lost = True
         flight = link.connection.in_flight[-1]
         flight.subject = MetadataCall(cause, link, link.connection.number, flight)
         self._calls.append(flight.subject)
+        if lost:
+            self._network.lose(link)  # it comes back to `lost`, as what was sent before it
 
     def answered(self, flight: InFlight, frame: bytes, now_us: int, behind_us: int) -> None:
         """Take a Metadata answer. Raises MalformedFrame."""
+        _, response = decode_response(MetadataRequest, flight.api_version, frame)
         call: MetadataCall = flight.subject
         call.received_us, call.response_bytes = now_us, len(frame) + 4
         call.behind_us = behind_us
-        _, response = decode_response(MetadataRequest, flight.api_version, frame)
         call.error = next((t.error_code for t in response.topics if t.error_code), 0)
         news = self._take(response, call, now_us)
         if call.error:

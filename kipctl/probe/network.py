@@ -12,7 +12,8 @@ from kipctl.transport.loop import ConnectionLostError, InFlight
 
 OnAnswer = Callable[[Link, InFlight, bytes, int, int], None]
 """Called with the link, the request, the answer's frame, when it came, and how long (in
-microseconds) the request stood behind earlier ones on its connection."""
+microseconds) the request stood behind earlier ones on its connection. If it raises MalformedFrame
+the connection is lost, and the request with it."""
 OnLost = Callable[[Link, int, list[InFlight], int], None]
 """Called with the link, its connection's number, the requests in flight on it, and when."""
 
@@ -103,7 +104,11 @@ class Network:
         now = self._clock()
         for frame in frames:
             flight, behind_us = link.answered(frame, now)
-            self._on_answer(link, flight, frame, now, behind_us)
+            try:
+                self._on_answer(link, flight, frame, now, behind_us)
+            except MalformedFrame:
+                connection.in_flight.appendleft(flight)  # it is unanswered, and lost with the rest
+                raise
             if link.connection is not connection:
                 return
 
