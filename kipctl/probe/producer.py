@@ -365,30 +365,28 @@ class Producer:
     def _produced(self, flight: InFlight, frame: bytes, now: int) -> None:
         batches: list[Batch] = flight.subject
         if len(self._topics) == 1:
-            successes = read_success(flight.api_version, frame)
-            if successes is not None and len(successes) == len(batches):
-                by_index = {batch.partition.index: batch for batch in batches}
-                for index, base_offset in successes:
+            successes = dict(read_success(flight.api_version, frame) or ())
+            by_index = {batch.partition.index: batch for batch in batches}
+            if successes.keys() == by_index.keys():
+                for index, base_offset in successes.items():
                     self._settle(by_index[index], now, 0, base_offset)
                 return
         _, response = decode_response(ProduceRequest, flight.api_version, frame)
         endpoints = {
             e.node_id: Node(e.node_id, e.host, e.port, e.rack) for e in response.node_endpoints
         }
-        by_partition = {batch.partition: batch for batch in batches}
+        by_place = {(b.partition.topic_position, b.partition.index): b for b in batches}
         for topic in response.responses:
-            position = self._topic_position.get(topic.name or topic.topic_id)
-            if position is None:
-                continue
+            position = self._topic_position.get(topic.name or topic.topic_id, -1)
             for result in topic.partition_responses:
-                batch = by_partition.pop(self._by_topic[position][result.index], None)
+                batch = by_place.pop((position, result.index), None)
                 if batch is None:
                     continue
                 if result.error_code in (0, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
                     self._settle(batch, now, 0, result.base_offset)
                 else:
                     self._refused(batch, result, endpoints, now)
-        self._all_failed(by_partition.values(), now)
+        self._all_failed(by_place.values(), now)
 
     def _refused(
         self,
@@ -442,10 +440,12 @@ class Producer:
         batch.failures.append(failed)
         expired = now - batch.intended_us >= self._config.delivery_timeout_ms * 1000
         partition = batch.partition
+        retriable = error in _RETRIABLE
         if error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
-            retriable = not partition.is_lowest(batch)
-        else:
-            retriable = error in _RETRIABLE
+            # It was not appended. Either one before it is still to come, or the broker will never
+            # see what it waits for: then a new epoch begins (Java's TransactionManager.canRetry).
+            retriable = True
+            partition.bump_epoch |= partition.is_lowest(batch)
         if not retriable or attempts.count > self._config.retries or expired:
             self._settle(batch, now, error, base_offset)
         else:
