@@ -261,13 +261,13 @@ class FakeCluster:
             assert header.producer_id == PRODUCER_ID
             key = (produced.partition, header.producer_id)
             state = self._producers.setdefault(key, _ProducerState(header.producer_epoch))
-            for sequence, count, base_offset in state.last:
-                if (sequence, count) == (header.base_sequence, header.records_count):
-                    return Reply(0, base_offset)
             if header.producer_epoch < state.epoch:
                 return Reply(ErrorCode.INVALID_PRODUCER_EPOCH)
             if header.producer_epoch > state.epoch:
                 state = self._producers[key] = _ProducerState(header.producer_epoch)
+            for sequence, count, base_offset in state.last:
+                if (sequence, count) == (header.base_sequence, header.records_count):
+                    return Reply(0, base_offset)
             if header.base_sequence != state.next_sequence:
                 return Reply(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
             state.next_sequence += header.records_count

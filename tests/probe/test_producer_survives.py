@@ -1,0 +1,449 @@
+"""Connections that break, brokers that hang or send nonsense, and what idempotence makes of it."""
+
+import random
+import threading
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_broker import FakeCluster, Garbage, HangUp, Produced, Reply, Silence
+from fake_run import REFRESH, Ran, run_fake
+
+from kipctl.probe.leadership import Leader, LeaderDiscovery
+from kipctl.protocol.api import ApiKey
+from kipctl.protocol.error_codes import ErrorCode
+from kipctl.trace.codes import Decision, MetadataCause
+
+IDEMPOTENT: dict[str, Any] = {"acks": -1, "enable_idempotence": True}
+ONE_RECORD_EACH: dict[str, Any] = {"throughput": -1, "batch_size": 0}
+"""All records at once, each in a batch and a request of its own."""
+
+
+def first_only(trouble: BaseException, cluster: FakeCluster, append: bool = False) -> None:
+    """The first batch meets this trouble, after it was appended or before."""
+
+    def script(produced: Produced) -> Reply | None:
+        if len(cluster.produced) > 1:
+            return None
+        if append:
+            cluster.append(produced)
+        raise trouble
+
+    cluster.script = script
+
+
+def assert_all_in_the_log_once_and_in_order(cluster: FakeCluster, ran: Ran) -> None:
+    assert ran.outcome.failed == 0
+    assert ran.outcome.acknowledged == ran.outcome.generated == cluster.records_in_log()
+    for batches in cluster.log.values():
+        expected = 0
+        for produced in batches:
+            assert produced.sequence == expected
+            expected += len(produced.batch.records)
+
+
+# --- connections ---
+
+
+@pytest.mark.parametrize("append", [False, True])
+def test_a_connection_that_is_cut_is_opened_anew_and_the_batch_sent_again(
+    tmp_path: Path, append: bool
+) -> None:
+    with FakeCluster(brokers=1) as cluster:
+        first_only(HangUp(), cluster, append)
+        ran = run_fake(cluster, tmp_path, num_records=3, **IDEMPOTENT)
+        assert_all_in_the_log_once_and_in_order(cluster, ran)
+        assert cluster.produced[0].connection != cluster.produced[-1].connection
+        row = ran.redirects[0]
+        assert row["error"] == ErrorCode.NETWORK_EXCEPTION
+        assert row["decision"] == Decision.NOT_APPLICABLE
+        assert ran.summary["redirects"]["batches"] == 0
+        unanswered = [r for r in ran.calls(ApiKey.PRODUCE) if r["received_us"] == 0]
+        assert {r["error"] for r in unanswered} == {ErrorCode.NETWORK_EXCEPTION}
+
+
+def test_every_request_in_flight_on_a_cut_connection_is_sent_again_in_order(
+    tmp_path: Path,
+) -> None:
+    with FakeCluster(brokers=1) as cluster:
+
+        def script(produced: Produced) -> Reply | None:
+            if len(cluster.produced) == 1:
+                cluster.await_another_request(produced)
+                raise HangUp
+            return None
+
+        cluster.script = script
+        ran = run_fake(cluster, tmp_path, num_records=9, **ONE_RECORD_EACH, **IDEMPOTENT)
+        assert_all_in_the_log_once_and_in_order(cluster, ran)
+        assert [p.sequence for p in cluster.produced] == [0, *range(9)]
+        lost = [r for r in ran.calls(ApiKey.PRODUCE) if r["error"]]
+        assert len(lost) >= 2
+
+
+def test_the_leader_moves_away_from_a_broker_that_died(tmp_path: Path) -> None:
+    with FakeCluster(brokers=2) as cluster:
+
+        def script(produced: Produced) -> Reply | None:
+            if produced.broker == 1:
+                cluster.move(0, 2)
+                cluster.hidden = {1}
+                cluster.brokers[1].close()
+            return None
+
+        cluster.script = script
+        ran = run_fake(cluster, tmp_path, num_records=20, throughput=200)
+        assert ran.outcome.acknowledged == 20
+        assert ran.redirects[0]["error"] == ErrorCode.NETWORK_EXCEPTION
+        assert {p.broker for p in cluster.log[0]} == {2}
+
+
+def test_a_broker_that_never_answers_is_left_after_request_timeout_ms(tmp_path: Path) -> None:
+    with FakeCluster(brokers=1) as cluster:
+        first_only(Silence(), cluster)
+        ran = run_fake(cluster, tmp_path, num_records=3, request_timeout_ms=100, **IDEMPOTENT)
+        assert_all_in_the_log_once_and_in_order(cluster, ran)
+        assert cluster.produced[0].connection != cluster.produced[-1].connection
+        row = ran.redirects[0]
+        assert row["error"] == ErrorCode.NETWORK_EXCEPTION
+        assert row["detect_us"] >= 100_000
+
+
+def test_a_broker_that_hangs_while_its_partition_moves_to_one_never_used_before(
+    tmp_path: Path,
+) -> None:
+    """Metadata comes from a third broker, since the batch's own does not answer."""
+    with FakeCluster(brokers=3, partitions=2) as cluster:
+        moved = threading.Event()
+
+        def script(produced: Produced) -> Reply | None:
+            if produced.broker == 1:
+                cluster.move(0, 3)
+                moved.set()
+                raise Silence
+            return None
+
+        cluster.script = script
+        ran = run_fake(
+            cluster,
+            tmp_path,
+            num_records=2,
+            request_timeout_ms=200,
+            metadata_max_age_ms=20,
+        )
+        assert moved.is_set()
+        assert ran.outcome.acknowledged == 2
+        assert [p.broker for p in cluster.log[0]] == [3]
+
+
+# --- nonsense ---
+
+NONSENSE = {
+    "too short for any answer": b"\0\0\0",
+    "another request's answer": b"\x7f\x7f\x7f\x7f\0\1\0\0\0\0\0",
+    "no frame at all": b"HTTP/1.1 400 Bad Request\r\n\r\n",
+    "empty": b"",
+}
+
+
+@pytest.mark.parametrize("nonsense", NONSENSE.values(), ids=NONSENSE)
+def test_an_answer_that_is_none_ends_the_connection_and_the_batch_is_sent_again(
+    tmp_path: Path, nonsense: bytes
+) -> None:
+    with FakeCluster(brokers=1) as cluster:
+        first_only(Garbage(nonsense), cluster)
+        ran = run_fake(cluster, tmp_path, num_records=3, **IDEMPOTENT)
+        assert_all_in_the_log_once_and_in_order(cluster, ran)
+        assert ran.redirects[0]["error"] == ErrorCode.NETWORK_EXCEPTION
+
+
+def answer_to(produced: Produced, body: bytes) -> bytes:
+    """A frame with the right correlation id: every request before on the connection is known."""
+    requests_before = 1  # ApiVersions
+    return (requests_before + 1).to_bytes(4, "big") + b"\0" + body
+
+
+def partition_answer(index: int) -> bytes:
+    """An answer of version 13 for one partition, without error."""
+    partition = index.to_bytes(4, "big") + bytes(2) + bytes(8) + b"\xff" * 16 + b"\1\0\0"
+    return b"\2" + bytes(16) + b"\2" + partition + b"\0" + bytes(4) + b"\0"
+
+
+UNUSABLE = {
+    "cut in the topic": b"\2" + bytes(16),
+    "cut in the count": b"\xff\xff\xff",
+    "cut at the end": partition_answer(0)[:-1],
+    "too long": partition_answer(0) + b"\0",
+    "of the next partition": partition_answer(1),
+    "of a partition far away": partition_answer(1 << 30),
+    "of partition -1": partition_answer(0xFFFFFFFF),
+}
+
+
+@pytest.mark.parametrize("body", UNUSABLE.values(), ids=UNUSABLE)
+def test_an_answer_that_cannot_be_read_or_speaks_of_another_partition_loses_no_batch(
+    tmp_path: Path, body: bytes
+) -> None:
+    with FakeCluster(brokers=1) as cluster:
+
+        def script(produced: Produced) -> Reply | None:
+            if len(cluster.produced) == 1:
+                raise Garbage(answer_to(produced, body))
+            return None
+
+        cluster.script = script
+        ran = run_fake(cluster, tmp_path, num_records=3, **IDEMPOTENT)
+        assert_all_in_the_log_once_and_in_order(cluster, ran)
+        assert ran.redirects[0]["error"] == ErrorCode.NETWORK_EXCEPTION
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [HangUp(), Silence(), Garbage(b"\0\0\0\5\0\xff\xff"), Garbage(b"nonsense, and long enough")],
+    ids=repr,
+)
+def test_metadata_that_goes_wrong_is_asked_for_again(
+    tmp_path: Path, trouble: BaseException
+) -> None:
+    """One broker, so that its connection dies with the Metadata request in flight."""
+    with FakeCluster(brokers=1) as cluster:
+
+        def on_metadata(broker: int) -> None:
+            if len(cluster.metadata_asked) == 2:
+                cluster.move(0, 1)
+                raise trouble
+
+        def script(produced: Produced) -> Reply | None:
+            cluster.on_metadata = on_metadata
+            known = len(cluster.metadata_asked) > 2
+            return None if known else Reply(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+        cluster.script = script
+        ran = run_fake(
+            cluster, tmp_path, discovery=REFRESH, retry_backoff_ms=50, request_timeout_ms=300
+        )
+        assert ran.outcome.acknowledged == 1
+        first, second = ran.calls(ApiKey.METADATA)[:2]
+        assert (first["received_us"] == 0) == (first["error"] != 0)
+        assert second["cause"] == MetadataCause.ERROR_RETRY
+        assert second["connection"] != first["connection"]
+
+
+def test_a_topic_error_in_metadata_is_asked_about_again(tmp_path: Path) -> None:
+    with FakeCluster(brokers=2) as cluster:
+
+        def on_metadata(broker: int) -> None:
+            cluster.topic_error = (
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if len(cluster.metadata_asked) <= 2 else 0
+            )
+
+        def script(produced: Produced) -> Reply | None:
+            if len(cluster.produced) == 1:
+                cluster.on_metadata = on_metadata
+                cluster.hints = False
+                cluster.move(0, 2)
+            return None
+
+        cluster.script = script
+        ran = run_fake(cluster, tmp_path, discovery=REFRESH, retry_backoff_ms=20)
+        assert ran.outcome.acknowledged == 1
+        errors = [call["error"] for call in ran.calls(ApiKey.METADATA)]
+        assert errors[0] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert errors[-1] == 0
+
+
+# --- giving up ---
+
+
+@pytest.mark.parametrize("retries", [0, 1, 3])
+def test_retries_are_limited(tmp_path: Path, retries: int) -> None:
+    with FakeCluster(brokers=1, script=lambda _: Reply(ErrorCode.NOT_ENOUGH_REPLICAS)) as cluster:
+        ran = run_fake(cluster, tmp_path, retries=retries, retry_backoff_ms=1)
+        assert len(cluster.produced) == retries + 1
+        assert ran.outcome.failed == 1
+        assert ran.outcome.errors == {"NOT_ENOUGH_REPLICAS": 1}
+        assert ran.batches[0]["error"] == ErrorCode.NOT_ENOUGH_REPLICAS
+
+
+def test_an_error_that_a_retry_cannot_help_fails_the_batch_at_once(tmp_path: Path) -> None:
+    with FakeCluster(brokers=1, script=lambda _: Reply(ErrorCode.MESSAGE_TOO_LARGE)) as cluster:
+        ran = run_fake(cluster, tmp_path, num_records=2, throughput=-1)
+        assert len(cluster.produced) == 1
+        assert ran.outcome.errors == {"MESSAGE_TOO_LARGE": 2}
+        assert ran.summary["records"]["failed"] == 2
+
+
+@pytest.mark.parametrize("discovery", list(LeaderDiscovery))
+def test_delivery_timeout_ms_gives_up_what_is_never_accepted(
+    tmp_path: Path, discovery: LeaderDiscovery
+) -> None:
+    script = lambda _: Reply(ErrorCode.NOT_LEADER_OR_FOLLOWER)  # noqa: E731
+    with FakeCluster(brokers=1, script=script) as cluster:
+        ran = run_fake(
+            cluster,
+            tmp_path,
+            num_records=3,
+            discovery=discovery,
+            delivery_timeout_ms=200,
+            request_timeout_ms=200,
+        )
+        assert ran.outcome.failed == 3
+        assert set(ran.outcome.errors) <= {"REQUEST_TIMED_OUT", "NOT_LEADER_OR_FOLLOWER"}
+        for batch in ran.batches:
+            assert batch["acked_us"] - batch["intended_us"] >= 200_000
+            assert batch["attempts"] > 1
+
+
+def test_delivery_timeout_ms_gives_up_what_has_no_leader(tmp_path: Path) -> None:
+    with FakeCluster(brokers=1) as cluster:
+        cluster.leaders[0] = Leader(-1, 6)
+        ran = run_fake(
+            cluster, tmp_path, num_records=3, delivery_timeout_ms=150, request_timeout_ms=100
+        )
+        assert ran.outcome.errors == {"REQUEST_TIMED_OUT": 3}
+        assert {row["sent_us"] for row in ran.batches} == {0}
+        assert len(cluster.metadata_asked) > 2  # it kept asking
+        assert ran.redirects == []
+
+
+def test_a_leader_that_appears_late_gets_what_has_waited(tmp_path: Path) -> None:
+    with FakeCluster(brokers=1) as cluster:
+        cluster.leaders[0] = Leader(-1, 6)
+
+        def on_metadata(broker: int) -> None:
+            if len(cluster.metadata_asked) > 3:
+                cluster.leaders[0] = Leader(1, 7)
+
+        cluster.on_metadata = on_metadata
+        ran = run_fake(cluster, tmp_path, num_records=3, **IDEMPOTENT)
+        assert_all_in_the_log_once_and_in_order(cluster, ran)
+
+
+# --- idempotence ---
+
+
+def test_a_duplicate_that_the_broker_has_forgotten_is_success(tmp_path: Path) -> None:
+    with FakeCluster(brokers=1) as cluster:
+
+        def script(produced: Produced) -> Reply | None:
+            if len(cluster.produced) == 1:
+                cluster.append(produced)
+                raise HangUp
+            return Reply(ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
+
+        cluster.script = script
+        ran = run_fake(cluster, tmp_path, **IDEMPOTENT)
+        assert ran.outcome.acknowledged == cluster.records_in_log() == 1
+
+
+def test_batches_behind_one_that_failed_for_now_are_out_of_order_and_sent_again(
+    tmp_path: Path,
+) -> None:
+    with FakeCluster(brokers=1) as cluster:
+
+        def script(produced: Produced) -> Reply | None:
+            if len(cluster.produced) == 1:
+                cluster.await_another_request(produced)
+                return Reply(ErrorCode.NOT_ENOUGH_REPLICAS)
+            return None
+
+        cluster.script = script
+        ran = run_fake(cluster, tmp_path, num_records=8, **ONE_RECORD_EACH, **IDEMPOTENT)
+        assert_all_in_the_log_once_and_in_order(cluster, ran)
+        errors = Counter(row["error"] for row in ran.redirects)
+        assert errors[ErrorCode.NOT_ENOUGH_REPLICAS] == 1
+        assert errors[ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER] >= 1
+        assert {p.epoch for p in cluster.produced} == {0}
+
+
+def test_when_a_batch_is_given_up_those_behind_it_go_on_in_a_new_epoch(tmp_path: Path) -> None:
+    """KIP-360: its sequence is a gap, which the broker would never let pass."""
+    with FakeCluster(brokers=1) as cluster:
+
+        def script(produced: Produced) -> Reply | None:
+            if len(cluster.produced) == 2:  # the first was appended: the broker knows the producer
+                cluster.await_another_request(produced)
+                return Reply(ErrorCode.MESSAGE_TOO_LARGE)
+            return None
+
+        cluster.script = script
+        ran = run_fake(cluster, tmp_path, num_records=8, **ONE_RECORD_EACH, **IDEMPOTENT)
+        assert ran.outcome.errors == {"MESSAGE_TOO_LARGE": 1}
+        assert ran.outcome.acknowledged == cluster.records_in_log() == 7
+        in_log = [(p.epoch, p.sequence) for p in cluster.log[0]]
+        assert in_log == [(0, 0), *((1, sequence) for sequence in range(6))]
+
+
+def test_a_broker_that_lost_the_producers_state_gets_a_new_epoch(tmp_path: Path) -> None:
+    """The next batch in turn is out of order for it, and can never be otherwise."""
+    with FakeCluster(brokers=1) as cluster:
+
+        def script(produced: Produced) -> Reply | None:
+            if produced.epoch == 0 and produced.sequence >= 3:
+                return Reply(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+            return None
+
+        cluster.script = script
+        ran = run_fake(cluster, tmp_path, num_records=8, **ONE_RECORD_EACH, **IDEMPOTENT)
+        assert ran.outcome.acknowledged == cluster.records_in_log() == 8
+        in_log = [(p.epoch, p.sequence) for p in cluster.log[0]]
+        assert in_log == [*((0, n) for n in range(3)), *((1, n) for n in range(5))]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_whatever_happens_every_record_is_in_the_log_once_and_in_order(
+    tmp_path: Path, seed: int
+) -> None:
+    """Leaders move, connections break, appends fail after they were made, answers get lost."""
+    choose = random.Random(seed)
+    with FakeCluster(brokers=3, partitions=4) as cluster:
+        lock = threading.Lock()
+
+        def script(produced: Produced) -> Reply | None:
+            with lock:
+                trouble = choose.random() if len(cluster.produced) < 250 else 1
+                to, partition = choose.randint(1, 3), produced.partition
+            leads = cluster.leaders[partition].id == produced.broker
+            if trouble < 0.03:
+                cluster.move(partition, to)
+                return None
+            if trouble < 0.06 and leads:
+                offset = cluster.append(produced).base_offset
+                if offset < 0:
+                    return None
+                cluster.move(partition, to)
+                return Reply(ErrorCode.NOT_LEADER_OR_FOLLOWER, offset)
+            if trouble < 0.09:
+                raise HangUp
+            if trouble < 0.12 and leads:
+                cluster.append(produced)
+                raise HangUp
+            if trouble < 0.14:
+                return Reply(ErrorCode.NOT_LEADER_OR_FOLLOWER, hint=Leader(to, 3))
+            if trouble < 0.16:
+                return Reply(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+            if trouble < 0.18:
+                return Reply(ErrorCode.NOT_LEADER_OR_FOLLOWER, hint=Leader(-1, 900))
+            return None
+
+        cluster.script = script
+        ran = run_fake(
+            cluster,
+            tmp_path,
+            num_records=400,
+            throughput=4000,
+            discovery=choose.choice(list(LeaderDiscovery)),
+            batch_size=choose.choice([0, 200, 16384]),
+            compression_type=choose.choice(["none", "lz4"]),
+            retry_backoff_ms=3,
+            retry_backoff_max_ms=20,
+            **IDEMPOTENT,
+        )
+        assert_all_in_the_log_once_and_in_order(cluster, ran)
+        assert {p.epoch for p in cluster.produced} == {0}
+        assert all(
+            later["sent_us"] >= earlier["sent_us"]
+            for earlier, later in pairwise(ran.calls(ApiKey.METADATA))
+        )
