@@ -75,10 +75,11 @@ class Lab:
         with locked(labs_folder()):
             _make_room(labs_folder() / spec.name, progress)
             lab = cls._create(spec, java, jars, seed)
-        size = f"{spec.brokers} broker(s) and {spec.controllers} controller(s)"
-        progress(f"Starting Kafka {jars.version}: {size}.")
         try:
+            size = f"{spec.brokers} broker(s) and {spec.controllers} controller(s)"
+            progress(f"Starting Kafka {jars.version}: {size}.")
             for node in lab.nodes:
+                node.write_files(tuple(n.spec for n in lab.nodes), jars.version, spec.config)
                 node.format_storage(seed.formatted, lab.cluster_id)
             lab._launch(lab.nodes)
             lab.wait_ready()
@@ -108,7 +109,7 @@ class Lab:
 
     @classmethod
     def _create(cls, spec: LabSpec, java: Java, jars: KafkaJars, seed: Seed) -> "Lab":
-        """Choose ports and write all files. The lab is known from the moment it has a lab.json."""
+        """Choose ports and put the lab on record: from then on it is known, and can be removed."""
         size = spec.brokers + spec.controllers
         taken = {node.port: lab.name for lab in labs() for node in lab.nodes}
         first = spec.port
@@ -120,23 +121,19 @@ class Lab:
                 raise RefusedError(
                     f"Port {port} belongs to {holder}.", "Choose another --port, or leave it out."
                 )
-        nodes = node_specs(spec, first)
         record = {
             "kafka_version": jars.version,
             "cluster_id": kafka_uuid(),
             "java": asdict(java),
             "jars": {"paths": jars.paths, "folder": jars.folder},
             "seed": asdict(seed),
-            "nodes": [asdict(node) for node in nodes],
+            "nodes": [asdict(node) for node in node_specs(spec, first)],
         }
         folder = labs_folder() / spec.name
         folder.mkdir()
         process.write_record(folder / "starting", process.current_process())
         (folder / "lab.json").write_text(json.dumps(record, default=str, indent=1), "utf-8")
-        lab = cls(folder)
-        for node in lab.nodes:
-            node.write_files(nodes, jars.version, spec.config)
-        return lab
+        return cls(folder)
 
     @property
     def bootstrap_server(self) -> str:

@@ -217,11 +217,12 @@ def test_a_broker_that_dies_at_its_start_shows_its_last_error_and_keeps_its_log(
     assert take_down("dead")
 
 
+@pytest.mark.parametrize("launched", [False, True])
 @pytest.mark.parametrize(
     ("sent", "left"), [(signal.SIGINT, False), (signal.SIGTERM, True), (signal.SIGKILL, True)]
 )
 def test_a_start_that_is_cut_off_leaves_nothing_or_is_found(
-    guard: None, sent: signal.Signals, left: bool
+    guard: None, sent: signal.Signals, left: bool, launched: bool
 ) -> None:
     """Ctrl-C cleans up at once; what a killed kipctl leaves is cleaned by the next one."""
     with subprocess.Popen(
@@ -231,10 +232,12 @@ def test_a_start_that_is_cut_off_leaves_nothing_or_is_found(
         text=True,
     ) as kipctl:
         assert kipctl.stderr is not None
-        for line in kipctl.stderr:
-            if line.startswith("Starting Kafka"):
-                kipctl.send_signal(sent)
-                break
+        assert any(line.startswith("Starting Kafka") for line in kipctl.stderr)
+        starting = Lab.load("cut-off")
+        assert starting.state is LabState.STARTING
+        while launched and any(node.pid is None for node in starting.nodes):
+            assert kipctl.poll() is None
+        kipctl.send_signal(sent)
         kipctl.stderr.read()
     assert kipctl.returncode == (130 if sent is signal.SIGINT else -sent)
     assert ("cut-off" in {lab.name for lab in labs()} | set(unfinished_labs())) is left
