@@ -310,6 +310,10 @@ class Producer:
             return
         if not answered:
             done = now_us()
+            number = connection.correlation_id
+            flight = InFlight(number, ApiKey.PRODUCE, encoder.version, size, sent, link.load, None)
+            broker = link.node.id
+            self._tracing.rpc(broker, connection.number, flight, 0, 0, 0, len(self._topics), 0)
             for batch in batches:
                 self._settle(batch, done, 0, _NO_OFFSET)
 

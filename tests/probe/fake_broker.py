@@ -127,6 +127,7 @@ class FakeCluster:
         self.shown: dict[int, Leader] | None = None
         self.hidden: set[int] = set()
         self.topic_error = 0
+        self.producer_id_errors: list[int] = []
         self.on_metadata: Callable[[int], None] = lambda broker: None
         self.produced: list[Produced] = []
         self.metadata_asked: list[int] = []
@@ -169,6 +170,8 @@ class FakeCluster:
                 known = self.versions[18][1]
                 return ApiVersionsResponse(35 if version > known else 0, keys)
             case InitProducerIdRequest():
+                if self.producer_id_errors:
+                    return InitProducerIdResponse(error_code=self.producer_id_errors.pop(0))
                 return InitProducerIdResponse(producer_id=PRODUCER_ID, producer_epoch=0)
             case MetadataRequest():
                 return self._metadata(broker)

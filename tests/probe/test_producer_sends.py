@@ -1,0 +1,324 @@
+"""How records go out when nothing goes wrong: batches, requests, acks, and how a run ends."""
+
+import multiprocessing
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_broker import VERSIONS, FakeCluster, Produced, Reply
+from fake_run import run_fake
+
+from kipctl.errors import KipctlError, RefusedError, UsageError
+from kipctl.probe.config import ProducerConfig
+from kipctl.probe.process import ProbeDiedError, running_probe
+from kipctl.probe.run import ProbeSpec
+from kipctl.protocol.api import ApiKey
+from kipctl.protocol.compression import Compression
+from kipctl.protocol.error_codes import ErrorCode
+
+FOUR_RECORDS = 61 + 4 * 17
+"""batch.size for 4 records of 10 bytes."""
+
+
+def batch_sizes(cluster: FakeCluster) -> list[int]:
+    return [len(produced.batch.records) for produced in cluster.produced]
+
+
+@pytest.mark.parametrize("partitioner", ["sticky", "round-robin"])
+@pytest.mark.parametrize("throughput", [5000, -1])
+def test_every_record_arrives_once_at_the_leader_of_its_partition(
+    tmp_path: Path, partitioner: str, throughput: float
+) -> None:
+    with FakeCluster(brokers=3, partitions=7) as cluster:
+        ran = run_fake(
+            cluster,
+            tmp_path,
+            num_records=500,
+            throughput=throughput,
+            partitioner=partitioner,
+            batch_size=FOUR_RECORDS,
+        )
+        assert ran.outcome.acknowledged == cluster.records_in_log() == 500
+        assert ran.outcome.failed == 0
+        assert not ran.outcome.stopped
+        assert ran.redirects == []
+        assert {p.broker for p in cluster.produced} == {1, 2, 3}
+        assert {len(value) for p in cluster.produced for value in p.values} == {10}
+        by_partition = Counter(
+            {p: sum(len(x.batch.records) for x in log) for p, log in cluster.log.items()}
+        )
+        rows = Counter[int]()
+        for row in ran.batches:
+            rows[row["partition"]] += row["records"]
+        assert rows == by_partition
+        assert sum(row["bytes"] for row in ran.batches) == 5000
+        if partitioner == "round-robin":
+            assert max(rows.values()) - min(rows.values()) <= 1
+
+
+@pytest.mark.parametrize("compression", [c.name.lower() for c in Compression])
+def test_records_are_readable_in_every_compression(tmp_path: Path, compression: str) -> None:
+    with FakeCluster(brokers=1, partitions=2) as cluster:
+        run_fake(cluster, tmp_path, num_records=90, throughput=-1, compression_type=compression)
+        assert {p.batch.compression.name.lower() for p in cluster.produced} == {compression}
+        letters = b"".join(value for p in cluster.produced for value in p.values)
+        assert len(letters) == 900
+        assert letters.isupper()
+
+
+def test_a_record_carries_the_wall_clock_of_its_intended_time_also_when_it_is_sent_again(
+    tmp_path: Path,
+) -> None:
+    with FakeCluster(brokers=2) as cluster:
+
+        def script(produced: Produced) -> Reply | None:
+            if len(cluster.produced) == 1:
+                cluster.move(0, 2)
+            return None
+
+        cluster.script = script
+        ran = run_fake(cluster, tmp_path, num_records=1)
+        first, again = (p.batch.header.base_timestamp_ms for p in cluster.produced)
+        assert first == again
+        assert abs(first - ran.outcome.wall_start_us / 1000) <= 1.5
+        assert first <= time.time_ns() // 1_000_000
+
+
+def test_lingering_batches_go_out_when_they_are_full(tmp_path: Path) -> None:
+    with FakeCluster(brokers=1) as cluster:
+        run_fake(cluster, tmp_path, num_records=12, linger_ms=80_000, batch_size=FOUR_RECORDS)
+        assert batch_sizes(cluster) == [4, 4, 4]
+
+
+def test_a_batch_that_does_not_fill_goes_out_after_linger_ms(tmp_path: Path) -> None:
+    with FakeCluster(brokers=1) as cluster:
+        ran = run_fake(cluster, tmp_path, num_records=6, linger_ms=30, batch_size=FOUR_RECORDS)
+        assert batch_sizes(cluster) == [4, 2]
+        assert ran.batches[1]["sent_us"] - ran.batches[1]["intended_us"] >= 30_000
+
+
+def test_a_request_holds_a_batch_of_each_partition_up_to_max_request_size(tmp_path: Path) -> None:
+    with FakeCluster(brokers=1, partitions=10) as cluster:
+        everything: dict[str, Any] = {"num_records": 40, "throughput": -1, "record_size": 100}
+        ran = run_fake(cluster, tmp_path, **everything, batch_size=0)
+        assert len(ran.calls(ApiKey.PRODUCE)) == 4
+    with FakeCluster(brokers=1, partitions=10) as cluster:
+        folder = tmp_path / "limited"
+        folder.mkdir()
+        ran = run_fake(cluster, folder, **everything, max_request_size=250, batch_size=0)
+        assert len(ran.calls(ApiKey.PRODUCE)) == 20  # two of 109 bytes in each
+        assert ran.outcome.acknowledged == 40
+
+
+def test_a_batch_that_did_not_fit_a_request_goes_on_to_grow_and_is_whole(tmp_path: Path) -> None:
+    """The broker answers slowly at first, so that batches fill while they wait their turn."""
+    ticks = threading.Semaphore(0)
+    with FakeCluster(brokers=1, partitions=4) as cluster:
+
+        def script(produced: Produced) -> Reply | None:
+            if len(cluster.produced) <= 4:
+                assert ticks.acquire(timeout=60)
+            return None
+
+        cluster.script = script
+        ran = run_fake(
+            cluster,
+            tmp_path,
+            num_records=200,
+            throughput=1000,
+            record_size=100,
+            max_request_size=300,
+            max_in_flight_requests_per_connection=1,
+            should_stop=lambda: bool(ticks.release()),
+        )
+        assert ran.outcome.acknowledged == cluster.records_in_log() == 200
+        assert max(batch_sizes(cluster)) > 3
+
+
+@pytest.mark.parametrize("window", [1, 2, 5])
+def test_no_more_requests_are_in_flight_than_the_window_has_room_for(
+    tmp_path: Path, window: int
+) -> None:
+    with FakeCluster(brokers=1) as cluster:
+
+        def script(produced: Produced) -> Reply | None:
+            if window > 1 and len(cluster.produced) == 1:
+                cluster.await_another_request(produced)
+            return None
+
+        cluster.script = script
+        ran = run_fake(
+            cluster,
+            tmp_path,
+            num_records=30,
+            throughput=-1,
+            batch_size=0,
+            max_in_flight_requests_per_connection=window,
+        )
+        behind = [row["queued_behind"] for row in ran.calls(ApiKey.PRODUCE)]
+        assert max(behind) <= window - 1
+        assert (max(behind) > 0) == (window > 1)
+        assert ran.outcome.acknowledged == 30
+
+
+def test_acks_0_waits_for_nothing(tmp_path: Path) -> None:
+    arrived = threading.Semaphore(0)
+    with FakeCluster(brokers=2, partitions=3) as cluster:
+
+        def script(produced: Produced) -> Reply:
+            reply = cluster.append(produced)
+            arrived.release()
+            return reply
+
+        cluster.script = script
+        ran = run_fake(cluster, tmp_path, num_records=100, acks=0)
+        assert ran.outcome.acknowledged == 100
+        for _ in ran.batches:
+            assert arrived.acquire(timeout=60)
+        assert cluster.records_in_log() == 100
+        assert {row["base_offset"] for row in ran.batches} == {-1}
+        requests = ran.calls(ApiKey.PRODUCE)
+        assert requests
+        assert {(r["received_us"], r["response_bytes"], r["error"]) for r in requests} == {
+            (0, 0, 0)
+        }
+
+
+def test_unthrottled_no_more_is_handed_over_than_buffer_memory_holds(tmp_path: Path) -> None:
+    ticks = threading.Semaphore(0)
+    with FakeCluster(brokers=1) as cluster:
+
+        def script(produced: Produced) -> Reply | None:
+            if len(cluster.produced) == 1:
+                assert ticks.acquire(timeout=60)
+            return None
+
+        cluster.script = script
+        ran = run_fake(
+            cluster,
+            tmp_path,
+            num_records=40,
+            throughput=-1,
+            batch_size=0,
+            buffer_memory=10 * 17,
+            should_stop=lambda: bool(ticks.release()),
+        )
+        first_answer = min(row["acked_us"] for row in ran.batches)
+        handed_over = [row for row in ran.batches if row["intended_us"] < first_answer]
+        assert len(handed_over) == 10
+        assert ran.outcome.acknowledged == 40
+
+
+def test_a_run_that_is_stopped_settles_what_is_under_way(tmp_path: Path) -> None:
+    ticks = iter([False, True])
+    with FakeCluster(brokers=2, partitions=2) as cluster:
+        ran = run_fake(
+            cluster,
+            tmp_path,
+            num_records=10**6,
+            throughput=1000,
+            should_stop=lambda: next(ticks, True),
+        )
+        assert ran.outcome.stopped
+        assert 0 < ran.outcome.generated < 10**6
+        assert ran.outcome.acknowledged == ran.outcome.generated == cluster.records_in_log()
+
+
+# --- what cannot begin ---
+
+
+@pytest.mark.parametrize(
+    ("error", "raised", "what"),
+    [
+        (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, UsageError, "Topic 't' does not exist"),
+        (ErrorCode.TOPIC_AUTHORIZATION_FAILED, RefusedError, "TOPIC_AUTHORIZATION_FAILED"),
+    ],
+)
+def test_a_topic_that_cannot_be_written_is_refused(
+    tmp_path: Path, error: int, raised: type[KipctlError], what: str
+) -> None:
+    with FakeCluster(brokers=1) as cluster:
+        cluster.topic_error = error
+        with pytest.raises(raised, match=what):
+            run_fake(cluster, tmp_path)
+
+
+def test_a_broker_too_old_to_speak_with_is_named(tmp_path: Path) -> None:
+    with FakeCluster(brokers=1, versions=VERSIONS | {0: (0, 2)}) as cluster:
+        port = cluster.brokers[1].port
+        with pytest.raises(RefusedError, match="speaks ProduceRequest 0 to 2, kipctl 3 to 13") as e:
+            run_fake(cluster, tmp_path)
+        assert f"Broker 1 at 127.0.0.1:{port}" in e.value.what
+
+
+def test_a_producer_id_is_asked_for_again_while_the_cluster_starts_up(tmp_path: Path) -> None:
+    with FakeCluster(brokers=1) as cluster:
+        cluster.producer_id_errors = [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS] * 2
+        ran = run_fake(cluster, tmp_path, acks=-1, enable_idempotence=True)
+        assert ran.outcome.acknowledged == 1
+        cluster.producer_id_errors = [ErrorCode.CLUSTER_AUTHORIZATION_FAILED]
+        with pytest.raises(KipctlError, match="No producer id") as refused:
+            run_fake(cluster, tmp_path, acks=-1, enable_idempotence=True)
+        assert "enable.idempotence=false" in refused.value.next_step
+
+
+# --- in a process of its own ---
+
+
+def spec_for(cluster: FakeCluster, num_records: int) -> ProbeSpec:
+    config = ProducerConfig(acks=1, enable_idempotence=False)
+    return ProbeSpec(cluster.bootstrap_server, "t", num_records, 1000, 10, config=config)
+
+
+def test_a_probe_in_its_own_process_tells_of_batches_while_it_runs_and_its_outcome(
+    tmp_path: Path,
+) -> None:
+    with (
+        FakeCluster(brokers=2, partitions=2) as cluster,
+        running_probe(spec_for(cluster, 300), tmp_path) as probe,
+    ):
+        assert probe.schedule.num_records == 300
+        outcome = probe.outcome()
+        assert outcome.start_us == probe.schedule.start_us
+        assert outcome.acknowledged == cluster.records_in_log() == 300
+        rows = probe.new_batches()
+        assert len(rows) == len(cluster.produced)
+        assert len(probe.new_batches()) == 0
+    assert multiprocessing.active_children() == []
+
+
+def test_a_probe_is_stopped_from_outside(tmp_path: Path) -> None:
+    with (
+        FakeCluster(brokers=1) as cluster,
+        running_probe(spec_for(cluster, 10**6), tmp_path) as probe,
+    ):
+        assert not probe.is_done_by(probe.schedule.start_us)
+        probe.stop()
+        outcome = probe.outcome()
+        assert outcome.stopped
+        assert outcome.acknowledged == outcome.generated == cluster.records_in_log()
+
+
+def test_what_keeps_a_probe_from_beginning_is_raised_here(tmp_path: Path) -> None:
+    with FakeCluster(brokers=1) as cluster:
+        cluster.topic_error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        with (
+            pytest.raises(UsageError, match="does not exist"),
+            running_probe(spec_for(cluster, 1), tmp_path),
+        ):
+            pass
+    assert multiprocessing.active_children() == []
+
+
+def test_a_probe_that_is_killed_is_an_error_that_says_so(tmp_path: Path) -> None:
+    with (
+        FakeCluster(brokers=1) as cluster,
+        running_probe(spec_for(cluster, 10**6), tmp_path) as probe,
+    ):
+        (child,) = multiprocessing.active_children()
+        child.kill()
+        with pytest.raises(ProbeDiedError, match="ended early \\(exit code -9\\)"):
+            probe.outcome()
