@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
 
+from kipctl.cluster.topics import await_topic, create_topic, delete_topic
 from kipctl.lab.cluster import Lab
 from kipctl.protocol.api_versions import ApiVersionsRequest
 from kipctl.protocol.compression import Compression
@@ -55,17 +55,12 @@ def cluster(lab: Lab) -> Iterator[Cluster]:
 
 @pytest.fixture
 def topic(lab: Lab, cluster: Cluster) -> Iterator[MetadataResponseTopic]:
-    """A topic of one partition on all brokers, once its leader answers for it."""
-    admin = AdminClient({"bootstrap.servers": lab.bootstrap_server})
-    admin.create_topics([NewTopic(TOPIC, 1, 3)])[TOPIC].result()
-    while True:
-        (found,) = cluster.metadata([TOPIC]).topics
-        if not found.error_code and found.partitions[0].leader_id in cluster.nodes:
-            leader = cluster.broker(found.partitions[0].leader_id)
-            if not log_end(leader, leader.api_versions[2][1]).error_code:
-                break
+    """A topic of one partition on all brokers, once every broker knows it."""
+    create_topic(lab.bootstrap_server, TOPIC, 1, 3)
+    await_topic(cluster, TOPIC, 1)
+    (found,) = cluster.metadata([TOPIC]).topics
     yield found
-    admin.delete_topics([TOPIC])[TOPIC].result()
+    delete_topic(lab.bootstrap_server, TOPIC)
 
 
 def common(connection: BrokerConnection, request: type) -> range:
