@@ -30,7 +30,7 @@ complete -c kipctl -n '__kipctl_at kipctl reassign' -l cancel -d 'Stop what is b
 complete -c kipctl -n '__kipctl_at kipctl reassign' -l topic -x -d 'A topic or glob; repeatable'
 complete -c kipctl -n '__kipctl_at kipctl reassign' -l all-topics -d 'Rotate all topics but internal ones'
 complete -c kipctl -n '__kipctl_at kipctl reassign' -l dry-run -d 'Print the plan and change nothing; with -o json as Kafka\'s reassignment JSON'
-complete -c kipctl -n '__kipctl_at kipctl reassign' -l measure -d 'With --rotate or --plan: produce to a topic of kipctl\'s own meanwhile, which is rotated along, and print what that producer felt'
+complete -c kipctl -n '__kipctl_at kipctl reassign' -l measure -d 'With --rotate or --plan: produce to a topic of kipctl\'s own meanwhile and print what that producer felt; --rotate rotates that topic along'
 complete -c kipctl -n '__kipctl_at kipctl reassign' -s y -l yes -d 'Do not ask before changing things'
 complete -c kipctl -n '__kipctl_at kipctl reassign' -l timeout -x -d 'How long to wait'
 complete -c kipctl -n '__kipctl_at kipctl reassign' -l bootstrap-server -x -d 'Brokers to ask first'

@@ -7,7 +7,7 @@ import typer
 
 from kipctl.cli.environment import Environment
 from kipctl.cli.options import BootstrapOption, OutputOption
-from kipctl.errors import ExitStatus, UsageError
+from kipctl.errors import ExitStatus, PartlyDoneError, UsageError
 from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.report.formats import OutputFormat
 from kipctl.report.tables import Report
@@ -171,3 +171,9 @@ def produce(
             + ", ".join(f"{name} {count:,}" for name, count in outcome.errors.items())
         )
         raise typer.Exit(ExitStatus.PARTLY_DONE)
+    if wrong := [action for action in result.document["actions"] if action["error"]]:
+        raise PartlyDoneError(
+            f"{len(wrong)} of {len(result.document['actions'])} actions failed: "
+            f"{wrong[0]['error']}",
+            "Look: kipctl inspect leaders",
+        )

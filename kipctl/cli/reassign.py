@@ -71,8 +71,8 @@ def reassign(
         bool,
         typer.Option(
             "--measure",
-            help="With --rotate or --plan: produce to a topic of kipctl's own meanwhile, which "
-            "is rotated along, and print what that producer felt.",
+            help="With --rotate or --plan: produce to a topic of kipctl's own meanwhile and print "
+            "what that producer felt; --rotate rotates that topic along.",
         ),
     ] = False,
     yes: YesOption = False,
@@ -178,7 +178,7 @@ def _rotate(
     moved, felt = _measured(carry_out, environment, cluster, probed)
     report = moved_report(REASSIGN, moved, before, take(cluster, before.topics))
     environment.report(_with_what_was_felt(report, felt), output)
-    done = len(plan.moves) - len(moved.failures)
+    done = len(moved.held.outcomes) - len(moved.failures)
     demand_all_done(moved.failures, done, "Undo: kipctl reassign --rollback")
 
 
@@ -292,7 +292,7 @@ def _verify(environment: Environment, cluster: "Cluster", path: Path, output: Ou
     from kipctl.cluster.snapshot import take
 
     file = read_reassignment(path)
-    check_against(file, take(cluster))
+    check_against(file, take(cluster), brokers_alive=False)
     verified = verify(cluster, file.assignment)
     environment.report(verified_report(verified, file.assignment), output)
 

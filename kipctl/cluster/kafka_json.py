@@ -76,8 +76,10 @@ def read_election(path: Path) -> tuple[PartitionId, ...]:
     return tuple(chosen)
 
 
-def check_against(file: ReassignmentFile, snapshot: Snapshot) -> None:
-    """Raise UsageError for a broker or partition that the cluster does not have."""
+def check_against(
+    file: ReassignmentFile, snapshot: Snapshot, *, brokers_alive: bool = True
+) -> None:
+    """Raise UsageError for a partition, or a broker that is not alive, if the file names one."""
     known, brokers = snapshot.by_id, snapshot.broker_ids
     for index, (partition_id, replicas) in enumerate(file.assignment.items()):
         place = f"partitions[{index}]"
@@ -87,7 +89,8 @@ def check_against(file: ReassignmentFile, snapshot: Snapshot) -> None:
             raise _wrong(file.path, place, f"there is no partition {partition_id}")
         # A stopped broker that already holds the partition may stay; a new one must be alive.
         allowed = {*brokers, *known[partition_id].replicas}
-        if strange := [broker for broker in replicas if broker not in allowed]:
+        strange = [broker for broker in replicas if broker not in allowed]
+        if brokers_alive and strange:
             alive = ", ".join(map(str, brokers))
             raise _wrong(
                 file.path,

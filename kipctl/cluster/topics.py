@@ -49,11 +49,14 @@ def _change(
         error = refused.args[0]
         if error.code() == ignored:
             return
-        raise RefusedError(f"{call.replace('_', ' ')[:-1]} {name!r}: {error.str()}.") from None
+        said = error.str().removesuffix(".").removesuffix(".")
+        raise RefusedError(
+            f"The cluster refuses to {call.split('_')[0]} topic {name!r}: {said}."
+        ) from None
 
 
 def await_topic(cluster: Cluster, name: str, partitions: int) -> Snapshot:
-    """Wait until every broker shows the topic with a leader and all replicas in sync.
+    """Wait until every broker shows the topic with a leader and all live replicas in sync.
 
     Raises TimedOutError.
     """
@@ -86,13 +89,13 @@ def _known_everywhere(cluster: Cluster, name: str, partitions: int) -> bool:
 
 
 def _partitions(cluster: Cluster, broker: int, name: str) -> list[tuple[int, bool]]:
-    """(leader, all replicas in sync) of each partition, as one broker sees the topic."""
+    """(leader, all live replicas in sync) of each partition, as one broker sees the topic."""
     request = MetadataRequest(
         topics=(MetadataRequestTopic(name=name),), allow_auto_topic_creation=False
     )
     topics = cluster.broker(broker).request(request).topics
     return [
-        (p.leader_id, len(p.isr_nodes) == len(p.replica_nodes))
+        (p.leader_id, set(p.replica_nodes) - set(p.offline_replicas) <= set(p.isr_nodes))
         for topic in topics
         for p in topic.partitions
     ]

@@ -10,7 +10,7 @@ from kipctl.cluster.plan import rotate
 from kipctl.cluster.snapshot import take
 from kipctl.cluster.topics import await_topic
 from kipctl.cluster.watch import ClusterEvent, now_us
-from kipctl.errors import KipctlError, UsageError
+from kipctl.errors import InterruptedRunError, KipctlError, UsageError
 from kipctl.lab.cluster import Lab, running_labs
 from kipctl.transport.request import Cluster
 
@@ -90,7 +90,8 @@ class Performer:
     def perform(self) -> Performed:
         """Do it once and wait until every broker shows it.
 
-        A refusal or a timeout by the cluster is kept as the action's error; Ctrl-C is raised.
+        A refusal or a timeout by the cluster is kept as the action's error. Raises
+        InterruptedRunError, or KeyboardInterrupt, on Ctrl-C.
         """
         carry_out: dict[ActionKind, Callable[[Performed], None]] = {
             ActionKind.ROTATE: self._rotate,
@@ -101,9 +102,9 @@ class Performer:
         self.performed.append(performed)
         try:
             carry_out[self.action.kind](performed)
+        except InterruptedRunError:
+            raise
         except KipctlError as error:
-            if isinstance(error.__context__, KeyboardInterrupt):
-                raise
             performed.error = error.what
         return performed
 
@@ -129,7 +130,13 @@ class Performer:
 
     def _restart(self, performed: Performed) -> None:
         lab = lab_of(self.cluster)
-        lab.restart(self.action.broker)
+        try:
+            lab.restart(self.action.broker)
+        except KeyboardInterrupt:
+            raise InterruptedRunError(
+                f"Broker {self.action.broker} was being restarted; see that it runs: "
+                f"kipctl lab status, kipctl lab start {self.action.broker} --name {lab.name}."
+            ) from None
         performed.answered_us = now_us()
         partitions = len(take(self.cluster, [self.topic]).partitions)
         await_topic(self.cluster, self.topic, partitions)

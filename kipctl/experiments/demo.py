@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from kipctl.cluster.change import rotate_once
+from kipctl.errors import RefusedError
 from kipctl.experiments.actions import parse_action
 from kipctl.experiments.perf import OWN_TOPIC, Listeners, PerfPlan, PerfResult, measure, own_topic
 from kipctl.probe.config import ProducerConfig
@@ -16,6 +17,12 @@ from kipctl.probe.run import ProbeSpec
 from kipctl.probe.summary import Distribution, distribution, metadata_rpcs, redirects
 from kipctl.transport.request import Cluster
 
+OWNERS = {
+    "the brokers' own": ("detect", "not_ready", "acknowledge"),
+    "the client's": ("backoff", "metadata", "connect"),
+    "spent in queues behind them": ("queued",),
+}
+"""Whose time each phase of a redirect is."""
 ARMS = (LeaderDiscovery.KIP951, LeaderDiscovery.REFRESH, LeaderDiscovery.BASELINE)
 _ADMIN_TIMEOUT_S = 30.0
 
@@ -59,9 +66,20 @@ class Arm:
             "latency_ms": self.latency.as_ms(),
             "p999_ms_by_run": list(self.p999_ms),
             "records_failed": self.failed,
+            "redirected_time_percent": shares(self.redirects),
             "redirects": self.redirects,
             "metadata_rpcs": self.metadata_rpcs,
         }
+
+
+def shares(redirects: dict[str, Any]) -> dict[str, float]:
+    """Of the time of redirected batches, the percentage that each owner had."""
+    phases = redirects["phases_ms"]
+    total = sum(phase["sum"] for phase in phases.values())
+    return {
+        owner: 100 * sum(phases[name]["sum"] for name in names) / total if total else 0.0
+        for owner, names in OWNERS.items()
+    }
 
 
 def pool(acks: str, discovery: LeaderDiscovery, runs: Sequence[PerfResult]) -> Arm:
@@ -123,7 +141,11 @@ def compare(
                     f"(round {number + 1} of {plan.rounds})"
                 )
                 probe = replace(base.probe, discovery=arm, seed=number)
-                runs[arm].append(measure(replace(base, probe=probe), cluster, before, Listeners()))
+                result = measure(replace(base, probe=probe), cluster, before, Listeners())
+                for action in result.document["actions"]:
+                    if action["error"]:
+                        raise RefusedError(f"A rotation failed: {action['error']}")
+                runs[arm].append(result)
     return tuple(pool(acks, arm, runs[arm]) for arm in ARMS)
 
 
@@ -142,16 +164,11 @@ def findings(arms: Sequence[Arm]) -> tuple[str, ...]:
         )
     hinted = by_discovery.get(LeaderDiscovery.KIP951)
     if hinted and hinted.redirects["batches"]:
-        total = sum(phase["sum"] for phase in hinted.redirects["phases_ms"].values())
-        brokers = sum(
-            hinted.redirects["phases_ms"][name]["sum"]
-            for name in ("detect", "not_ready", "acknowledge")
-        )
-        share = 100 * brokers / total if total else 0.0
-        whose = "the brokers' own" if share > 50 else "the client's"
+        whose = shares(hinted.redirects)
+        parts = ", ".join(f"{share:.0f} % {owner}" for owner, share in whose.items())
         sentences.append(
-            f"With hints, {share:.0f} % of the redirected batches' time was the brokers' own "
-            f"(detect, not ready, acknowledge): most of the pause was {whose}."
+            f"With hints, the redirected batches' time was {parts}: most of it was "
+            f"{max(whose, key=lambda owner: whose[owner])}."
         )
     ordered = sorted(arms, key=lambda arm: arm.latency.quantile(0.999))
     apart = all(max(a.p999_ms) < min(b.p999_ms) for a, b in pairwise(ordered))

@@ -2,8 +2,8 @@
 
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,7 +23,14 @@ from kipctl.cluster.topics import (
 from kipctl.cluster.versions import kafka_release
 from kipctl.cluster.watch import ClusterEvent, now_us
 from kipctl.errors import InterruptedRunError, RefusedError, UsageError
-from kipctl.experiments.actions import Action, Performed, Performer, check_action, lab_of
+from kipctl.experiments.actions import (
+    Action,
+    ActionKind,
+    Performed,
+    Performer,
+    check_action,
+    lab_of,
+)
 from kipctl.probe.config import as_properties
 from kipctl.probe.export import record_batches
 from kipctl.probe.process import RunningProbe, running_probe
@@ -67,6 +74,11 @@ class PerfPlan:
     replication_factor: int = 0
     reporting_interval_s: float = 5.0
 
+    @property
+    def moves_leaders(self) -> bool:
+        """Whether the action changes the topic's assignment."""
+        return self.during is not None and self.during.kind is not ActionKind.RESTART
+
     def __post_init__(self) -> None:
         """Raises UsageError for sizes and numbers that make no sense."""
         spec = self.probe
@@ -75,6 +87,7 @@ class PerfPlan:
             ("--record-size", spec.record_size, 1),
             ("--warmup-records", spec.warmup_records, 0),
             ("--partitions", self.partitions, 1),
+            ("--replication-factor", self.replication_factor, 0),
             ("--count", self.count, 0),
         ):
             if value < least:
@@ -122,13 +135,6 @@ def produce(plan: PerfPlan, listeners: Listeners) -> PerfResult:
             check_action(cluster, plan.during)
         with _topic(plan, cluster, listeners.message) as before:
             result = measure(plan, cluster, before, listeners, run)
-    outcome = result.measured.outcome
-    if outcome.stopped:
-        raise InterruptedRunError(
-            f"Interrupted: of {spec.num_records} records {outcome.generated} were sent, "
-            f"{outcome.acknowledged} acknowledged.\n{result.kafka_lines[0]}",
-            _undo(spec, result),
-        )
     return result
 
 
@@ -139,14 +145,17 @@ def measure(
     listeners: Listeners,
     run: Run | None = None,
 ) -> PerfResult:
-    """Run the probe on a topic that is there and ready, with the plan's actions meanwhile."""
+    """Run the probe on a topic that is there and ready, with the plan's actions meanwhile.
+
+    Raises InterruptedRunError after Ctrl-C, when what was measured until then is recorded.
+    """
     spec = plan.probe
     performer = Performer(cluster, spec.topic, plan.during) if plan.during else None
     with tempfile.TemporaryDirectory(prefix="kipctl-") as scratch:
         directory = Path(scratch)
         with running_probe(spec, directory) as probe:
             with _intervals(probe, plan, listeners):
-                outcome = _conduct(probe, performer, plan, listeners)
+                outcome, interrupted = _conduct(probe, performer, plan, listeners)
             start_us = probe.schedule.start_us
         measurement = measured(outcome, directory)
         actions = [p.as_document(start_us) for p in performer.performed] if performer else []
@@ -155,7 +164,25 @@ def measure(
             events = performer.events if performer else []
             after = take(cluster, [spec.topic])
             _record(run, outcome, directory, events, document, before, after)
-    return PerfResult(measurement, document)
+    result = PerfResult(measurement, document)
+    if outcome.stopped:
+        raise InterruptedRunError(
+            f"Interrupted: of {spec.num_records} records {outcome.generated} were sent, "
+            f"{outcome.acknowledged} acknowledged. {interrupted}\n{result.kafka_lines[0]}",
+            _undo(plan, actions),
+        )
+    if performer:
+        _tell_of_missing(len(actions), plan, listeners)
+    return result
+
+
+def _tell_of_missing(happened: int, plan: PerfPlan, listeners: Listeners) -> None:
+    wanted = plan.count or 1
+    if happened < wanted:
+        listeners.message(
+            f"{happened} of {wanted} actions happened before the records were sent: "
+            f"send more of them, or act more often than every {plan.every_s:g} s (--every)."
+        )
 
 
 def measured_during(
@@ -176,7 +203,8 @@ def measured_during(
     ):
         probe.is_done_by(probe.schedule.start_us + _AROUND_US)
         came_of_it = act()
-        probe.is_done_by(now_us() + _AROUND_US)
+        with suppress(KeyboardInterrupt):  # what was to be done is done: only the wait is cut short
+            probe.is_done_by(now_us() + _AROUND_US)
         probe.stop()
         measurement = measured(probe.outcome(), Path(scratch))
         document = summarize(measurement, [], kafka_version(cluster))
@@ -191,8 +219,8 @@ def kafka_version(cluster: Cluster) -> str | None:
         return kafka_release(cluster)
 
 
-def _undo(spec: ProbeSpec, result: PerfResult) -> str:
-    if result.document["actions"] and spec.topic != OWN_TOPIC:
+def _undo(plan: PerfPlan, actions: Sequence[object]) -> str:
+    if actions and plan.moves_leaders and plan.probe.topic != OWN_TOPIC:
         return "Leaders were moved. Undo: kipctl reassign --rollback"
     return ""
 
@@ -210,8 +238,9 @@ def _topic(plan: PerfPlan, cluster: Cluster, message: Callable[[str], None]) -> 
                 f"Topic {name!r} holds {held:,} records; a perf test would add its own to them.",
                 "Repeat with --force, or leave --topic out to use a topic of kipctl's own.",
             )
-        if plan.during:
+        if plan.moves_leaders:
             journal(snapshot.cluster_id).save(snapshot.assignment)
+            message("Its assignment is saved; afterwards: kipctl reassign --rollback")
         yield snapshot
         return
     with own_topic(
@@ -247,8 +276,11 @@ def own_topic(
 
 def _conduct(
     probe: RunningProbe, performer: Performer | None, plan: PerfPlan, listeners: Listeners
-) -> ProbeOutcome:
-    """Perform the actions on time until the probe is done. Ctrl-C stops the probe in good order."""
+) -> tuple[ProbeOutcome, str]:
+    """Perform the actions on time until the probe is done. Ctrl-C stops the probe in good order.
+
+    Returns the outcome, and how far the action came that Ctrl-C cut off.
+    """
     try:
         number = 0
         while performer and (not plan.count or number < plan.count):
@@ -257,10 +289,11 @@ def _conduct(
             if probe.is_done_by(due_us):
                 break
             listeners.message(_told(number, performer.perform()))
-        return probe.outcome()
-    except (KeyboardInterrupt, InterruptedRunError):
+        return probe.outcome(), ""
+    except (KeyboardInterrupt, InterruptedRunError) as interrupted:
         probe.stop()
-        return probe.outcome()
+        told = interrupted.what if isinstance(interrupted, InterruptedRunError) else ""
+        return probe.outcome(), told.removeprefix("Interrupted. ")
 
 
 def _told(number: int, done: Performed) -> str:

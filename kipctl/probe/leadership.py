@@ -143,20 +143,15 @@ class Backoff:
 
 @dataclass(slots=True)
 class Attempts:
-    """How often a batch was sent, and since when to the leader epoch it was last sent to.
-
-    Java's ProducerBatch counts the same: `attempts` and `attemptsWhenLeaderLastChanged`.
-    """
+    """How often a batch was sent, and the newest leader epoch that it was sent to."""
 
     count: int = 0
     epoch: int = NO_EPOCH
-    to_this_epoch: int = 0
 
     def sent(self, epoch: int) -> bool:
         """Count an attempt; returns True if it is a retry to the same leader epoch."""
         again = self.count > 0 and epoch <= self.epoch
         self.count += 1
-        self.to_this_epoch = self.to_this_epoch + 1 if again else 1
         self.epoch = max(epoch, self.epoch)
         return again
 

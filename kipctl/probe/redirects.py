@@ -69,6 +69,19 @@ class FailedAttempt:
     metadata_queued_us: int = 0
 
 
+def _did_not_know_yet(failed: FailedAttempt, before: list[FailedAttempt]) -> bool:
+    """Whether the answer came from a leader that had not heard yet that it leads.
+
+    So it is when its hint is older than what the client knew, or when the attempt followed a leader
+    error to a newer epoch. Any other error is an old leader's (phase `detect`).
+    """
+    if not failed.is_leader_error:
+        return False
+    if 0 <= failed.hint_epoch < failed.epoch:
+        return True
+    return any(earlier.is_leader_error and earlier.epoch < failed.epoch for earlier in before)
+
+
 class Phases(NamedTuple):
     """One row's share of its batch's latency, in microseconds, in the order of `schema.PHASES`."""
 
@@ -95,7 +108,7 @@ def phases(
         first = position == 0
         last = position == len(failures) - 1
         answered_in = failed.error_us - failed.sent_us
-        not_ready = not first and failed.is_leader_error
+        not_ready = _did_not_know_yet(failed, failures[:position])
         rows.append(
             Phases(
                 queued=failed.wait.queued + (failed.sent_us - intended_us if first else 0),

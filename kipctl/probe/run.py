@@ -18,11 +18,12 @@ from kipctl.probe.payloads import file_values, random_values, variants
 from kipctl.probe.producer import Producer, now_us
 from kipctl.probe.schedule import Schedule
 from kipctl.probe.tracing import Tracing
-from kipctl.protocol.api import ApiKey
+from kipctl.protocol.api import ApiKey, encode_request
 from kipctl.protocol.compression import Compression
 from kipctl.protocol.error_codes import ErrorCode, error_name, error_text
 from kipctl.protocol.init_producer_id import InitProducerIdRequest
-from kipctl.protocol.metadata import MetadataResponse
+from kipctl.protocol.message import encode
+from kipctl.protocol.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from kipctl.protocol.produce_frames import Topic
 from kipctl.trace.codes import MetadataCause
 from kipctl.transport.loop import InFlight
@@ -96,6 +97,7 @@ def run_probe(
         asked_us = now_us()
         metadata = cluster.metadata([spec.topic])
         answered_us = now_us()
+        start = _as_flight(metadata, spec, cluster, asked_us)
         topic, partitions = _topic(spec.topic, metadata)
         producer_id, producer_epoch = -1, -1
         if config.enable_idempotence:
@@ -124,9 +126,7 @@ def run_probe(
             )
         ) as producer,
     ):
-        # Asked over a connection of the bootstrap's own, of which only the times are known.
-        start = InFlight(0, ApiKey.METADATA, -1, 0, asked_us, 0, None)
-        tracing.rpc(-1, 0, start, answered_us, 0, 0, 1, 0, MetadataCause.START)
+        tracing.rpc(-1, 0, start, answered_us, start.subject, 0, 1, 0, MetadataCause.START)
         producer.learn(metadata)
         producer.connect_all(_CONNECT_TIMEOUT_US)
         # The loop must not pause: nothing it makes forms cycles, so the collector can stay off.
@@ -159,6 +159,25 @@ def run_probe(
         cpu_s=_cpu_s() - cpu_before,
         stopped=producer.generated < spec.num_records,
     )
+
+
+def _as_flight(
+    answer: MetadataResponse, spec: ProbeSpec, cluster: Cluster, asked_us: int
+) -> InFlight:
+    """The bootstrap's Metadata request as the trace has it; `subject` is the answer's size.
+
+    The codec is exact, so the sizes are those of the frames that went over the wire.
+    """
+    api = MetadataRequest.api
+    highest = cluster.any_broker().api_versions[api.key][1]
+    version = min(api.versions[1], highest)
+    request = MetadataRequest(
+        topics=(MetadataRequestTopic(name=spec.topic),), allow_auto_topic_creation=False
+    )
+    asked = encode_request(request, version, 0, spec.config.client_id)
+    header = 8 + (version >= api.flexible_since)  # length, correlation id, no tags
+    answered = header + len(encode(answer, version))
+    return InFlight(0, ApiKey.METADATA, version, len(asked), asked_us, 0, answered)
 
 
 def _sharpen_timers() -> None:

@@ -228,7 +228,10 @@ def measured(outcome: ProbeOutcome, directory: Path) -> Measured:
 def summarize(
     run: Measured, actions: Sequence[dict[str, Any]], kafka_version: str | None
 ) -> dict[str, Any]:
-    """The object that `perf produce --output json` prints; times in it are in the steady state."""
+    """The object that `perf produce --output json` prints.
+
+    Times and the rate leave the warm-up out; all else is of the whole run.
+    """
     outcome, times = run.outcome, run.steady
     return {
         "topic": outcome.spec.topic,
@@ -238,6 +241,7 @@ def summarize(
             "failed": outcome.failed,
             "errors": outcome.errors,
         },
+        "warmup_records": outcome.spec.warmup_records,
         "latency_ms": times.latency.as_ms(),
         "service_ms": times.service.as_ms(),
         "records_per_second": round(times.latency.total / times.seconds, 1),

@@ -1,11 +1,10 @@
 """The table of the demo: what each way of finding the new leader felt, side by side."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from kipctl.report.tables import Cell, Column, Table
-
-_BROKER_PHASES = ("detect", "not_ready", "acknowledge")
 
 Document = Mapping[str, Any]
 
@@ -22,7 +21,10 @@ def arms_table(arms: Sequence[Document], notes: tuple[str, ...]) -> Table:
         ("  of it backoff, p50 ms", lambda arm: _phase(arm, "backoff")["p50"]),
         ("  of it Metadata, p50 ms", lambda arm: _phase(arm, "metadata")["p50"]),
         ("retry to acknowledgement, p50 ms", lambda arm: _phase(arm, "acknowledge")["p50"]),
-        ("the brokers' share of redirected time, %", _brokers_share),
+        *(
+            (f"redirected time {owner}, %", partial(_share, owner=owner))
+            for owner in arms[0]["redirected_time_percent"]
+        ),
         ("hints followed", lambda arm: arm["redirects"]["hints"]["followed"]),
         ("retries to the same leader epoch", lambda arm: arm["redirects"]["same_epoch_retries"]),
         ("Metadata requests", lambda arm: arm["metadata_rpcs"]["total"]),
@@ -45,12 +47,9 @@ def _client_wait(arm: Document) -> Cell:
     return arm["redirects"]["client_share_ms"]["p50"]  # type: ignore[no-any-return]
 
 
+def _share(arm: Document, owner: str) -> Cell:
+    return f"{arm['redirected_time_percent'][owner]:.0f}"
+
+
 def _by_run(arm: Document) -> Cell:
     return ", ".join(f"{p999:,.0f}" for p999 in arm["p999_ms_by_run"])
-
-
-def _brokers_share(arm: Document) -> Cell:
-    phases = arm["redirects"]["phases_ms"]
-    total = sum(phase["sum"] for phase in phases.values())
-    brokers = sum(phases[name]["sum"] for name in _BROKER_PHASES)
-    return f"{100 * brokers / total:.0f}" if total else None

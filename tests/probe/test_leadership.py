@@ -181,25 +181,22 @@ def test_a_retry_skips_the_backoff_only_to_a_newer_epoch_and_never_in_baseline(
 
 
 @pytest.mark.parametrize(
-    ("epochs", "again", "to_this_epoch"),
+    ("epochs", "again"),
     [
-        ([5], [False], 1),
-        ([5, 5], [False, True], 2),
-        ([5, 6], [False, False], 1),
-        ([5, 5, 6], [False, True, False], 1),
-        ([5, 6, 6, 6], [False, False, True, True], 3),
+        ([5], [False]),
+        ([5, 5], [False, True]),
+        ([5, 6], [False, False]),
+        ([5, 5, 6], [False, True, False]),
+        ([5, 6, 6, 6], [False, False, True, True]),
         # What is known may also fall back (a new node, no Metadata): that is no newer epoch.
-        ([6, 5], [False, True], 2),
-        ([-1, -1], [False, True], 2),
+        ([6, 5], [False, True]),
+        ([-1, -1], [False, True]),
     ],
 )
-def test_attempts_are_counted_anew_for_each_newer_epoch(
-    epochs: list[int], again: list[bool], to_this_epoch: int
-) -> None:
+def test_an_attempt_to_no_newer_epoch_is_told_apart(epochs: list[int], again: list[bool]) -> None:
     attempts = Attempts()
     assert [attempts.sent(epoch) for epoch in epochs] == again
     assert attempts.count == len(epochs)
-    assert attempts.to_this_epoch == to_this_epoch
     assert attempts.epoch == max(epochs)
 
 
