@@ -48,7 +48,12 @@ def test_the_parts_of_any_wait_add_up_to_it() -> None:
 
 
 def failed(
-    sent_us: int, error_us: int, wait: Wait | None = None, is_leader_error: bool = True
+    sent_us: int,
+    error_us: int,
+    wait: Wait | None = None,
+    is_leader_error: bool = True,
+    epoch: int = 5,
+    hint_epoch: int = -1,
 ) -> FailedAttempt:
     """An attempt that failed; it was tried again when there is a `wait`."""
     attempt = FailedAttempt(
@@ -58,7 +63,8 @@ def failed(
         error=6,
         is_leader_error=is_leader_error,
         broker=1,
-        epoch=5,
+        epoch=epoch,
+        hint_epoch=hint_epoch,
         base_offset=-1,
         decision=Decision.ABSENT,
     )
@@ -72,7 +78,12 @@ def test_the_first_row_has_the_time_before_and_the_last_the_time_after() -> None
     rows = phases(
         [
             failed(sent_us=100, error_us=130, wait=Wait(backoff=1)),
-            failed(sent_us=131, error_us=150, wait=Wait(queued=5, backoff=70, connect=5)),
+            failed(
+                sent_us=131,
+                error_us=150,
+                wait=Wait(queued=5, backoff=70, connect=5),
+                epoch=6,
+            ),
             failed(sent_us=230, error_us=250, wait=Wait(metadata=50), is_leader_error=False),
         ],
         intended_us=60,
@@ -88,6 +99,25 @@ def test_the_first_row_has_the_time_before_and_the_last_the_time_after() -> None
         Phases(0, 20, 0, 50, 0, 0, 100),
     ]
     assert sum(map(sum, rows)) == 400 - 60
+
+
+@pytest.mark.parametrize(
+    ("attempts", "not_ready"),
+    [
+        ([failed(0, 10)], [0]),
+        ([failed(0, 10), failed(10, 30, epoch=6)], [0, 20]),
+        # Sent to the old leader again, because nobody knew better: it refuses again.
+        ([failed(0, 10), failed(10, 30)], [0, 0]),
+        ([failed(0, 10, is_leader_error=False), failed(10, 30, epoch=6)], [0, 0]),
+        # Metadata had named the new leader, which answers with the old one.
+        ([failed(0, 10, epoch=6, hint_epoch=5)], [10]),
+        ([failed(0, 10, epoch=5, hint_epoch=6)], [0]),
+    ],
+)
+def test_not_ready_is_a_leader_that_did_not_know_yet(
+    attempts: list[FailedAttempt], not_ready: list[int]
+) -> None:
+    assert [row.not_ready for row in phases(attempts, 0, 0, 40)] == not_ready
 
 
 def test_a_batch_that_is_given_up_by_its_error_acknowledges_nothing() -> None:
