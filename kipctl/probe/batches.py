@@ -11,6 +11,7 @@ from kipctl.probe.redirects import FailedAttempt
 from kipctl.protocol.produce_frames import Topic
 
 NO_SEQUENCE = -1
+NO_WINDOW = 1 << 31
 _SEQUENCES = 1 << 31
 _first_seq = attrgetter("first_seq")
 
@@ -29,6 +30,7 @@ class Batch:
         "first_seq",
         "intended_us",
         "last_sent_us",
+        "number",
         "partition",
         "producer_epoch",
         "records",
@@ -59,6 +61,8 @@ class Batch:
         self.broker = -1
         self.attempts: Attempts | None = None
         self.failures: list[FailedAttempt] | None = None
+        self.number = -1
+        """Its place among the partition's batches that were ever sent, from 0."""
         self.sequence = NO_SEQUENCE
         self.producer_epoch = NO_EPOCH
 
@@ -70,36 +74,41 @@ class Batch:
 class Partition:
     """One partition's queue. `ordered`: batches must not overtake one another (idempotence).
 
-    `exclusive`: one batch in flight at a time (`max.in.flight.requests.per.connection` of 1).
+    `window`: no batch goes out that is so many batches after one that is under way.
     """
 
     __slots__ = (
         "bump_epoch",
-        "exclusive",
         "index",
         "leader_rpc",
         "leader_us",
+        "next_number",
         "next_sequence",
         "ordered",
         "outstanding",
         "producer_epoch",
         "queue",
+        "started",
         "topic",
         "topic_position",
         "turn_us",
         "wake_us",
+        "window",
     )
 
     def __init__(
-        self, topic: Topic, topic_position: int, index: int, ordered: bool, exclusive: bool
+        self, topic: Topic, topic_position: int, index: int, ordered: bool, window: int
     ) -> None:
         self.topic = topic
         self.topic_position = topic_position
         self.index = index
         self.ordered = ordered
-        self.exclusive = exclusive
+        self.window = window
+        self.started = not ordered
+        """With idempotence: a batch was acknowledged, so every replica knows the producer."""
         self.queue: deque[Batch] = deque()
         self.outstanding: list[Batch] = []
+        self.next_number = 0
         self.next_sequence = 0
         self.producer_epoch = 0
         self.bump_epoch = False
@@ -146,10 +155,17 @@ class Partition:
         With idempotence a retry waits until every batch of a lower sequence is settled (Java's
         `RecordAccumulator.shouldStopDrainBatchesForPartition`), and after a batch was given up
         nothing goes out until the rest is settled: then the producer epoch is raised.
+
+        Two rules go further than Java's, for a new leader that is known before the old one has
+        answered. A broker that does not know the producer takes any sequence for its first: so the
+        first batch goes alone until it is acknowledged. And a broker tells only the last 5 batches
+        when they are repeated: so no batch runs further ahead of one that may have to be.
         """
         if not self.outstanding:
             return True
-        if self.exclusive or self.bump_epoch:
+        if self.bump_epoch or not self.started:
+            return False
+        if self.next_number - self.outstanding[0].number >= self.window:
             return False
         head = self.queue[0]
         return not (
@@ -166,6 +182,9 @@ class Partition:
             for waiting in self.queue:
                 waiting.sequence = NO_SEQUENCE
         batch = self.queue.popleft()
+        if batch.number < 0:
+            batch.number = self.next_number
+            self.next_number += 1
         if self.ordered:
             if batch.sequence == NO_SEQUENCE:
                 batch.sequence = self.next_sequence
@@ -197,5 +216,6 @@ class Partition:
             self.outstanding.remove(batch)
         else:
             self.queue.remove(batch)
+        self.started = self.started or not failed
         if failed and self.ordered and batch.sequence != NO_SEQUENCE:
             self.bump_epoch = True

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from kipctl.probe.accumulator import Accumulator
-from kipctl.probe.batches import Batch, Partition
+from kipctl.probe.batches import NO_WINDOW, Batch, Partition
 from kipctl.probe.config import ProducerConfig
 from kipctl.probe.leader_finder import LeaderFinder, MetadataCall
 from kipctl.probe.leadership import (
@@ -112,9 +112,10 @@ class Producer:
         self._producer_id = producer_id
         self._on_tick = on_tick
         ordered = config.enable_idempotence
-        exclusive = config.max_in_flight_requests_per_connection == 1
+        in_flight = config.max_in_flight_requests_per_connection
+        window = in_flight if ordered or in_flight == 1 else NO_WINDOW
         self._by_topic = [
-            [Partition(topic, position, index, ordered, exclusive) for index in range(count)]
+            [Partition(topic, position, index, ordered, window) for index in range(count)]
             for position, (topic, count) in enumerate(zip(topics, partitions, strict=True))
         ]
         self._topic_position = {topic.name: i for i, topic in enumerate(topics)} | {
@@ -432,7 +433,7 @@ class Producer:
             epoch=attempts.epoch,
             base_offset=base_offset,
             decision=decision,
-            backoff_us=self._backoff.wait_us(attempts.to_this_epoch - 1, random.random()),
+            backoff_us=self._backoff.wait_us(attempts.count - 1, random.random()),
         )
         if hint is not None:
             failed.hint_leader, failed.hint_epoch = hint.leader.id, hint.leader.epoch
@@ -467,7 +468,7 @@ class Producer:
             self.totals.errors[name] = self.totals.errors.get(name, 0) + batch.records
         else:
             self.totals.acknowledged += batch.records
-        if partition.ordered or partition.exclusive:
+        if partition.window < NO_WINDOW:
             partition.turn_us = done_us
             self._queue_up(partition)
 

@@ -98,10 +98,13 @@ Script = Callable[[Produced], Reply | None]
 
 @dataclass
 class _ProducerState:
-    """A producer's last batches in a partition, by which brokers know duplicates."""
+    """A producer's last batches in a partition, by which brokers know duplicates.
+
+    From a producer that it does not know, a broker takes any sequence for the first.
+    """
 
     epoch: int
-    next_sequence: int = 0
+    next_sequence: int | None = None
     last: list[tuple[int, int, int]] = field(default_factory=list)
 
 
@@ -267,13 +270,13 @@ class FakeCluster:
             if header.producer_epoch < state.epoch:
                 return Reply(ErrorCode.INVALID_PRODUCER_EPOCH)
             if header.producer_epoch > state.epoch:
-                state = self._producers[key] = _ProducerState(header.producer_epoch)
+                state = self._producers[key] = _ProducerState(header.producer_epoch, 0)
             for sequence, count, base_offset in state.last:
                 if (sequence, count) == (header.base_sequence, header.records_count):
                     return Reply(0, base_offset)
-            if header.base_sequence != state.next_sequence:
+            if state.next_sequence not in (header.base_sequence, None):
                 return Reply(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
-            state.next_sequence += header.records_count
+            state.next_sequence = header.base_sequence + header.records_count
             state.last = [
                 *state.last[-4:],
                 (header.base_sequence, header.records_count, offset),

@@ -14,7 +14,7 @@ from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.probe.run import ProbeOutcome, ProbeSpec, run_probe
 from kipctl.probe.summary import measured, summarize
 from kipctl.protocol.api import ApiKey
-from kipctl.trace.codes import PHASES
+from kipctl.trace.codes import PHASES, MetadataCause
 
 KIP951, REFRESH, BASELINE = LeaderDiscovery
 NEVER_MS = 100_000_000
@@ -34,7 +34,12 @@ class Ran:
     summary: dict[str, Any]
 
     def calls(self, api: ApiKey) -> list[Row]:
-        return [row for row in self.rpcs if row["api_key"] == api and row["api_version"] >= 0]
+        """The requests of this kind that the producer sent, the bootstrap's left out."""
+        return [
+            row
+            for row in self.rpcs
+            if row["api_key"] == api and row["cause"] != MetadataCause.START
+        ]
 
 
 def run_fake(
@@ -64,7 +69,11 @@ def run_fake(
         discovery=discovery,
         config=ProducerConfig(**(defaults | config)),  # type: ignore[arg-type]
     )
-    outcome = run_probe(spec, directory, lambda schedule: None, should_stop)
+    return read_ran(run_probe(spec, directory, lambda schedule: None, should_stop), directory)
+
+
+def read_ran(outcome: ProbeOutcome, directory: Path) -> Ran:
+    """What a run wrote into the directory, after a look at what holds of every run."""
     rows = {name: read_back(directory, name) for name in ("batches", "rpcs", "redirects")}
     ran = Ran(outcome, **rows, summary=summarize(measured(outcome, directory), [], None))
     _is_consistent(ran)

@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from kipctl.probe.batches import Batch, Partition
+from kipctl.probe.batches import NO_WINDOW, Batch, Partition
 from kipctl.probe.leadership import Attempts
 from kipctl.probe.payloads import Variant, variants
 from kipctl.protocol.compression import Compression
@@ -20,8 +20,11 @@ def variant_of(records: int) -> Variant:
 FOUR = variant_of(4)
 
 
-def make_partition(ordered: bool = False, exclusive: bool = False) -> Partition:
-    return Partition(Topic("t", UUID(int=1)), 0, 0, ordered, exclusive)
+def make_partition(ordered: bool = False, window: int = 5, started: bool = True) -> Partition:
+    """A partition of which, unless said otherwise, a batch was acknowledged before."""
+    partition = Partition(Topic("t", UUID(int=1)), 0, 0, ordered, window)
+    partition.started = started
+    return partition
 
 
 def append(partition: Partition, first: int, count: int, stride: int = 1) -> None:
@@ -119,7 +122,7 @@ def test_without_idempotence_any_batch_may_go_at_any_time() -> None:
 
 
 def test_one_request_in_flight_means_one_batch_at_a_time() -> None:
-    partition = make_partition(exclusive=True)
+    partition = make_partition(window=1)
     append(partition, 0, 8)
     batch = send(partition)
     assert not partition.may_send()
@@ -176,6 +179,51 @@ def test_with_idempotence_the_lowest_batch_may_be_tried_again_before_the_rest_ca
     partition.put_back(a)
     assert send(partition) is a
     assert partition.outstanding == [a, b]
+
+
+def test_an_idempotent_producer_that_the_partition_does_not_know_sends_its_first_batch_alone() -> (
+    None
+):
+    partition = make_partition(ordered=True, started=False)
+    append(partition, 0, 12)
+    first = send(partition)
+    assert not partition.may_send()
+    partition.put_back(first)
+    assert send(partition) is first
+    assert not partition.may_send()
+    partition.settle(first, failed=False)
+    send(partition)
+    send(partition)
+
+
+def test_given_up_is_not_known() -> None:
+    partition = make_partition(ordered=True, started=False)
+    append(partition, 0, 12)
+    partition.settle(send(partition), failed=True)
+    send(partition)
+    assert not partition.may_send()
+
+
+def test_no_batch_goes_further_ahead_of_one_under_way_than_brokers_know_repeated_ones() -> None:
+    """The first may be on its way to an old leader, the rest acknowledged by the new one."""
+    partition = make_partition(ordered=True, window=5)
+    append(partition, 0, 32)
+    batches = [send(partition) for _ in range(5)]
+    assert not partition.may_send()
+    for batch in batches[1:]:
+        partition.settle(batch, failed=False)
+        assert not partition.may_send()
+    partition.put_back(batches[0])
+    assert send(partition) is batches[0]
+    assert not partition.may_send()
+    partition.settle(batches[0], failed=False)
+    assert send(partition).first_seq == 20
+
+
+def test_without_idempotence_there_is_no_such_limit() -> None:
+    partition = make_partition(window=NO_WINDOW)
+    append(partition, 0, 80)
+    assert len([send(partition) for _ in range(20)]) == 20
 
 
 def test_lowest_is_the_batch_before_which_nothing_is_to_be_settled() -> None:

@@ -43,7 +43,7 @@ def outcome(endpoints: tuple[str, ...] = ()) -> ProbeOutcome:
 
 
 def a_batch(first_seq: int, records: int = 2) -> Batch:
-    partition = Partition(Topic("t", UUID(int=1)), 1, 7, ordered=False, exclusive=False)
+    partition = Partition(Topic("t", UUID(int=1)), 1, 7, ordered=False, window=5)
     batch = Batch(partition, first_seq, 3, START_US + 100, TWO_RECORDS)
     batch.records = records
     return batch

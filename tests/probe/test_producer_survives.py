@@ -70,7 +70,7 @@ def test_every_request_in_flight_on_a_cut_connection_is_sent_again_in_order(
     with FakeCluster(brokers=1) as cluster:
 
         def script(produced: Produced) -> Reply | None:
-            if len(cluster.produced) == 1:
+            if len(cluster.produced) == 2:  # the first goes alone
                 cluster.await_another_request(produced)
                 raise HangUp
             return None
@@ -78,7 +78,7 @@ def test_every_request_in_flight_on_a_cut_connection_is_sent_again_in_order(
         cluster.script = script
         ran = run_fake(cluster, tmp_path, num_records=9, **ONE_RECORD_EACH, **IDEMPOTENT)
         assert_all_in_the_log_once_and_in_order(cluster, ran)
-        assert [p.sequence for p in cluster.produced] == [0, *range(9)]
+        assert [p.sequence for p in cluster.produced] == [0, 1, *range(1, 9)]
         lost = [r for r in ran.calls(ApiKey.PRODUCE) if r["error"]]
         assert len(lost) >= 2
 
@@ -344,7 +344,7 @@ def test_batches_behind_one_that_failed_for_now_are_out_of_order_and_sent_again(
     with FakeCluster(brokers=1) as cluster:
 
         def script(produced: Produced) -> Reply | None:
-            if len(cluster.produced) == 1:
+            if len(cluster.produced) == 2:  # the first goes alone
                 cluster.await_another_request(produced)
                 return Reply(ErrorCode.NOT_ENOUGH_REPLICAS)
             return None
@@ -363,7 +363,7 @@ def test_when_a_batch_is_given_up_those_behind_it_go_on_in_a_new_epoch(tmp_path:
     with FakeCluster(brokers=1) as cluster:
 
         def script(produced: Produced) -> Reply | None:
-            if len(cluster.produced) == 2:  # the first was appended: the broker knows the producer
+            if len(cluster.produced) == 2:  # the first goes alone
                 cluster.await_another_request(produced)
                 return Reply(ErrorCode.MESSAGE_TOO_LARGE)
             return None
@@ -390,6 +390,64 @@ def test_a_broker_that_lost_the_producers_state_gets_a_new_epoch(tmp_path: Path)
         assert ran.outcome.acknowledged == cluster.records_in_log() == 8
         in_log = [(p.epoch, p.sequence) for p in cluster.log[0]]
         assert in_log == [*((0, n) for n in range(3)), *((1, n) for n in range(5))]
+
+
+def moves_while_the_old_leader_is_slow(
+    cluster: FakeCluster, tmp_path: Path, first_kept: int, appended: bool
+) -> Ran:
+    """Batch number `first_kept` of partition 0 is kept for a while by its old leader, broker 1.
+
+    Meanwhile partition 1, on broker 2, makes the client ask for Metadata, and so it learns that
+    broker 2 leads both. The next batches go there.
+    """
+    ticks = threading.Semaphore(0)
+    kept = threading.Event()
+
+    def script(produced: Produced) -> Reply | None:
+        if produced.partition == 0 and produced.broker == 1:
+            if len(cluster.log[0]) < first_kept:
+                return None
+            cluster.leaders[0] = Leader(2, 6)
+            offset = cluster.append(produced).base_offset if appended else -1
+            kept.set()
+            for _ in range(3):
+                assert ticks.acquire(timeout=60)
+            return Reply(ErrorCode.NOT_LEADER_OR_FOLLOWER, offset)
+        if kept.is_set() and cluster.leaders[1].epoch == 5:
+            cluster.move(1, 2)
+            return Reply(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return None
+
+    cluster.script = script
+    return run_fake(
+        cluster,
+        tmp_path,
+        num_records=80,
+        throughput=400,
+        discovery=REFRESH,
+        batch_size=0,
+        should_stop=lambda: bool(ticks.release()),
+        **IDEMPOTENT,
+    )
+
+
+def test_a_new_leader_that_does_not_know_the_producer_gets_no_later_batch_first(
+    tmp_path: Path,
+) -> None:
+    with FakeCluster(brokers=2, partitions=2) as cluster:
+        ran = moves_while_the_old_leader_is_slow(cluster, tmp_path, first_kept=0, appended=False)
+        assert_all_in_the_log_once_and_in_order(cluster, ran)
+        assert {p.epoch for p in cluster.produced} == {0}
+
+
+@pytest.mark.parametrize("appended", [False, True])
+def test_a_new_leader_gets_no_more_batches_than_let_it_know_the_old_leaders_again(
+    tmp_path: Path, appended: bool
+) -> None:
+    with FakeCluster(brokers=2, partitions=2) as cluster:
+        ran = moves_while_the_old_leader_is_slow(cluster, tmp_path, 3, appended)
+        assert_all_in_the_log_once_and_in_order(cluster, ran)
+        assert {p.epoch for p in cluster.produced} == {0}
 
 
 @pytest.mark.parametrize("seed", range(12))
