@@ -20,6 +20,10 @@ KIP951, REFRESH, BASELINE = LeaderDiscovery
 NEVER_MS = 100_000_000
 """As a backoff: who waits for it does not come back before the test's timeout."""
 
+IDEMPOTENT: dict[str, Any] = {"acks": -1, "enable_idempotence": True}
+ONE_RECORD_EACH: dict[str, Any] = {"throughput": -1, "batch_size": 0}
+"""All records at once, each in a batch and a request of its own."""
+
 Row = dict[str, Any]
 
 
@@ -108,3 +112,13 @@ def _is_consistent(ran: Ran) -> None:
         given_up_with_its_last_attempt = bool(rows) and rows[-1]["to_broker"] == -1
         assert batch["attempts"] in (0, len(rows) + (not given_up_with_its_last_attempt))
     assert not by_batch
+
+
+def assert_all_in_the_log_once_and_in_order(cluster: FakeCluster, ran: Ran) -> None:
+    assert ran.outcome.failed == 0
+    assert ran.outcome.acknowledged == ran.outcome.generated == cluster.records_in_log()
+    for batches in cluster.log.values():
+        expected = 0
+        for produced in batches:
+            assert produced.sequence == expected
+            expected += len(produced.batch.records)
