@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from kipctl.cluster.change import rotate_once
 from kipctl.errors import RefusedError
 from kipctl.experiments.actions import parse_action
 from kipctl.experiments.perf import OWN_TOPIC, Listeners, PerfPlan, PerfResult, measure, own_topic
@@ -33,13 +32,13 @@ class DemoPlan:
 
     partitions: int = 100
     record_size: int = 1000
-    throughput: float = 5000
+    throughput: float = 1500
     seconds: float = 8.0
     every_s: float = 2.0
     rotations: int = 3
     rounds: int = 2
-    warmup_rotations: int = 5
-    """Before anything is measured: brokers compile what they do often."""
+    warmup_seconds: float = 6.0
+    """Of a run that is not counted: brokers compile what they do often."""
 
     @property
     def num_records(self) -> int:
@@ -130,8 +129,9 @@ def compare(
         Cluster(bootstrap_server, "kipctl", _ADMIN_TIMEOUT_S) as cluster,
         own_topic(cluster, bootstrap_server, plan.partitions, 0, lambda _: None) as before,
     ):
-        for _ in range(plan.warmup_rotations):
-            rotate_once(cluster, [OWN_TOPIC])
+        warm = replace(base.probe, num_records=int(plan.throughput * plan.warmup_seconds))
+        listeners.message(f"acks={acks}: warming up for {plan.warmup_seconds:g} s")
+        measure(replace(base, probe=warm, every_s=0.8, count=0), cluster, before, Listeners())
         for number in range(plan.rounds):
             # Every other round the other way round, so that no arm always follows the same one.
             for arm in ARMS if number % 2 == 0 else reversed(ARMS):

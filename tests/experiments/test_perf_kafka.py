@@ -227,7 +227,15 @@ def test_ctrl_c_says_how_far_it_came_and_removes_the_topic(lab: Lab, cluster: Cl
 
 
 def test_the_arms_differ_in_what_the_client_waits_for(lab: Lab) -> None:
-    plan = DemoPlan(partitions=30, throughput=3000, seconds=2.5, every_s=0.8, rotations=2, rounds=1)
+    plan = DemoPlan(
+        partitions=30,
+        throughput=3000,
+        seconds=2.5,
+        every_s=0.8,
+        rotations=2,
+        rounds=1,
+        warmup_seconds=2,
+    )
     arms = {arm.discovery: arm for arm in compare(lab.bootstrap_server, "1", plan, Listeners())}
     assert set(arms) == set(LeaderDiscovery)
     for discovery, arm in arms.items():
