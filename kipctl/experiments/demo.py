@@ -37,7 +37,7 @@ class DemoPlan:
     every_s: float = 2.0
     rotations: int = 3
     rounds: int = 2
-    warmup_seconds: float = 6.0
+    warmup_seconds: float = 12.0
     """Of a run that is not counted: brokers compile what they do often."""
 
     @property
