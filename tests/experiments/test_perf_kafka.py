@@ -7,6 +7,7 @@ import shlex
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from io import StringIO
 from pathlib import Path
 
@@ -46,13 +47,13 @@ def kipctl(lab: Lab, words: str) -> tuple[int, str, str]:
 
 
 @pytest.fixture
-def cluster(lab: Lab):  # type: ignore[no-untyped-def]
+def cluster(lab: Lab) -> Iterator[Cluster]:
     with Cluster(lab.bootstrap_server) as connected:
         yield connected
 
 
 @pytest.fixture
-def topic(lab: Lab, cluster: Cluster):  # type: ignore[no-untyped-def]
+def topic(lab: Lab, cluster: Cluster) -> Iterator[str]:
     create_topic(lab.bootstrap_server, "perf-test", 4, 3)
     await_topic(cluster, "perf-test", 4)
     yield "perf-test"
