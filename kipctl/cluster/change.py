@@ -17,7 +17,7 @@ from kipctl.cluster.reassign import (
     submit,
 )
 from kipctl.cluster.snapshot import PartitionId, Snapshot, is_glob, select, take
-from kipctl.cluster.watch import ClusterEvent, Convergence, EventKind, LeaderWatch, now_us
+from kipctl.cluster.watch import ClusterEvent, Convergence, EventKind, LeaderWatch
 from kipctl.errors import (
     InterruptedRunError,
     KipctlError,
@@ -27,6 +27,7 @@ from kipctl.errors import (
     UnreachableError,
 )
 from kipctl.protocol.elect_leaders import ElectionType
+from kipctl.trace.clock import now_us
 from kipctl.transport.request import Cluster
 
 OnEvent = Callable[[ClusterEvent], None]

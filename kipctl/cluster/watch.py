@@ -1,7 +1,6 @@
 """How the news of a new leader spreads: each broker's Metadata, asked until all of them agree."""
 
 import threading
-import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -11,15 +10,11 @@ from types import TracebackType
 from kipctl.cluster.snapshot import Broker, PartitionId, Snapshot, from_metadata
 from kipctl.errors import KipctlError
 from kipctl.protocol.metadata import MetadataRequest, MetadataRequestTopic
+from kipctl.trace.clock import now_us
 from kipctl.transport.request import BrokerConnection
 
 POLL_S = 0.01
 CONNECTION_TIMEOUT_S = 2.0
-
-
-def now_us() -> int:
-    """Microseconds on the monotonic clock, which all processes of a machine share."""
-    return time.monotonic_ns() // 1000
 
 
 class EventKind(StrEnum):

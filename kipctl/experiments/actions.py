@@ -9,9 +9,10 @@ from kipctl.cluster.change import LeadersMoved, elect_preferred, reassign, rotat
 from kipctl.cluster.plan import rotate
 from kipctl.cluster.snapshot import take
 from kipctl.cluster.topics import await_topic
-from kipctl.cluster.watch import ClusterEvent, now_us
+from kipctl.cluster.watch import ClusterEvent
 from kipctl.errors import InterruptedRunError, KipctlError, UsageError
 from kipctl.lab.cluster import Lab, running_labs
+from kipctl.trace.clock import now_us
 from kipctl.transport.request import Cluster
 
 

@@ -21,7 +21,7 @@ from kipctl.cluster.topics import (
     records_held,
 )
 from kipctl.cluster.versions import kafka_release
-from kipctl.cluster.watch import ClusterEvent, now_us
+from kipctl.cluster.watch import ClusterEvent
 from kipctl.errors import InterruptedRunError, RefusedError, UsageError
 from kipctl.experiments.actions import (
     Action,
@@ -44,6 +44,7 @@ from kipctl.probe.summary import (
     summarize,
 )
 from kipctl.probe.tracing import COLUMNS
+from kipctl.trace.clock import now_us
 from kipctl.trace.schema import EVENTS
 from kipctl.trace.store import Run, wall_time, without_secrets
 from kipctl.transport.request import Cluster

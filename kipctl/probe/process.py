@@ -9,10 +9,10 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from kipctl.errors import KipctlError
-from kipctl.probe.producer import now_us
 from kipctl.probe.run import ProbeOutcome, ProbeSpec, run_probe
 from kipctl.probe.schedule import Schedule
 from kipctl.probe.tracing import COLUMNS, raw_path
+from kipctl.trace.clock import now_us
 from kipctl.trace.rows import IntRows, RowReader
 
 _START_TIMEOUT_S = 120.0

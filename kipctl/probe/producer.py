@@ -15,6 +15,7 @@ from kipctl.probe.batches import NO_WINDOW, Batch, Partition
 from kipctl.probe.config import ProducerConfig
 from kipctl.probe.leader_finder import LeaderFinder, MetadataCall
 from kipctl.probe.leadership import (
+    LEADER_ERRORS,
     Attempts,
     Hint,
     Leader,
@@ -46,10 +47,10 @@ from kipctl.protocol.produce_frames import (
     batch_header,
     read_success,
 )
+from kipctl.trace.clock import now_us
 from kipctl.trace.codes import Decision, MetadataCause
 from kipctl.transport.loop import ConnectionLostError, InFlight
 
-LEADER_ERRORS = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 _STALE_METADATA_ERRORS = LEADER_ERRORS | {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ErrorCode.LEADER_NOT_AVAILABLE,
@@ -60,11 +61,6 @@ _STALE_METADATA_ERRORS = LEADER_ERRORS | {
 _RETRIABLE = frozenset(code for code in ErrorCode if code.retriable)
 _TICK_US = 50_000
 _NO_OFFSET = -1
-
-
-def now_us() -> int:
-    """The machine's monotonic clock, the same in all its processes, in microseconds."""
-    return time.monotonic_ns() // 1000
 
 
 @dataclass(slots=True)

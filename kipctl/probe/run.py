@@ -15,7 +15,7 @@ from kipctl.probe.config import ProducerConfig
 from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.probe.partitioner import partitioner
 from kipctl.probe.payloads import file_values, random_values, variants
-from kipctl.probe.producer import Producer, now_us
+from kipctl.probe.producer import Producer
 from kipctl.probe.schedule import Schedule
 from kipctl.probe.tracing import Tracing
 from kipctl.protocol.api import ApiKey, encode_request
@@ -25,6 +25,7 @@ from kipctl.protocol.init_producer_id import InitProducerIdRequest
 from kipctl.protocol.message import encode
 from kipctl.protocol.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from kipctl.protocol.produce_frames import Topic
+from kipctl.trace.clock import now_us
 from kipctl.trace.codes import MetadataCause
 from kipctl.transport.loop import InFlight
 from kipctl.transport.request import Cluster

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from kipctl.probe.leadership import LEADER_ERRORS
 from kipctl.probe.run import ProbeOutcome
 from kipctl.probe.tracing import COLUMNS, raw_path
 from kipctl.protocol.api import ApiKey
-from kipctl.protocol.error_codes import ErrorCode
 from kipctl.trace.codes import PHASES, Decision, MetadataCause
 from kipctl.trace.rows import IntRows, chunks, read_rows
 
@@ -18,7 +18,6 @@ QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p999": 0.999}
 _BATCH = {name: i for i, name in enumerate(COLUMNS["batches"])}
 _RPC = {name: i for i, name in enumerate(COLUMNS["rpcs"])}
 _REDIRECT = {name: i for i, name in enumerate(COLUMNS["redirects"])}
-_LEADER_ERRORS = [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH]
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +137,7 @@ def redirects(rows: IntRows) -> dict[str, Any]:
     Batches count that met NOT_LEADER_OR_FOLLOWER or FENCED_LEADER_EPOCH at least once; the phases
     are those of their whole latency.
     """
-    is_leader_error = np.isin(rows[:, _REDIRECT["error"]], _LEADER_ERRORS)
+    is_leader_error = np.isin(rows[:, _REDIRECT["error"]], list(LEADER_ERRORS))
     errors = rows[is_leader_error]
     keys = rows[:, [_REDIRECT[name] for name in ("topic", "partition", "first_seq")]]
     batch_keys, batch_of_row = np.unique(keys, axis=0, return_inverse=True)

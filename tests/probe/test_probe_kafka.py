@@ -17,10 +17,10 @@ from kipctl.lab.cluster import Lab
 from kipctl.probe.config import ProducerConfig
 from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.probe.process import running_probe
-from kipctl.probe.producer import now_us
 from kipctl.probe.run import ProbeSpec, run_probe
 from kipctl.probe.tracing import BATCH_COLUMNS
 from kipctl.protocol.error_codes import ErrorCode
+from kipctl.trace.clock import now_us
 from kipctl.trace.codes import Decision
 from kipctl.transport.request import Cluster
 
