@@ -96,4 +96,30 @@ EVENTS = pa.schema(
     ]
 )
 
-DATASETS = {"batches": BATCHES, "rpcs": RPCS, "redirects": REDIRECTS, "events": EVENTS}
+READS = pa.schema(
+    [
+        *_COMMON,
+        ("software_name", pa.string()),
+        ("software_version", pa.string()),
+        ("topic", pa.string()),
+        ("partition", _I32),
+        ("broker", _I32),  # that answered the fetch
+        ("broker_rack", pa.string()),
+        ("client_rack", pa.string()),
+        ("is_leader", pa.bool_()),  # the broker led the partition; null if it is not known
+        ("preferred_read_replica", _I32),  # null if the answer names none
+        ("records", _I64),  # null if it is not known
+        ("bytes", _I64),
+        ("error", _I32),
+        ("fetch_offset", _I64),
+        ("time_us", _I64),  # of the answer
+    ]
+)
+
+DATASETS = {
+    "batches": BATCHES,
+    "rpcs": RPCS,
+    "redirects": REDIRECTS,
+    "reads": READS,
+    "events": EVENTS,
+}

@@ -1,0 +1,235 @@
+"""Recorded runs as DataFrames: one row format, however many runs and workers wrote them."""
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    BooleanType,
+    DataType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from kipctl.errors import PipelineError, UsageError
+from kipctl.trace.schema import DATASETS, SCHEMA_VERSION
+from kipctl.trace.store import RUN_FILE
+
+_TYPES: dict[pa.DataType, DataType] = {
+    pa.string(): StringType(),
+    pa.int32(): IntegerType(),
+    pa.int64(): LongType(),
+    pa.bool_(): BooleanType(),
+}
+ACTIONS = StructType(
+    [
+        StructField("run", StringType()),
+        StructField("arm", StringType()),
+        StructField("number", IntegerType()),
+        StructField("action", StringType()),
+        StructField("called_us", LongType()),
+        StructField("answered_us", LongType()),
+        StructField("converged_us", LongType()),
+        StructField("partitions", IntegerType()),
+        StructField("error", StringType()),
+    ]
+)
+"""What was done to the cluster; times in microseconds since the run's start."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedRun:
+    """A run's folder and what its `run.json` says. `name` tells it from the others read with it."""
+
+    name: str
+    path: str
+    description: dict[str, Any]
+
+    @property
+    def arm(self) -> str:
+        """Its way of finding a new leader: kip951, refresh or baseline."""
+        return str(self.description.get("leader_discovery", "-"))
+
+    @property
+    def interval_ns(self) -> int:
+        """Between two records' intended send times; 0 when unthrottled."""
+        return int(self.description.get("interval_ns", 0))
+
+    @property
+    def warmup_records(self) -> int:
+        """The first records of the run, which times and rates leave out."""
+        return int(self.description.get("warmup_records", 0))
+
+    @property
+    def start_wall_us(self) -> int:
+        """The wall clock at the run's start: microseconds since the Unix epoch."""
+        return int(self.description.get("start_wall_us", 0))
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """What was printed when the run ended; empty when it did not come to that."""
+        return dict(self.description.get("summary") or {})
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """Runs as DataFrames.
+
+    Each has the columns of its dataset in `kipctl.trace.schema`, preceded by `run` (its name) and
+    `arm`; times are microseconds since the run's start. `batches` has besides `interval_ns` and
+    `warmup_records`; `actions` has the schema ACTIONS. A dataset that a run lacks has no rows.
+    """
+
+    runs: tuple[RecordedRun, ...]
+    batches: DataFrame
+    rpcs: DataFrame
+    redirects: DataFrame
+    reads: DataFrame
+    events: DataFrame
+    actions: DataFrame
+
+
+def spark_schema(dataset: str) -> StructType:
+    """A dataset's schema in Spark's terms."""
+    return StructType([StructField(f.name, _TYPES[f.type]) for f in DATASETS[dataset]])
+
+
+def open_runs(spark: SparkSession, paths: Sequence[str]) -> Trace:
+    """The runs in these folders, anywhere Spark reads from; wildcards are expanded.
+
+    A folder of run folders stands for all of them. Raises UsageError for a folder that is no run
+    or was written by a newer kipctl, PipelineError for one whose `run.json` cannot be read.
+    """
+    runs = _named([run for path in paths for run in _runs_at(spark, path)])
+
+    def dataset(name: str) -> DataFrame:
+        return reduce(DataFrame.unionByName, (_read(spark, run, name) for run in runs))
+
+    actions = [row for run in runs for row in action_rows(run)]
+    return Trace(
+        runs,
+        batches=dataset("batches"),
+        rpcs=dataset("rpcs"),
+        redirects=dataset("redirects"),
+        reads=dataset("reads"),
+        events=dataset("events"),
+        actions=spark.createDataFrame(actions, ACTIONS),
+    )
+
+
+def action_rows(run: RecordedRun) -> list[tuple[Any, ...]]:
+    """The run's actions as rows of the schema ACTIONS."""
+
+    def us(ms: float | None) -> int | None:
+        return None if ms is None else round(ms * 1000)
+
+    return [
+        (
+            run.name,
+            run.arm,
+            number,
+            action["action"],
+            us(action["called_ms"]),
+            us(action["answered_ms"]),
+            us(action["converged_ms"]),
+            action["partitions"],
+            action["error"],
+        )
+        for number, action in enumerate(run.summary.get("actions", ()), 1)
+    ]
+
+
+def _read(spark: SparkSession, run: RecordedRun, dataset: str) -> DataFrame:
+    schema = spark_schema(dataset)
+    files = _Files(spark, run.path)
+    if files.exists(dataset):
+        rows = spark.read.schema(schema).parquet(f"{run.path}/{dataset}")
+    else:
+        rows = spark.createDataFrame([], schema)
+    columns = [F.lit(run.name).alias("run"), F.lit(run.arm).alias("arm"), *map(F.col, rows.columns)]
+    if dataset == "batches":
+        columns.append(F.lit(run.interval_ns).cast("bigint").alias("interval_ns"))
+        columns.append(F.lit(run.warmup_records).cast("bigint").alias("warmup_records"))
+    return rows.select(*columns)
+
+
+class _Files:
+    """A folder on any file system that Spark reads: local, HDFS, object stores."""
+
+    def __init__(self, spark: SparkSession, folder: str) -> None:
+        assert spark._jvm is not None
+        self._jvm = spark._jvm
+        self._folder = self._jvm.org.apache.hadoop.fs.Path(folder)
+        self._system = self._folder.getFileSystem(spark._jsc.hadoopConfiguration())
+
+    def exists(self, name: str = "") -> bool:
+        path = self._jvm.org.apache.hadoop.fs.Path(self._folder, name) if name else self._folder
+        return bool(self._system.exists(path))
+
+    def text(self, name: str) -> str:
+        stream = self._system.open(self._jvm.org.apache.hadoop.fs.Path(self._folder, name))
+        try:
+            return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
+        finally:
+            stream.close()
+
+    def matching(self) -> list[str]:
+        """The paths that the folder's wildcards stand for."""
+        found = self._system.globStatus(self._folder)
+        return [status.getPath().toString() for status in found or ()]
+
+
+def located(path: str) -> str:
+    """The path as Spark must be told it: one that exists on this machine is meant here."""
+    here = Path(path)
+    return here.resolve().as_uri() if here.exists() else path
+
+
+def _runs_at(spark: SparkSession, path: str) -> list[RecordedRun]:
+    where = located(path)
+    files = _Files(spark, where)
+    if files.exists() and files.exists(RUN_FILE):
+        return [_run_at(spark, where)]
+    inside = _Files(spark, f"{where}/{RUN_FILE}").matching()
+    inside += _Files(spark, f"{where}/*/{RUN_FILE}").matching()
+    if not inside:
+        what = "holds no run" if files.exists() else "does not exist"
+        raise UsageError(
+            f"{path} {what}: there is no {RUN_FILE} in it.",
+            "Record one: kipctl perf produce --record DIR; those there are: kipctl runs list.",
+        )
+    return [_run_at(spark, found.removesuffix(f"/{RUN_FILE}")) for found in sorted(inside)]
+
+
+def _run_at(spark: SparkSession, path: str) -> RecordedRun:
+    try:
+        description = json.loads(_Files(spark, path).text(RUN_FILE))
+    except ValueError as wrong:
+        raise PipelineError(f"{path}/{RUN_FILE} is not JSON: {wrong}.") from wrong
+    version = description.get("schema_version") if isinstance(description, dict) else None
+    if not isinstance(version, int):
+        raise UsageError(f"{path}/{RUN_FILE} is no description of a kipctl run.")
+    if version > SCHEMA_VERSION:
+        raise UsageError(
+            f"{path} was recorded by a newer kipctl: its schema is version {version}, "
+            f"this kipctl reads up to {SCHEMA_VERSION}.",
+            "Use a newer kipctl.",
+        )
+    return RecordedRun(path.rstrip("/").rpartition("/")[2], path, description)
+
+
+def _named(runs: Sequence[RecordedRun]) -> tuple[RecordedRun, ...]:
+    """Runs of one folder name go by their whole path; a run given twice is read once."""
+    once = tuple({run.path: run for run in runs}.values())
+    names = Counter(run.name for run in once)
+    return tuple(replace(run, name=run.path) if names[run.name] > 1 else run for run in once)

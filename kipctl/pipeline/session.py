@@ -1,0 +1,256 @@
+"""The one Spark session: its settings, what it ships, its progress, its errors in our words."""
+
+import os
+import re
+import socket
+import sys
+import threading
+import time
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from py4j.java_gateway import JavaGateway
+from py4j.protocol import Py4JError
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkException
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+
+import kipctl
+from kipctl.errors import PipelineError, UsageError
+
+DEFAULT_MASTER = "local[*]"
+_REACH_TIMEOUT_S = 5.0
+_START_TIMEOUT_S = 25.0
+"""Until Spark runs and has an executor. Its own patience is a minute, without a word."""
+_PROGRESS_INTERVAL_S = 1.0
+
+Progress = Callable[[str], None]
+
+
+def log_path() -> Path:
+    """Where Spark's own messages go: $XDG_STATE_HOME/kipctl/spark.log, or ~/.local/state/..."""
+    base = os.environ.get("XDG_STATE_HOME")
+    return (Path(base) if base else Path.home() / ".local" / "state") / "kipctl" / "spark.log"
+
+
+def is_local(master: str) -> bool:
+    """Whether Spark runs in this process's own JVM."""
+    return master == "local" or master.startswith("local[")
+
+
+@contextmanager
+def spark_session(
+    master: str = DEFAULT_MASTER,
+    progress: Progress = lambda _: None,
+    settings: Mapping[str, str] | None = None,
+) -> Iterator[SparkSession]:
+    """A Spark session for the block, stopped when it is left; one at a time in a process.
+
+    `progress` is told about once a second what Spark is at. Everything that Spark raises in the
+    block becomes a PipelineError of at most three lines. Raises PipelineError, within half a
+    minute, when the master cannot be reached or has no executor to give, and UsageError for a
+    master that is no address.
+    """
+    _check_address(master)
+    log = log_path()
+    log.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        session = _started(master, settings or {}, log)
+    except (PySparkException, Py4JError) as failed:
+        raise _start_error(failed, master, log) from failed
+    try:
+        session.sparkContext.setLogLevel("WARN")
+        with TemporaryDirectory(prefix="kipctl-") as scratch, _telling(session, progress):
+            if not is_local(master):
+                session.sparkContext.addPyFile(str(_packed(Path(scratch))))
+            yield session
+    except (PySparkException, Py4JError) as failed:
+        raise PipelineError(told(failed), f"Spark's own words are in {log}.") from failed
+    finally:
+        _stop(session)
+
+
+def _check_address(master: str) -> None:
+    """See that a standalone master listens, before Spark tries for a minute."""
+    if not re.match(r"local(\[|$)|spark://|yarn$|k8s://", master):
+        raise UsageError(
+            f"--master {master!r} is no Spark master.",
+            "Give local[N], spark://HOST:PORT, yarn, or k8s://HOST:PORT.",
+        )
+    if not master.startswith("spark://"):
+        return
+    tried = master.removeprefix("spark://").split(",")
+    refusals = []
+    for address in tried:
+        host, colon, port = address.rpartition(":")
+        if not colon or not port.isdigit():
+            raise UsageError(
+                f"--master {master!r} is no address of a Spark master.",
+                "Give spark://HOST:PORT.",
+            )
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), _REACH_TIMEOUT_S).close()
+            return
+        except OSError as refused:
+            refusals.append(f"{address}: {refused.strerror or refused}")
+    raise PipelineError(
+        f"The Spark master cannot be reached: {'; '.join(refusals)}.",
+        "See that it runs there, or leave --master out to use this machine alone.",
+    )
+
+
+def _started(master: str, settings: Mapping[str, str], log: Path) -> SparkSession:
+    """A session with an executor; a JVM that does not get there in time is ended."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    conf = SparkConf().setMaster(master).setAppName("kipctl")
+    on_loopback = is_local(master) or "//127.0.0.1:" in master or "//localhost:" in master
+    loopback = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    for name, value in {
+        "spark.ui.enabled": "false",
+        "spark.log.level": "WARN",
+        "spark.driver.memory": "2g",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.files.ignoreMissingFiles": "false",
+        **(loopback if on_loopback else {}),
+        **settings,
+    }.items():
+        conf.set(name, value)
+    gateway = SparkContext._gateway or _gateway(conf, log)
+    expired = threading.Event()
+
+    def give_up() -> None:
+        expired.set()
+        _end(gateway)
+
+    timer = threading.Timer(_START_TIMEOUT_S, give_up)
+    timer.start()
+    try:
+        context = SparkContext(conf=conf, gateway=gateway)
+        session = SparkSession(context)
+        session.conf.set("spark.sql.shuffle.partitions", max(4, 2 * context.defaultParallelism))
+        while not is_local(master) and not _has_executor(context):
+            time.sleep(0.05)
+        return session
+    except (PySparkException, Py4JError, OSError):
+        if expired.is_set():
+            raise PipelineError(
+                f"Spark at {master} did not give an executor within {_START_TIMEOUT_S:.0f} s.",
+                f"See that it has workers with free cores. Spark's own words are in {log}.",
+            ) from None
+        raise
+    finally:
+        timer.cancel()
+
+
+def _gateway(conf: SparkConf, log: Path) -> JavaGateway:
+    """A JVM whose output goes to the log file."""
+    with log.open("wb") as output:
+        gateway = launch_gateway(conf, {"stdout": output, "stderr": output})  # type: ignore[no-untyped-call]
+    assert isinstance(gateway, JavaGateway)
+    return gateway
+
+
+def _end(gateway: JavaGateway) -> None:
+    """End the JVM that was started with the gateway."""
+    if process := getattr(gateway, "proc", None):
+        process.kill()
+
+
+def _has_executor(context: SparkContext) -> bool:
+    # The driver counts as one.
+    return bool(context._jsc.sc().getExecutorMemoryStatus().size() > 1)
+
+
+def _stop(session: SparkSession) -> None:
+    try:
+        session.stop()
+    except (PySparkException, Py4JError, OSError):
+        # The JVM is gone: there is nothing left to stop.
+        SparkContext._active_spark_context = None
+
+
+def _packed(folder: Path) -> Path:
+    """kipctl itself as an archive that executors can import from."""
+    archive = folder / "kipctl.zip"
+    package = Path(kipctl.__file__).parent
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packed:
+        for source in sorted(package.rglob("*.py")):
+            packed.write(source, source.relative_to(package.parent))
+    return archive
+
+
+@contextmanager
+def _telling(session: SparkSession, progress: Progress) -> Iterator[None]:
+    """Tell the progress from a thread while the block runs."""
+    over = threading.Event()
+
+    def tell() -> None:
+        last = ""
+        while not over.wait(_PROGRESS_INTERVAL_S):
+            try:
+                text = _activity(session.sparkContext)
+            except (Py4JError, OSError):
+                return
+            if text and text != last:
+                progress(text)
+                last = text
+
+    thread = threading.Thread(target=tell, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def _activity(context: SparkContext) -> str:
+    """The stages at work: how many tasks are done, how many rows were read."""
+    stages = context._jsc.sc().statusStore().activeStages()
+    told_stages = []
+    for position in range(stages.size()):
+        stage = stages.apply(position)
+        if not stage.numActiveTasks():
+            continue
+        text = f"stage {stage.stageId()}: {stage.numCompleteTasks()} of {stage.numTasks()} tasks"
+        if rows := stage.inputRecords() or stage.shuffleReadRecords():
+            text += f", {rows:,} rows"
+        told_stages.append(text)
+    return "Spark: " + "; ".join(told_stages) if told_stages else ""
+
+
+def _start_error(failed: Exception, master: str, log: Path) -> Exception:
+    text = str(failed)
+    if "JAVA_GATEWAY_EXITED" in text:
+        return PipelineError(
+            "Spark needs Java 17 or newer, and it did not start.",
+            f"See that `java -version` works, or set JAVA_HOME. Its own words are in {log}.",
+        )
+    if "Could not parse Master URL" in text:
+        return UsageError(
+            f"--master {master!r} is no Spark master.",
+            "Give local[N], spark://HOST:PORT, yarn, or k8s://HOST:PORT.",
+        )
+    return PipelineError(told(failed), f"Spark's own words are in {log}.")
+
+
+_BROKEN_FILE = re.compile(r"while reading file (?:file:(?://)?)?(\S+?)\.?\s")
+_CONDITION = re.compile(r"^(?:.*?: )?\[([A-Z_0-9.]+)\] (.*?)\s*(?:SQLSTATE.*)?$", re.MULTILINE)
+_CAUSE = re.compile(r"^Caused by: (?:[\w$.]+: )?(.*)$", re.MULTILINE)
+
+
+def told(failed: BaseException) -> str:
+    """What went wrong in Spark, in one line: the cause, not the stages it came through."""
+    text = str(failed)
+    if broken := _BROKEN_FILE.search(text):
+        return f"{broken[1]} cannot be read: it is cut short, or it is no file of kipctl's."
+    if condition := _CONDITION.search(text):
+        return f"Spark failed: {condition[2][:400]}"
+    causes = _CAUSE.findall(text)
+    first = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    return f"Spark failed: {(causes[-1] if causes else first)[:400] or type(failed).__name__}"
