@@ -21,7 +21,9 @@ from kio.static.constants import EntityType
 
 from kipctl.protocol.api_versions import ApiVersionsRequest
 from kipctl.protocol.describe_cluster import DescribeClusterRequest
+from kipctl.protocol.describe_configs import DescribeConfigsRequest
 from kipctl.protocol.elect_leaders import ElectLeadersRequest
+from kipctl.protocol.incremental_alter_configs import IncrementalAlterConfigsRequest
 from kipctl.protocol.init_producer_id import InitProducerIdRequest
 from kipctl.protocol.list_offsets import ListOffsetsRequest
 from kipctl.protocol.message import ZERO_UUID, Field, Message
@@ -39,7 +41,9 @@ REQUESTS = {
     MetadataRequest: (0, 13),
     ApiVersionsRequest: (0, 4),
     InitProducerIdRequest: (0, 6),
+    DescribeConfigsRequest: (1, 4),
     ElectLeadersRequest: (0, 2),
+    IncrementalAlterConfigsRequest: (0, 1),
     AlterPartitionReassignmentsRequest: (0, 1),
     ListPartitionReassignmentsRequest: (0, 0),
     DescribeClusterRequest: (0, 2),

@@ -1,0 +1,94 @@
+"""DescribeConfigs: the configs of topics, brokers and brokers' loggers (API 32, KIP-133)."""
+
+from enum import IntEnum
+from typing import Annotated
+
+from kipctl.protocol.api import ApiKey
+from kipctl.protocol.message import (
+    Api,
+    Field,
+    Int8,
+    Int16,
+    Int32,
+    Message,
+    Request,
+    Response,
+    message,
+)
+
+# Kafka 4.0 took version 0 away.
+_API = Api(ApiKey.DESCRIBE_CONFIGS, versions=(1, 4), flexible_since=4)
+
+UNKNOWN_SOURCE = -1
+
+
+class ResourceType(IntEnum):
+    """What has configs (Kafka's `ConfigResource.Type`), as far as kipctl asks for it."""
+
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+
+
+@message
+class DescribeConfigsSynonym(Message):
+    """Where else the value may come from, the strongest first."""
+
+    name: str = ""
+    value: str | None = ""
+    source: Int8 = 0
+
+
+@message
+class DescribeConfigsResourceResult(Message):
+    """One config. The level of a logger that has none of its own is the one that it inherits."""
+
+    name: str = ""
+    value: str | None = ""
+    read_only: bool = False
+    config_source: Int8 = UNKNOWN_SOURCE
+    is_sensitive: bool = False
+    synonyms: tuple[DescribeConfigsSynonym, ...] = ()
+    config_type: Annotated[Int8, Field("3+", ignorable=True)] = 0
+    documentation: Annotated[str | None, Field("3+", ignorable=True)] = ""
+
+
+@message
+class DescribeConfigsResult(Message):
+    """A resource of the answer."""
+
+    error_code: Int16 = 0
+    error_message: str | None = ""
+    resource_type: Int8 = 0
+    resource_name: str = ""
+    configs: tuple[DescribeConfigsResourceResult, ...] = ()
+
+
+@message
+class DescribeConfigsResponse(Response):
+    """One answer for each resource."""
+
+    api = _API
+
+    throttle_time_ms: Int32 = 0
+    results: tuple[DescribeConfigsResult, ...] = ()
+
+
+@message
+class DescribeConfigsResource(Message):
+    """A resource to describe; `configuration_keys` None asks for all of its configs."""
+
+    resource_type: Int8 = 0
+    resource_name: str = ""
+    configuration_keys: tuple[str, ...] | None = ()
+
+
+@message
+class DescribeConfigsRequest(Request[DescribeConfigsResponse]):
+    """Brokers and their loggers are asked of the broker itself."""
+
+    api = _API
+
+    resources: tuple[DescribeConfigsResource, ...] = ()
+    include_synonyms: bool = False
+    include_documentation: Annotated[bool, Field("3+")] = False
