@@ -5,13 +5,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Generic, TypeVar
 
-from kipctl.protocol.error_codes import ErrorCode
 from kipctl.trace.codes import Decision
 
 PartitionKey = TypeVar("PartitionKey", bound=Hashable)
 
-LEADER_ERRORS = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
-"""The errors that say that another broker leads, and may name it."""
 NO_LEADER = -1
 NO_EPOCH = -1
 

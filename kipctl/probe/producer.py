@@ -15,7 +15,6 @@ from kipctl.probe.batches import NO_WINDOW, Batch, Partition
 from kipctl.probe.config import ProducerConfig
 from kipctl.probe.leader_finder import LeaderFinder, MetadataCall
 from kipctl.probe.leadership import (
-    LEADER_ERRORS,
     Attempts,
     Hint,
     Leader,
@@ -31,7 +30,7 @@ from kipctl.probe.redirects import FailedAttempt, split_wait
 from kipctl.probe.schedule import Schedule
 from kipctl.probe.tracing import Tracing
 from kipctl.protocol.api import ApiKey, decode_response
-from kipctl.protocol.error_codes import ErrorCode, error_name
+from kipctl.protocol.error_codes import LEADER_ERRORS, ErrorCode, error_name
 from kipctl.protocol.message import decode, encode
 from kipctl.protocol.metadata import MetadataResponse
 from kipctl.protocol.produce import (

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from kipctl.probe.leadership import LEADER_ERRORS
 from kipctl.probe.run import ProbeOutcome
 from kipctl.probe.tracing import COLUMNS, raw_path
 from kipctl.protocol.api import ApiKey
+from kipctl.protocol.error_codes import LEADER_ERRORS
 from kipctl.trace.codes import PHASES, Decision, MetadataCause
 from kipctl.trace.rows import IntRows, chunks, read_rows
 

@@ -186,6 +186,10 @@ class ErrorCode(IntEnum):
     )
 
 
+LEADER_ERRORS = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
+"""The errors that say that another broker leads, and may name it (KIP-951)."""
+
+
 def error_name(code: int) -> str:
     """The name of an error code; `UNKNOWN_ERROR_<code>` for one that is newer than this list."""
     return ErrorCode(code).name
