@@ -22,6 +22,7 @@ from pyspark.sql.types import (
 )
 
 from kipctl.errors import PipelineError, UsageError
+from kipctl.pipeline.period import Period
 from kipctl.trace.schema import DATASETS, SCHEMA_VERSION
 from kipctl.trace.store import RUN_FILE
 
@@ -45,6 +46,16 @@ ACTIONS = StructType(
     ]
 )
 """What was done to the cluster; times in microseconds since the run's start."""
+
+ALWAYS = Period()
+_MOMENT = {
+    "batches": "intended_us",
+    "rpcs": "sent_us",
+    "redirects": "error_us",
+    "reads": "time_us",
+    "events": "time_us",
+}
+"""What decides whether a row belongs to a period."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +115,10 @@ def spark_schema(dataset: str) -> StructType:
     return StructType([StructField(f.name, _TYPES[f.type]) for f in DATASETS[dataset]])
 
 
-def open_runs(spark: SparkSession, paths: Sequence[str]) -> Trace:
+def open_runs(spark: SparkSession, paths: Sequence[str], period: Period = ALWAYS) -> Trace:
     """The runs in these folders, anywhere Spark reads from; wildcards are expanded.
+
+    Of each run the period is taken; times without a date count from the run's start.
 
     A folder of run folders stands for all of them. Raises UsageError for a folder that is no run
     or was written by a newer kipctl, PipelineError for one whose `run.json` cannot be read.
@@ -113,7 +126,7 @@ def open_runs(spark: SparkSession, paths: Sequence[str]) -> Trace:
     runs = _named([run for path in paths for run in _runs_at(spark, path)])
 
     def dataset(name: str) -> DataFrame:
-        return reduce(DataFrame.unionByName, (_read(spark, run, name) for run in runs))
+        return reduce(DataFrame.unionByName, (_read(spark, run, name, period) for run in runs))
 
     actions = [row for run in runs for row in action_rows(run)]
     return Trace(
@@ -149,7 +162,7 @@ def action_rows(run: RecordedRun) -> list[tuple[Any, ...]]:
     ]
 
 
-def _read(spark: SparkSession, run: RecordedRun, dataset: str) -> DataFrame:
+def _read(spark: SparkSession, run: RecordedRun, dataset: str, period: Period) -> DataFrame:
     schema = spark_schema(dataset)
     files = _Files(spark, run.path)
     if files.exists(dataset):
@@ -160,7 +173,7 @@ def _read(spark: SparkSession, run: RecordedRun, dataset: str) -> DataFrame:
     if dataset == "batches":
         columns.append(F.lit(run.interval_ns).cast("bigint").alias("interval_ns"))
         columns.append(F.lit(run.warmup_records).cast("bigint").alias("warmup_records"))
-    return rows.select(*columns)
+    return rows.filter(period.condition(_MOMENT[dataset], run.start_wall_us)).select(*columns)
 
 
 class _Files:

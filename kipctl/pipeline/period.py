@@ -1,0 +1,70 @@
+"""`--since` and `--until`: a part of a trace, by wall clock or from its start."""
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from kipctl.errors import UsageError
+
+_UNITS_S = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A point in time: microseconds after a start, or (`is_wall`) since the Unix epoch."""
+
+    us: int
+    is_wall: bool
+
+    def after(self, start_wall_us: int) -> int:
+        """Microseconds after a start whose wall clock is known."""
+        return self.us - start_wall_us if self.is_wall else self.us
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """From `since` on and before `until`; None is open."""
+
+    since: Moment | None = None
+    until: Moment | None = None
+
+    def condition(self, column: str, start_wall_us: int) -> str:
+        """A SQL condition on a column of microseconds after a start; "true" when all is open."""
+        parts = []
+        if self.since:
+            parts.append(f"{column} >= {self.since.after(start_wall_us)}L")
+        if self.until:
+            parts.append(f"{column} < {self.until.after(start_wall_us)}L")
+        return " and ".join(parts) or "true"
+
+
+def parse_period(since: str | None, until: str | None) -> Period:
+    """What the two options mean. Raises UsageError."""
+    return Period(
+        _parse_moment("--since", since) if since else None,
+        _parse_moment("--until", until) if until else None,
+    )
+
+
+def duration_us(option: str, text: str) -> int:
+    """A duration such as 500ms, 10s, 1m30s, in microseconds. Raises UsageError."""
+    parts = _DURATION.findall(text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        raise UsageError(f"{option} {text!r} is no duration.", "For instance: 500ms, 10s, 1m30s.")
+    return round(sum(float(number) * _UNITS_S[unit] for number, unit in parts) * 1e6)
+
+
+def _parse_moment(option: str, text: str) -> Moment:
+    if _DURATION.match(text):
+        return Moment(duration_us(option, text), is_wall=False)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise UsageError(
+            f"{option} {text!r} is neither a time nor a duration.",
+            "For instance: 2026-01-31T12:00:00 (UTC), 2026-01-31T12:00+01:00; 10s after the start.",
+        ) from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return Moment(round(moment.timestamp() * 1e6), is_wall=True)

@@ -1,0 +1,53 @@
+"""`--since` and `--until` in every form, and the conditions they become."""
+
+import pytest
+
+from kipctl.errors import UsageError
+from kipctl.pipeline.period import Moment, duration_us, parse_period
+
+NOON_US = 1_769_860_800_000_000
+"""2026-01-31, noon, UTC."""
+
+
+@pytest.mark.parametrize(
+    ("text", "us"),
+    [("10s", 10_000_000), ("500ms", 500_000), ("1m30s", 90_000_000), ("0.5h", 1_800_000_000)],
+)
+def test_durations(text: str, us: int) -> None:
+    assert duration_us("--window", text) == us
+
+
+@pytest.mark.parametrize("text", ["", "10", "s", "10 s", "10s later", "-5s", "1x"])
+def test_what_is_no_duration(text: str) -> None:
+    with pytest.raises(UsageError, match="--window"):
+        duration_us("--window", text)
+
+
+@pytest.mark.parametrize(
+    ("text", "moment"),
+    [
+        ("10s", Moment(10_000_000, False)),
+        ("2026-01-31T12:00:00", Moment(NOON_US, True)),
+        ("2026-01-31 12:00", Moment(NOON_US, True)),
+        ("2026-01-31T12:00:00Z", Moment(NOON_US, True)),
+        ("2026-01-31T13:00:00+01:00", Moment(NOON_US, True)),
+        ("2026-01-31T12:00:00.25", Moment(NOON_US + 250_000, True)),
+    ],
+)
+def test_moments(text: str, moment: Moment) -> None:
+    assert parse_period(text, None).since == moment
+    assert parse_period(None, text).until == moment
+
+
+@pytest.mark.parametrize("text", ["noon", "12:00", "2026-13-01", "10s ago"])
+def test_what_is_no_moment(text: str) -> None:
+    with pytest.raises(UsageError, match="--until"):
+        parse_period(None, text)
+
+
+def test_conditions_count_from_the_start() -> None:
+    assert parse_period(None, None).condition("t", NOON_US) == "true"
+    assert parse_period("1s", None).condition("t", NOON_US) == "t >= 1000000L"
+    both = parse_period("2026-01-31T12:00:01", "2026-01-31T12:00:03")
+    assert both.condition("t", NOON_US) == "t >= 1000000L and t < 3000000L"
+    assert both.condition("t", 0) == f"t >= {NOON_US + 1_000_000}L and t < {NOON_US + 3_000_000}L"
