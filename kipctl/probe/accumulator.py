@@ -44,7 +44,7 @@ class Accumulator:
     def start(self, schedule: Schedule) -> None:
         """The schedule to follow from now on."""
         self._schedule = schedule
-        self.due_us = schedule.start_us
+        self.due_us = schedule.next_due_us(0)
 
     def stop(self) -> None:
         """Generate no further records."""
@@ -54,7 +54,7 @@ class Accumulator:
     @property
     def is_over(self) -> bool:
         """Every record that will be generated is settled."""
-        generated_all = self._stopped or self.generated >= self._schedule.num_records
+        generated_all = self._stopped or self.generated >= self._schedule.own_records
         return generated_all and self.settled >= self.generated
 
     def append_due(self, now_us: int) -> Iterator[Partition]:
@@ -67,13 +67,13 @@ class Accumulator:
             end = schedule.due(now_us)
             intended_us: Callable[[int], int] = schedule.intended_us
         else:
-            end = min(schedule.num_records, self.settled + self._room)
+            end = min(schedule.own_records, self.settled + self._room)
             intended_us = _always(now_us)
         first, self.generated = self.generated, max(end, self.generated)
-        if end >= schedule.num_records or not schedule.throttled:
+        if end >= schedule.own_records or not schedule.throttled:
             self.due_us = NEVER_US  # unthrottled: until a batch is settled
         else:
-            self.due_us = schedule.intended_us(end)
+            self.due_us = schedule.next_due_us(end)
         for position, seq, stride, count in self._partitioner.runs(first, self.generated):
             partition = self._partitions[position]
             partition.append(seq, stride, count, intended_us, self._next_variant)

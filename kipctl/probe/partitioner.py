@@ -6,12 +6,14 @@ from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import Protocol
 
+from kipctl.probe.schedule import WHOLE, Share
+
 Run = tuple[int, int, int, int]
 """(partition position, first sequence number, stride, count)"""
 
 
 class Partitioner(Protocol):
-    """Assigns the records of sequence numbers first..end-1 to partitions."""
+    """Assigns the records of numbers first..end-1 to partitions."""
 
     def runs(self, first: int, end: int) -> list[Run]: ...
 
@@ -74,12 +76,45 @@ class Sticky:
         return runs
 
 
+class Shared:
+    """Of all partitions and records, those in one worker's share, dealt out by another partitioner.
+
+    That one counts the worker's own from 0; here they get their numbers among all.
+    """
+
+    def __init__(self, share: Share, own: Partitioner) -> None:
+        self._worker = share.worker
+        self._workers = share.workers
+        self._own = own
+
+    def runs(self, first: int, end: int) -> list[Run]:
+        """`first` and `end` count the worker's own records; the runs bear numbers among all."""
+        i, n = self._worker, self._workers
+        return [
+            (i + n * position, i + n * seq, n * stride, count)
+            for position, seq, stride, count in self._own.runs(first, end)
+        ]
+
+    def load(self, queued: Sequence[int], available: Sequence[bool]) -> None:
+        """All partitions are told of; the worker's own count."""
+        i, n = self._worker, self._workers
+        self._own.load(queued[i::n], available[i::n])
+
+
 def partitioner(
-    name: str, partitions: int, records_per_batch: int, choose: random.Random
+    name: str,
+    partitions: int,
+    records_per_batch: int,
+    choose: random.Random,
+    share: Share = WHOLE,
 ) -> Partitioner:
-    """The partitioner of that name: sticky or round-robin."""
+    """The partitioner of that name, sticky or round-robin, for a share of the partitions.
+
+    There must be at least as many partitions as workers.
+    """
+    own = share.count(partitions)
     make: dict[str, Callable[[], Partitioner]] = {
-        "sticky": lambda: Sticky(partitions, records_per_batch, choose),
-        "round-robin": lambda: RoundRobin(partitions),
+        "sticky": lambda: Sticky(own, records_per_batch, choose),
+        "round-robin": lambda: RoundRobin(own),
     }
-    return make[name]()
+    return make[name]() if share == WHOLE else Shared(share, make[name]())
