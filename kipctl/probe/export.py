@@ -10,13 +10,11 @@ import pyarrow as pa
 from kipctl import __version__
 from kipctl.probe.links import SOFTWARE_NAME
 from kipctl.probe.run import ProbeOutcome
-from kipctl.probe.tracing import COLUMNS, raw_path
+from kipctl.probe.tracing import COLUMNS, MOMENTS, raw_path
 from kipctl.trace.codes import Decision, MetadataCause
 from kipctl.trace.rows import IntRows, chunks
 from kipctl.trace.schema import DATASETS
 
-_TIMES = {"intended_us", "sent_us", "acked_us", "received_us", "error_us"}
-"""Columns that hold moments, 0 for never; other `_us` columns are durations."""
 _NAMES: dict[str, Sequence[str]] = {
     "decision": [decision.name.lower() for decision in Decision],
     "cause": [cause.name.lower() for cause in MetadataCause],
@@ -68,7 +66,7 @@ def _strings(codes: IntColumn, names: Sequence[str]) -> pa.Array:
 
 
 def _numbers(field: pa.Field, values: IntColumn, start_us: int) -> pa.Array:
-    if field.name in _TIMES:
+    if field.name in MOMENTS:
         return pa.array(values - start_us, field.type, mask=values == 0)
     if pa.types.is_boolean(field.type):
         return pa.array(values != 0)

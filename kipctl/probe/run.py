@@ -5,8 +5,8 @@ import gc
 import random
 import resource
 import time
-from collections.abc import Callable
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.probe.partitioner import partitioner
 from kipctl.probe.payloads import file_values, random_values, variants
 from kipctl.probe.producer import Producer
-from kipctl.probe.schedule import Schedule
+from kipctl.probe.schedule import WHOLE, Schedule, Share
 from kipctl.probe.tracing import Tracing
 from kipctl.protocol.api import ApiKey, encode_request
 from kipctl.protocol.compression import Compression
@@ -38,7 +38,11 @@ _LEAD_US = 20_000
 
 @dataclass(frozen=True, slots=True)
 class ProbeSpec:
-    """What to send, where, and how. Sizes are in bytes, `throughput` in records per second."""
+    """What to send, where, and how. Sizes are in bytes, `throughput` in records per second.
+
+    `num_records`, `throughput` and `warmup_records` are those of the whole run, of which `share`
+    says what this probe sends.
+    """
 
     bootstrap_server: str
     topic: str
@@ -51,6 +55,7 @@ class ProbeSpec:
     discovery: LeaderDiscovery = LeaderDiscovery.KIP951
     config: ProducerConfig = field(default_factory=ProducerConfig)
     seed: int = 0
+    share: Share = WHOLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +78,13 @@ class ProbeOutcome:
     cpu_s: float
     """User and system CPU time of the probe during the run."""
     stopped: bool
+    failure: str = ""
+    """Why it broke off, when nobody asked it to; then `generated` counts what is known of."""
+
+
+def soon() -> int:
+    """The start of a run that need not wait for anybody, monotonic microseconds."""
+    return now_us() + _LEAD_US
 
 
 def run_probe(
@@ -80,13 +92,16 @@ def run_probe(
     directory: Path,
     on_start: Callable[[Schedule], None],
     should_stop: Callable[[], bool],
+    agree_on_start: Callable[[], int] = soon,
 ) -> ProbeOutcome:
     """Produce the records and write the row files into `directory`.
 
-    `on_start` is called when the schedule is fixed, `should_stop` every 50 ms or so. Raises
-    UnreachableError, RefusedError or UsageError when the run cannot begin.
+    `agree_on_start` is called when all is prepared, and says when the run starts (monotonic
+    microseconds). `on_start` is called when the schedule is fixed, `should_stop` every 50 ms or
+    so. Raises UnreachableError, RefusedError or UsageError when the run cannot begin, and what
+    `agree_on_start` raises.
     """
-    choose = random.Random(spec.seed)
+    choose = random.Random(spec.seed + spec.share.worker)
     config = spec.config
     compression = Compression[config.compression_type.upper()]
     if spec.payload_file is not None:
@@ -119,7 +134,9 @@ def run_probe(
                 [topic],
                 [partitions],
                 batches,
-                partitioner(config.partitioner, partitions, batches[0].capacity, choose),
+                partitioner(
+                    config.partitioner, partitions, batches[0].capacity, choose, spec.share
+                ),
                 tracing,
                 producer_id,
                 producer_epoch,
@@ -130,20 +147,12 @@ def run_probe(
         tracing.rpc(-1, 0, start, answered_us, start.subject, 0, 1, 0, MetadataCause.START)
         producer.learn(metadata)
         producer.connect_all(_CONNECT_TIMEOUT_US)
-        # The loop must not pause: nothing it makes forms cycles, so the collector can stay off.
-        gc.collect()
-        gc.freeze()
-        gc.disable()
-        _sharpen_timers()
-        schedule = Schedule(now_us() + _LEAD_US, spec.num_records, spec.throughput)
-        on_start(schedule)
-        wall_start_us = time.time_ns() // 1000 + schedule.start_us - now_us()
-        cpu_before = _cpu_s()
-        try:
+        with _undisturbed():
+            schedule = Schedule(agree_on_start(), spec.num_records, spec.throughput, spec.share)
+            on_start(schedule)
+            wall_start_us = time.time_ns() // 1000 + schedule.start_us - now_us()
+            cpu_before = _cpu_s()
             totals = producer.run(schedule)
-        finally:
-            gc.unfreeze()
-            gc.enable()
     return ProbeOutcome(
         spec=spec,
         cluster_id=metadata.cluster_id or "",
@@ -158,7 +167,7 @@ def run_probe(
         topics=(spec.topic,),
         endpoints=tuple(producer.endpoints),
         cpu_s=_cpu_s() - cpu_before,
-        stopped=producer.generated < spec.num_records,
+        stopped=producer.generated < schedule.own_records,
     )
 
 
@@ -179,6 +188,20 @@ def _as_flight(
     header = 8 + (version >= api.flexible_since)  # length, correlation id, no tags
     answered = header + len(encode(answer, version))
     return InFlight(0, ApiKey.METADATA, version, len(asked), asked_us, 0, answered)
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """The loop must not pause: nothing it makes forms cycles, so the collector can stay off."""
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    _sharpen_timers()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+        gc.enable()
 
 
 def _sharpen_timers() -> None:

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from kipctl.probe.parts import Part, rows_of_parts
 from kipctl.probe.run import ProbeOutcome
-from kipctl.probe.tracing import COLUMNS, raw_path
+from kipctl.probe.tracing import COLUMNS
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import LEADER_ERRORS
 from kipctl.trace.codes import PHASES, Decision, MetadataCause
-from kipctl.trace.rows import IntRows, chunks, read_rows
+from kipctl.trace.rows import IntRows
 
 QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p999": 0.999}
 _BATCH = {name: i for i, name in enumerate(COLUMNS["batches"])}
@@ -125,9 +126,9 @@ def _merged(parts: list[tuple[IntRows, IntRows]]) -> tuple[IntRows, IntRows]:
     return whole.values, whole.counts
 
 
-def run_times(outcome: ProbeOutcome, directory: Path, skip_records: int = 0) -> RecordTimes:
+def run_times(outcome: ProbeOutcome, parts: Sequence[Part], skip_records: int = 0) -> RecordTimes:
     """`record_times` of a whole run."""
-    batches = chunks(raw_path(directory, "batches"), len(COLUMNS["batches"]), 100_000)
+    batches = rows_of_parts(parts, "batches", outcome.start_us)
     return record_times(batches, outcome.start_us, outcome.interval_ns, skip_records)
 
 
@@ -209,19 +210,25 @@ class Measured:
 
 def measured(outcome: ProbeOutcome, directory: Path) -> Measured:
     """Read what the probe wrote into the directory."""
-    times = run_times(outcome, directory)
+    return measured_together(outcome, [Part(outcome, directory)])
+
+
+def measured_together(outcome: ProbeOutcome, parts: Sequence[Part]) -> Measured:
+    """Read what the probes of a run wrote, whose outcome as a whole is `outcome`."""
+    times = run_times(outcome, parts)
     warmup = outcome.spec.warmup_records
-    rows = {
-        name: read_rows(raw_path(directory, name), len(COLUMNS[name]))
-        for name in ("redirects", "rpcs")
-    }
     return Measured(
         outcome,
         times,
-        run_times(outcome, directory, warmup) if warmup else times,
-        rows["redirects"],
-        rows["rpcs"],
+        run_times(outcome, parts, warmup) if warmup else times,
+        _rows(outcome, parts, "redirects"),
+        _rows(outcome, parts, "rpcs"),
     )
+
+
+def _rows(outcome: ProbeOutcome, parts: Sequence[Part], dataset: str) -> IntRows:
+    empty = np.empty((0, len(COLUMNS[dataset])), dtype=np.int64)
+    return np.concatenate([empty, *rows_of_parts(parts, dataset, outcome.start_us)])
 
 
 def summarize(

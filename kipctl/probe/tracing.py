@@ -67,6 +67,8 @@ REDIRECT_COLUMNS = (
     "metadata_queued_us",
     "same_epoch_retry",
 )
+MOMENTS = {"intended_us", "sent_us", "acked_us", "received_us", "error_us"}
+"""Columns that hold moments, 0 for never; other `_us` columns are durations."""
 COLUMNS = {"batches": BATCH_COLUMNS, "rpcs": RpcRow._fields, "redirects": REDIRECT_COLUMNS}
 
 

@@ -41,13 +41,14 @@ class Run:
             ) from refused
         return cls(folder)
 
-    def write(self, dataset: str, batches: Iterable[pa.RecordBatch]) -> int:
-        """Write a dataset's Parquet file; returns its number of rows."""
+    def write(self, dataset: str, batches: Iterable[pa.RecordBatch], part: int = 0) -> int:
+        """Write one Parquet file of a dataset, `part` by number; returns its number of rows."""
         folder = self.folder / dataset
         folder.mkdir(exist_ok=True)
         rows = 0
         schema = DATASETS[dataset]
-        with pq.ParquetWriter(folder / "part-0.parquet", schema, compression="zstd") as writer:
+        path = folder / f"part-{part}.parquet"
+        with pq.ParquetWriter(path, schema, compression="zstd") as writer:
             for batch in batches:
                 writer.write_batch(batch)
                 rows += batch.num_rows

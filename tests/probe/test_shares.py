@@ -1,7 +1,7 @@
 """One run sent by several workers: together they send what one would, each record at its time."""
 
 import random
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import pytest
 
@@ -17,7 +17,7 @@ RATES = [3, 999, 3000, 33_333.3, 123_456, 300_000, 3_000_000]  # 3000: every 333
 def test_shares_are_apart_and_together_all(workers: int, total: int) -> None:
     shares = [Share(worker, workers) for worker in range(workers)]
     numbers = [[share.number(k) for k in range(share.count(total))] for share in shares]
-    assert sorted(sum(numbers, [])) == list(range(total))
+    assert sorted(chain.from_iterable(numbers)) == list(range(total))
 
 
 @pytest.mark.parametrize("workers", [2, 3, 7])
