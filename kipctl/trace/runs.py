@@ -1,0 +1,282 @@
+"""The run store: where runs are kept by name, and how they are found, exported and removed.
+
+As with Docker's volumes, a text without a path separator is a name in the store, and anything else
+is a folder of the user's own.
+"""
+
+import io
+import json
+import os
+import re
+import shutil
+import tarfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv as pcsv
+import pyarrow.parquet as pq
+
+from kipctl.errors import UsageError
+from kipctl.trace.schema import DATASETS, SCHEMA_VERSION
+from kipctl.trace.store import RUN_FILE, Run, without_secrets
+
+RUNS_VARIABLE = "KIPCTL_RUNS"
+_NAME = re.compile(r"[\w][\w.+:@=-]*")
+"""No comma: it separates runs that are compared together."""
+_SCRATCH = (".workers", ".writable")
+"""What a run holds only while it is recorded."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRun:
+    """A run's folder as it is found. `bytes` is its size on disk.
+
+    `description` is what `run.json` says, secrets hidden; None where that cannot be read, and then
+    `flaw` says why. `flaw` is empty for a run that is whole and did not fail.
+    """
+
+    name: str
+    folder: Path
+    bytes: int
+    description: Mapping[str, Any] | None
+    flaw: str
+
+    @property
+    def summary(self) -> Mapping[str, Any]:
+        """What was printed when the run ended; empty when it did not come to that."""
+        return (self.description or {}).get("summary") or {}
+
+
+def runs_folder(variables: Mapping[str, str] = os.environ) -> Path:
+    """The store: $KIPCTL_RUNS, else kipctl/runs in $XDG_STATE_HOME (or ~/.local/state)."""
+    if chosen := variables.get(RUNS_VARIABLE):
+        return Path(chosen)
+    state = variables.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(state) / "kipctl" / "runs"
+
+
+def folder_of(text: str, variables: Mapping[str, str] = os.environ) -> Path:
+    """The folder that `--record TEXT` means: a name is one in the store.
+
+    Raises UsageError for a name that would not be found again.
+    """
+    if not _is_name(text):
+        return Path(text)
+    if not _NAME.fullmatch(text):
+        raise UsageError(
+            f"{text!r} cannot be a run's name: it is made of letters, digits and . _ + : @ = -.",
+            "Choose another one; for a folder here, write ./ before it.",
+        )
+    return runs_folder(variables) / text
+
+
+def path_of(text: str, variables: Mapping[str, str] = os.environ) -> str:
+    """Where the run is that a command line names: in the store, else wherever the text says.
+
+    Folders elsewhere and addresses (`hdfs://...`) are returned as they are. Raises UsageError for
+    a name that is neither in the store nor in this folder; it says which there are.
+    """
+    if not _is_name(text):
+        return text
+    stored = runs_folder(variables) / text
+    if stored.is_dir():
+        return str(stored)
+    if Path(text).exists():
+        return text
+    raise _not_found(text, variables)
+
+
+def find_run(text: str, variables: Mapping[str, str] = os.environ) -> Run:
+    """The run of that name in the store, or in that folder.
+
+    Raises UsageError when there is none, when it is not whole, or when a newer kipctl wrote it.
+    """
+    run = look(Path(path_of(text, variables)))
+    if run.description is None:
+        raise UsageError(f"{text} is no whole run: {run.flaw}.", "See: kipctl runs list")
+    return Run(run.folder)
+
+
+def stored_runs(variables: Mapping[str, str] = os.environ) -> tuple[StoredRun, ...]:
+    """Every run in the store, the latest last; those that are not whole come first."""
+    store = runs_folder(variables)
+    try:
+        folders = [folder for folder in store.iterdir() if folder.is_dir()]
+    except FileNotFoundError:
+        return ()
+    except OSError as refused:
+        raise UsageError(
+            f"The run store {store} cannot be read: {refused.strerror}.",
+            f"Set {RUNS_VARIABLE} to another folder.",
+        ) from None
+    runs = map(look, sorted(folders))
+    return tuple(sorted(runs, key=lambda run: str((run.description or {}).get("started", ""))))
+
+
+def look(folder: Path) -> StoredRun:
+    """What is in the folder, which may be anything; it is not changed."""
+    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    description: Any = None
+    try:
+        description = json.loads((folder / RUN_FILE).read_text(encoding="utf-8"))
+        flaw = _flaw(description)
+    except (FileNotFoundError, NotADirectoryError):
+        flaw = f"there is no {RUN_FILE}; it is being recorded, or was cut off"
+    except (OSError, UnicodeDecodeError) as unreadable:
+        flaw = f"{RUN_FILE} cannot be read: {unreadable}"
+    except ValueError:
+        flaw = f"{RUN_FILE} is not JSON"
+    known = isinstance(description, dict) and (not flaw or "failed" in description)
+    shown = hidden(description) if known else None
+    return StoredRun(folder.resolve().name, folder, size, shown, flaw)
+
+
+def _flaw(description: object) -> str:
+    """What is wrong with a run that describes itself so; empty if nothing is."""
+    version = description.get("schema_version") if isinstance(description, dict) else None
+    if not isinstance(description, dict) or not isinstance(version, int):
+        return f"{RUN_FILE} is no description of a run"
+    if version > SCHEMA_VERSION:
+        return f"a newer kipctl recorded it, with schema {version}; this one reads {SCHEMA_VERSION}"
+    failed = description.get("failed")
+    return f"it failed: {failed}" if failed else ""
+
+
+def hidden(value: Any) -> Any:
+    """A JSON value with everything in it hidden that is named like a secret.
+
+    A run's properties are recorded without secrets; this is for what other hands wrote.
+    """
+    match value:
+        case dict():
+            return {
+                name: without_secrets({name: inner})[name]
+                if isinstance(inner, str)
+                else hidden(inner)
+                for name, inner in value.items()
+            }
+        case list():
+            return [hidden(inner) for inner in value]
+        case _:
+            return value
+
+
+def removable(text: str, variables: Mapping[str, str] = os.environ) -> StoredRun:
+    """The run that is meant to be removed, also one that is not whole.
+
+    Raises UsageError for a folder that is no run, or holds what is not a run's own: outside the
+    store a folder needs its `run.json`, inside it may be what a cut off run left.
+    """
+    run = look(Path(path_of(text, variables)))
+    if not run.folder.is_dir():
+        raise _not_found(text, variables)
+    in_store = run.folder.resolve().parent == runs_folder(variables).resolve()
+    described = (run.folder / RUN_FILE).is_file() and "no description" not in run.flaw
+    if not described and not in_store:
+        raise UsageError(f"{text} is no run: {run.flaw}.", "Nothing was removed.")
+    if foreign := sorted(path.name for path in run.folder.iterdir() if not _is_of_run(path)):
+        raise UsageError(
+            f"{text} holds what is not a run's: {', '.join(foreign[:5])}.",
+            "Nothing was removed. Move it away first.",
+        )
+    return run
+
+
+def remove(run: StoredRun) -> None:
+    """Remove the folder of a `removable` run. Raises UsageError when it cannot be."""
+    try:
+        shutil.rmtree(run.folder)
+    except OSError as refused:
+        reason = refused.strerror or refused
+        raise UsageError(f"The run {run.folder} cannot be removed: {reason}.") from refused
+
+
+def export_archive(run: Run, destination: Path) -> int:
+    """Write the run as one gzipped tar, which unpacks to a folder of its name; returns bytes.
+
+    Raises UsageError when the destination is there already or cannot be written.
+    """
+    name = run.folder.resolve().name
+    description = (json.dumps(hidden(run.description), indent=2) + "\n").encode()
+    with _appearing(destination) as unfinished, tarfile.open(unfinished, "w:gz") as archive:
+        entry = tarfile.TarInfo(f"{name}/{RUN_FILE}")
+        entry.size, entry.mode = len(description), 0o644
+        entry.mtime = int((run.folder / RUN_FILE).stat().st_mtime)
+        archive.addfile(entry, io.BytesIO(description))
+        for part in _parts(run):
+            archive.add(part, f"{name}/{part.parent.name}/{part.name}")
+    return destination.stat().st_size
+
+
+def export_csv(run: Run, destination: Path) -> int:
+    """Write a folder with one CSV file for each dataset, and `run.json`; returns bytes.
+
+    Raises UsageError when the destination is there already or cannot be written, or when a
+    dataset is damaged.
+    """
+    with _appearing(destination) as unfinished:
+        unfinished.mkdir()
+        text = json.dumps(hidden(run.description), indent=2) + "\n"
+        (unfinished / RUN_FILE).write_text(text, encoding="utf-8")
+        for dataset, schema in DATASETS.items():
+            with pcsv.CSVWriter(unfinished / f"{dataset}.csv", schema) as writer:
+                for batch in _rows(run, dataset):
+                    writer.write_batch(batch)
+    return sum(path.stat().st_size for path in destination.iterdir())
+
+
+def _rows(run: Run, dataset: str) -> Iterator[pa.RecordBatch]:
+    for part in _parts(run, (dataset,)):
+        try:
+            with pq.ParquetFile(part) as file:
+                yield from file.iter_batches(columns=DATASETS[dataset].names)
+        except pa.ArrowException as damaged:
+            raise UsageError(f"{part} cannot be read: {damaged}.") from damaged
+
+
+def _parts(run: Run, datasets: Iterable[str] = DATASETS) -> Iterator[Path]:
+    for dataset in datasets:
+        yield from sorted((run.folder / dataset).glob("*.parquet"))
+
+
+@contextmanager
+def _appearing(destination: Path) -> Iterator[Path]:
+    """A path to write to, which becomes the destination when the block has ended well."""
+    if destination.exists():
+        raise UsageError(f"{destination} is there already.", "Name another one.")
+    unfinished = destination.with_name(f".{destination.name}.unfinished")
+    try:
+        yield unfinished
+        unfinished.rename(destination)
+    except OSError as refused:
+        reason = refused.strerror or refused
+        raise UsageError(f"{destination} cannot be written: {reason}.") from refused
+    finally:
+        if unfinished.is_dir():
+            shutil.rmtree(unfinished, ignore_errors=True)
+        else:
+            unfinished.unlink(missing_ok=True)
+
+
+def _is_name(text: str) -> bool:
+    return "/" not in text and os.sep not in text and text not in ("", ".", "..")
+
+
+def _is_of_run(path: Path) -> bool:
+    if path.name in (RUN_FILE, *_SCRATCH):
+        return True
+    return path.is_dir() and all(inner.suffix == ".parquet" for inner in path.iterdir())
+
+
+def _not_found(text: str, variables: Mapping[str, str]) -> UsageError:
+    names = [run.name for run in stored_runs(variables)]
+    there = f"There are: {', '.join(names[-10:])}." if names else "There is none yet."
+    more = f" ({len(names) - 10} older ones: kipctl runs list)" if len(names) > 10 else ""
+    return UsageError(
+        f"There is no run {text!r}, neither in the store {runs_folder(variables)} nor here.",
+        there + more,
+    )

@@ -1,0 +1,105 @@
+"""What a run was made with, out of its `run.json`, and how runs differ in that."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+_NO_SETTINGS = frozenset(
+    {
+        "schema_version",
+        "started",
+        "start_wall_us",
+        "interval_ns",  # follows from the throughput
+        "bootstrap_server",  # of the cluster its id is told
+        "failed",
+        "summary",
+        "cluster_before",
+        "cluster_after",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SettingDifference:
+    """A setting that is not the same on both sides: every value that occurs there, as text."""
+
+    setting: str
+    a: str
+    b: str
+
+
+def settings(description: Mapping[str, Any]) -> dict[str, str]:
+    """What the run was made with, by name: kipctl's options, Kafka's properties, the cluster.
+
+    Whatever else `run.json` says in single values is a setting too. Properties of the producer
+    have Kafka's names (`acks`, `batch.size`); `actions` is what was done meanwhile, "3 x rotate".
+    """
+    found: dict[str, str] = {}
+    for name, value in description.items():
+        if name in _NO_SETTINGS or isinstance(value, list):
+            continue
+        if isinstance(value, Mapping):
+            found |= {inner: _text(of) for inner, of in value.items() if _is_single(of)}
+        else:
+            found[name] = _text(value)
+    return found | dict(_of_summary(description)) | dict(_of_cluster(description))
+
+
+def differences(
+    a: Sequence[Mapping[str, Any]], b: Sequence[Mapping[str, Any]]
+) -> tuple[SettingDifference, ...]:
+    """The settings in which not all of these runs agree, from their `run.json`."""
+    sides = [[settings(description) for description in side] for side in (a, b)]
+    names = dict.fromkeys(name for side in sides for run in side for name in run)
+    found = []
+    for name in names:
+        values = [list(dict.fromkeys(run.get(name, "-") for run in side)) for side in sides]
+        if len(set(values[0] + values[1])) > 1:
+            found.append(SettingDifference(name, *(" | ".join(side) for side in values)))
+    return tuple(found)
+
+
+def actions_in_short(description: Mapping[str, Any]) -> str:
+    """What was done to the cluster meanwhile: "3 x rotate, 1 x elect"; "none"."""
+    done = (description.get("summary") or {}).get("actions") or ()
+    kinds = groupby(str(action["action"]) for action in done)
+    return ", ".join(f"{len(list(same))} x {kind}" for kind, same in kinds) or "none"
+
+
+def _of_summary(description: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    summary = description.get("summary") or {}
+    for name in ("topic", "kafka_version"):
+        if name in summary:
+            yield name, _text(summary[name])
+    if "actions" in summary:
+        yield "actions", actions_in_short(description)
+
+
+def _of_cluster(description: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    cluster = description.get("cluster_before")
+    if not cluster:
+        return
+    brokers, partitions = cluster["brokers"], cluster["partitions"]
+    yield "cluster_id", str(cluster["cluster_id"])
+    yield "brokers", str(len(brokers))
+    yield "racks", str(len({broker["rack"] for broker in brokers} - {None}))
+    yield "partitions", str(len(partitions))
+    factors = sorted({len(partition["replicas"]) for partition in partitions})
+    yield "replication_factor", ", ".join(map(str, factors)) or "-"
+
+
+def _is_single(value: object) -> bool:
+    return not isinstance(value, Mapping | list)
+
+
+def _text(value: object) -> str:
+    match value:
+        case None:
+            return "-"
+        case bool():
+            return str(value).lower()
+        case float():
+            return f"{value:.15g}"
+        case _:
+            return str(value)
