@@ -1,0 +1,218 @@
+"""Redirect episodes of clients that tell no phases: built from what a proxy or a broker saw.
+
+All there is to see is one client's requests for one partition, one after the other. An *episode*
+begins with an answer NOT_LEADER_OR_FOLLOWER or FENCED_LEADER_EPOCH and ends with the next answer
+without an error; the answers are taken in the order in which they were given.
+"""
+
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    BooleanType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from kipctl.pipeline.columns import brokers_named, count_if, is_leader_error, nearest_rank, sum_of
+
+ATTEMPTS = StructType(
+    [
+        StructField("run", StringType()),
+        StructField("arm", StringType()),
+        StructField("client", StringType()),  # what tells one client from all others
+        StructField("connection", StringType()),
+        StructField("topic", StringType()),
+        StructField("partition", IntegerType()),
+        StructField("api_key", IntegerType()),
+        StructField("broker", IntegerType()),  # null if it is not known
+        StructField("sent_us", LongType()),
+        StructField("received_us", LongType()),  # null if no answer came
+        StructField("error", IntegerType()),  # of the partition
+        StructField("base_offset", LongType()),  # >= 0 with an error: appended, then failed
+        StructField("hint_leader", IntegerType()),  # null or -1: the error names no leader
+        StructField("hint_epoch", IntegerType()),
+        StructField("metadata_before", BooleanType()),
+    ]
+)
+"""A row is one partition in one request: what `episodes` is built from. `metadata_before` is
+whether the client was answered a Metadata request since the attempt before; null if not known."""
+KEYS = ("run", "arm", "client", "api_key", "topic", "partition", "brokers")
+"""What `episode_table` can be broken down by."""
+FOLLOWED_WITHIN_US = 10_000
+"""A hint counts as used when the next attempt goes to the leader it names within this time.
+
+Java 4.3.1 sends again 0.6 to 3.7 ms after the error (medians); without hints, but with fresh
+Metadata, it takes 18 ms, and clients that wait out `retry.backoff.ms` take 100.
+"""
+
+_PARTITION = ("run", "arm", "client", "api_key", "topic", "partition")
+
+
+def episodes(attempts: DataFrame) -> DataFrame:
+    """A row for each episode, from a frame of the schema ATTEMPTS.
+
+    Result: run, arm, client, api_key, topic, partition; `first_error_us` and `ended_us` (when they
+    were answered; the end is null if it was not seen); `attempts`, `errors` (leader errors) and
+    `other_errors` (requests without an answer too); `appended_then_failed`; `hints_present`,
+    `hints_reached` (the next attempt went to the leader that the hint names) and `hints_used`
+    (within FOLLOWED_WITHIN_US); `metadata_before`: attempts before which Metadata was answered;
+    `duration_us` from the first error to the end, of which `wait_us` passed without an attempt
+    under way and `answer_us` with one; `brokers` (`1->2`: of the first error, and of the last
+    attempt) and how many were `visited`; `looped`.
+
+    An episode loops when a broker that refused (a leader error) is asked again after another one,
+    or refuses again. Attempts that were under way when the first error was answered are no reaction
+    to it: they are counted, but they make no loop; neither do unknown brokers.
+    """
+    return (
+        attempts.transform(_of_redirected_partitions)
+        .transform(_with_next_attempt)
+        .transform(_numbered)
+        .transform(_with_returns)
+        .transform(_summed)
+    )
+
+
+def episode_table(episodes: DataFrame, keys: Sequence[str] = ("run", "arm")) -> DataFrame:
+    """The table *episodes*: what they came to, by KEYS.
+
+    Result: the keys; `episodes` and `unfinished` (no end was seen); the sums of `attempts`,
+    `errors`, `other_errors`, `appended_then_failed`, `hints_present`, `hints_reached`, `hints_used`
+    and `metadata_before`; p50, p99 and sum of `wait_us`, of the finished ones p50, p99 and max of
+    `duration_us`; `loops` and `longest_loop` (the most leader errors of an episode that loops).
+    """
+    counts = ("attempts", "errors", "other_errors", "appended_then_failed", "metadata_before")
+    hints = ("hints_present", "hints_reached", "hints_used")
+    return episodes.groupBy(*keys).agg(
+        F.count("*").alias("episodes"),
+        count_if(F.col("ended_us").isNull()).alias("unfinished"),
+        *(F.sum(name).alias(name) for name in (*counts, *hints)),
+        nearest_rank("wait_us", 0.5).alias("wait_p50_us"),
+        nearest_rank("wait_us", 0.99).alias("wait_p99_us"),
+        F.sum("wait_us").alias("wait_sum_us"),
+        nearest_rank("duration_us", 0.5).alias("duration_p50_us"),
+        nearest_rank("duration_us", 0.99).alias("duration_p99_us"),
+        F.max("duration_us").alias("duration_max_us"),
+        count_if(F.col("looped")).alias("loops"),
+        F.coalesce(F.max(F.when(F.col("looped"), F.col("errors"))), F.lit(0)).alias("longest_loop"),
+    )
+
+
+def _of_redirected_partitions(attempts: DataFrame) -> DataFrame:
+    """The attempts of clients for partitions that refused them at least once, with `answered_us`.
+
+    Most never are: they need not be put in order.
+    """
+    refused = attempts.filter(is_leader_error()).select(*_PARTITION).distinct()
+    same = [attempts[name].eqNullSafe(refused[name]) for name in _PARTITION]
+    return attempts.join(F.broadcast(refused), same, "left_semi").withColumn(
+        "answered_us", F.coalesce("received_us", "sent_us")
+    )
+
+
+def _with_next_attempt(attempts: DataFrame) -> DataFrame:
+    """Add `next`: when and to which broker the first attempt after this one's answer was sent."""
+    moment = F.explode(
+        F.array(
+            F.struct(F.col("sent_us").alias("at_us"), F.lit(True).alias("is_sent")),
+            F.struct(F.col("answered_us").alias("at_us"), F.lit(False).alias("is_sent")),
+        )
+    )
+    # Backwards, so that what follows is what was passed already.
+    later = (
+        Window.partitionBy(*_PARTITION)
+        .orderBy(F.col("moment.at_us").desc(), F.col("moment.is_sent"))
+        .rowsBetween(Window.unboundedPreceding, -1)
+    )
+    sent = F.when(F.col("moment.is_sent"), F.struct("sent_us", "broker"))
+    return (
+        attempts.withColumn("moment", moment)
+        .withColumn("next", F.last(sent, ignorenulls=True).over(later))
+        .filter("not moment.is_sent")
+        .drop("moment")
+    )
+
+
+def _numbered(attempts: DataFrame) -> DataFrame:
+    """The attempts of episodes, with `episode`, their number in the partition, and `first_error_us`.
+
+    Between two successes lies at most one episode, which the later one ends.
+    """
+    in_turn = Window.partitionBy(*_PARTITION).orderBy("answered_us", "sent_us")
+    before = in_turn.rowsBetween(Window.unboundedPreceding, -1)
+    in_episode = Window.partitionBy(*_PARTITION, "episode").orderBy("answered_us", "sent_us")
+    so_far = in_episode.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    return (
+        attempts.withColumn("refused", is_leader_error())
+        .withColumn("succeeded", (F.col("error") == 0) & F.col("received_us").isNotNull())
+        .withColumn("episode", count_if(F.col("succeeded")).over(before))
+        .withColumn(
+            "first_error_us", F.min(F.when(F.col("refused"), F.col("answered_us"))).over(so_far)
+        )
+        .filter("first_error_us is not null")
+        .withColumn("idle_us", F.col("sent_us") - F.lag("answered_us").over(in_episode))
+    )
+
+
+def _with_returns(numbered: DataFrame) -> DataFrame:
+    """Add `returned`: whether the attempt went in a circle, as `episodes` says."""
+    of_broker = Window.partitionBy(*_PARTITION, "episode", "broker")
+    reaction = F.col("sent_us") >= F.col("first_error_us")
+    as_sent = Window.partitionBy(*_PARTITION, "episode", reaction).orderBy("sent_us")
+    from_another = F.lag("broker").over(as_sent) != F.col("broker")
+    refused_us = F.col("_refused_us")
+    after_another = refused_us <= F.col("_arrived_us")
+    again = (
+        F.col("refused") & (refused_us <= F.col("sent_us")) & (refused_us < F.col("answered_us"))
+    )
+    return (
+        numbered.withColumn(
+            "_refused_us", F.min(F.when(F.col("refused"), F.col("answered_us"))).over(of_broker)
+        )
+        .withColumn("_arrived_us", F.when(from_another, F.col("sent_us")))
+        .withColumn("_arrived_us", F.last("_arrived_us", ignorenulls=True).over(as_sent))
+        .withColumn(
+            "returned",
+            F.coalesce(
+                reaction & F.col("broker").isNotNull() & (after_another | again), F.lit(False)
+            ),
+        )
+    )
+
+
+def _summed(numbered: DataFrame) -> DataFrame:
+    hinted = F.col("refused") & (F.col("hint_leader") >= 0)
+    reached = hinted & (F.col("next.broker") == F.col("hint_leader"))
+    used = reached & (F.col("next.sent_us") - F.col("answered_us") <= FOLLOWED_WITHIN_US)
+    order = F.struct("answered_us", "sent_us")
+    return (
+        numbered.groupBy(*_PARTITION, "episode")
+        .agg(
+            F.min("first_error_us").alias("first_error_us"),
+            F.min(F.when(F.col("succeeded"), F.col("answered_us"))).alias("ended_us"),
+            F.count("*").alias("attempts"),
+            count_if(F.col("refused")).alias("errors"),
+            count_if(~F.col("refused") & ~F.col("succeeded")).alias("other_errors"),
+            count_if(F.col("refused") & (F.col("base_offset") >= 0)).alias("appended_then_failed"),
+            count_if(hinted).alias("hints_present"),
+            count_if(reached).alias("hints_reached"),
+            count_if(used).alias("hints_used"),
+            count_if(
+                F.col("metadata_before") & (F.col("sent_us") >= F.col("first_error_us"))
+            ).alias("metadata_before"),
+            sum_of(F.greatest(F.col("idle_us"), F.lit(0))).alias("wait_us"),
+            F.min_by("broker", order).alias("_first_broker"),
+            F.max_by("broker", order).alias("_last_broker"),
+            F.size(F.collect_set("broker")).alias("visited"),
+            F.bool_or("returned").alias("looped"),
+        )
+        .withColumn("duration_us", F.col("ended_us") - F.col("first_error_us"))
+        .withColumn("answer_us", F.col("duration_us") - F.col("wait_us"))
+        .withColumn("brokers", brokers_named(F.col("_first_broker"), F.col("_last_broker")))
+        .drop("episode", "_first_broker", "_last_broker")
+    )
