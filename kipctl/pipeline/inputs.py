@@ -164,7 +164,7 @@ def action_rows(run: RecordedRun) -> list[tuple[Any, ...]]:
 
 def _read(spark: SparkSession, run: RecordedRun, dataset: str, period: Period) -> DataFrame:
     schema = spark_schema(dataset)
-    files = _Files(spark, run.path)
+    files = Files(spark, run.path)
     if files.exists(dataset):
         rows = spark.read.schema(schema).parquet(f"{run.path}/{dataset}")
     else:
@@ -176,10 +176,11 @@ def _read(spark: SparkSession, run: RecordedRun, dataset: str, period: Period) -
     return rows.filter(period.condition(_MOMENT[dataset], run.start_wall_us)).select(*columns)
 
 
-class _Files:
+class Files:
     """A folder on any file system that Spark reads: local, HDFS, object stores."""
 
     def __init__(self, spark: SparkSession, folder: str) -> None:
+        folder = located(folder)
         assert spark._jvm is not None
         self._jvm = spark._jvm
         self._folder = self._jvm.org.apache.hadoop.fs.Path(folder)
@@ -208,13 +209,18 @@ def located(path: str) -> str:
     return here.resolve().as_uri() if here.exists() else path
 
 
+def to_write(path: str) -> str:
+    """A path to be written to, as Spark must be told it: without a scheme it is on this machine."""
+    return path.rstrip("/") if "://" in path else Path(path).absolute().as_uri()
+
+
 def _runs_at(spark: SparkSession, path: str) -> list[RecordedRun]:
     where = located(path)
-    files = _Files(spark, where)
+    files = Files(spark, where)
     if files.exists() and files.exists(RUN_FILE):
         return [_run_at(spark, where)]
-    inside = _Files(spark, f"{where}/{RUN_FILE}").matching()
-    inside += _Files(spark, f"{where}/*/{RUN_FILE}").matching()
+    inside = Files(spark, f"{where}/{RUN_FILE}").matching()
+    inside += Files(spark, f"{where}/*/{RUN_FILE}").matching()
     if not inside:
         what = "holds no run" if files.exists() else "does not exist"
         raise UsageError(
@@ -226,7 +232,7 @@ def _runs_at(spark: SparkSession, path: str) -> list[RecordedRun]:
 
 def _run_at(spark: SparkSession, path: str) -> RecordedRun:
     try:
-        description = json.loads(_Files(spark, path).text(RUN_FILE))
+        description = json.loads(Files(spark, path).text(RUN_FILE))
     except ValueError as wrong:
         raise PipelineError(f"{path}/{RUN_FILE} is not JSON: {wrong}.") from wrong
     version = description.get("schema_version") if isinstance(description, dict) else None

@@ -26,7 +26,7 @@ DEFAULT_MASTER = "local[*]"
 _REACH_TIMEOUT_S = 5.0
 _START_TIMEOUT_S = 25.0
 """Until Spark runs and has an executor. Its own patience is a minute, without a word."""
-_PROGRESS_INTERVAL_S = 1.0
+_PROGRESS_INTERVAL_S = 2.0
 
 Progress = Callable[[str], None]
 
@@ -50,7 +50,7 @@ def spark_session(
 ) -> Iterator[SparkSession]:
     """A Spark session for the block, stopped when it is left; one at a time in a process.
 
-    `progress` is told about once a second what Spark is at. Everything that Spark raises in the
+    `progress` is told every two seconds what Spark is at. Everything that Spark raises in the
     block becomes a PipelineError of at most three lines. Raises PipelineError, within half a
     minute, when the master cannot be reached or has no executor to give, and UsageError for a
     master that is no address.
@@ -112,6 +112,7 @@ def _started(master: str, settings: Mapping[str, str], log: Path) -> SparkSessio
     loopback = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     for name, value in {
         "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "WARN",
         "spark.driver.memory": "2g",
         "spark.sql.session.timeZone": "UTC",

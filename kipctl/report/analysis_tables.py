@@ -1,0 +1,173 @@
+"""Tables of the pipeline's results, from the document that `analyze --output json` prints."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kipctl.report.tables import Cell, Column, Table
+from kipctl.trace.codes import PHASES
+
+Document = Mapping[str, Any]
+Row = Mapping[str, Any]
+Rows = Sequence[Row]
+
+
+@dataclass(frozen=True, slots=True)
+class _Measure:
+    """A shown column: its title, its decimals, and the cell for a row."""
+
+    title: str
+    cell: Callable[[Row], Cell]
+    digits: int = 0
+
+
+def _count(title: str, name: str) -> _Measure:
+    return _Measure(title, lambda row: row[name])
+
+
+def _ms(title: str, name: str, digits: int = 3) -> _Measure:
+    """A column in microseconds, shown in milliseconds."""
+    return _Measure(title, lambda row: None if row[name] is None else row[name] / 1000, digits)
+
+
+def _per_second(title: str, name: str) -> _Measure:
+    return _Measure(title, lambda row: row[name], 0)
+
+
+def _share(part: str, of: Sequence[str]) -> Callable[[Row], Cell]:
+    def cell(row: Row) -> Cell:
+        total = sum(row[name] or 0 for name in of)
+        return 100 * (row[part] or 0) / total if total else None
+
+    return cell
+
+
+_PHASE_SUMS = [f"{phase}_sum_us" for phase in PHASES]
+_RECORDS = (
+    _count("acknowledged", "acknowledged"),
+    _count("failed", "failed"),
+    _count("batches", "batches"),
+    _Measure("MB", lambda row: row["bytes"] / 1e6, 1),
+    _per_second("records/s", "records_per_second"),
+)
+_LATENCY = (
+    _count("records", "records"),
+    _ms("mean ms", "mean_us"),
+    *(
+        _ms(f"{shown} ms", f"{name}_us")
+        for name, shown in {
+            "p50": "p50",
+            "p95": "p95",
+            "p99": "p99",
+            "p999": "p99.9",
+            "p9999": "p99.99",
+            "max": "max",
+        }.items()
+    ),
+)
+_REDIRECTS = (
+    _count("batches", "episodes"),
+    _count("leader errors", "errors"),
+    _count("hints followed", "hints_followed"),
+    _count("known", "hints_known"),
+    _count("stale", "hints_stale"),
+    _count("absent", "hints_absent"),
+    _count("ignored", "hints_ignored"),
+    _count("appended, then failed", "appended_then_failed"),
+    _count("loops", "loops"),
+    _ms("client's wait p50 ms", "client_share_p50_us"),
+    _ms("p99 ms", "client_share_p99_us"),
+    _ms("latency p50 ms", "latency_p50_us", 1),
+    _ms("p99 ms", "latency_p99_us", 1),
+)
+_REDIRECTED_TIME = tuple(
+    _Measure(f"{phase.replace('_', ' ')} %", _share(name, _PHASE_SUMS), 1)
+    for phase, name in zip(PHASES, _PHASE_SUMS, strict=True)
+)
+_ACTIONS = (
+    _Measure("at s", lambda row: row["called_us"] / 1e6, 2),
+    _count("partitions", "partitions"),
+    _ms("done after ms", "controller_us", 0),
+    _ms("known to all after ms", "convergence_us", 0),
+    _count("batches redirected", "redirected"),
+    _ms("recovered after ms", "recovery_us", 0),
+    *(
+        measure
+        for window in ("before", "during", "after")
+        for measure in (
+            _per_second(f"{window}: records/s", f"{window}_records_per_second"),
+            _ms("p99 ms", f"{window}_p99_us", 1),
+            _count("failed", f"{window}_failed"),
+        )
+    ),
+    _Measure("error", lambda row: row["error"] or ""),
+)
+
+
+def analysis_tables(document: Document) -> tuple[Table, ...]:
+    """The tables of recorded runs; a table without rows is left out."""
+    shown: tuple[tuple[str, str, tuple[_Measure, ...]], ...] = (
+        ("records", "Records", _RECORDS),
+        ("latency", "Latency from the intended send time, service time from the actual", _LATENCY),
+        ("failures", "Records that were given up", (_count("records", "records"),)),
+        ("redirects", "Redirects: batches that met a leader that leads no more", _REDIRECTS),
+        ("redirects", "Where the redirected batches' time went", _REDIRECTED_TIME),
+        ("actions", "Actions: before, during and after", _ACTIONS),
+    )
+    return tuple(
+        _table(title, _with_window(document[name], document), measures)
+        for name, title, measures in shown
+        if document[name]
+    )
+
+
+_HIDDEN = {"answered_us", "converged_us", "first_us", "last_us"}
+
+
+def _table(title: str, rows: Rows, measures: Sequence[_Measure]) -> Table:
+    """What a row is of (its keys: texts and whole numbers from the left), then the measures."""
+    keys = _keys(rows[0])
+    return Table(
+        title,
+        (*keys, *(Column(m.title, m.digits, right=True) for m in measures)),
+        tuple(
+            (*(_key(row[name]) for name in keys), *(m.cell(row) for m in measures)) for row in rows
+        ),
+    )
+
+
+_KEYS = (
+    "run",
+    "arm",
+    "client",
+    "topic",
+    "partition",
+    "broker",
+    "window",
+    "number",
+    "action",
+    "brokers",
+    "api",
+    "api_version",
+    "cause",
+    "time",
+    "error",
+)
+
+
+def _keys(row: Row) -> list[str]:
+    return [name for name in row if name in _KEYS and not (name == "error" and "number" in row)]
+
+
+def _key(value: Any) -> Cell:
+    # Identifiers: no thousands separators.
+    return value if value is None or isinstance(value, str) else str(value)
+
+
+def _with_window(rows: Rows, document: Document) -> Rows:
+    """The number of a window as its seconds since the run's start."""
+    length_s = document["window_us"] / 1e6
+    return [
+        {**row, "window": f"{row['window'] * length_s:g} s"} if "window" in row else row
+        for row in rows
+    ]
