@@ -46,6 +46,13 @@ def up(
     port: Annotated[
         int | None, typer.Option(help="The first of consecutive ports. Default: free ones.")
     ] = None,
+    request_log: Annotated[
+        bool,
+        typer.Option(
+            "--request-log",
+            help="Let every node log each request, in request.log beside its log (up to 256 MB).",
+        ),
+    ] = False,
     output: OutputOption = OutputFormat.AUTO,
 ) -> None:
     """Start a cluster and wait until it is ready.
@@ -64,6 +71,7 @@ def up(
         kafka_home=kafka_home,
         config=tuple(_key_and_value(text) for text in config or ()),
         port=port,
+        request_log=request_log,
     )
     with environment.progress(f"Bringing up lab {name!r}.") as progress:
         lab = Lab.up(spec, progress)
@@ -258,6 +266,7 @@ def _document(lab: "Lab", nodes: "tuple[NodeStatus, ...]") -> dict[str, object]:
         "kafka_version": lab.kafka_version,
         "bootstrap_server": lab.bootstrap_server,
         "folder": str(lab.folder),
+        "request_log": lab.request_log,
         "nodes": [
             {
                 "id": node.id,
@@ -267,6 +276,7 @@ def _document(lab: "Lab", nodes: "tuple[NodeStatus, ...]") -> dict[str, object]:
                 "pid": node.pid,
                 "state": node.state.value,
                 "leaders": node.leaders,
+                "request_log": str(lab.node(node.id).request_log_path),
             }
             for node in nodes
         ],
@@ -277,6 +287,8 @@ def _table(lab: "Lab", nodes: "tuple[NodeStatus, ...]") -> Table:
     from kipctl.lab.cluster import LabState
 
     notes = [f"Bootstrap server: {lab.bootstrap_server}"]
+    if lab.request_log:
+        notes.append(f"Request logs: {lab.folder}/broker-*/request.log*")
     if lab.state is LabState.LEFT_BEHIND:
         notes = [
             "A crash, or a start that failed, left it behind. Remove it with `kipctl lab down`, or "

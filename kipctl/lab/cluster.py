@@ -46,6 +46,7 @@ class Lab:
             self.name = folder.name
             self.kafka_version: str = record["kafka_version"]
             self.cluster_id: str = record["cluster_id"]
+            self.request_log: bool = record.get("request_log", False)
             self.java = Java(Path(record["java"]["path"]), record["java"]["version"])
             jars = record["jars"]
             self.jars = KafkaJars(
@@ -79,7 +80,9 @@ class Lab:
             size = f"{spec.brokers} broker(s) and {spec.controllers} controller(s)"
             progress(f"Starting Kafka {jars.version}: {size}.")
             for node in lab.nodes:
-                node.write_files(tuple(n.spec for n in lab.nodes), jars.version, spec.config)
+                node.write_files(
+                    tuple(n.spec for n in lab.nodes), jars.version, spec.config, spec.request_log
+                )
                 node.format_storage(seed.formatted, lab.cluster_id)
             lab._launch(lab.nodes)
             lab.wait_ready()
@@ -127,6 +130,7 @@ class Lab:
             "java": asdict(java),
             "jars": {"paths": jars.paths, "folder": jars.folder},
             "seed": asdict(seed),
+            "request_log": spec.request_log,
             "nodes": [asdict(node) for node in node_specs(spec, first)],
         }
         folder = labs_folder() / spec.name

@@ -71,6 +71,11 @@ class Node:
         return self.folder / "server.log"
 
     @property
+    def request_log_path(self) -> Path:
+        """What `kafka.request.logger` writes; older lines are in request.log.1 and so on."""
+        return self.folder / "request.log"
+
+    @property
     def pid(self) -> int | None:
         """The process id while it runs or is paused."""
         recorded = self._recorded()
@@ -91,12 +96,13 @@ class Node:
         nodes: tuple[NodeSpec, ...],
         kafka_version: str,
         config: tuple[tuple[str, str], ...],
+        request_log: bool = False,
     ) -> None:
         """Make its folder, with server.properties and the logging configuration."""
         self.folder.mkdir(parents=True)
         properties = server_properties(self.spec, nodes, self.folder, kafka_version, config)
         self._properties_path.write_text(properties_text(properties), encoding="ascii")
-        name, text, _ = log4j_config(kafka_version, self.folder)
+        name, text, _ = log4j_config(kafka_version, self.folder, request_log)
         (self.folder / name).write_text(text, encoding="utf-8")
 
     def format_storage(self, formatted: Path, cluster_id: str) -> None:

@@ -46,7 +46,8 @@ class LabSpec:
     """A lab as it was asked for. Raises UsageError for what cannot be built.
 
     Broker i (from 1) is in rack `rack-<1 + (i - 1) mod racks>`; with `racks` 0 it has none.
-    `port` is the first of the consecutive ports used; None takes free ones.
+    `port` is the first of the consecutive ports used; None takes free ones. `request_log` lets
+    every node log each request from its start.
     """
 
     name: str = "default"
@@ -57,6 +58,7 @@ class LabSpec:
     kafka_home: Path | None = None
     config: tuple[tuple[str, str], ...] = ()
     port: int | None = None
+    request_log: bool = False
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", self.name):
@@ -238,17 +240,27 @@ def _unicode_escape(character: str) -> str:
     return "".join(f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2))
 
 
-def log4j_config(kafka_version: str, folder: Path) -> tuple[str, str, str]:
+def log4j_config(
+    kafka_version: str, folder: Path, request_log: bool = False
+) -> tuple[str, str, str]:
     """File name, text and JVM option of the logging configuration.
 
-    server.log holds what the node does, request.log what `kafka.request.logger` writes once it is
-    set to DEBUG; each is rolled at 10 MB and keeps one old file.
+    server.log holds what the node does and is rolled at 10 MB, with one old file. request.log holds
+    what `kafka.request.logger` writes at DEBUG: each request, about 2 kB a line. With `request_log`
+    it does so from the start, and there is room for four files of 64 MB; without, once its level is
+    changed, and it is rolled as server.log is.
     """
+    chosen = {
+        "folder": folder,
+        "level": "DEBUG" if request_log else "WARN",
+        "size": "64MB" if request_log else "10MB",
+        "old_files": 3 if request_log else 1,
+    }
     if is_kafka_4(kafka_version):
         path = folder / "log4j2.properties"
-        return path.name, _LOG4J_2.format(folder=folder), f"-Dlog4j2.configurationFile={path}"
+        return path.name, _LOG4J_2.format(**chosen), f"-Dlog4j2.configurationFile={path}"
     path = folder / "log4j.properties"
-    return path.name, _LOG4J_1.format(folder=folder), f"-Dlog4j.configuration=file:{path}"
+    return path.name, _LOG4J_1.format(**chosen), f"-Dlog4j.configuration=file:{path}"
 
 
 _LOG4J_2 = """\
@@ -270,13 +282,13 @@ appender.request.filePattern = {folder}/request.log.%i
 appender.request.layout.type = PatternLayout
 appender.request.layout.pattern = [%d] %p %m (%c)%n
 appender.request.policy.type = SizeBasedTriggeringPolicy
-appender.request.policy.size = 10MB
+appender.request.policy.size = {size}
 appender.request.strategy.type = DefaultRolloverStrategy
-appender.request.strategy.max = 1
+appender.request.strategy.max = {old_files}
 rootLogger.level = info
 rootLogger.appenderRef.server.ref = server
 logger.request.name = kafka.request.logger
-logger.request.level = warn
+logger.request.level = {level}
 logger.request.additivity = false
 logger.request.appenderRef.request.ref = request
 """
@@ -291,10 +303,10 @@ log4j.appender.server.layout=org.apache.log4j.PatternLayout
 log4j.appender.server.layout.ConversionPattern=[%d] %p %m (%c)%n
 log4j.appender.request=org.apache.log4j.RollingFileAppender
 log4j.appender.request.File={folder}/request.log
-log4j.appender.request.MaxFileSize=10MB
-log4j.appender.request.MaxBackupIndex=1
+log4j.appender.request.MaxFileSize={size}
+log4j.appender.request.MaxBackupIndex={old_files}
 log4j.appender.request.layout=org.apache.log4j.PatternLayout
 log4j.appender.request.layout.ConversionPattern=[%d] %p %m (%c)%n
-log4j.logger.kafka.request.logger=WARN, request
+log4j.logger.kafka.request.logger={level}, request
 log4j.additivity.kafka.request.logger=false
 """

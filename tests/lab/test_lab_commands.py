@@ -5,6 +5,7 @@ import json
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -84,6 +85,10 @@ def test_status_shows_every_node(lab: Lab) -> None:
     assert [(n["id"], n["role"], n["rack"], n["pid"], n["state"]) for n in document["nodes"]] == [
         (n.id, n.role.value, n.rack, n.pid, "running") for n in lab.nodes
     ]
+    assert document["request_log"] is False
+    assert [n["request_log"] for n in document["nodes"]] == [
+        str(n.request_log_path) for n in lab.nodes
+    ]
     _, out, _ = outcome("status", "--name", "session", "--output", "plain")
     lines = out.splitlines()
     assert lines[0] == "Lab session: running, Kafka 4.3.1"
@@ -141,3 +146,13 @@ def test_logs_are_followed_until_ctrl_c(lab: Lab) -> None:
         assert "a line of the test\n" in iter(kipctl.stdout.readline, "")
         kipctl.send_signal(signal.SIGINT)
     assert kipctl.returncode == 130
+
+
+@pytest.mark.kafka
+def test_a_request_log_is_told_of_where_it_is(make_lab: Callable[..., Lab]) -> None:
+    lab = make_lab(name="logging", brokers=1, request_log=True)
+    _, out, _ = outcome("status", "--name", "logging", "--output", "plain")
+    assert out.splitlines()[-1] == f"Request logs: {lab.folder}/broker-*/request.log*"
+    assert lab.node(1).request_log_path in lab.folder.glob("broker-*/request.log*")
+    _, out, _ = outcome("status", "--name", "logging", "--output", "json")
+    assert json.loads(out)["labs"][0]["request_log"] is True

@@ -184,3 +184,26 @@ def test_logging_follows_the_kafka_version(version: str, name: str, option: str)
     assert (file_name, jvm_option) == (name, option)
     assert "/lab/broker-1/server.log" in text
     assert "/lab/broker-1/request.log" in text
+
+
+@pytest.mark.parametrize("version", ["4.3.1", "3.6.2"])
+@pytest.mark.parametrize(
+    ("asked", "level", "size", "old_files"),
+    [(False, "WARN", "10MB", 1), (True, "DEBUG", "64MB", 3)],
+)
+def test_a_request_log_that_is_asked_for_is_on_and_has_more_room(
+    version: str, asked: bool, level: str, size: str, old_files: int
+) -> None:
+    _, text, _ = log4j_config(version, FOLDER, asked)
+    lines = text.replace(" = ", "=").removeprefix("log4j.").replace("\nlog4j.", "\n").splitlines()
+    set_to = dict(line.split("=", 1) for line in lines)
+    if version == "4.3.1":
+        assert set_to["logger.request.level"] == level
+        assert set_to["appender.request.policy.size"] == size
+        assert set_to["appender.request.strategy.max"] == str(old_files)
+        assert set_to["appender.server.policy.size"] == "10MB"
+    else:
+        assert set_to["logger.kafka.request.logger"] == f"{level}, request"
+        assert set_to["appender.request.MaxFileSize"] == size
+        assert set_to["appender.request.MaxBackupIndex"] == str(old_files)
+        assert set_to["appender.server.MaxFileSize"] == "10MB"

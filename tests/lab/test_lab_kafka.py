@@ -276,3 +276,19 @@ def test_several_controllers_and_no_racks(make_lab: MakeLab) -> None:
     produce(lab, "t", replicas=1)
     with Cluster(lab.bootstrap_server) as cluster:
         assert [broker.rack for broker in cluster.metadata(()).brokers] == [None]
+
+
+@pytest.mark.parametrize("version", ["4.3.1", "3.6.2"])
+def test_a_lab_whose_brokers_log_each_request_from_their_start(
+    make_lab: MakeLab, version: str
+) -> None:
+    lab = make_lab(brokers=1, kafka_version=version, request_log=True)
+    assert Lab.load(lab.name).request_log
+    for turn in ("first", "after-a-restart"):
+        log = lab.node(1).request_log_path
+        while f'"clientId":"{turn}"' not in log.read_text():
+            with Cluster(lab.bootstrap_server, client_id=turn) as cluster:
+                cluster.metadata(())
+        assert '"requestApiKeyName":"METADATA"' in log.read_text()
+        assert "Completed request:" not in lab.log_path(1).read_text()
+        lab.restart(1)
