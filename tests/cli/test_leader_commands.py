@@ -1,4 +1,4 @@
-"""`kipctl reassign`, `elect` and `inspect` before they reach a cluster: what they refuse."""
+"""Commands on a cluster, before they reach it: what they refuse."""
 
 import io
 import socket
@@ -51,6 +51,10 @@ COMMANDS_THAT_ASK = [
     "elect unclean --all --yes",
     "inspect leaders",
     "inspect hints",
+    "request-log status",
+    "request-log off",
+    "request-log on",
+    "request-log on --for 5s",
 ]
 
 

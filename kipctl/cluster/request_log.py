@@ -1,0 +1,243 @@
+"""The brokers' request log, switched on and off while they run.
+
+Kafka's `kafka.request.logger` writes a line for each request that a broker has answered while its
+level is DEBUG or lower. A level is asked of, and set by, the very broker (KIP-412). It is not
+saved: a broker that restarts has the level of its log4j file again.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from kipctl.errors import (
+    InterruptedRunError,
+    KipctlError,
+    PartlyDoneError,
+    RefusedError,
+    TimedOutError,
+    UnreachableError,
+    UsageError,
+)
+from kipctl.protocol.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    ResourceType,
+)
+from kipctl.protocol.error_codes import error_name
+from kipctl.protocol.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from kipctl.transport.request import Cluster
+
+Progress = Callable[[str], None]
+
+Ended = Callable[[float], bool]
+"""Waits up to so many seconds for the user to end it, and tells whether that has happened."""
+
+LOGGER = "kafka.request.logger"
+ON_LEVEL = "DEBUG"
+OFF_LEVEL = "WARN"
+"""The level in the log4j files that come with Kafka. Deleting the level instead would leave what
+the root logger has, which may be DEBUG."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoggerLevel:
+    """A broker's level of the logger, and the one it had before; None where it did not tell."""
+
+    broker: int
+    before: str | None
+    level: str | None
+    error: KipctlError | None = None
+
+
+def is_on(level: str | None) -> bool:
+    """Whether each request is logged at this level of the logger (Kafka's `RequestChannel`)."""
+    return level in ("DEBUG", "TRACE", "ALL")
+
+
+def chosen_brokers(cluster: Cluster, asked: Iterable[int]) -> tuple[int, ...]:
+    """These brokers, or all when none is named; sorted.
+
+    Raises UsageError for one that the cluster does not list: it does not exist, or is down.
+    """
+    wanted = sorted(set(asked))
+    alive = sorted(cluster.nodes)
+    for broker in wanted:
+        if broker not in alive:
+            raise UsageError(
+                f"The cluster lists no broker {broker}; it lists {', '.join(map(str, alive))}.",
+                "Check --broker, and that the broker is running.",
+            )
+    return tuple(wanted or alive)
+
+
+def level_at(cluster: Cluster, broker: int) -> str:
+    """The broker's level of the logger. Raises RefusedError, UnreachableError, TimedOutError."""
+    response = cluster.broker(broker).request(
+        DescribeConfigsRequest(
+            resources=(DescribeConfigsResource(ResourceType.BROKER_LOGGER, str(broker), (LOGGER,)),)
+        )
+    )
+    for result in response.results:
+        _raise_for(broker, "tell", result.error_code, result.error_message)
+        for config in result.configs:
+            if config.name == LOGGER and config.value is not None:
+                return config.value
+    raise RefusedError(
+        f"Broker {broker} has no logger named {LOGGER}.", "Look into its log4j file."
+    )
+
+
+def set_level(cluster: Cluster, broker: int, level: str) -> None:
+    """Set the broker's level. Raises RefusedError, UnreachableError and TimedOutError."""
+    configs = (AlterableConfig(name=LOGGER, value=level),)
+    response = cluster.broker(broker).request(
+        IncrementalAlterConfigsRequest(
+            resources=(AlterConfigsResource(ResourceType.BROKER_LOGGER, str(broker), configs),)
+        )
+    )
+    for result in response.responses:
+        _raise_for(broker, "set", result.error_code, result.error_message)
+
+
+def _raise_for(broker: int, verb: str, code: int, message: str | None) -> None:
+    if code:
+        said = f" ({message})" if message else ""
+        raise RefusedError(
+            f"Broker {broker} refuses to {verb} the level of {LOGGER}: {error_name(code)}{said}.",
+            "It takes the right to describe and to alter the configs of the cluster.",
+        )
+
+
+def look(cluster: Cluster, brokers: Iterable[int]) -> tuple[LoggerLevel, ...]:
+    """Each broker's level, or why it did not tell."""
+
+    def told(broker: int) -> LoggerLevel:
+        level = level_at(cluster, broker)
+        return LoggerLevel(broker, level, level)
+
+    return tuple(_tried(told, broker) for broker in brokers)
+
+
+def switch_off(cluster: Cluster, brokers: Iterable[int]) -> tuple[LoggerLevel, ...]:
+    """Switch the request log off at each of these brokers; one that fails stops no other."""
+
+    def off(broker: int) -> LoggerLevel:
+        level = level_at(cluster, broker)
+        if not is_on(level):
+            return LoggerLevel(broker, level, level)
+        set_level(cluster, broker, OFF_LEVEL)
+        return LoggerLevel(broker, level, OFF_LEVEL)
+
+    return tuple(_tried(off, broker) for broker in brokers)
+
+
+def _tried(act: Callable[[int], LoggerLevel], broker: int) -> LoggerLevel:
+    try:
+        return act(broker)
+    except KipctlError as error:
+        return LoggerLevel(broker, None, None, error)
+
+
+def switch_on(cluster: Cluster, levels: Mapping[int, str], ended: Ended) -> tuple[LoggerLevel, ...]:
+    """Switch the request log on at all of these brokers, or at none.
+
+    `levels` are the brokers' own, as just read; one that is on already is left alone. When a broker
+    fails, or the user ends it, those switched on are switched off again before the error, or
+    InterruptedRunError, is raised; PartlyDoneError when one of them cannot be.
+    """
+    switched: list[LoggerLevel] = []
+    try:
+        for broker, level in levels.items():
+            if ended(0):
+                raise InterruptedRunError("Interrupted.")
+            if is_on(level):
+                switched.append(LoggerLevel(broker, level, level))
+                continue
+            # On the list before it is asked: when it does not answer, it may have done it.
+            switched.append(LoggerLevel(broker, level, ON_LEVEL))
+            set_level(cluster, broker, ON_LEVEL)
+    except BaseException as error:
+        if isinstance(error, RefusedError):
+            switched.pop()
+        demand_all_back(switch_back(cluster, switched))
+        if isinstance(error, KipctlError):
+            error.what += " The request log is as it was at every broker."
+        raise
+    return tuple(switched)
+
+
+def stay_on(switched: Sequence[LoggerLevel], seconds: float, ended: Ended, tell: Progress) -> bool:
+    """Wait while the request log is on; tell ten times how long still. True when it was ended."""
+    brokers = named([one.broker for one in switched])
+    deadline = time.monotonic() + seconds
+    while (left_s := deadline - time.monotonic()) > 0:
+        tell(f"The request log is on at {brokers}, for {left_s:.0f} s")
+        if ended(min(left_s, max(1.0, seconds / 10))):
+            return True
+    return False
+
+
+def switch_back(cluster: Cluster, switched: Iterable[LoggerLevel]) -> tuple[LoggerLevel, ...]:
+    """Give the brokers back the level they had before; one that fails stops no other.
+
+    One that was on before stays on. One that does not answer is asked once more.
+    """
+
+    def back(one: LoggerLevel) -> LoggerLevel:
+        if one.before is None or is_on(one.before):
+            return one
+        try:
+            try:
+                set_level(cluster, one.broker, one.before)
+            except (UnreachableError, TimedOutError):
+                cluster.metadata(())  # it may have restarted at another address
+                set_level(cluster, one.broker, one.before)
+        except KipctlError as error:
+            return LoggerLevel(one.broker, one.before, None, error)
+        return LoggerLevel(one.broker, one.before, one.before)
+
+    return tuple(back(one) for one in switched)
+
+
+def demand_all_back(switched_back: Iterable[LoggerLevel]) -> None:
+    """Raise PartlyDoneError, which names the brokers, when one could not be switched off."""
+    left = [one for one in switched_back if one.error]
+    if left:
+        raise PartlyDoneError(
+            f"The request log is STILL ON at {named([one.broker for one in left])},"
+            f" unless restarted since. {_reason(left)}",
+            f"Switch it off: {_command('off', left)}",
+        )
+
+
+def demand_all_told(levels: Sequence[LoggerLevel], action: str) -> None:
+    """Raise PartlyDoneError when some brokers failed, the first broker's error when all did.
+
+    `action` is that of `kipctl request-log`, to be repeated.
+    """
+    failed = [one for one in levels if one.error]
+    if not failed:
+        return
+    if len(failed) == len(levels) and failed[0].error:
+        raise failed[0].error
+    raise PartlyDoneError(
+        f"{len(failed)} of {len(levels)} brokers failed. {_reason(failed)}",
+        f"Try again: {_command(action, failed)}",
+    )
+
+
+def _reason(failed: Sequence[LoggerLevel]) -> str:
+    return failed[0].error.what if failed[0].error else ""
+
+
+def _command(action: str, brokers: Iterable[LoggerLevel]) -> str:
+    return f"kipctl request-log {action} " + " ".join(f"--broker {b.broker}" for b in brokers)
+
+
+def named(brokers: Sequence[int]) -> str:
+    """`broker 1`, or `brokers 1, 2, 3`."""
+    return f"broker{'s' if len(brokers) > 1 else ''} {', '.join(map(str, brokers))}"

@@ -1,0 +1,39 @@
+"""Signals to end, noted: nothing is cut off, and afterwards they do what they did before."""
+
+import os
+import signal
+
+import pytest
+
+from kipctl.cli.signals import noted_signals
+
+SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_signal_is_noted_and_told_of_each_time(number: signal.Signals) -> None:
+    before = [signal.getsignal(one) for one in SIGNALS]
+    with noted_signals() as has_come:
+        assert not has_come(0)
+        os.kill(os.getpid(), number)
+        os.kill(os.getpid(), number)
+        assert has_come(60)
+        assert has_come(0)
+    assert [signal.getsignal(one) for one in SIGNALS] == before
+
+
+def test_one_that_comes_before_it_is_waited_for_is_not_lost() -> None:
+    with noted_signals() as has_come:
+        for _ in range(100_000):  # more than the pipe holds
+            signal.raise_signal(signal.SIGTERM)
+        assert has_come(0)
+
+
+def test_what_is_ignored_stays_ignored() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with noted_signals() as has_come:
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert not has_come(0)
+    finally:
+        signal.signal(signal.SIGHUP, before)

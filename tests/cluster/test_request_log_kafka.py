@@ -1,0 +1,177 @@
+"""`kipctl request-log` on a real cluster: lines come while it is on, and it never stays on."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from on_lab import Kipctl
+
+from kipctl.cluster.request_log import level_at, look, set_level
+from kipctl.lab.cluster import Lab
+from kipctl.transport.request import Cluster
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture(autouse=True)
+def off_afterwards(cluster: Cluster) -> Iterator[None]:
+    yield
+    for broker in (1, 2, 3):
+        set_level(cluster, broker, "WARN")
+
+
+def levels(cluster: Cluster) -> list[str | None]:
+    return [one.level for one in look(cluster, (1, 2, 3))]
+
+
+def ask(lab: Lab, broker: int, client_id: str) -> None:
+    """One Metadata request to this broker, by a client of this name."""
+    port = lab.node(broker).port
+    with Cluster(f"127.0.0.1:{port}", client_id) as cluster:
+        cluster.metadata(())
+
+
+def logged_clients(path: Path) -> set[str]:
+    """The clients whose requests are in a request log."""
+    lines = path.read_text().splitlines()
+    return {
+        json.loads(line.split("Completed request:")[1].rpartition(" (")[0])["requestHeader"][
+            "clientId"
+        ]
+        for line in lines
+        if "Completed request:" in line
+    }
+
+
+def wait_for_client(lab: Lab, broker: int, client_id: str) -> set[str]:
+    """Ask as this client until its line is there; the lines before it are there too, then."""
+    path = lab.node(broker).request_log_path
+    while client_id not in (clients := logged_clients(path)):
+        ask(lab, broker, client_id)
+    return clients
+
+
+def test_lines_come_while_it_is_on_and_none_while_it_is_off(
+    lab: Lab, kipctl: Kipctl, cluster: Cluster
+) -> None:
+    ask(lab, 1, "before")
+    ran = kipctl("request-log", "on", "-o", "json")
+    assert ran.status == 0, ran.err
+    assert json.loads(ran.out)["brokers"][0] == {
+        "broker": 1,
+        "on": True,
+        "level": "DEBUG",
+        "level_before": "WARN",
+        "error": None,
+    }
+    assert "It stays on at brokers 1, 2, 3, at the cost of about 2 kB" in ran.err
+    assert ran.err.splitlines()[-1] == "Switch it off: kipctl request-log off"
+    for broker in (1, 2, 3):
+        wait_for_client(lab, broker, "while-on")
+
+    ran = kipctl("request-log", "off")
+    assert ran.status == 0, ran.err
+    assert levels(cluster) == ["WARN"] * 3
+    ask(lab, 1, "while-off")
+    kipctl("request-log", "on")
+    clients = wait_for_client(lab, 1, "on-again")
+    assert "while-on" in clients
+    assert not clients & {"before", "while-off"}
+
+
+def test_one_broker_alone(kipctl: Kipctl, cluster: Cluster) -> None:
+    ran = kipctl("request-log", "on", "--broker", "2")
+    assert ran.status == 0, ran.err
+    assert ran.err.splitlines()[-1] == "Switch it off: kipctl request-log off --broker 2"
+    assert levels(cluster) == ["WARN", "DEBUG", "WARN"]
+    ran = kipctl("request-log", "status", "-o", "json")
+    assert [(b["broker"], b["on"], b["level"]) for b in json.loads(ran.out)["brokers"]] == [
+        (1, False, "WARN"),
+        (2, True, "DEBUG"),
+        (3, False, "WARN"),
+    ]
+    assert kipctl("request-log", "off", "--broker", "1").status == 0
+    assert levels(cluster) == ["WARN", "DEBUG", "WARN"]
+
+
+@pytest.mark.parametrize("action", ["on", "off", "status"])
+def test_a_broker_that_is_not_there_is_wrong_usage(
+    kipctl: Kipctl, cluster: Cluster, action: str
+) -> None:
+    ran = kipctl("request-log", action, "--broker", "1", "--broker", "7")
+    assert (ran.status, ran.out) == (2, "")
+    assert "The cluster lists no broker 7; it lists 1, 2, 3." in ran.err
+    assert levels(cluster) == ["WARN"] * 3
+
+
+def test_for_some_time(lab: Lab, kipctl: Kipctl, cluster: Cluster) -> None:
+    set_level(cluster, 2, "DEBUG")
+    set_level(cluster, 3, "INFO")
+    path = lab.node(1).request_log_path
+    size = path.stat().st_size
+    ran = kipctl("request-log", "on", "--for", "1s", "-o", "json")
+    assert ran.status == 0, ran.err
+    assert path.stat().st_size > size
+    result = json.loads(ran.out)
+    assert result["seconds"] >= 1
+    assert [(b["on"], b["level"]) for b in result["brokers"]] == [
+        (False, "WARN"),
+        (True, "DEBUG"),
+        (False, "INFO"),
+    ]
+    assert levels(cluster) == ["WARN", "DEBUG", "INFO"]
+    assert ran.err.splitlines()[-1] == (
+        "The request log is off again at brokers 1, 3. It stays on at broker 2, as it was before."
+    )
+
+
+def on_for_an_hour(lab: Lab, *more: str) -> subprocess.Popen[str]:
+    """kipctl in a process of its own, once it says that the request log is on."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "kipctl", "request-log", "on", "--for", "1h", *more],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"KIPCTL_BOOTSTRAP_SERVER": lab.bootstrap_server},
+    )
+    assert process.stderr is not None
+    if not any(line.startswith("The request log is on") for line in process.stderr):
+        pytest.fail(f"it ended with {process.wait()}")
+    return process
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_to_end_switches_it_off(lab: Lab, cluster: Cluster, sent: signal.Signals) -> None:
+    with on_for_an_hour(lab, "-o", "json") as process:
+        assert levels(cluster) == ["DEBUG"] * 3
+        process.send_signal(sent)
+        out, err = process.communicate()
+    assert process.returncode == 130
+    assert err.startswith("kipctl: Interrupted after ")
+    assert err.endswith("The request log is off again at brokers 1, 2, 3.\n")
+    assert [b["on"] for b in json.loads(out)["brokers"]] == [False] * 3
+    assert levels(cluster) == ["WARN"] * 3
+
+
+def test_a_broker_that_went_away_is_named_and_the_others_are_switched_off(
+    lab: Lab, cluster: Cluster
+) -> None:
+    with on_for_an_hour(lab, "-o", "json") as process:
+        lab.stop(3)
+        try:
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate()
+            assert process.returncode == 5
+            assert "The request log is STILL ON at broker 3, unless restarted since." in err
+            assert err.endswith("Switch it off: kipctl request-log off --broker 3\n")
+            assert [b["on"] for b in json.loads(out)["brokers"]] == [False, False, None]
+            assert [level_at(cluster, broker) for broker in (1, 2)] == ["WARN", "WARN"]
+        finally:
+            lab.start(3)
+    cluster.metadata(())
+    assert level_at(cluster, 3) == "WARN"
