@@ -1,12 +1,13 @@
 """`perf produce`: the probe on a topic, actions on the cluster meanwhile, the record of both."""
 
+import shutil
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -22,7 +23,7 @@ from kipctl.cluster.topics import (
 )
 from kipctl.cluster.versions import kafka_release
 from kipctl.cluster.watch import ClusterEvent
-from kipctl.errors import InterruptedRunError, RefusedError, UsageError
+from kipctl.errors import InterruptedRunError, PipelineError, RefusedError, UsageError
 from kipctl.experiments.actions import (
     Action,
     ActionKind,
@@ -33,23 +34,28 @@ from kipctl.experiments.actions import (
 )
 from kipctl.probe.config import as_properties
 from kipctl.probe.export import record_batches
-from kipctl.probe.process import RunningProbe, running_probe
+from kipctl.probe.parts import Part
+from kipctl.probe.process import running_probe
 from kipctl.probe.run import ProbeOutcome, ProbeSpec
+from kipctl.probe.schedule import Schedule
 from kipctl.probe.summary import (
     Measured,
     interval_line,
     kafka_line,
     measured,
+    measured_together,
     record_times,
     summarize,
 )
 from kipctl.probe.tracing import COLUMNS
 from kipctl.trace.clock import now_us
+from kipctl.trace.rows import IntRows
 from kipctl.trace.schema import EVENTS
 from kipctl.trace.store import Run, wall_time, without_secrets
 from kipctl.transport.request import Cluster
 
 OWN_TOPIC = "kipctl-perf"
+WORKERS_FOLDER = ".workers"
 _CLIENT_ID = "kipctl"
 _ADMIN_TIMEOUT_S = 30.0
 _AROUND_US = 1_000_000
@@ -63,6 +69,8 @@ class PerfPlan:
 
     `count` 0 repeats the action until the records are sent. The topic `kipctl-perf` is made with
     `partitions` and `replication_factor` (0: 3, or the number of brokers if less) and removed.
+    Several workers, or one where `master` says, are tasks of that Spark; without, the probe is a
+    process of this machine.
     """
 
     probe: ProbeSpec
@@ -74,6 +82,13 @@ class PerfPlan:
     partitions: int = 100
     replication_factor: int = 0
     reporting_interval_s: float = 5.0
+    workers: int = 1
+    master: str | None = None
+
+    @property
+    def on_spark(self) -> bool:
+        """Whether it is Spark that runs the workers."""
+        return self.workers > 1 or self.master is not None
 
     @property
     def moves_leaders(self) -> bool:
@@ -90,6 +105,7 @@ class PerfPlan:
             ("--partitions", self.partitions, 1),
             ("--replication-factor", self.replication_factor, 0),
             ("--count", self.count, 0),
+            ("--workers", self.workers, 1),
         ):
             if value < least:
                 raise UsageError(f"{name} is {value}; it must be at least {least}.")
@@ -101,6 +117,17 @@ class PerfPlan:
             raise UsageError("--warmup-records must be less than --num-records.")
         if self.every_s <= 0 or self.reporting_interval_s <= 0:
             raise UsageError("--every and --reporting-interval must be above 0.")
+        if spec.topic == OWN_TOPIC:
+            self.check_partitions(self.partitions)
+
+    def check_partitions(self, partitions: int) -> None:
+        """Raises UsageError when there are too few for every worker to have one."""
+        if self.workers > partitions:
+            raise UsageError(
+                f"{self.workers} workers share the partitions of {self.probe.topic}, which has "
+                f"{partitions}.",
+                f"Ask for at most {partitions} with --workers.",
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,16 +154,102 @@ class Listeners:
     interval: Callable[[str], None] = field(default=lambda _: None)
 
 
+class Probe(Protocol):
+    """A run under way: a probe, or several workers. Times are those of this machine's clock."""
+
+    schedule: Schedule
+    parts: tuple[Part, ...]
+    """Where the rows are, once there is an outcome."""
+
+    def new_batches(self) -> IntRows:
+        """The rows of batches finished since the last call."""
+
+    def outcome(self) -> ProbeOutcome:
+        """Wait until it is done."""
+
+    def is_done_by(self, time_us: int) -> bool:
+        """Whether it is done; waits for it until a moment of the monotonic clock."""
+
+    def stop(self) -> None:
+        """Ask it to send no further records."""
+
+
+Begin = Callable[[ProbeSpec], AbstractContextManager[Probe]]
+"""Starts what a specification says; what it wrote is there until the block is left."""
+
+
+@contextmanager
+def _on_this_machine(spec: ProbeSpec) -> Iterator[Probe]:
+    with (
+        tempfile.TemporaryDirectory(prefix="kipctl-") as scratch,
+        running_probe(spec, Path(scratch)) as probe,
+    ):
+        yield probe
+
+
+@contextmanager
+def _workers_of(plan: PerfPlan, message: Callable[[str], None]) -> Iterator[Begin]:
+    """What begins the plan's run: a process of this machine, or workers on Spark."""
+    if not plan.on_spark:
+        yield _on_this_machine
+        return
+    from kipctl.experiments.workers import running_workers, spark_for_workers
+
+    record = plan.record.absolute() if plan.record else None
+    master = plan.master or f"local[{plan.workers}]"
+    message(f"Starting {plan.workers} workers on Spark ({master}).")
+    with spark_for_workers(master, plan.workers) as session:
+
+        @contextmanager
+        def begin(spec: ProbeSpec) -> Iterator[Probe]:
+            if spec.payload_file:
+                spec = replace(spec, payload_file=spec.payload_file.absolute())
+            with (
+                _shared_folder(record) as folder,
+                running_workers(session, spec, plan.workers, folder, record) as workers,
+            ):
+                yield workers
+
+        yield begin
+
+
+@contextmanager
+def _shared_folder(record: Path | None) -> Iterator[Path]:
+    """A folder for the workers' rows while they run, in the record's if there is one.
+
+    It is kept when an error came between the workers' rows and the record of the run.
+    """
+    if record is None:
+        with tempfile.TemporaryDirectory(prefix="kipctl-") as scratch:
+            yield Path(scratch)
+        return
+    folder = record / WORKERS_FOLDER
+    folder.mkdir()
+    try:
+        yield folder
+    except BaseException:
+        if not any(rows.stat().st_size for rows in folder.glob("*/batches.*")):
+            shutil.rmtree(folder)
+        raise
+    shutil.rmtree(folder)
+
+
 def produce(plan: PerfPlan, listeners: Listeners) -> PerfResult:
-    """Run it on its topic. Raises KipctlError when it cannot begin, or was interrupted."""
+    """Run it on its topic. Raises KipctlError when it cannot begin, broke off, or was interrupted.
+
+    What was measured until then is recorded.
+    """
     spec = plan.probe
     run = Run.create(plan.record) if plan.record else None
     with Cluster(spec.bootstrap_server, _CLIENT_ID, _ADMIN_TIMEOUT_S) as cluster:
         if plan.during:
             check_action(cluster, plan.during)
-        with _topic(plan, cluster, listeners.message) as before:
-            result = measure(plan, cluster, before, listeners, run)
-    return result
+        with (
+            _workers_of(plan, listeners.message) as begin,
+            _topic(plan, cluster, listeners.message) as before,
+        ):
+            plan.check_partitions(len(before.partitions))
+            return measure(plan, cluster, before, listeners, run, begin)
 
 
 def measure(
@@ -145,27 +258,34 @@ def measure(
     before: Snapshot,
     listeners: Listeners,
     run: Run | None = None,
+    begin: Begin = _on_this_machine,
 ) -> PerfResult:
     """Run the probe on a topic that is there and ready, with the plan's actions meanwhile.
 
-    Raises InterruptedRunError after Ctrl-C, when what was measured until then is recorded.
+    Raises InterruptedRunError after Ctrl-C, and PipelineError when a worker died; what was
+    measured until then is recorded.
     """
     spec = plan.probe
     performer = Performer(cluster, spec.topic, plan.during) if plan.during else None
-    with tempfile.TemporaryDirectory(prefix="kipctl-") as scratch:
-        directory = Path(scratch)
-        with running_probe(spec, directory) as probe:
-            with _intervals(probe, plan, listeners):
-                outcome, interrupted = _conduct(probe, performer, plan, listeners)
-            start_us = probe.schedule.start_us
-        measurement = measured(outcome, directory)
+    with begin(spec) as probe:
+        with _intervals(probe, plan, listeners):
+            outcome, interrupted = _conduct(probe, performer, plan, listeners)
+        start_us = probe.schedule.start_us
+        measurement = measured_together(outcome, probe.parts)
         actions = [p.as_document(start_us) for p in performer.performed] if performer else []
         document = summarize(measurement, actions, kafka_version(cluster))
         if run:
             events = performer.events if performer else []
             after = take(cluster, [spec.topic])
-            _record(run, outcome, directory, events, document, before, after)
+            _record(run, plan, measurement, probe.parts, events, document, before, after)
     result = PerfResult(measurement, document)
+    if outcome.failure:
+        kept = f" What is known is in {run.folder}." if run else ""
+        raise PipelineError(
+            f"{outcome.failure} Of {spec.num_records} records {outcome.acknowledged} are known to "
+            f"be acknowledged, {outcome.failed} failed.{kept}\n{result.kafka_lines[0]}",
+            _undo(plan, actions),
+        )
     if outcome.stopped:
         raise InterruptedRunError(
             f"Interrupted: of {spec.num_records} records {outcome.generated} were sent, "
@@ -276,7 +396,7 @@ def own_topic(
 
 
 def _conduct(
-    probe: RunningProbe, performer: Performer | None, plan: PerfPlan, listeners: Listeners
+    probe: Probe, performer: Performer | None, plan: PerfPlan, listeners: Listeners
 ) -> tuple[ProbeOutcome, str]:
     """Perform the actions on time until the probe is done. Ctrl-C stops the probe in good order.
 
@@ -309,7 +429,7 @@ def _told(number: int, done: Performed) -> str:
 
 
 @contextmanager
-def _intervals(probe: RunningProbe, plan: PerfPlan, listeners: Listeners) -> Iterator[None]:
+def _intervals(probe: Probe, plan: PerfPlan, listeners: Listeners) -> Iterator[None]:
     """Print Kafka's interval lines from a thread while the block runs."""
     over = threading.Event()
     schedule = probe.schedule
@@ -332,16 +452,21 @@ def _intervals(probe: RunningProbe, plan: PerfPlan, listeners: Listeners) -> Ite
 
 def _record(
     run: Run,
-    outcome: ProbeOutcome,
-    directory: Path,
+    plan: PerfPlan,
+    measurement: Measured,
+    parts: Sequence[Part],
     events: list[ClusterEvent],
     document: dict[str, Any],
     before: Snapshot,
     after: Snapshot,
 ) -> None:
     """Write the run's folder: the datasets of design, then `run.json`."""
-    for dataset in COLUMNS:
-        run.write(dataset, record_batches(outcome, directory, dataset))
+    for part in parts:
+        if not part.recorded:
+            for dataset in COLUMNS:
+                rows = record_batches(part.outcome, part.directory, dataset)
+                run.write(dataset, rows, part.outcome.spec.share.worker)
+    outcome = measurement.outcome
     run.write("events", [_event_rows(events, outcome.start_us)])
     spec = outcome.spec
     run.describe(
@@ -355,6 +480,10 @@ def _record(
             "throughput": spec.throughput,
             "record_size": None if spec.payload_file else spec.record_size,
             "warmup_records": spec.warmup_records,
+            "workers": plan.workers,
+            "master": plan.master,
+            "hosts": [part.outcome.host for part in parts],
+            **({"failed": outcome.failure} if outcome.failure else {}),
             "leader_discovery": spec.discovery.value,
             "bootstrap_server": spec.bootstrap_server,
             "producer": without_secrets(as_properties(spec.config)),

@@ -60,8 +60,8 @@ def _record_batch(outcome: ProbeOutcome, rows: IntRows, dataset: str) -> pa.Reco
 
 
 def _strings(codes: IntColumn, names: Sequence[str]) -> pa.Array:
-    """The names at those positions; null for -1."""
-    indices = pa.array(codes, mask=codes < 0)
+    """The names at those positions; null for -1, and where a name is not known any more."""
+    indices = pa.array(codes, mask=(codes < 0) | (codes >= len(names)))
     return pa.DictionaryArray.from_arrays(indices, pa.array(names, pa.string())).cast(pa.string())
 
 

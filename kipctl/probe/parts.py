@@ -13,10 +13,14 @@ _CHUNK_ROWS = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What one probe did of a run: what it came to, and the folder that holds its rows."""
+    """What one probe did of a run: what it came to, and the folder that holds its rows.
+
+    `recorded`: they are in the run's Parquet files already.
+    """
 
     outcome: ProbeOutcome
     directory: Path
+    recorded: bool = False
 
 
 def moved(rows: IntRows, dataset: str, by_us: int) -> IntRows:
@@ -64,5 +68,6 @@ def together(parts: Sequence[Part], spec: ProbeSpec, start_us: int) -> ProbeOutc
         endpoints=tuple(sorted({name for outcome in outcomes for name in outcome.endpoints})),
         cpu_s=sum(outcome.cpu_s for outcome in outcomes),
         stopped=any(outcome.stopped for outcome in outcomes),
+        host=", ".join(dict.fromkeys(outcome.host for outcome in outcomes)),
         failure=next((outcome.failure for outcome in outcomes if outcome.failure), ""),
     )

@@ -9,6 +9,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from kipctl.errors import KipctlError
+from kipctl.probe.parts import Part
 from kipctl.probe.run import ProbeOutcome, ProbeSpec, run_probe
 from kipctl.probe.schedule import Schedule
 from kipctl.probe.tracing import COLUMNS, raw_path
@@ -52,6 +53,9 @@ class RunningProbe:
         self._process.start()
         theirs.close()
         self._batches = RowReader(raw_path(directory, "batches"), len(COLUMNS["batches"]))
+        self._directory = directory
+        self.parts: tuple[Part, ...] = ()
+        """Where its rows are, once there is an outcome."""
         try:
             schedule = self._receive(_START_TIMEOUT_S)
         except BaseException:
@@ -68,6 +72,7 @@ class RunningProbe:
         """Wait until it is done. Raises KipctlError when the run failed."""
         outcome = self._receive(None)
         assert isinstance(outcome, ProbeOutcome)
+        self.parts = (Part(outcome, self._directory),)
         return outcome
 
     def is_done_by(self, time_us: int) -> bool:

@@ -4,6 +4,7 @@ import ctypes
 import gc
 import random
 import resource
+import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
@@ -80,6 +81,8 @@ class ProbeOutcome:
     stopped: bool
     failure: str = ""
     """Why it broke off, when nobody asked it to; then `generated` counts what is known of."""
+    host: str = ""
+    """The machine that sent it."""
 
 
 def soon() -> int:
@@ -168,6 +171,7 @@ def run_probe(
         endpoints=tuple(producer.endpoints),
         cpu_s=_cpu_s() - cpu_before,
         stopped=producer.generated < schedule.own_records,
+        host=socket.gethostname(),
     )
 
 

@@ -1,0 +1,274 @@
+"""A run that several workers send together: one probe in each task of a Spark barrier stage."""
+
+import pickle
+import re
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from kipctl.errors import KipctlError, PipelineError
+from kipctl.pipeline.session import is_local, log_path, spark_session, told
+from kipctl.probe.parts import Part, moved, together
+from kipctl.probe.run import ProbeOutcome, ProbeSpec
+from kipctl.probe.schedule import Schedule
+from kipctl.probe.tracing import COLUMNS, raw_path
+from kipctl.probe.worker import Order, SharedFolder, finished_part, salvaged_part
+from kipctl.trace.clock import now_us
+from kipctl.trace.rows import IntRows, RowReader
+
+_SETTINGS = {
+    # A worker that is tried again would send its records twice.
+    "spark.task.maxFailures": "1",
+    "spark.stage.maxConsecutiveAttempts": "1",
+    "spark.speculation": "false",
+    "spark.dynamicAllocation.enabled": "false",
+}
+_SLOTS_TIMEOUT_S = 10.0
+"""From when Spark has its first executor until it has all that were asked for."""
+_START_TIMEOUT_S = 120.0
+_FAREWELL_S = 5.0
+"""That the other workers get to finish in good order, when one has failed. Spark gives them 2."""
+_POLL_S = 0.02
+_WORKER_OF_FAILURE = re.compile(r"ResultTask\(\d+, (\d+)\)")
+
+
+@contextmanager
+def spark_for_workers(master: str, workers: int) -> Iterator[SparkSession]:
+    """A Spark session that can run so many workers at a time; Ctrl-C stays with who called.
+
+    Raises PipelineError within half a minute when Spark cannot.
+    """
+    with spark_session(master, settings=_SETTINGS) as session, _interrupts_as_usual():
+        _await_slots(session, master, workers)
+        yield session
+
+
+@contextmanager
+def _interrupts_as_usual() -> Iterator[None]:
+    """Spark's own answer to Ctrl-C is to cancel all jobs; a run is stopped in good order."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    sparks = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, sparks)
+
+
+def _await_slots(session: SparkSession, master: str, workers: int) -> None:
+    """Spark starts a barrier stage at once or fails; it would ask again for ten minutes."""
+    context = session.sparkContext._jsc.sc()
+    profile = context.resourceProfileManager().defaultResourceProfile()
+    deadline = time.monotonic() + (0 if is_local(master) else _SLOTS_TIMEOUT_S)
+    while (slots := context.maxNumConcurrentTasks(profile)) < workers:
+        if time.monotonic() > deadline:
+            raise PipelineError(
+                f"Spark at {master} has {slots} task slots free, and {workers} workers need "
+                f"{workers} at once.",
+                "Ask for fewer --workers, or give Spark more cores.",
+            )
+        time.sleep(_POLL_S)
+
+
+class RunningWorkers:
+    """Workers that send a run together, as a `RunningProbe` is for one.
+
+    `schedule` is that of the whole run, on this machine's clock.
+    """
+
+    def __init__(self, session: SparkSession, order: Order) -> None:
+        """Start them; returns when the start is agreed on. Raises KipctlError."""
+        self._context = session.sparkContext
+        self._order = order
+        self._done = threading.Event()
+        self._failed: Exception | None = None
+        self._kept_from_beginning: list[KipctlError] = []
+        self._readers: dict[int, RowReader] = {}
+        self.parts: tuple[Part, ...] = ()
+        """Where their rows are, once there is an outcome."""
+        self._job = threading.Thread(target=self._run, name="kipctl-workers", daemon=True)
+        self._job.start()
+        try:
+            wall_start_us = self._start()
+        except BaseException:
+            self.close()
+            raise
+        spec = order.spec
+        start_us = now_us() + wall_start_us - time.time_ns() // 1000
+        self.schedule = Schedule(start_us, spec.num_records, spec.throughput)
+
+    def _run(self) -> None:
+        """The Spark job, from a thread of this process; when it is over, nobody sends any more."""
+        workers = self._order.workers
+        task = _task(pickle.dumps(self._order))
+        try:
+            stage = self._context.parallelize(range(workers), workers).barrier()
+            for result in stage.mapPartitions(task).collect():
+                error = pickle.loads(result)
+                if isinstance(error, KipctlError):
+                    self._kept_from_beginning.append(error)
+                elif error is not None:
+                    self._kept_from_beginning.append(_missing_module(*error))
+        except (PySparkException, Py4JError, OSError) as failed:
+            self._failed = failed
+        finally:
+            self._order.shared.stop()
+            self._done.set()
+
+    def _start(self) -> int:
+        """Wait until the start is agreed on: the wall clock then, in microseconds."""
+        deadline = time.monotonic() + _START_TIMEOUT_S
+        while True:
+            is_over = self._done.wait(_POLL_S)
+            if (wall_start_us := self._order.shared.start_wall_us()) is not None:
+                return wall_start_us
+            if is_over:
+                raise self._why_not_begun()
+            if time.monotonic() > deadline:
+                raise PipelineError(
+                    f"The workers did not start within {_START_TIMEOUT_S:.0f} s.",
+                    f"Spark's own words are in {log_path()}.",
+                )
+
+    def _why_not_begun(self) -> KipctlError:
+        if self._kept_from_beginning:
+            return self._kept_from_beginning[0]
+        return PipelineError(
+            f"The workers could not begin. {self._failure()}",
+            f"Spark's own words are in {log_path()} and in its executors' logs.",
+        )
+
+    def _failure(self) -> str:
+        """Which worker failed, and why."""
+        workers = range(self._order.workers)
+        for worker in workers:
+            if why := self._order.shared.failure(worker):
+                return f"{self._called(worker)} failed: {why}"
+        text = str(self._failed)
+        named = _WORKER_OF_FAILURE.search(text)
+        who = self._called(int(named[1])) if named else "A worker"
+        if "Python worker exited unexpectedly" in text:
+            return f"{who} died: its process was killed, or crashed."
+        if "ExecutorLostFailure" in text:
+            return f"{who} died with its Spark executor."
+        return f"{who} failed: {told(self._failed) if self._failed else 'it left no outcome.'}"
+
+    def _called(self, worker: int) -> str:
+        begun = self._order.shared.begun(worker)
+        where = f", on {begun.host}" if begun else ""
+        return f"Worker {worker} of {self._order.workers}{where}"
+
+    def new_batches(self) -> IntRows:
+        """The rows of batches finished since the last call, on this machine's clock."""
+        width = len(COLUMNS["batches"])
+        found = [np.empty((0, width), dtype=np.int64)]
+        for worker in range(self._order.workers):
+            begun = self._order.shared.begun(worker)
+            if begun is None:
+                continue
+            path = raw_path(self._order.shared.directory(worker), "batches")
+            rows = self._readers.setdefault(worker, RowReader(path, width)).new_rows()
+            found.append(moved(rows, "batches", self.schedule.start_us - begun.start_us))
+        return np.concatenate(found)
+
+    def is_done_by(self, time_us: int) -> bool:
+        """Whether all are done; waits for it until a moment of the monotonic clock."""
+        return self._done.wait(max(0, time_us - now_us()) / 1e6)
+
+    def outcome(self) -> ProbeOutcome:
+        """Wait until all are done; what they come to together.
+
+        A worker that died is no error here: the outcome has its `failure`, and what is known.
+        """
+        self._done.wait()
+        order, workers = self._order, range(self._order.workers)
+        if self._failed is None:
+            parts = [part for worker in workers if (part := finished_part(order, worker))]
+        else:
+            self._await_farewells()
+            failure = self._failure()
+            parts = [
+                part
+                for worker in workers
+                if (part := finished_part(order, worker) or salvaged_part(order, worker, failure))
+            ]
+        if not parts:
+            raise self._why_not_begun()
+        self.parts = tuple(parts)
+        return together(parts, order.spec, self.schedule.start_us)
+
+    def _await_farewells(self) -> None:
+        """One has failed: give the others the time to end in good order."""
+        shared, workers = self._order.shared, range(self._order.workers)
+        deadline = time.monotonic() + _FAREWELL_S
+        while time.monotonic() < deadline:
+            if sum(shared.finished(worker) is None for worker in workers) <= 1:
+                return
+            time.sleep(_POLL_S)
+
+    def stop(self) -> None:
+        """Ask them to send no further records; they finish those under way."""
+        self._order.shared.stop()
+
+    def close(self) -> None:
+        """End the job, whatever it does."""
+        if not self._done.is_set():
+            self._order.shared.stop()
+            self._context.cancelAllJobs()
+        self._job.join()
+
+
+def _missing_module(module: str, python: str, host: str) -> PipelineError:
+    return PipelineError(
+        f"The Python of Spark's executors, {python} on {host}, has no module {module!r}.",
+        "Install kipctl's dependencies there, or set PYSPARK_PYTHON to a Python that has them.",
+    )
+
+
+def _task(order: bytes) -> Callable[[Iterable[int]], Iterator[bytes]]:
+    """What each task does; yields the pickled answer of `work`.
+
+    It imports nothing of kipctl before it is there: what an executor lacks has to be told.
+    """
+
+    def run(_: Iterable[int]) -> Iterator[bytes]:
+        import pickle
+        import socket
+        import sys
+
+        from pyspark import BarrierTaskContext
+
+        context = BarrierTaskContext.get()
+        try:
+            from kipctl.probe.worker import work
+        except ImportError as missing:
+            context.allGather("failed")
+            yield pickle.dumps((missing.name or str(missing), sys.executable, socket.gethostname()))
+            return
+        yield pickle.dumps(work(pickle.loads(order), context.partitionId(), context.allGather))
+
+    return run
+
+
+@contextmanager
+def running_workers(
+    session: SparkSession, spec: ProbeSpec, workers: int, folder: Path, record: Path | None
+) -> Iterator[RunningWorkers]:
+    """Workers that have started; when the block is left, they have ended.
+
+    `folder` is empty, and all of them see it. With `record` each writes its Parquet files there.
+    """
+    running = RunningWorkers(session, Order(spec, workers, SharedFolder.prepare(folder), record))
+    try:
+        yield running
+    finally:
+        running.close()

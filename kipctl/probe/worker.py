@@ -1,0 +1,314 @@
+"""One worker of several that send a run together, and the folder that all of them share.
+
+Workers run wherever their starter puts them, on one machine or many. What they need of it is a
+folder that all of them and the starter see, and a way to hear each other once, before the start.
+"""
+
+import json
+import pickle
+import socket
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from secrets import token_hex
+from typing import TypeVar
+
+import numpy as np
+
+from kipctl.errors import KipctlError, PipelineError
+from kipctl.probe.export import record_batches
+from kipctl.probe.parts import Part
+from kipctl.probe.run import ProbeOutcome, ProbeSpec, run_probe
+from kipctl.probe.schedule import Schedule, Share
+from kipctl.probe.tracing import COLUMNS, raw_path
+from kipctl.protocol.error_codes import error_name
+from kipctl.trace.clock import now_us
+from kipctl.trace.rows import chunks
+from kipctl.trace.store import Run
+
+LEAD_US = 2_000_000
+"""From when the last worker is ready to the start. Spark looks only once a second whether those
+that wait at a barrier may go on, so the last to hear of it has a second left."""
+_LOOK_US = 250_000
+"""Between two looks at whether to stop."""
+_FAILED = "failed"
+
+T = TypeVar("T")
+Gather = Callable[[str], list[str]]
+"""Tells all workers a word and returns what each has said, when all have spoken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """Where and when a worker started: `start_us` on its machine's monotonic clock."""
+
+    host: str
+    start_us: int
+    wall_start_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class SharedFolder:
+    """The folder through which the starter and the workers tell each other.
+
+    What is waited for is written into files that are there from the beginning: a network file
+    system shows a file's content to who opens it anew, but may hide a new file for long.
+    """
+
+    path: Path
+    token: str
+
+    @classmethod
+    def prepare(cls, path: Path) -> "SharedFolder":
+        """Make the starter's files in an empty folder."""
+        shared = cls(path, token_hex(16))
+        (path / "token").write_text(shared.token)
+        for signal in (shared.start_file, shared.stop_file):
+            signal.touch()
+        return shared
+
+    @property
+    def start_file(self) -> Path:
+        """The wall clock of the start, from when it is agreed on; empty before."""
+        return self.path / "start"
+
+    @property
+    def stop_file(self) -> Path:
+        """Empty until the workers are to stop."""
+        return self.path / "stop"
+
+    def directory(self, worker: int) -> Path:
+        """The worker's own folder."""
+        return self.path / str(worker)
+
+    def join(self, worker: int) -> Path:
+        """Make the worker's own folder.
+
+        Raises PipelineError when this is not the folder that the starter has prepared, or when the
+        worker has been here before: a second attempt would send its records twice.
+        """
+        host = socket.gethostname()
+        next_step = "Name a folder with --record that is the same on every machine of the cluster."
+        try:
+            seen = (self.path / "token").read_text()
+            if seen == self.token:
+                self.directory(worker).mkdir()
+                return self.directory(worker)
+        except FileExistsError:
+            raise PipelineError(f"Worker {worker} was started twice; it sends only once.") from None
+        except OSError as refused:
+            raise PipelineError(
+                f"Worker {worker}, on {host}, cannot use {self.path}: {refused.strerror}.",
+                next_step,
+            ) from None
+        raise PipelineError(
+            f"Worker {worker}, on {host}, sees another {self.path} than kipctl does.", next_step
+        )
+
+    def start_wall_us(self) -> int | None:
+        """The wall clock of the start (Unix epoch, microseconds); None before it is agreed on."""
+        text = self.start_file.read_text()
+        return int(text) if text.endswith("\n") else None
+
+    def stop(self) -> None:
+        """Ask all workers to send no further records."""
+        self.stop_file.write_text("stop")
+
+    def should_stop(self) -> Callable[[], bool]:
+        """For a worker: whether it is asked to stop, or nobody is left who could ask."""
+        due_us = 0
+
+        def asked() -> bool:
+            nonlocal due_us
+            now = now_us()
+            if now < due_us:
+                return False
+            due_us = now + _LOOK_US
+            try:
+                return bool(self.stop_file.read_bytes())
+            except OSError:
+                return True
+
+        return asked
+
+    def begun(self, worker: int) -> Begun | None:
+        """Where and when the worker started; None if it did not, yet or ever."""
+        return _loaded(self.directory(worker) / "begun", lambda text: Begun(**json.loads(text)))
+
+    def failure(self, worker: int) -> str:
+        """What the worker said when it failed; empty if it did not, or could not speak."""
+        return _loaded(self.directory(worker) / "failure", bytes.decode) or ""
+
+    def finished(self, worker: int) -> ProbeOutcome | None:
+        """What the worker came to; None until it is done."""
+        outcome = _loaded(self.directory(worker) / "outcome", pickle.loads)
+        assert outcome is None or isinstance(outcome, ProbeOutcome)
+        return outcome
+
+
+def _loaded(path: Path, load: Callable[[bytes], T]) -> T | None:
+    try:
+        return load(path.read_bytes())
+    except FileNotFoundError:
+        return None
+
+
+def _put(path: Path, content: bytes) -> None:
+    """Write the file so that who sees it sees it whole."""
+    unfinished = path.with_suffix(".part")
+    unfinished.write_bytes(content)
+    unfinished.replace(path)
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What all workers of a run are told. Each also writes its Parquet files into `record`."""
+
+    spec: ProbeSpec
+    workers: int
+    shared: SharedFolder
+    record: Path | None
+
+
+def work(order: Order, worker: int, gather: Gather) -> KipctlError | None:
+    """Send one worker's share, from the common start on; its outcome is put into the folder.
+
+    Returns what kept it from beginning, and None when it did its share or when another worker kept
+    all from beginning. Raises what went wrong after the start.
+    """
+    agreed = False
+
+    def agree_on_start() -> int:
+        nonlocal agreed
+        agreed = True
+        start_us = _agree(order.shared, worker, gather)
+        if start_us is None:
+            raise _AnotherFailedError("Another worker could not begin.")
+        return start_us
+
+    try:
+        directory = order.shared.join(worker)
+        outcome = run_probe(
+            spec_of(order.spec, Share(worker, order.workers)),
+            directory,
+            lambda schedule: None,
+            order.shared.should_stop(),
+            agree_on_start,
+        )
+        if order.record is not None:
+            for dataset in COLUMNS:
+                rows = record_batches(outcome, directory, dataset)
+                Run(order.record).write(dataset, rows, worker)
+        _put(directory / "outcome", pickle.dumps(outcome))
+    except _AnotherFailedError:
+        return None
+    except Exception as failed:
+        if not agreed and isinstance(failed, KipctlError):
+            gather(_FAILED)
+            return failed
+        if agreed:
+            _put(order.shared.directory(worker) / "failure", _one_line(failed).encode())
+        raise
+    return None
+
+
+class _AnotherFailedError(KipctlError):
+    """This worker is ready, but not all of the others are."""
+
+
+def _one_line(failed: Exception) -> str:
+    if isinstance(failed, KipctlError):
+        return failed.what
+    return traceback.format_exception_only(failed)[-1].strip()
+
+
+def spec_of(spec: ProbeSpec, share: Share) -> ProbeSpec:
+    """What one worker is to send: it is a client of its own, with a client id of its own."""
+    client_id = f"{spec.config.client_id}-{share.worker}"
+    return replace(spec, share=share, config=replace(spec.config, client_id=client_id))
+
+
+def agreed_start(said: Sequence[str]) -> int | None:
+    """The wall clock of the start, in microseconds, from what the workers said at the barrier.
+
+    Each says its wall clock when it is ready, or that it failed: then there is no start.
+    """
+    return None if _FAILED in said else max(int(ready) for ready in said) + LEAD_US
+
+
+def _agree(shared: SharedFolder, worker: int, gather: Gather) -> int | None:
+    """The start, on this machine's monotonic clock; None when a worker could not get ready."""
+    said = gather(str(_wall_us()))
+    wall_start_us = agreed_start(said)
+    if wall_start_us is None:
+        return None
+    ahead_us = wall_start_us - _wall_us()
+    start_us = now_us() + ahead_us
+    host = socket.gethostname()
+    if ahead_us <= 0:
+        raise PipelineError(
+            f"Worker {worker}, on {host}, heard of the start {-ahead_us / 1e6:.1f} s after it: "
+            "its clock differs from the others', or the machine is overloaded."
+        )
+    begun = {"host": host, "start_us": start_us, "wall_start_us": wall_start_us}
+    _put(shared.directory(worker) / "begun", json.dumps(begun).encode())
+    if worker == 0:
+        shared.start_file.write_text(f"{wall_start_us}\n")
+    return start_us
+
+
+def _wall_us() -> int:
+    return time.time_ns() // 1000
+
+
+def finished_part(order: Order, worker: int) -> Part | None:
+    """What the worker did, once it is done."""
+    outcome = order.shared.finished(worker)
+    if outcome is None:
+        return None
+    return Part(outcome, order.shared.directory(worker), recorded=order.record is not None)
+
+
+def salvaged_part(order: Order, worker: int, failure: str) -> Part | None:
+    """What is known of a worker that did not come to its end: the batches that it has settled.
+
+    None if it had not begun. The endpoints that hints have named are lost.
+    """
+    begun = order.shared.begun(worker)
+    if begun is None:
+        return None
+    spec = spec_of(order.spec, Share(worker, order.workers))
+    directory = order.shared.directory(worker)
+    acknowledged, end_us, errors = 0, begun.start_us, dict[str, int]()
+    columns = COLUMNS["batches"]
+    settled = [columns.index(name) for name in ("error", "records", "acked_us")]
+    for rows in chunks(raw_path(directory, "batches"), len(columns)):
+        error, records, acked_us = (rows[:, position] for position in settled)
+        end_us = max(end_us, int(acked_us.max()))
+        acknowledged += int(records[error == 0].sum())
+        for code in np.unique(error[error != 0]).tolist():
+            name = error_name(code)
+            errors[name] = errors.get(name, 0) + int(records[error == code].sum())
+    failed = sum(errors.values())
+    schedule = Schedule(begun.start_us, spec.num_records, spec.throughput, spec.share)
+    outcome = ProbeOutcome(
+        spec=spec,
+        cluster_id="",
+        start_us=begun.start_us,
+        end_us=end_us,
+        wall_start_us=begun.wall_start_us,
+        interval_ns=schedule.interval_ns,
+        generated=acknowledged + failed,
+        acknowledged=acknowledged,
+        failed=failed,
+        errors=errors,
+        topics=(spec.topic,),
+        endpoints=(),
+        cpu_s=0.0,
+        stopped=True,
+        failure=failure,
+        host=begun.host,
+    )
+    return Part(outcome, directory)
