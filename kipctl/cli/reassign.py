@@ -47,7 +47,11 @@ def reassign(
     show: Annotated[bool, typer.Option("--list", help="Show what is being reassigned.")] = False,
     verify: Annotated[
         Path | None,
-        typer.Option("--verify", metavar="FILE", help="Compare the cluster with such a JSON."),
+        typer.Option(
+            "--verify",
+            metavar="FILE",
+            help="Compare the cluster with such a JSON; status 5 until all is as it says.",
+        ),
     ] = None,
     cancel: Annotated[
         bool,
@@ -288,13 +292,14 @@ def _roll_back(
 
 def _verify(environment: Environment, cluster: "Cluster", path: Path, output: OutputFormat) -> None:
     from kipctl.cluster.kafka_json import check_against, read_reassignment
-    from kipctl.cluster.reassign import verify
+    from kipctl.cluster.reassign import demand_as_planned, verify
     from kipctl.cluster.snapshot import take
 
     file = read_reassignment(path)
     check_against(file, take(cluster), brokers_alive=False)
     verified = verify(cluster, file.assignment)
     environment.report(verified_report(verified, file.assignment), output)
+    demand_as_planned(verified)
 
 
 def _ongoing(cluster: "Cluster", topics: Sequence[str]) -> tuple["Ongoing", ...]:

@@ -6,7 +6,7 @@ reassigned again, so that is refused here.
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import groupby
@@ -14,7 +14,7 @@ from itertools import groupby
 from kipctl.cluster.journal import Journal
 from kipctl.cluster.plan import Plan, reach
 from kipctl.cluster.snapshot import Assignment, PartitionId, Snapshot, take
-from kipctl.errors import RefusedError, TimedOutError
+from kipctl.errors import PartlyDoneError, RefusedError, TimedOutError
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import ErrorCode, error_name
 from kipctl.protocol.reassignments import (
@@ -212,6 +212,22 @@ def verify(cluster: Cluster, target: Assignment) -> tuple[Verified, ...]:
             now.get(partition_id, ()),
         )
         for partition_id, replicas in sorted(target.items())
+    )
+
+
+def demand_as_planned(verified: Sequence[Verified]) -> None:
+    """Raise PartlyDoneError while a partition is being reassigned, or is not as was wanted."""
+    states = [one.state for one in verified]
+    left = len(states) - states.count(State.DONE)
+    if not left:
+        return
+    busy, different = states.count(State.IN_PROGRESS), states.count(State.DIFFERENT)
+    raise PartlyDoneError(
+        f"{left} of {len(states)} partitions are not as the file says: {busy} in progress,"
+        f" {different} different.",
+        "Wait, and look again: kipctl reassign --list"
+        if busy
+        else "Carry it out: kipctl reassign --plan FILE",
     )
 
 

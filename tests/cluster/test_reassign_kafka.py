@@ -104,7 +104,7 @@ def test_a_dry_run_changes_nothing_and_kafkas_own_tool_can_carry_it_out(
     kafkas = kafka_reassign_partitions(lab, "--execute", "--reassignment-json-file", str(plan))
     wait_until_everywhere(cluster, topic, lambda seen: list(seen.assignment.values()) == ROTATED)
     ran = kipctl("reassign", "--verify", str(plan), "-o", "json")
-    assert json.loads(ran.out)["counts"] == {"done": 4}
+    assert (ran.status, json.loads(ran.out)["counts"]) == (0, {"done": 4})
 
     # The way back that Kafka's tool prints is a plan for kipctl.
     back = tmp_path / "back.json"
@@ -208,6 +208,30 @@ def test_a_cancelled_move_gets_its_old_order_back(
         assert kipctl("reassign", "--rollback", "--yes").status == 4
     finally:
         lab.start(3)
+
+
+@pytest.mark.timeout(120)
+def test_what_is_not_as_planned_is_told_by_the_exit_status_too(
+    cluster: Cluster, kipctl: Kipctl, make_topic: MakeTopic, lab: Lab, tmp_path: Path
+) -> None:
+    topic = make_topic("verified", [[1, 2], [2, 1]])
+    target = {PartitionId(topic, 0): (3, 2), PartitionId(topic, 1): (2, 1)}
+    plan = tmp_path / "plan.json"
+    plan.write_text(json.dumps(reassignment_document(target)))
+    ran = kipctl("reassign", "--verify", str(plan), "-o", "json")
+    assert (ran.status, json.loads(ran.out)["counts"]) == (5, {"different": 1, "done": 1})
+    assert "1 of 2 partitions are not as the file says: 0 in progress, 1 different." in ran.err
+    assert "--plan" in ran.err
+    lab.stop(3)
+    try:
+        submit(cluster, target, may_change_replication_factor=False)
+        ran = kipctl("reassign", "--verify", str(plan), "-o", "json")
+        assert (ran.status, json.loads(ran.out)["counts"]) == (5, {"in progress": 1, "done": 1})
+        assert "--list" in ran.err
+    finally:
+        lab.start(3)
+    wait_until_everywhere(cluster, topic, lambda seen: seen.partitions[0].replicas == (3, 2))
+    assert kipctl("reassign", "--verify", str(plan)).status == 0
 
 
 def test_one_refused_partition_does_not_stop_the_others(
