@@ -59,8 +59,9 @@ def hints(
     from kipctl.transport.request import Cluster
 
     with Cluster(environment.bootstrap_server(bootstrap_server)) as cluster:
-        checked = check_hints(cluster, select(take(cluster), topic or []))
-    environment.report(_hints_report(checked), output)
+        snapshot = select(take(cluster), topic or [])
+        checked = check_hints(cluster, snapshot)
+    environment.report(_hints_report(checked, bool(snapshot.partitions)), output)
 
 
 def _leaders_report(snapshot: "Snapshot") -> Report:
@@ -163,7 +164,9 @@ def _leaders_report(snapshot: "Snapshot") -> Report:
     )
 
 
-def _hints_report(checked: "tuple[Checked, ...]") -> Report:
+def _hints_report(checked: "tuple[Checked, ...]", has_partitions: bool) -> Report:
+    from kipctl.cluster.hints import Verdict
+
     table, brokers = listing(
         "Hints",
         {
@@ -197,15 +200,25 @@ def _hints_report(checked: "tuple[Checked, ...]") -> Report:
         ),
     )
     hinting = sum(one.hint is not None for one in checked)
+    not_asked = sum(one.verdict is Verdict.NOT_ASKED for one in checked)
     return Report(
         "inspect hints",
-        {"brokers": brokers, "hinting": hinting},
+        {"brokers": brokers, "hinting": hinting, "not_asked": not_asked},
         (table,),
-        (
-            f"{hinting} of {len(checked)} brokers named a leader."
-            " Nothing was moved, and nothing written.",
-        ),
+        (_hints_sentence(hinting, not_asked, len(checked), has_partitions),),
     )
+
+
+def _hints_sentence(hinting: int, not_asked: int, brokers: int, has_partitions: bool) -> str:
+    if not has_partitions:
+        return (
+            "No broker could be asked, as the cluster has no topic apart from internal ones."
+            " Make one, and ask again."
+        )
+    if not_asked == brokers:
+        return "No broker could be asked: it takes a partition that another broker leads."
+    asked = f"{brokers - not_asked} brokers" + (" that were asked" if not_asked else "")
+    return f"{hinting} of {asked} named a leader. Nothing was moved, and nothing written."
 
 
 def _range(versions: tuple[int, int] | None) -> str | None:

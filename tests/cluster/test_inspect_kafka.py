@@ -1,11 +1,12 @@
 """`kipctl inspect` on a real cluster: what it shows is so, and nothing is written."""
 
 import json
+from collections.abc import Callable
 
 import pytest
 from confluent_kafka import Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
-from on_lab import Kipctl, MakeTopic
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+from on_lab import Kipctl, MakeTopic, in_sync, wait_until_everywhere
 
 from kipctl.cluster.change import reassign
 from kipctl.cluster.plan import reach
@@ -14,6 +15,7 @@ from kipctl.lab.cluster import Lab
 from kipctl.transport.request import Cluster
 
 pytestmark = pytest.mark.kafka
+MakeLab = Callable[..., Lab]
 
 
 def test_leaders_and_their_imbalance(
@@ -79,6 +81,27 @@ def test_a_broker_that_leads_all_is_not_asked(kipctl: Kipctl, make_topic: MakeTo
     first, *others = json.loads(ran.out)["brokers"]
     assert (first["verdict"], first["asked"]) == ("no partition is led elsewhere: not asked", None)
     assert {b["hint_leader"] for b in others} == {1}
+    assert json.loads(ran.out)["not_asked"] == 1
+    ran = kipctl("inspect", "hints", "--topic", topic)
+    assert "2 of 2 brokers that were asked named a leader." in ran.out
+
+
+def test_without_a_topic_no_broker_can_be_asked(make_lab: MakeLab, kipctl: Kipctl) -> None:
+    alone = make_lab(brokers=1)
+    arguments = ("inspect", "hints", "--bootstrap-server", alone.bootstrap_server)
+    ran = kipctl(*arguments)
+    assert ran.status == 0, ran.err
+    assert ran.out.splitlines()[-1] == (
+        "No broker could be asked, as the cluster has no topic apart from internal ones."
+        " Make one, and ask again."
+    )
+    admin = AdminClient({"bootstrap.servers": alone.bootstrap_server, "log_level": 0})
+    admin.create_topics([NewTopic("t", 1, 1)])["t"].result()
+    with Cluster(alone.bootstrap_server) as cluster:
+        wait_until_everywhere(cluster, "t", in_sync)
+    assert kipctl(*arguments).out.splitlines()[-1] == (
+        "No broker could be asked: it takes a partition that another broker leads."
+    )
 
 
 def log_end_offsets(lab: Lab, topic: str) -> list[int]:
