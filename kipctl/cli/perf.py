@@ -109,11 +109,31 @@ def produce(
         int, typer.Option("--count", help="How many actions; 0 until the records are sent.")
     ] = 0,
     record: Annotated[
-        Path | None, typer.Option("--record", metavar="DIR", help="Write the run's trace there.")
+        str | None,
+        typer.Option(
+            "--record",
+            metavar="NAME|DIR",
+            help="Keep the run's trace: a name is one in the run store (kipctl runs), anything "
+            "with a / is a folder.",
+        ),
     ] = None,
     force: Annotated[
         bool, typer.Option("--force", help="Produce to a topic that holds records.")
     ] = False,
+    workers: Annotated[
+        int,
+        typer.Option(
+            "--workers", metavar="N", help="Share records and partitions among N workers on Spark."
+        ),
+    ] = 1,
+    master: Annotated[
+        str | None,
+        typer.Option(
+            "--master",
+            metavar="URL",
+            help="The Spark that runs the workers, as spark://HOST:PORT; this machine by default.",
+        ),
+    ] = None,
     bootstrap_server: BootstrapOption = None,
     output: OutputOption = OutputFormat.AUTO,
 ) -> None:
@@ -128,6 +148,7 @@ def produce(
     from kipctl.probe.config import parse_pairs, parse_properties, read_properties_file
     from kipctl.probe.run import ProbeSpec
     from kipctl.report.perf_tables import metrics_table, perf_tables
+    from kipctl.trace.runs import folder_of
 
     environment: Environment = context.obj
     if (record_size is None) == (payload_file is None):
@@ -153,11 +174,13 @@ def produce(
         during=parse_action(during) if during else None,
         every_s=every,
         count=count,
-        record=record,
+        record=folder_of(record, environment.variables) if record else None,
         force=force,
         partitions=partitions,
         replication_factor=replication_factor,
         reporting_interval_s=reporting_interval / 1000,
+        workers=workers,
+        master=master,
     )
     result = run(plan, Listeners(environment.message, environment.message))
     tables = perf_tables(result.document)
