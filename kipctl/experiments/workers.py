@@ -164,7 +164,7 @@ class RunningWorkers:
 
     def _called(self, worker: int) -> str:
         begun = self._order.shared.begun(worker)
-        where = f", on {begun.host}" if begun else ""
+        where = f", on {begun.host}," if begun else ""
         return f"Worker {worker} of {self._order.workers}{where}"
 
     def new_batches(self) -> IntRows:
