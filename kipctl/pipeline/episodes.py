@@ -108,9 +108,11 @@ def _of_redirected_partitions(attempts: DataFrame) -> DataFrame:
 
     Most never are: they need not be put in order.
     """
-    refused = attempts.filter(is_leader_error()).select(*_PARTITION).distinct()
-    same = [attempts[name].eqNullSafe(refused[name]) for name in _PARTITION]
-    return attempts.join(F.broadcast(refused), same, "left_semi").withColumn(
+    refused = attempts.filter(is_leader_error()).select(
+        *(F.col(name).alias(f"refused_{name}") for name in _PARTITION)
+    )
+    same = [F.col(name).eqNullSafe(F.col(f"refused_{name}")) for name in _PARTITION]
+    return attempts.join(F.broadcast(refused.distinct()), same, "left_semi").withColumn(
         "answered_us", F.coalesce("received_us", "sent_us")
     )
 
@@ -139,7 +141,8 @@ def _with_next_attempt(attempts: DataFrame) -> DataFrame:
 
 
 def _numbered(attempts: DataFrame) -> DataFrame:
-    """The attempts of episodes, with `episode`, their number in the partition, and `first_error_us`.
+    """The attempts of episodes alone, with `episode` (a number in the partition), `first_error_us`,
+    and `idle_us` since the answer before.
 
     Between two successes lies at most one episode, which the later one ends.
     """

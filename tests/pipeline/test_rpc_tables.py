@@ -1,0 +1,244 @@
+"""Requests counted by what sent and answered them; the causes of Metadata requests."""
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+from frames import Row, frame, of_schema, part_of, rows_by
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+from rows import rows_of
+
+from kipctl.pipeline.columns import API_NAMES, api_name, error_name, nearest_rank
+from kipctl.pipeline.rpcs import KEYS, metadata_table, rpc_table, with_inferred_causes
+from kipctl.probe.summary import distribution, metadata_rpcs
+from kipctl.protocol.api import ApiKey
+from kipctl.trace.codes import MetadataCause
+
+pytestmark = pytest.mark.spark
+
+ANSWERED: Row = {"api_key": 3, "received_us": 10**9, "error": 0, "topics": 1}
+TOLD = StructType(
+    [
+        StructField("run", StringType()),
+        StructField("client", StringType()),
+        StructField("time_us", LongType()),
+    ]
+)
+
+
+def test_the_names_of_apis_are_kafkas_own() -> None:
+    kio = pytest.importorskip("kio.index")
+    known = {key: kio._name_from_key(key).upper() for key in kio.api_key_map}
+    assert {key: API_NAMES[key] for key in known} == known
+    assert {key.value: key.name for key in ApiKey}.items() <= API_NAMES.items()
+
+
+def test_codes_that_are_newer_than_kipctl_are_named_by_their_number(spark: SparkSession) -> None:
+    codes = spark.createDataFrame([(0,), (3,), (999,), (None,)], "code int")
+    found = codes.select(api_name("code").alias("api"), error_name("code").alias("error")).collect()
+    assert [tuple(row) for row in found] == [
+        ("PRODUCE", "NONE"),
+        ("METADATA", "UNKNOWN_TOPIC_OR_PARTITION"),
+        ("API 999", "UNKNOWN_ERROR_999"),
+        (None, None),
+    ]
+
+
+def test_quantiles_are_the_nearest_rank_of_the_live_summary(spark: SparkSession) -> None:
+    choose = random.Random(5)
+    values = [(size, choose.randrange(40)) for size in range(1, 220) for _ in range(size)]
+    frame_of_values = spark.createDataFrame(values, "size int, value bigint")
+    quantiles = (0.5, 0.95, 0.99, 0.999)
+    table = frame_of_values.groupBy("size").agg(
+        *(nearest_rank("value", q).alias(str(q)) for q in quantiles)
+    )
+    for size, row in rows_by(table, "size").items():
+        of_size = np.array([value for of, value in values if of == size])
+        spread = distribution([(of_size, np.ones(size, np.int64))])
+        assert row == {str(q): spread.quantile(q) for q in quantiles}, size
+
+
+def test_requests_are_counted_by_who_sent_and_answered_them(spark: SparkSession) -> None:
+    rows: list[Row] = [
+        {
+            "sent_us": at,
+            "received_us": at + took,
+            "error": 0,
+            "request_bytes": 100,
+            "critical": crit,
+        }
+        for at, took, crit in ((0, 10, True), (5, 30, False), (9, 20, False))
+    ]
+    rows.append({"sent_us": 20, "received_us": 60, "error": 6, "response_bytes": 7})
+    rows.append({"sent_us": 30, "error": 13, "request_bytes": 1})
+    rows.append({"sent_us": 30, "error": 0, "broker": 2})
+    common = {"api_key": 0, "api_version": 13, "broker": 1, "software_name": "kipctl"}
+    common |= {"software_version": "1", "cause": None}
+    found = rows_by(rpc_table(frame(spark, "rpcs", rows, **common), KEYS), "broker")
+    assert found[1] == {
+        "run": "r",
+        "arm": "kip951",
+        "api_key": 0,
+        "api": "PRODUCE",
+        "api_version": 13,
+        "client": "c",
+        "software_name": "kipctl",
+        "software_version": "1",
+        "cause": None,
+        "requests": 5,
+        "errors": 2,
+        "unanswered": 1,
+        "request_bytes": 301,
+        "response_bytes": 7,
+        "p50_us": 20,
+        "p99_us": 40,
+        "critical": 1,
+    }
+    expected = {"requests": 1, "errors": 0, "unanswered": 1, "request_bytes": 0, "p50_us": None}
+    assert part_of(found[2], expected) == expected
+
+
+def test_metadata_by_cause_is_that_of_the_live_summary(spark: SparkSession) -> None:
+    choose = random.Random(2)
+    raw: list[dict[str, int]] = [
+        {
+            "api_key": choose.choice([0, 3, 3]),
+            "request_bytes": choose.randrange(100),
+            "response_bytes": choose.randrange(1000),
+            "cause": choose.randrange(len(MetadataCause)),
+            "critical": choose.randrange(2),
+            "error": choose.choice([0, 0, 5]),
+        }
+        for _ in range(300)
+    ]
+    live = metadata_rpcs(rows_of("rpcs", *raw))
+    traced = [
+        row
+        | {
+            "cause": MetadataCause(row["cause"]).name.lower() if row["api_key"] == 3 else None,
+            "critical": bool(row["critical"]),
+        }
+        for row in raw
+    ]
+    found = rows_by(metadata_table(frame(spark, "rpcs", traced)), "cause")
+    assert {cause: row["requests"] for cause, row in found.items()} == live["by_cause"]
+    assert sum(row["requests"] for row in found.values()) == live["total"]
+    assert sum(row["critical"] for row in found.values()) == live["on_critical_path"]
+    assert sum(row["bytes"] for row in found.values()) == live["bytes"]
+
+
+SEQUENCES: dict[str, tuple[list[Row], list[int], list[str]]] = {
+    "the first, then by age": (
+        [{"sent_us": 1}, {"sent_us": 300}, {"sent_us": 600}],
+        [],
+        ["start", "max_age", "max_age"],
+    ),
+    "told of another leader": (
+        [{"sent_us": 10}, {"sent_us": 20}, {"sent_us": 30}],
+        [5, 20],
+        ["start", "leader_change", "max_age"],
+    ),
+    "told while the one before was under way": (
+        [{"sent_us": 10, "received_us": 100}, {"sent_us": 110}],
+        [50],
+        ["start", "leader_change"],
+    ),
+    "the one before failed": (
+        [{"sent_us": 10, "error": 5}, {"sent_us": 20}, {"sent_us": 30}],
+        [15],
+        ["start", "error_retry", "max_age"],
+    ),
+    "the one before was never answered": (
+        [{"sent_us": 10, "received_us": None, "error": 13}, {"sent_us": 20}],
+        [],
+        ["start", "error_retry"],
+    ),
+    "a connection was lost": (
+        [
+            {"sent_us": 10},
+            {"sent_us": 15, "api_key": 0, "received_us": None, "error": 13},
+            {"sent_us": 20},
+            {"sent_us": 30},
+        ],
+        [],
+        ["start", "error_retry", "max_age"],
+    ),
+    "acks=0 has no answer, and is not lost": (
+        [
+            {"sent_us": 10},
+            {"sent_us": 15, "api_key": 0, "received_us": None, "error": 0},
+            {"sent_us": 20},
+        ],
+        [],
+        ["start", "max_age"],
+    ),
+    "more topics than ever": (
+        [
+            {"sent_us": 10, "topics": 2},
+            {"sent_us": 20, "topics": 3},
+            {"sent_us": 30, "topics": 1},
+            {"sent_us": 40, "topics": 3},
+            {"sent_us": 50, "topics": None},
+        ],
+        [],
+        ["start", "new_topic", "max_age", "max_age", "max_age"],
+    ),
+    "the source's own word is kept": (
+        [{"sent_us": 10, "cause": "max_age"}, {"sent_us": 20, "cause": "idle_eviction"}],
+        [15],
+        ["max_age", "idle_eviction"],
+    ),
+}
+"""Requests (Metadata if not said otherwise), moments of leader errors; the causes expected."""
+
+
+def in_turn(rpcs: DataFrame) -> dict[str, list[Any]]:
+    """The causes of each client's Metadata requests, in the order of sending."""
+    asked = rpcs.filter("api_key = 3").orderBy("client", "sent_us").select("client", "cause")
+    found: dict[str, list[Any]] = {}
+    for client, cause in asked.collect():
+        found.setdefault(client, []).append(cause)
+    return found
+
+
+def test_causes_follow_from_the_sequence_of_one_clients_requests(spark: SparkSession) -> None:
+    rows = [
+        {"client": name, **row} for name, (requests, _, _) in SEQUENCES.items() for row in requests
+    ]
+    random.Random(3).shuffle(rows)
+    told = [
+        {"client": name, "time_us": at}
+        for name, (_, errors, _) in SEQUENCES.items()
+        for at in errors
+    ]
+    rpcs = frame(spark, "rpcs", rows, **ANSWERED)
+    caused = with_inferred_causes(rpcs, of_schema(spark, TOLD, told))
+    assert in_turn(caused) == {name: causes for name, (_, _, causes) in SEQUENCES.items()}
+    assert caused.columns == rpcs.columns
+    others = caused.filter("api_key = 0").select("sent_us", "cause").collect()
+    assert [tuple(row) for row in others] == [(15, None), (15, None)]
+
+
+def test_new_topics_are_taken_from_a_source_that_tells_them(spark: SparkSession) -> None:
+    rows = [
+        {"sent_us": 10, "topics": 4},
+        {"sent_us": 20, "topics": 1},
+        {"sent_us": 30, "topics": 6},
+    ]
+    rpcs = frame(spark, "rpcs", rows, **ANSWERED).withColumn(
+        "new_topics", F.expr("if(sent_us = 20, 1, 0)")
+    )
+    caused = with_inferred_causes(rpcs, of_schema(spark, TOLD, []))
+    assert in_turn(caused) == {"c": ["start", "new_topic", "max_age"]}
+
+
+def test_clients_may_be_told_apart_by_more_than_their_name(spark: SparkSession) -> None:
+    """Every Java producer is called producer-1 unless its user names it."""
+    rows = [{"sent_us": 10, "connection": 1}, {"sent_us": 20, "connection": 2}]
+    rpcs = frame(spark, "rpcs", rows, **ANSWERED)
+    told = of_schema(spark, TOLD, [{"time_us": 15}]).withColumn("connection", F.lit(1))
+    caused = with_inferred_causes(rpcs, told, ("run", "client", "connection"))
+    assert in_turn(caused) == {"c": ["start", "start"]}
