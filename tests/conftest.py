@@ -6,12 +6,15 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from kipctl.lab.cluster import Lab, take_down
 from kipctl.lab.properties import LabSpec
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 MakeLab = Callable[..., Lab]
 
@@ -68,3 +71,12 @@ def make_lab(guard: None) -> Iterator[MakeLab]:
     yield make
     for name in names:
         take_down(name)
+
+
+@pytest.fixture(scope="session")
+def spark(state_home: Path) -> Iterator["SparkSession"]:
+    """One local Spark session for all tests that need a DataFrame."""
+    from kipctl.pipeline.session import spark_session
+
+    with spark_session("local[2]") as session:
+        yield session

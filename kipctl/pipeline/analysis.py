@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from kipctl.errors import UsageError
 from kipctl.pipeline.actions import action_table
+from kipctl.pipeline.columns import is_leader_error
 from kipctl.pipeline.inputs import (
     ALWAYS,
     Files,
@@ -20,19 +22,24 @@ from kipctl.pipeline.inputs import (
 )
 from kipctl.pipeline.latency import failures, latency, volumes
 from kipctl.pipeline.period import Period
+from kipctl.pipeline.reads import flip_table, read_error_table, read_table
 from kipctl.pipeline.redirects import episodes, failed_batches, redirect_table
+from kipctl.pipeline.rpcs import metadata_table, rpc_table, with_inferred_causes
 
 Rows = list[dict[str, Any]]
 
 _OF_BATCH = ("run", "arm", "client", "topic", "partition", "broker")
+_OF_CLIENT = ("run", "arm", "client", "broker")
 DIMENSIONS: Mapping[str, tuple[str, ...]] = {
     "records": _OF_BATCH,
     "latency": (*_OF_BATCH, "window"),
     "failures": _OF_BATCH,
     "redirects": ("run", "arm", "client", "topic", "partition", "action", "brokers"),
-    "rpcs": ("run", "arm", "client", "broker"),
-    "metadata": ("run", "arm", "client", "broker"),
-    "reads": ("run", "arm", "client", "topic", "partition"),
+    "rpcs": _OF_CLIENT,
+    "metadata": _OF_CLIENT,
+    "reads": ("run", "arm", "client", "topic", "partition", "broker"),
+    "flips": ("run", "arm", "client", "topic", "partition"),
+    "read_errors": ("run", "arm", "client", "topic", "partition", "broker"),
 }
 """What each table can be broken down by; the table of actions always is by run and action."""
 BY = tuple(dict.fromkeys(name for names in DIMENSIONS.values() for name in names))
@@ -64,6 +71,9 @@ class Question:
 def run_tables(trace: Trace, question: Question) -> dict[str, DataFrame]:
     """The tables of recorded runs, by name; their columns are in docs/pipeline.md."""
     failed = failed_batches(trace.redirects, trace.actions).cache()
+    leader_errors = trace.redirects.filter(is_leader_error()).select(
+        "run", "client", F.col("error_us").alias("time_us")
+    )
     window = question.window_us if "window" in question.by else None
     return {
         "records": volumes(trace.batches, question.keys("records")),
@@ -71,6 +81,19 @@ def run_tables(trace: Trace, question: Question) -> dict[str, DataFrame]:
         "failures": failures(trace.batches, question.keys("failures")),
         "redirects": redirect_table(episodes(failed), question.keys("redirects")),
         "actions": action_table(trace.actions, trace.batches, failed),
+        "rpcs": rpc_table(
+            trace.rpcs,
+            [*question.keys("rpcs"), "software_name", "software_version", "api", "api_version"],
+        ),
+        "metadata": metadata_table(
+            with_inferred_causes(trace.rpcs, leader_errors),
+            [*question.keys("metadata"), "cause"],
+        ),
+        "reads": read_table(
+            trace.reads, [*question.keys("reads"), "client_rack", "broker_rack", "role"]
+        ),
+        "flips": flip_table(trace.reads, question.keys("flips")),
+        "read_errors": read_error_table(trace.reads, question.keys("read_errors")),
     }
 
 

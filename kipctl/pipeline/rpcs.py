@@ -21,7 +21,7 @@ KEYS = (
     "cause",
 )
 """What `rpc_table` can be broken down by."""
-_IS_METADATA = F.expr(f"api_key = {int(ApiKey.METADATA)}")
+_IS_METADATA = f"api_key = {int(ApiKey.METADATA)}"
 
 
 def rpc_table(rpcs: DataFrame, keys: Sequence[str] = ("run", "arm", "api")) -> DataFrame:
@@ -81,7 +81,7 @@ def with_inferred_causes(
     Causes that the source gave are kept, and so are the columns and rows of all other requests.
     """
     metadata = rpcs.filter(_IS_METADATA).withColumn("_kind", F.lit("metadata"))
-    others = rpcs.filter(~_IS_METADATA)
+    others = rpcs.filter(f"not ({_IS_METADATA})")
     told = errors.select(
         *client, F.col("time_us").alias("sent_us"), F.lit("leader error").alias("_kind")
     )

@@ -102,6 +102,43 @@ _ACTIONS = (
     ),
     _Measure("error", lambda row: row["error"] or ""),
 )
+_RPCS = (
+    _count("requests", "requests"),
+    _count("errors", "errors"),
+    _count("unanswered", "unanswered"),
+    _Measure("MB sent", lambda row: row["request_bytes"] / 1e6, 3),
+    _Measure("MB received", lambda row: row["response_bytes"] / 1e6, 3),
+    _ms("p50 ms", "p50_us"),
+    _ms("p99 ms", "p99_us"),
+)
+_METADATA = (
+    _count("requests", "requests"),
+    _count("waited for", "critical"),
+    _count("errors", "errors"),
+    _count("bytes", "bytes"),
+    _ms("p50 ms", "p50_us"),
+    _ms("p99 ms", "p99_us"),
+)
+_READS = (
+    _count("answers", "responses"),
+    _count("records", "records"),
+    _Measure("MB", lambda row: row["bytes"] / 1e6, 3),
+    _Measure("MB across racks", lambda row: row["cross_rack_bytes"] / 1e6, 3),
+    _Measure("within the rack %", lambda row: _percent(row["local_share"]), 1),
+    _count("named a replica", "named_a_replica"),
+    _count("errors", "errors"),
+)
+_FLIPS = (
+    _count("partitions", "partitions"),
+    _count("flipped", "flipped"),
+    _count("flips", "flips"),
+    _count("most of one", "most_flips"),
+    _count("preferred replica changed", "preferred_changes"),
+)
+
+
+def _percent(share: float | None) -> float | None:
+    return None if share is None else 100 * share
 
 
 def analysis_tables(document: Document) -> tuple[Table, ...]:
@@ -113,6 +150,11 @@ def analysis_tables(document: Document) -> tuple[Table, ...]:
         ("redirects", "Redirects: batches that met a leader that leads no more", _REDIRECTS),
         ("redirects", "Where the redirected batches' time went", _REDIRECTED_TIME),
         ("actions", "Actions: before, during and after", _ACTIONS),
+        ("rpcs", "Requests", _RPCS),
+        ("metadata", "Metadata requests by cause", _METADATA),
+        ("reads", "Reads, by racks and role of the broker", _READS),
+        ("flips", "Changes of the replica that was read from", _FLIPS),
+        ("read_errors", "Errors of fetches", (_count("answers", "responses"),)),
     )
     return tuple(
         _table(title, _with_window(document[name], document), measures)
@@ -121,15 +163,15 @@ def analysis_tables(document: Document) -> tuple[Table, ...]:
     )
 
 
-_HIDDEN = {"answered_us", "converged_us", "first_us", "last_us"}
-
-
 def _table(title: str, rows: Rows, measures: Sequence[_Measure]) -> Table:
     """What a row is of (its keys: texts and whole numbers from the left), then the measures."""
     keys = _keys(rows[0])
     return Table(
         title,
-        (*keys, *(Column(m.title, m.digits, right=True) for m in measures)),
+        (
+            *(name.replace("_", " ") for name in keys),
+            *(Column(m.title, m.digits, right=True) for m in measures),
+        ),
         tuple(
             (*(_key(row[name]) for name in keys), *(m.cell(row) for m in measures)) for row in rows
         ),
@@ -147,9 +189,15 @@ _KEYS = (
     "number",
     "action",
     "brokers",
+    "software_name",
+    "software_version",
     "api",
     "api_version",
     "cause",
+    "client_rack",
+    "broker_rack",
+    "role",
+    "name",
     "time",
     "error",
 )
