@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from kipctl.probe.config import ProducerConfig
 from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.probe.run import ProbeSpec
 from kipctl.probe.summary import Distribution, distribution, metadata_rpcs, redirects
+from kipctl.trace.store import Run
 from kipctl.transport.request import Cluster
 
 OWNERS = {
@@ -101,9 +103,12 @@ def pool(acks: str, discovery: LeaderDiscovery, runs: Sequence[PerfResult]) -> A
 
 
 def compare(
-    bootstrap_server: str, acks: str, plan: DemoPlan, listeners: Listeners
+    bootstrap_server: str, acks: str, plan: DemoPlan, listeners: Listeners, record: Path
 ) -> tuple[Arm, ...]:
-    """Measure every arm `rounds` times, in turn, on one topic. Raises KipctlError."""
+    """Measure every arm `rounds` times, in turn, on one topic. Raises KipctlError.
+
+    Each run is recorded in a folder of its own in `record`.
+    """
     base = PerfPlan(
         probe=ProbeSpec(
             bootstrap_server=bootstrap_server,
@@ -141,7 +146,9 @@ def compare(
                     f"(round {number + 1} of {plan.rounds})"
                 )
                 probe = replace(base.probe, discovery=arm, seed=number)
-                result = measure(replace(base, probe=probe), cluster, before, Listeners())
+                named = replace(base, probe=probe, arm=f"acks={acks}, {arm}")
+                run = Run.create(record / f"acks-{acks}-{arm}-{number + 1}")
+                result = measure(named, cluster, before, Listeners(), run)
                 for action in result.document["actions"]:
                     if action["error"]:
                         raise RefusedError(f"A rotation failed: {action['error']}")

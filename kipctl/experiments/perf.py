@@ -71,6 +71,7 @@ class PerfPlan:
     `partitions` and `replication_factor` (0: 3, or the number of brokers if less) and removed.
     Several workers, or one where `master` says, are tasks of that Spark; without, the probe is a
     process of this machine.
+    `arm` is what tables call this way of running; "" for its leader discovery.
     """
 
     probe: ProbeSpec
@@ -82,6 +83,7 @@ class PerfPlan:
     partitions: int = 100
     replication_factor: int = 0
     reporting_interval_s: float = 5.0
+    arm: str = ""
     workers: int = 1
     master: str | None = None
 
@@ -485,6 +487,7 @@ def _record(
             "hosts": [part.outcome.host for part in parts],
             **({"failed": outcome.failure} if outcome.failure else {}),
             "leader_discovery": spec.discovery.value,
+            "arm": plan.arm or spec.discovery.value,
             "bootstrap_server": spec.bootstrap_server,
             "producer": without_secrets(as_properties(spec.config)),
             "cluster_before": asdict(before),

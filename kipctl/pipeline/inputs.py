@@ -68,8 +68,8 @@ class RecordedRun:
 
     @property
     def arm(self) -> str:
-        """Its way of finding a new leader: kip951, refresh or baseline."""
-        return str(self.description.get("leader_discovery", "-"))
+        """What is compared: its way of finding a new leader, unless it was given a name."""
+        return str(self.description.get("arm") or self.description.get("leader_discovery", "-"))
 
     @property
     def interval_ns(self) -> int:

@@ -141,8 +141,8 @@ def _percent(share: float | None) -> float | None:
     return None if share is None else 100 * share
 
 
-def analysis_tables(document: Document) -> tuple[Table, ...]:
-    """The tables of recorded runs; a table without rows is left out."""
+def analysis_tables(document: Document, names: Sequence[str] = ()) -> tuple[Table, ...]:
+    """The tables of recorded runs, all or those of these names; one without rows is left out."""
     shown: tuple[tuple[str, str, tuple[_Measure, ...]], ...] = (
         ("records", "Records", _RECORDS),
         ("latency", "Latency from the intended send time, service time from the actual", _LATENCY),
@@ -159,7 +159,7 @@ def analysis_tables(document: Document) -> tuple[Table, ...]:
     return tuple(
         _table(title, _with_window(document[name], document), measures)
         for name, title, measures in shown
-        if document[name]
+        if document[name] and (not names or name in names)
     )
 
 
