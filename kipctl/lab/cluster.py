@@ -173,15 +173,20 @@ class Lab:
     def start(self, *node_ids: int) -> None:
         """Start these nodes, at once, and wait until they are ready. One that runs is left alone.
 
-        Raises RefusedError for a lab that a crash left half made.
+        One that is stopping is waited for, and started then. Raises RefusedError for a lab that a
+        crash left half made, and TimedOutError.
         """
         if not (self.folder / "ready").exists():
             raise RefusedError(
                 f"Lab {self.name!r} never became ready.", "Make it anew: kipctl lab up"
             )
-        stopped = [node for node in map(self.node, node_ids) if node.pid is None]
-        running = [node for node in self.nodes if node.state is NodeState.RUNNING]
-        self._launch(stopped)
+        chosen = [self.node(node_id) for node_id in node_ids]
+        for node in chosen:
+            node.wait_while_stopping()
+        with locked(self.folder):  # another kipctl may have waited for the same
+            stopped = [node for node in chosen if node.pid is None]
+            running = [node for node in self.nodes if node.state is NodeState.RUNNING]
+            self._launch(stopped)
         wait_until_ready([*running, *stopped], READY_TIMEOUT_S)
 
     def stop(self, node_id: int) -> None:
@@ -207,7 +212,7 @@ class Lab:
 
     def wait_ready(self, timeout_s: float = READY_TIMEOUT_S) -> None:
         """Wait until every node is ready that was not stopped or paused: see `wait_until_ready`."""
-        off = (NodeState.STOPPED, NodeState.PAUSED)
+        off = (NodeState.STOPPING, NodeState.STOPPED, NodeState.PAUSED)
         wait_until_ready([node for node in self.nodes if node.state not in off], timeout_s)
 
     def down(self) -> None:

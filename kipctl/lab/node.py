@@ -9,7 +9,7 @@ from pathlib import Path
 
 from kipctl.errors import KipctlError, RefusedError, TimedOutError
 from kipctl.lab import logs, process
-from kipctl.lab.jars import KafkaJars
+from kipctl.lab.jars import KafkaJars, locked
 from kipctl.lab.java import Java
 from kipctl.lab.process import Launch, Process
 from kipctl.lab.properties import (
@@ -25,11 +25,15 @@ STOP_TIMEOUT_S = 60.0
 
 
 class NodeState(StrEnum):
-    """STARTING is a broker that runs but that the cluster does not list (yet)."""
+    """STARTING is a broker that runs but that the cluster does not list (yet).
+
+    STOPPING was told to stop, and still runs: a broker hands its leaders over first.
+    """
 
     STARTING = "starting"
     RUNNING = "running"
     PAUSED = "paused"
+    STOPPING = "stopping"
     STOPPED = "stopped"
     CRASHED = "crashed"
 
@@ -83,10 +87,12 @@ class Node:
 
     @property
     def state(self) -> NodeState:
-        """RUNNING, PAUSED, STOPPED on purpose, or CRASHED: ended without being told to."""
+        """All but STARTING; CRASHED is one that ended without being told to."""
         recorded = self._recorded()
         if recorded is None:
             return NodeState.STOPPED
+        if recorded == process.read_record(self._told_to_stop_path):
+            return NodeState.STOPPING if process.is_alive(recorded) else NodeState.STOPPED
         if process.is_paused(recorded):
             return NodeState.PAUSED
         return NodeState.RUNNING if process.is_alive(recorded) else NodeState.CRASHED
@@ -135,27 +141,35 @@ class Node:
     def launch(self, command: Sequence[str]) -> Launch:
         """Make its process and put that on record; it runs once the caller says `go`."""
         launch = Launch(command, self.folder, self._output_path)
-        process.write_record(self._process_path, launch.process)
+        with locked(self.folder):
+            process.write_record(self._process_path, launch.process)
         return launch
 
     def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
         """SIGTERM, and wait: a broker first hands over its leaders. Raises TimedOutError."""
         recorded = self._recorded()
-        if recorded is not None and process.send_signal(recorded, signal.SIGTERM):
+        if recorded is None:
+            return
+        process.write_record(self._told_to_stop_path, recorded)
+        if process.send_signal(recorded, signal.SIGTERM):
             process.send_signal(recorded, signal.SIGCONT)  # a paused process hears no SIGTERM
-            if not process.wait_for_exit(recorded, timeout_s):
-                raise TimedOutError(
-                    f"{self.spec.label} still runs {timeout_s:g} s after it was told to stop.",
-                    f"See {self.log_path}, or end it at once: kipctl lab stop --kill {self.id}",
-                )
-        self._process_path.unlink(missing_ok=True)
+            self._wait_for_exit(recorded, timeout_s)
+        self._forget(recorded)
+
+    def wait_while_stopping(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
+        """Wait for the end of one that was told to stop, by whomever. Raises TimedOutError."""
+        recorded = self._recorded()
+        if recorded is not None and self.state is NodeState.STOPPING:
+            self._wait_for_exit(recorded, timeout_s)
 
     def kill(self) -> None:
         """SIGKILL: it is gone at once, without handing anything over."""
         recorded = self._recorded()
-        if recorded is not None and process.send_signal(recorded, signal.SIGKILL):
+        if recorded is None:
+            return
+        if process.send_signal(recorded, signal.SIGKILL):
             process.wait_for_exit(recorded, STOP_TIMEOUT_S)
-        self._process_path.unlink(missing_ok=True)
+        self._forget(recorded)
 
     def pause(self) -> None:
         """SIGSTOP: it stands still with its connections open. RefusedError if it does not run."""
@@ -183,12 +197,32 @@ class Node:
             )
         process.wait_for_pause(recorded, number is signal.SIGSTOP, STOP_TIMEOUT_S)
 
+    def _wait_for_exit(self, recorded: Process, timeout_s: float) -> None:
+        if not process.wait_for_exit(recorded, timeout_s):
+            raise TimedOutError(
+                f"{self.spec.label} still runs {timeout_s:g} s after it was told to stop.",
+                f"See {self.log_path}, or end it at once: kipctl lab stop --kill {self.id}",
+            )
+
+    def _forget(self, ended: Process) -> None:
+        """Take the process off record, unless another kipctl has started the node anew by now."""
+        if not self.folder.exists():  # its lab was taken down meanwhile
+            return
+        with locked(self.folder):
+            if self._recorded() == ended:
+                self._process_path.unlink()
+
     def _recorded(self) -> Process | None:
         return process.read_record(self._process_path)
 
     @property
     def _process_path(self) -> Path:
         return self.folder / "process"
+
+    @property
+    def _told_to_stop_path(self) -> Path:
+        """Which process was told to stop; it says nothing of a later one."""
+        return self.folder / "told-to-stop"
 
     @property
     def _output_path(self) -> Path:

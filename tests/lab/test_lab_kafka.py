@@ -160,6 +160,23 @@ def test_stop_start_pause_resume_and_kill(make_lab: MakeLab) -> None:
         lab.stop(9)
 
 
+def test_a_broker_that_is_shutting_down_is_waited_for_and_started(lab: Lab) -> None:
+    before = lab.node(3).pid
+    with subprocess.Popen(
+        [sys.executable, "-m", "kipctl", "lab", "stop", "3", "--name", lab.name],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as stopper:
+        while lab.node(3).state is NodeState.RUNNING:
+            assert stopper.poll() is None
+        assert lab.node(3).state in (NodeState.STOPPING, NodeState.STOPPED)
+        lab.start(3)
+    assert stopper.returncode == 0
+    assert lab.node(3).pid not in (None, before)
+    assert set(states(lab).values()) == {NodeState.RUNNING}
+    assert brokers_listed_by(lab, 3) == {1, 2, 3}
+
+
 def test_a_broker_that_crashed_is_seen_and_started_again(make_lab: MakeLab) -> None:
     lab = make_lab(brokers=2, config=SHORT_SESSION)
     produce(lab, "kept", replicas=2)

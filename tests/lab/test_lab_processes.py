@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kipctl.errors import RefusedError
+from kipctl.errors import RefusedError, TimedOutError
 from kipctl.lab import process
 from kipctl.lab.node import Node, NodeState
 from kipctl.lab.process import Launch, Process
@@ -59,6 +59,51 @@ def test_a_paused_node_can_be_stopped(node: Node) -> None:
     node.pause()
     node.stop(timeout_s=10)
     assert node.state is NodeState.STOPPED
+
+
+# Told to stop, it says so, and ends once it is allowed to.
+SLOW_TO_STOP = """
+import os, signal
+signal.signal(signal.SIGTERM, lambda number, frame: os.write(told, b"told"))
+told = os.open("told", os.O_WRONLY)
+open("may-end").read()
+"""
+
+
+def test_a_node_that_was_told_to_stop_is_waited_for_and_started_anew(node: Node) -> None:
+    for fifo in ("told", "may-end"):
+        os.mkfifo(node.folder / fifo)
+    node.launch([sys.executable, "-c", SLOW_TO_STOP]).go()
+    node.wait_while_stopping()
+    assert node.state is NodeState.RUNNING
+    with (node.folder / "told").open() as told, (node.folder / "may-end").open("w"):
+        with pytest.raises(TimedOutError, match=r"broker-1 still runs 0 s after"):
+            node.stop(timeout_s=0)
+        assert told.read(4) == "told"
+        assert node.state is NodeState.STOPPING
+        with pytest.raises(TimedOutError, match=r"broker-1 still runs 0 s after"):
+            node.wait_while_stopping(timeout_s=0)
+    node.wait_while_stopping()
+    assert (node.state, node.pid) == (NodeState.STOPPED, None)
+    node.launch(SLEEP).go()
+    assert node.state is NodeState.RUNNING
+
+
+def test_who_stopped_a_node_leaves_the_record_of_the_next_start(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node.launch(SLEEP).go()
+    ended = process.wait_for_exit
+
+    def and_somebody_starts_it(stopped: Process, timeout_s: float) -> bool:
+        assert ended(stopped, timeout_s)
+        node.launch(SLEEP).go()
+        return True
+
+    with monkeypatch.context() as patch:
+        patch.setattr(process, "wait_for_exit", and_somebody_starts_it)
+        node.stop()
+    assert node.state is NodeState.RUNNING
 
 
 def test_a_recycled_process_id_is_left_alone(
