@@ -160,6 +160,8 @@ def switch_on(cluster: Cluster, levels: Mapping[int, str], ended: Ended) -> tupl
             # On the list before it is asked: when it does not answer, it may have done it.
             switched.append(LoggerLevel(broker, level, ON_LEVEL))
             set_level(cluster, broker, ON_LEVEL)
+        if ended(0):
+            raise InterruptedRunError("Interrupted.")
     except BaseException as error:
         if isinstance(error, RefusedError):
             switched.pop()

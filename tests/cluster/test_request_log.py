@@ -165,10 +165,11 @@ def test_when_one_broker_fails_those_before_it_are_switched_off_again(
     assert brokers.set == [(1, "DEBUG"), (2, "DEBUG"), *set_after]
 
 
-def test_who_ends_it_while_brokers_are_switched_on_has_none_on() -> None:
+@pytest.mark.parametrize("last", [1, 2])
+def test_who_ends_it_while_brokers_are_switched_on_has_none_on(last: int) -> None:
     brokers = Brokers({1: "WARN", 2: "WARN"})
     with pytest.raises(InterruptedRunError, match="as it was at every broker"):
-        on(brokers, ended=lambda _: brokers.levels[1] == "DEBUG")
+        on(brokers, ended=lambda _: brokers.levels[last] == "DEBUG")
     assert brokers.levels == {1: "WARN", 2: "WARN"}
 
 
