@@ -74,6 +74,15 @@ def make_lab(guard: None) -> Iterator[MakeLab]:
 
 
 @pytest.fixture(scope="session")
+def spark_master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of a Spark standalone master with two workers of one core each."""
+    from spark_cluster import spark_cluster
+
+    with spark_cluster(tmp_path_factory.mktemp("spark-cluster")) as master:
+        yield master
+
+
+@pytest.fixture(scope="session")
 def spark(state_home: Path) -> Iterator["SparkSession"]:
     """One local Spark session for all tests that need a DataFrame."""
     from kipctl.pipeline.session import spark_session

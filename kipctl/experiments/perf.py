@@ -246,11 +246,12 @@ def produce(plan: PerfPlan, listeners: Listeners) -> PerfResult:
     with Cluster(spec.bootstrap_server, _CLIENT_ID, _ADMIN_TIMEOUT_S) as cluster:
         if plan.during:
             check_action(cluster, plan.during)
+        if spec.topic != OWN_TOPIC:
+            plan.check_partitions(len(take(cluster, [spec.topic]).partitions))
         with (
             _workers_of(plan, listeners.message) as begin,
             _topic(plan, cluster, listeners.message) as before,
         ):
-            plan.check_partitions(len(before.partitions))
             return measure(plan, cluster, before, listeners, run, begin)
 
 

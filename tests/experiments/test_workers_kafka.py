@@ -1,0 +1,374 @@
+"""`kipctl perf produce --workers` on real brokers and a real Spark, here and standalone."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kipctl.cluster.topics import LATEST, await_topic, create_topic, delete_topic, offsets
+from kipctl.experiments.perf import OWN_TOPIC, WORKERS_FOLDER
+from kipctl.lab.cluster import Lab
+from kipctl.probe.summary import distribution
+from kipctl.trace.codes import PHASES
+from kipctl.trace.store import Run
+from kipctl.transport.request import Cluster
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+ON_THIS_MACHINE = "local[2]"
+
+
+@pytest.fixture
+def cluster(lab: Lab) -> Iterator[Cluster]:
+    with Cluster(lab.bootstrap_server) as connected:
+        yield connected
+
+
+@pytest.fixture
+def topic(lab: Lab, cluster: Cluster) -> Iterator[str]:
+    """Of 5 partitions: two workers have 3 and 2."""
+    create_topic(lab.bootstrap_server, "workers-test", 5, 3)
+    await_topic(cluster, "workers-test", 5)
+    yield "workers-test"
+    delete_topic(lab.bootstrap_server, "workers-test")
+
+
+@pytest.fixture(params=["local", "standalone"])
+def master(request: pytest.FixtureRequest) -> str:
+    """A Spark that runs two tasks at a time, in this machine's JVM or on a master's workers."""
+    if request.param == "local":
+        return ON_THIS_MACHINE
+    url: str = request.getfixturevalue("spark_master")
+    return url
+
+
+@dataclass(frozen=True)
+class Said:
+    status: int
+    out: str
+    err: str
+
+    @property
+    def document(self) -> dict[str, Any]:
+        parsed: dict[str, Any] = json.loads(self.out)
+        return parsed
+
+
+def started(
+    lab: Lab, words: str, environment: dict[str, str] | None = None
+) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "kipctl", "perf", "produce", *words.split()],
+        env=os.environ | {"KIPCTL_BOOTSTRAP_SERVER": lab.bootstrap_server} | (environment or {}),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def kipctl(lab: Lab, words: str, environment: dict[str, str] | None = None) -> Said:
+    with started(lab, words, environment) as process:
+        out, err = process.communicate()
+    return Said(process.returncode, out, err)
+
+
+def read_until(process: subprocess.Popen[str], wanted: str) -> str:
+    """What it has said up to the line that holds `wanted`."""
+    assert process.stderr is not None
+    said = ""
+    for line in process.stderr:
+        said += line
+        if wanted in line:
+            return said
+    pytest.fail(f"it ended without {wanted!r}:\n{said}")
+
+
+def holders_of(folder: Path) -> dict[int, str]:
+    """The processes that have a file of the folder open, and one such file."""
+    holders = {}
+    for links in Path("/proc").glob("[0-9]*/fd"):
+        try:
+            files = [os.readlink(link) for link in links.iterdir()]
+        except OSError:
+            continue  # it has ended
+        for file in files:
+            if file.startswith(f"{folder}/"):
+                holders[int(links.parent.name)] = file
+    return holders
+
+
+def latency_ms(
+    batches: list[dict[str, Any]], interval_ns: int, warmup_records: int = 0
+) -> dict[str, float]:
+    """The percentiles of all acknowledged records after the warm-up, each counted by itself."""
+    latencies = np.array(
+        [
+            row["acked_us"] - seq * interval_ns // 1000
+            for row in batches
+            for seq in sequence_numbers([row])
+            if row["error"] == 0 and seq >= warmup_records
+        ],
+        dtype=np.int64,
+    )
+    return distribution([(latencies, np.ones_like(latencies))]).as_ms()
+
+
+def sequence_numbers(batches: list[dict[str, Any]]) -> list[int]:
+    return [
+        row["first_seq"] + k * row["seq_stride"] for row in batches for k in range(row["records"])
+    ]
+
+
+def test_two_workers_send_one_run(
+    lab: Lab, cluster: Cluster, topic: str, master: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "run"
+    said = kipctl(
+        lab,
+        f"--num-records 7001 --throughput 3000 --record-size 100 --topic {topic} --workers 2 "
+        f"--master {master} --record {folder} --warmup-records 500 --output json",
+    )
+    assert said.status == 0, said.err
+    records = {"sent": 7001, "acknowledged": 7001, "failed": 0, "errors": {}}
+    assert said.document["records"] == records
+    assert sum(offsets(cluster, topic, LATEST).values()) == 7001
+
+    run = Run(folder)
+    assert not (folder / WORKERS_FOLDER).exists()
+    description = run.description
+    assert (description["workers"], len(description["hosts"])) == (2, 2)
+    interval_ns = description["interval_ns"]
+    assert interval_ns == 333_333
+    batches = run.read("batches").to_pylist()
+    assert sorted(sequence_numbers(batches)) == list(range(7001))
+    by_client = {
+        client: [row for row in batches if row["client"] == client]
+        for client in ("kipctl-perf-0", "kipctl-perf-1")
+    }
+    for worker, rows in enumerate(by_client.values()):
+        assert {row["partition"] for row in rows} == set(range(worker, 5, 2))
+        assert {seq % 2 for seq in sequence_numbers(rows)} == {worker}
+        for row in rows:
+            assert row["intended_us"] == row["first_seq"] * interval_ns // 1000
+            assert row["sent_us"] >= row["intended_us"]
+    first, second = by_client.values()
+    for one, other in ((first, second), (second, first)):
+        assert min(row["sent_us"] for row in one) < max(row["acked_us"] for row in other)
+    assert said.document["latency_ms"] == latency_ms(batches, interval_ns, 500)
+    assert {row["client"] for row in run.read("rpcs").to_pylist()} == set(by_client)
+    assert holders_of(folder) == {}
+
+
+def test_leaders_move_under_workers_and_the_summary_is_what_was_recorded(
+    lab: Lab, tmp_path: Path
+) -> None:
+    folder = tmp_path / "run"
+    said = kipctl(
+        lab,
+        "--num-records 8000 --throughput 2000 --record-size 100 --partitions 20 --workers 2 "
+        f"--during rotate --every 1 --count 2 --record {folder} --output json "
+        "--command-property acks=1 partitioner.class="
+        "org.apache.kafka.clients.producer.RoundRobinPartitioner",
+    )
+    assert said.status == 0, said.err
+    document = said.document
+    assert [action["error"] for action in document["actions"]] == [None, None]
+    assert document["redirects"]["batches"] > 0
+
+    run = Run(folder)
+    batches = run.read("batches").to_pylist()
+    assert sorted(sequence_numbers(batches)) == list(range(8000))
+    assert document["latency_ms"] == latency_ms(batches, run.description["interval_ns"])
+    redirects = run.read("redirects").to_pylist()
+    assert {row["client"] for row in redirects} == {"kipctl-perf-0", "kipctl-perf-1"}
+    latency = {
+        (row["partition"], row["first_seq"]): row["acked_us"] - row["intended_us"]
+        for row in batches
+    }
+    spent: dict[tuple[int, int], int] = {}
+    for row in redirects:
+        key = (row["partition"], row["first_seq"])
+        spent[key] = spent.get(key, 0) + sum(row[f"{phase}_us"] for phase in PHASES)
+    assert {key: latency[key] - total for key, total in spent.items()} == dict.fromkeys(spent, 0)
+    total = sum(phase["sum"] for phase in document["redirects"]["phases_ms"].values())
+    leader_errors = [row for row in redirects if row["error"] in (6, 74)]
+    redirected = {(row["partition"], row["first_seq"]) for row in leader_errors}
+    assert len(leader_errors) == document["redirects"]["errors"]
+    assert total == pytest.approx(sum(spent[key] for key in redirected) / 1000)
+
+
+def test_a_worker_that_dies_fails_the_run_and_what_is_known_is_kept(
+    lab: Lab, cluster: Cluster, master: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "run"
+    with started(
+        lab,
+        "--num-records 1000000 --throughput 1000 --record-size 100 --partitions 4 --workers 2 "
+        f"--master {master} --record {folder} --reporting-interval 200",
+    ) as process:
+        said = read_until(process, "ms avg latency")
+        rows = {
+            worker: next(
+                pid
+                for pid, file in holders_of(folder / WORKERS_FOLDER / str(worker)).items()
+                if file.endswith(".i64")
+            )
+            for worker in (0, 1)
+        }
+        os.kill(rows[1], signal.SIGKILL)
+        out, rest = process.communicate()
+    said += rest
+    assert (process.returncode, out) == (8, ""), said
+    error = said[said.index("kipctl: ") :]
+    assert len(error.splitlines()) <= 3
+    told = re.search(
+        r"Worker 1 of 2, on \S+, died: .* Of 1000000 records (\d+) are known to be acknowledged, "
+        r"0 failed\. What is known is in (\S+)\.",
+        error,
+    )
+    assert told, error
+    assert told[2] == str(folder)
+
+    run = Run(folder)
+    assert run.description["failed"].startswith("Worker 1 of 2")
+    batches = run.read("batches").to_pylist()
+    seqs = sequence_numbers(batches)
+    assert len(seqs) == len(set(seqs)) == int(told[1])
+    assert run.description["summary"]["records"]["acknowledged"] == int(told[1])
+    assert {row["client"] for row in batches} == {"kipctl-perf-0", "kipctl-perf-1"}
+    assert not (folder / WORKERS_FOLDER).exists()
+    assert OWN_TOPIC not in {found.name for found in cluster.metadata(None).topics}
+    for pid in rows.values():
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
+def test_ctrl_c_stops_all_workers_in_good_order(lab: Lab, cluster: Cluster, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    with started(
+        lab,
+        "--num-records 1000000 --throughput 1000 --record-size 100 --partitions 4 --workers 2 "
+        f"--record {folder} --reporting-interval 200",
+    ) as process:
+        read_until(process, "ms avg latency")
+        process.send_signal(signal.SIGINT)
+        _, rest = process.communicate()
+    assert process.returncode == 130, rest
+    told = re.search(r"of 1000000 records (\d+) were sent, (\d+) acknowledged", rest)
+    assert told, rest
+    assert told[1] == told[2]
+    run = Run(folder)
+    assert len(sequence_numbers(run.read("batches").to_pylist())) == int(told[2])
+    assert "failed" not in run.description
+    assert not (folder / WORKERS_FOLDER).exists()
+    assert holders_of(folder) == {}
+    assert OWN_TOPIC not in {found.name for found in cluster.metadata(None).topics}
+
+
+def test_workers_without_a_rate_share_the_records(lab: Lab, cluster: Cluster, topic: str) -> None:
+    said = kipctl(
+        lab,
+        f"--num-records 20001 --throughput -1 --record-size 100 --topic {topic} --workers 2 "
+        "--output json",
+    )
+    assert said.status == 0, said.err
+    assert said.document["records"]["acknowledged"] == 20001
+    ends = offsets(cluster, topic, LATEST)
+    by_worker = [sum(end for key, end in ends.items() if key.partition % 2 == w) for w in (0, 1)]
+    assert by_worker == [10001, 10000]
+
+
+def test_one_worker_may_be_elsewhere_too(lab: Lab, spark_master: str) -> None:
+    said = kipctl(
+        lab,
+        f"--num-records 500 --throughput -1 --record-size 10 --master {spark_master} -o json",
+    )
+    assert said.status == 0, said.err
+    assert said.document["records"]["acknowledged"] == 500
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "told"),
+    [
+        ("--workers 0", 2, "--workers is 0"),
+        ("--workers 4 --partitions 3", 2, "4 workers share the partitions of kipctl-perf"),
+        ("--workers 2 --master 127.0.0.1:7077", 2, "is no Spark master"),
+        ("--workers 2 --master spark://127.0.0.1:1", 8, "cannot be reached"),
+        ("--workers 3 --master local[2]", 8, "has 2 task slots free, and 3 workers need 3"),
+        ("--workers 2 --topic missing", 2, "missing"),
+    ],
+)
+def test_what_cannot_be_is_one_clear_error(
+    lab: Lab, cluster: Cluster, words: str, status: int, told: str
+) -> None:
+    said = kipctl(lab, f"--num-records 10 --throughput -1 --record-size 10 {words}")
+    assert (said.status, said.out) == (status, ""), said.err
+    error = said.err[said.err.index("kipctl: ") :]
+    assert told in error
+    assert len(error.splitlines()) <= 3
+    assert OWN_TOPIC not in {found.name for found in cluster.metadata(None).topics}
+
+
+def test_a_master_with_too_few_slots_is_told(lab: Lab, spark_master: str) -> None:
+    said = kipctl(
+        lab,
+        "--num-records 10 --throughput -1 --record-size 10 --workers 3 --partitions 3 "
+        f"--master {spark_master}",
+    )
+    assert (said.status, said.out) == (8, ""), said.err
+    assert "has 2 task slots free, and 3 workers need 3 at once." in said.err
+
+
+def test_what_keeps_the_workers_from_beginning_is_told_once(lab: Lab, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    said = kipctl(
+        lab,
+        "--num-records 10 --throughput -1 --payload-file /nowhere/payloads --workers 2 "
+        f"--record {folder}",
+    )
+    assert (said.status, said.out) == (2, ""), said.err
+    error = said.err[said.err.index("kipctl: ") :]
+    assert "/nowhere/payloads" in error
+    assert len(error.splitlines()) <= 3
+    assert list(folder.iterdir()) == []
+
+
+def test_a_module_that_executors_lack_is_named(lab: Lab, tmp_path: Path) -> None:
+    (tmp_path / "crc32c.py").write_text(
+        "raise ModuleNotFoundError(\"No module named 'crc32c'\", name='crc32c')\n"
+    )
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nPYTHONPATH={tmp_path}:$PYTHONPATH exec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    said = kipctl(
+        lab,
+        "--num-records 10 --throughput -1 --record-size 10 --workers 2",
+        {"PYSPARK_PYTHON": str(python), "PYSPARK_DRIVER_PYTHON": sys.executable},
+    )
+    assert (said.status, said.out) == (8, ""), said.err
+    assert "has no module 'crc32c'" in said.err
+    assert "PYSPARK_PYTHON" in said.err
+
+
+def test_executors_import_the_kipctl_that_was_shipped(spark_master: str) -> None:
+    script = (
+        "from kipctl.pipeline.session import spark_session\n"
+        "def where(_):\n"
+        "    import kipctl\n"
+        "    yield kipctl.__file__\n"
+        f"with spark_session({spark_master!r}) as spark:\n"
+        "    print(*spark.sparkContext.parallelize(range(2), 2).mapPartitions(where).collect())\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
+    files = ran.stdout.split()
+    assert len(files) == 2
+    assert all("kipctl.zip/" in file for file in files)
