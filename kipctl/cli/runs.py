@@ -1,0 +1,249 @@
+"""`kipctl runs`: what was recorded, kept by name, shown, compared, exported and removed."""
+
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from kipctl.cli.analyze import MasterOption
+from kipctl.cli.environment import Environment
+from kipctl.cli.options import OutputOption, YesOption
+from kipctl.errors import PartlyDoneError, ThresholdError, UsageError
+from kipctl.report.formats import OutputFormat
+from kipctl.report.tables import Report, Table
+
+if TYPE_CHECKING:
+    from kipctl.pipeline.compare import Comparison
+    from kipctl.pipeline.inputs import Trace
+    from kipctl.trace.runs import StoredRun
+
+app = typer.Typer(
+    help="List, show, compare, export and remove recorded runs.", no_args_is_help=True
+)
+
+RunArgument = Annotated[
+    str, typer.Argument(metavar="RUN", help="A name in the run store, or a folder.")
+]
+_SIDE_HELP = "A run, or several with commas between them: names in the store, or folders."
+
+
+class ExportFormat(StrEnum):
+    """`--format` of `runs export`."""
+
+    ARCHIVE = "archive"
+    CSV = "csv"
+
+
+@app.command("list")
+def list_runs(context: typer.Context, output: OutputOption = OutputFormat.AUTO) -> None:
+    """List the runs in the store, the latest last.
+
+    The store is $KIPCTL_RUNS, else $XDG_STATE_HOME/kipctl/runs. `perf produce --record NAME`
+    writes to it.
+    """
+    environment = context.ensure_object(Environment)
+    from kipctl.report.run_tables import list_table
+    from kipctl.trace.runs import runs_folder, stored_runs
+
+    document = {
+        "store": str(runs_folder(environment.variables)),
+        "runs": [_listed(run) for run in stored_runs(environment.variables)],
+    }
+    environment.report(Report("runs list", document, (list_table(document),)), output)
+
+
+def _listed(run: "StoredRun") -> dict[str, Any]:
+    from kipctl.trace.settings import actions_in_short, settings
+
+    description = run.description or {}
+    made_with = settings(description)
+    return {
+        "name": run.name,
+        "started": description.get("started"),
+        "command": description.get("command"),
+        "records": run.summary.get("records", {}).get("acknowledged"),
+        "records_per_second": run.summary.get("records_per_second"),
+        "acks": made_with.get("acks"),
+        "leader_discovery": description.get("leader_discovery"),
+        "actions": actions_in_short(description) if run.description else None,
+        "p999_ms": run.summary.get("latency_ms", {}).get("p999"),
+        "bytes": run.bytes,
+        "folder": str(run.folder),
+        "state": run.flaw or "whole",
+    }
+
+
+@app.command()
+def show(
+    context: typer.Context, run: RunArgument, output: OutputOption = OutputFormat.AUTO
+) -> None:
+    """Show what a run was made with and what it came to, as it was told when it ended.
+
+    JSON is all of its `run.json`. `kipctl analyze RUN` computes more.
+    """
+    environment = context.ensure_object(Environment)
+    from kipctl.report.run_tables import settings_table
+    from kipctl.trace.runs import find_run, look
+    from kipctl.trace.settings import settings
+
+    found = look(find_run(run, environment.variables).folder)
+    description = dict(found.description or {})
+    document = {
+        "name": found.name,
+        "folder": str(found.folder),
+        "bytes": found.bytes,
+        "state": found.flaw or "whole",
+        **description,
+    }
+    facts = {"started": str(description.get("started", "-"))} | settings(description)
+    if found.flaw:
+        facts = {"state": found.flaw} | facts
+    table = settings_table(found.name, str(found.folder), facts, found.bytes)
+    environment.report(Report("runs show", document, (table, *_summary_tables(found))), output)
+
+
+def _summary_tables(run: "StoredRun") -> tuple[Table, ...]:
+    from kipctl.report.perf_tables import perf_tables
+
+    # A run that failed may have a part of a summary.
+    whole = run.summary.keys() >= {"records", "latency_ms", "service_ms", "redirects", "actions"}
+    return perf_tables(run.summary) if whole else ()
+
+
+@app.command()
+def compare(
+    context: typer.Context,
+    a: Annotated[str, typer.Argument(metavar="A", help=_SIDE_HELP)],
+    b: Annotated[str, typer.Argument(metavar="B", help="What is compared with A: likewise.")],
+    fail_if: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--fail-if",
+            metavar="CONDITION",
+            help="End with status 7 if it holds: 'p999 > +10%' (of A, and the difference is "
+            "real), 'p999 > +5ms' (above A, and real) or 'p999 > 50ms' (B alone).",
+        ),
+    ] = None,
+    master: MasterOption = "local[*]",
+    output: OutputOption = OutputFormat.AUTO,
+) -> None:
+    """Compare runs measure by measure, and tell real differences from chance.
+
+    Settings in which the runs differ are told first. Measures: mean, p50, p95, p99, p999, max (of
+    the latency), service_p99, throughput, failed, redirected, client_share_p50, metadata_rpcs.
+    """
+    environment = context.ensure_object(Environment)
+    from kipctl.pipeline.compare import UNITS
+    from kipctl.pipeline.compare import compare as compare_traces
+    from kipctl.pipeline.gates import parse_gate
+    from kipctl.pipeline.inputs import open_runs
+    from kipctl.pipeline.session import spark_session
+    from kipctl.report.run_tables import compare_tables
+    from kipctl.trace.runs import path_of
+
+    gates = [parse_gate(text, UNITS) for text in fail_if or ()]
+    paths = [[path_of(run, environment.variables) for run in _runs_of(side)] for side in (a, b)]
+    if both := set(paths[0]) & set(paths[1]):
+        raise UsageError(f"{min(both)} is on both sides of the comparison.")
+    with (
+        environment.progress(f"Starting Spark on {master}.") as progress,
+        spark_session(master, progress) as spark,
+    ):
+        of_a, of_b = (open_runs(spark, side) for side in paths)
+        for opened in (*of_a.runs, *of_b.runs):
+            if failed := opened.description.get("failed"):
+                environment.message(f"{opened.name} failed, and is compared as it is: {failed}")
+        comparison = compare_traces(of_a, of_b)
+    by_name = {compared.measure.name: compared for compared in comparison.measures}
+    holding = [gate for gate in gates if gate.trips(by_name[gate.measure].for_gates)]
+    document = _comparison_document(of_a, of_b, comparison) | {
+        "gates": [{"condition": gate.text, "holds": gate in holding} for gate in gates]
+    }
+    environment.report(Report("runs compare", document, compare_tables(document)), output)
+    if holding:
+        raise ThresholdError(f"It holds: {'; '.join(gate.text for gate in holding)}.")
+
+
+def _runs_of(side: str) -> Sequence[str]:
+    names = [name for name in side.split(",") if name]
+    if not names:
+        raise UsageError(f"{side!r} names no run.", "See: kipctl runs list")
+    return names
+
+
+def _comparison_document(a: "Trace", b: "Trace", comparison: "Comparison") -> dict[str, Any]:
+    from dataclasses import asdict
+
+    from kipctl.trace.settings import differences
+
+    made_with = [[run.description for run in side.runs] for side in (a, b)]
+    return {
+        "a": [run.name for run in a.runs],
+        "b": [run.name for run in b.runs],
+        "settings": [asdict(difference) for difference in differences(*made_with)],
+        "window_seconds": comparison.window_us / 1e6,
+        "measures": [compared.as_document() for compared in comparison.measures],
+    }
+
+
+@app.command()
+def export(
+    context: typer.Context,
+    run: RunArgument,
+    destination: Annotated[
+        Path, typer.Argument(metavar="DEST", help="The file or folder to make.")
+    ],
+    form: Annotated[
+        ExportFormat,
+        typer.Option(
+            "--format",
+            help="archive: one .tar.gz that unpacks to a run; csv: a folder with a file for each "
+            "dataset, and run.json.",
+        ),
+    ] = ExportFormat.ARCHIVE,
+    output: OutputOption = OutputFormat.AUTO,
+) -> None:
+    """Write a run to a file that can be passed on, or to CSV."""
+    environment = context.ensure_object(Environment)
+    from kipctl.report.run_tables import size
+    from kipctl.trace.runs import export_archive, export_csv, find_run
+
+    found = find_run(run, environment.variables)
+    write = export_archive if form is ExportFormat.ARCHIVE else export_csv
+    written = write(found, destination)
+    document = {"run": run, "format": form.value, "file": str(destination), "bytes": written}
+    told = Table(f"Exported {run} to {destination}, {size(written)}.", (), ())
+    environment.report(Report("runs export", document, (told,)), output)
+
+
+@app.command()
+def remove(
+    context: typer.Context,
+    run: Annotated[
+        list[str], typer.Argument(metavar="RUN...", help="Names in the run store, or folders.")
+    ],
+    yes: YesOption = False,
+    output: OutputOption = OutputFormat.AUTO,
+) -> None:
+    """Remove runs from the disk. A folder that is no run is refused."""
+    environment = context.ensure_object(Environment)
+    from kipctl.report.run_tables import removed_table, size
+    from kipctl.trace.runs import removable
+    from kipctl.trace.runs import remove as remove_run
+
+    found = list({r.folder: r for r in (removable(t, environment.variables) for t in run)}.values())
+    names = ", ".join(each.name for each in found)
+    total = size(sum(each.bytes for each in found))
+    environment.confirm(f"Remove {names} ({total})?", yes)
+    removed: list[dict[str, Any]] = []
+    for each in found:
+        try:
+            remove_run(each)
+        except UsageError as refused:
+            done = ", ".join(one["name"] for one in removed) or "nothing"
+            raise PartlyDoneError(f"{refused.what} Removed before: {done}.") from refused
+        removed.append({"name": each.name, "folder": str(each.folder), "bytes": each.bytes})
+    document = {"removed": removed}
+    environment.report(Report("runs remove", document, (removed_table(document),)), output)

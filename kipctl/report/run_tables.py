@@ -1,0 +1,165 @@
+"""Tables of the run store and of a comparison, from the documents that `--output json` prints."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kipctl.report.tables import Cell, Column, Table
+
+Document = Mapping[str, Any]
+
+
+def list_table(document: Document) -> Table:
+    """The runs in the store, one a row; what is not whole or failed says so."""
+    rows = tuple(_listed(run) for run in document["runs"])
+    return Table(
+        f"Runs in {document['store']}",
+        (
+            "run",
+            "started",
+            "command",
+            "records",
+            Column("records/s", 0),
+            "acks",
+            "leader discovery",
+            "actions",
+            Column("p99.9 ms", 3),
+            "size",
+            "state",
+        ),
+        rows,
+        () if rows else ("There is none. Record one: kipctl perf produce --record NAME",),
+    )
+
+
+def _listed(run: Document) -> tuple[Cell, ...]:
+    return (
+        run["name"],
+        run["started"][:19].replace("T", " ") if run["started"] else None,
+        run["command"],
+        run["records"],
+        run["records_per_second"],
+        run["acks"],
+        run["leader_discovery"],
+        run["actions"],
+        run["p999_ms"],
+        size(run["bytes"]),
+        run["state"],
+    )
+
+
+def settings_table(name: str, folder: str, settings: Mapping[str, str], of: int) -> Table:
+    """What a run was made with; `of` is its size in bytes."""
+    return Table(
+        f"Run {name}, {size(of)} in {folder}",
+        ("setting", "value"),
+        tuple(settings.items()),
+    )
+
+
+def removed_table(document: Document) -> Table:
+    """What was removed."""
+    return Table(
+        "Removed",
+        ("run", "size", "folder"),
+        tuple((run["name"], size(run["bytes"]), run["folder"]) for run in document["removed"]),
+    )
+
+
+def compare_tables(document: Document) -> tuple[Table, ...]:
+    """How the sides' settings differ, then each measure, then the conditions of --fail-if."""
+    tables = [_differing(document), _measures(document)]
+    if document["gates"]:
+        tables.append(
+            Table(
+                "Conditions of --fail-if",
+                ("condition", "holds"),
+                tuple((gate["condition"], gate["holds"]) for gate in document["gates"]),
+            )
+        )
+    return tuple(tables)
+
+
+def _differing(document: Document) -> Table:
+    rows = tuple((row["setting"], row["a"], row["b"]) for row in document["settings"])
+    return Table(
+        "Settings that differ" if rows else "Both sides were made with the same settings.",
+        ("setting", "A", "B"),
+        rows,
+        ("What follows compares runs of different settings.",) if rows else (),
+    )
+
+
+def _measures(document: Document) -> Table:
+    measures = document["measures"]
+    seconds = document["window_seconds"]
+    notes = [
+        "real: chance alone would make such a difference less than once in 20 times (p). "
+        f"Drawn at random are windows of {seconds:g} s within the runs; other runs on other days "
+        "differ by more.",
+        f"Of {len(measures)} measures, one in 20 is called real by chance.",
+    ]
+    if len(document["a"]) > 1 or len(document["b"]) > 1:
+        notes += [f"{measure['title']}, each run: {_each(measure)}." for measure in measures]
+    return Table(
+        f"A: {', '.join(document['a'])}; B: {', '.join(document['b'])}",
+        (
+            "measure",
+            Column("A", right=True),
+            Column("B", right=True),
+            Column("B - A", right=True),
+            Column("%", 1),
+            Column("95 % interval", right=True),
+            Column("P(B > A)", 2),
+            Column("p", right=True),
+            "real",
+        ),
+        tuple(_compared(measure) for measure in measures),
+        tuple(notes),
+    )
+
+
+def _compared(measure: Document) -> tuple[Cell, ...]:
+    interval = measure["interval"]
+    by_ranks = measure["effect_is"] == "probability of superiority"
+    return (
+        f"{measure['title']}, {measure['unit']}",
+        _number(measure["a"]),
+        _number(measure["b"]),
+        _number(measure["difference"], "+"),
+        measure["difference_percent"],
+        f"{interval[0]:+,.3f} to {interval[1]:+,.3f}" if interval else None,
+        measure["effect"] if by_ranks else None,
+        _chance(measure["p_value"]),
+        {True: "yes", False: "no", None: "cannot be told"}[measure["real"]],
+    )
+
+
+def _number(value: float | None, sign: str = "") -> Cell:
+    """Counts as whole numbers, all else to three decimals."""
+    if value is None:
+        return None
+    return f"{value:{sign},.0f}" if value == int(value) else f"{value:{sign},.3f}"
+
+
+def _chance(p_value: float | None) -> Cell:
+    if p_value is None:
+        return None
+    return "< 0.001" if p_value < 0.001 else f"{p_value:.3f}"
+
+
+def _each(measure: Document) -> str:
+    def values(side: str) -> str:
+        of_runs: Sequence[float] = list(measure[f"{side}_by_run"].values())
+        return f"{side.upper()} " + (" | ".join(str(_number(v)) for v in of_runs) or "-")
+
+    return f"{values('a')}; {values('b')}"
+
+
+def size(of: int) -> str:
+    """Bytes as a person reads them, in powers of 1000."""
+    amount = float(of)
+    for unit in ("B", "kB", "MB", "GB"):
+        if amount < 1000:
+            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1000
+    return f"{amount:.1f} TB"

@@ -1,0 +1,87 @@
+"""--fail-if: what may be written, and when it holds."""
+
+import pytest
+
+from kipctl.errors import UsageError
+from kipctl.pipeline.gates import Compared, parse_gate
+
+UNITS = {"p999": "ms", "throughput": "records/s", "failed": "records"}
+
+
+def holds(text: str, a: float | None, b: float | None, is_real: bool | None = True) -> bool:
+    return parse_gate(text, UNITS).trips(Compared(a, b, is_real))
+
+
+@pytest.mark.parametrize(
+    ("text", "a", "b", "expected"),
+    [
+        ("p999 > +10%", 100, 111, True),
+        ("p999 > +10%", 100, 110, False),
+        ("p999>=10%", 100, 110, True),
+        ("p999 > +10%", 100, 50, False),
+        ("p999 < -10%", 100, 50, True),
+        ("throughput < -5%", 1000, 949, True),
+        ("throughput < -5%", 1000, 950, False),
+        ("throughput <= -5 %", 1000, 950, True),
+        ("p999 > -10%", 100, 95, True),
+        ("p999 > +5ms", 100, 105.1, True),
+        ("p999 > +5ms", 100, 105, False),
+        ("p999 > +5000us", 100, 105.1, True),
+        ("p999 < -0.005s", 100, 94.9, True),
+        ("p999 > 50ms", 100, 50.1, True),
+        ("p999 > 50ms", 100, 50, False),
+        ("p999 > .05s", 1, 50.1, True),
+        ("throughput < 900", 1000, 899, True),
+        ("failed > 0", 0, 1, True),
+        ("failed > 0", 9, 0, False),
+        ("failed > +3", 4, 8, True),
+        ("failed > +3", 4, 7, False),
+        ("failed > +10%", 0, 1, True),
+        ("failed > +10%", 0, 0, False),
+        ("failed >= 0%", 0, 0, True),
+    ],
+)
+def test_a_condition_holds(text: str, a: float, b: float, expected: bool) -> None:
+    assert holds(text, a, b) is expected
+
+
+def test_a_difference_has_to_be_real_and_a_value_need_not() -> None:
+    for text, needs_to_be_real in (
+        ("p999 > +10%", True),
+        ("p999 > +5ms", True),
+        ("p999 > 50ms", False),
+    ):
+        assert holds(text, 100, 200, is_real=True)
+        assert holds(text, 100, 200, is_real=False) is not needs_to_be_real
+
+
+def test_what_cannot_be_told_is_judged_by_its_size() -> None:
+    assert holds("p999 > +10%", 100, 200, is_real=None)
+    assert not holds("p999 > +10%", 100, 101, is_real=None)
+
+
+def test_without_a_value_nothing_holds() -> None:
+    assert not holds("p999 > +10%", None, 200)
+    assert not holds("p999 > 50ms", 100, None)
+    assert holds("p999 > 50ms", None, 200)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "no condition"),
+        ("p999", "no condition"),
+        ("p999 = 10%", "no condition"),
+        ("p999 > ten%", "no condition"),
+        ("p999 > +-10%", "no condition"),
+        ("p999 > 10% and more", "no condition"),
+        ("p99.9 > 10%", "no condition"),
+        ("p42 > 10%", "p999, throughput, failed"),
+        ("failed > 10ms", "not a time"),
+        ("p999 > 10", "%, us, ms or s"),
+    ],
+)
+def test_what_is_no_condition_says_what_is_wrong(text: str, told: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        parse_gate(text, UNITS)
+    assert told in str(refused.value)
