@@ -11,7 +11,7 @@ _kipctl() {
     fi
     for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
         case "$command $word" in
-            'kipctl reassign' | 'kipctl demo' | 'kipctl lab' | 'kipctl lab up' | 'kipctl lab status' | 'kipctl lab down' | 'kipctl lab stop' | 'kipctl lab start' | 'kipctl lab restart' | 'kipctl lab pause' | 'kipctl lab resume' | 'kipctl lab logs' | 'kipctl elect' | 'kipctl elect preferred' | 'kipctl elect unclean' | 'kipctl inspect' | 'kipctl inspect leaders' | 'kipctl inspect hints' | 'kipctl perf' | 'kipctl perf produce') command+=" $word" ;;
+            'kipctl reassign' | 'kipctl demo' | 'kipctl lab' | 'kipctl lab up' | 'kipctl lab status' | 'kipctl lab down' | 'kipctl lab stop' | 'kipctl lab start' | 'kipctl lab restart' | 'kipctl lab pause' | 'kipctl lab resume' | 'kipctl lab logs' | 'kipctl elect' | 'kipctl elect preferred' | 'kipctl elect unclean' | 'kipctl inspect' | 'kipctl inspect leaders' | 'kipctl inspect hints' | 'kipctl perf' | 'kipctl perf produce' | 'kipctl request-log' | 'kipctl request-log on' | 'kipctl request-log off' | 'kipctl request-log status' | 'kipctl analyze' | 'kipctl analyze runs' | 'kipctl runs' | 'kipctl runs list' | 'kipctl runs show' | 'kipctl runs compare' | 'kipctl runs export' | 'kipctl runs remove') command+=" $word" ;;
         esac
     done
     case "$command $previous" in
@@ -80,16 +80,43 @@ _kipctl() {
         'kipctl perf produce --during') return ;;
         'kipctl perf produce --every') return ;;
         'kipctl perf produce --count') return ;;
-        'kipctl perf produce --record') compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
+        'kipctl perf produce --record') return ;;
+        'kipctl perf produce --workers') return ;;
+        'kipctl perf produce --master') return ;;
         'kipctl perf produce --bootstrap-server') return ;;
         'kipctl perf produce -o' | 'kipctl perf produce --output') COMPREPLY=($(compgen -W 'auto table plain json csv' -- "$current")); return ;;
+        'kipctl request-log on --broker') return ;;
+        'kipctl request-log on --for') return ;;
+        'kipctl request-log on --bootstrap-server') return ;;
+        'kipctl request-log on -o' | 'kipctl request-log on --output') COMPREPLY=($(compgen -W 'auto table plain json csv' -- "$current")); return ;;
+        'kipctl request-log off --broker') return ;;
+        'kipctl request-log off --bootstrap-server') return ;;
+        'kipctl request-log off -o' | 'kipctl request-log off --output') COMPREPLY=($(compgen -W 'auto table plain json csv' -- "$current")); return ;;
+        'kipctl request-log status --broker') return ;;
+        'kipctl request-log status --bootstrap-server') return ;;
+        'kipctl request-log status -o' | 'kipctl request-log status --output') COMPREPLY=($(compgen -W 'auto table plain json csv' -- "$current")); return ;;
+        'kipctl analyze runs --by') return ;;
+        'kipctl analyze runs --window') return ;;
+        'kipctl analyze runs --master') return ;;
+        'kipctl analyze runs --since') return ;;
+        'kipctl analyze runs --until') return ;;
+        'kipctl analyze runs --save') return ;;
+        'kipctl analyze runs -o' | 'kipctl analyze runs --output') COMPREPLY=($(compgen -W 'auto table plain json csv' -- "$current")); return ;;
+        'kipctl runs list -o' | 'kipctl runs list --output') COMPREPLY=($(compgen -W 'auto table plain json csv' -- "$current")); return ;;
+        'kipctl runs show -o' | 'kipctl runs show --output') COMPREPLY=($(compgen -W 'auto table plain json csv' -- "$current")); return ;;
+        'kipctl runs compare --fail-if') return ;;
+        'kipctl runs compare --master') return ;;
+        'kipctl runs compare -o' | 'kipctl runs compare --output') COMPREPLY=($(compgen -W 'auto table plain json csv' -- "$current")); return ;;
+        'kipctl runs export --format') COMPREPLY=($(compgen -W 'archive csv' -- "$current")); return ;;
+        'kipctl runs export -o' | 'kipctl runs export --output') COMPREPLY=($(compgen -W 'auto table plain json csv' -- "$current")); return ;;
+        'kipctl runs remove -o' | 'kipctl runs remove --output') COMPREPLY=($(compgen -W 'auto table plain json csv' -- "$current")); return ;;
     esac
     case "$command" in
-        kipctl) words='reassign demo lab elect inspect perf' options='--debug --version --help' ;;
+        kipctl) words='reassign demo lab elect inspect perf request-log analyze runs' options='--debug --version --help' ;;
         'kipctl reassign') words='' options='--rotate --plan --rollback --list --verify --cancel --topic --all-topics --dry-run --measure --yes --timeout --bootstrap-server --output --help' ;;
         'kipctl demo') words='' options='--output --help' ;;
         'kipctl lab') words='up status down stop start restart pause resume logs' options=--help ;;
-        'kipctl lab up') words='' options='--name --brokers --controllers --racks --kafka-version --kafka-home --config --port --output --help' ;;
+        'kipctl lab up') words='' options='--name --brokers --controllers --racks --kafka-version --kafka-home --config --port --request-log --output --help' ;;
         'kipctl lab status') words='' options='--name --output --help' ;;
         'kipctl lab down') words='' options='--name --help' ;;
         'kipctl lab stop') words='' options='--name --kill --output --help' ;;
@@ -105,7 +132,19 @@ _kipctl() {
         'kipctl inspect leaders') words='' options='--topic --bootstrap-server --output --help' ;;
         'kipctl inspect hints') words='' options='--topic --bootstrap-server --output --help' ;;
         'kipctl perf') words=produce options=--help ;;
-        'kipctl perf produce') words='' options='--num-records --throughput --record-size --payload-file --payload-delimiter --topic --partitions --replication-factor --warmup-records --command-property --producer-props --command-config --producer.config --print-metrics --reporting-interval --leader-discovery --during --every --count --record --force --bootstrap-server --output --help' ;;
+        'kipctl perf produce') words='' options='--num-records --throughput --record-size --payload-file --payload-delimiter --topic --partitions --replication-factor --warmup-records --command-property --producer-props --command-config --producer.config --print-metrics --reporting-interval --leader-discovery --during --every --count --record --force --workers --master --bootstrap-server --output --help' ;;
+        'kipctl request-log') words='on off status' options=--help ;;
+        'kipctl request-log on') words='' options='--broker --for --bootstrap-server --output --help' ;;
+        'kipctl request-log off') words='' options='--broker --bootstrap-server --output --help' ;;
+        'kipctl request-log status') words='' options='--broker --bootstrap-server --output --help' ;;
+        'kipctl analyze') words=runs options=--help ;;
+        'kipctl analyze runs') words='' options='--by --window --master --since --until --save --output --help' ;;
+        'kipctl runs') words='list show compare export remove' options=--help ;;
+        'kipctl runs list') words='' options='--output --help' ;;
+        'kipctl runs show') words='' options='--output --help' ;;
+        'kipctl runs compare') words='' options='--fail-if --master --output --help' ;;
+        'kipctl runs export') words='' options='--format --output --help'; [[ $current == -* ]] || { compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return; } ;;
+        'kipctl runs remove') words='' options='--yes --output --help' ;;
     esac
     if [[ $current == -* || -z $words ]]; then
         words=$options
