@@ -29,6 +29,7 @@ _NAME = re.compile(r"[\w][\w.+:@=-]*")
 """No comma: it separates runs that are compared together."""
 _SCRATCH = (".workers", ".writable")
 """What a run holds only while it is recorded."""
+_FAILED = "it failed: "
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,15 +78,15 @@ def folder_of(text: str, variables: Mapping[str, str] = os.environ) -> Path:
 def path_of(text: str, variables: Mapping[str, str] = os.environ) -> str:
     """Where the run is that a command line names: in the store, else wherever the text says.
 
-    Folders elsewhere and addresses (`hdfs://...`) are returned as they are. Raises UsageError for
-    a name that is neither in the store nor in this folder; it says which there are.
+    Folders elsewhere, addresses (`hdfs://...`) and wildcards are returned as they are. Raises
+    UsageError for a name that is neither in the store nor in this folder; it says which there are.
     """
     if not _is_name(text):
         return text
     stored = runs_folder(variables) / text
     if stored.is_dir():
         return str(stored)
-    if Path(text).exists():
+    if Path(text).exists() or any(wildcard in text for wildcard in "*?[{"):
         return text
     raise _not_found(text, variables)
 
@@ -130,8 +131,7 @@ def look(folder: Path) -> StoredRun:
         flaw = f"{RUN_FILE} cannot be read: {unreadable}"
     except ValueError:
         flaw = f"{RUN_FILE} is not JSON"
-    known = isinstance(description, dict) and (not flaw or "failed" in description)
-    shown = hidden(description) if known else None
+    shown = hidden(description) if not flaw or flaw.startswith(_FAILED) else None
     return StoredRun(folder.resolve().name, folder, size, shown, flaw)
 
 
@@ -143,7 +143,7 @@ def _flaw(description: object) -> str:
     if version > SCHEMA_VERSION:
         return f"a newer kipctl recorded it, with schema {version}; this one reads {SCHEMA_VERSION}"
     failed = description.get("failed")
-    return f"it failed: {failed}" if failed else ""
+    return f"{_FAILED}{failed}" if failed else ""
 
 
 def hidden(value: Any) -> Any:
