@@ -1,0 +1,279 @@
+"""Workers that share a run, on a fake cluster: their start, their folder, and what is left."""
+
+import shutil
+import threading
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fake_broker import FakeCluster
+from rows import read_back, rows_of
+
+from kipctl.errors import KipctlError, PipelineError, UsageError
+from kipctl.probe import worker as worker_module
+from kipctl.probe.config import ProducerConfig
+from kipctl.probe.parts import moved, together
+from kipctl.probe.run import ProbeSpec
+from kipctl.probe.schedule import Share
+from kipctl.probe.summary import measured_together, summarize
+from kipctl.probe.tracing import COLUMNS, raw_path
+from kipctl.probe.worker import (
+    Gather,
+    Order,
+    SharedFolder,
+    agreed_start,
+    finished_part,
+    salvaged_part,
+    spec_of,
+    work,
+)
+from kipctl.protocol.error_codes import ErrorCode
+from kipctl.trace.rows import RowWriter
+from kipctl.trace.store import Run
+
+INTERVAL_NS = 333_333
+
+
+def barrier(workers: int) -> Callable[[int], Gather]:
+    """A way for threads to hear each other once, as Spark's tasks do."""
+    said = [""] * workers
+    all_there = threading.Barrier(workers)
+
+    def gather_of(worker: int) -> Gather:
+        def gather(word: str) -> list[str]:
+            said[worker] = word
+            all_there.wait(30)
+            return list(said)
+
+        return gather
+
+    return gather_of
+
+
+def order(cluster: FakeCluster, folder: Path, workers: int = 2, records: int = 301) -> Order:
+    folder.mkdir()
+    spec = ProbeSpec(
+        cluster.bootstrap_server,
+        "t",
+        records,
+        3000,
+        10,
+        config=ProducerConfig(acks=1, enable_idempotence=False, partitioner="round-robin"),
+    )
+    return Order(spec, workers, SharedFolder.prepare(folder), None)
+
+
+def work_together(given: Order) -> list[KipctlError | None]:
+    gather_of = barrier(given.workers)
+    with ThreadPoolExecutor(given.workers) as threads:
+        answers = [
+            threads.submit(work, given, worker, gather_of(worker))
+            for worker in range(given.workers)
+        ]
+        return [answer.result(60) for answer in answers]
+
+
+@pytest.fixture(autouse=True)
+def start_sooner(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_module, "LEAD_US", 300_000)
+
+
+def test_three_workers_send_what_one_would_have_sent(tmp_path: Path) -> None:
+    with FakeCluster(brokers=2, partitions=5) as cluster:
+        given = replace(order(cluster, tmp_path / "shared", 3), record=tmp_path / "run")
+        (tmp_path / "run").mkdir()
+        assert work_together(given) == [None, None, None]
+        assert cluster.records_in_log() == 301
+        for worker in range(3):
+            dealt = {p.partition for p in cluster.produced if p.partition % 3 == worker}
+            assert dealt == set(range(worker, 5, 3))
+
+    parts = [part for worker in range(3) if (part := finished_part(given, worker))]
+    assert all(part.recorded for part in parts)
+    batches = Run(tmp_path / "run").read("batches").to_pylist()
+    seqs = Counter(
+        (row["client"], row["first_seq"] + k * row["seq_stride"])
+        for row in batches
+        for k in range(row["records"])
+    )
+    assert seqs == Counter((f"kipctl-perf-{seq % 3}", seq) for seq in range(301))
+    assert all(row["partition"] % 3 == int(row["client"][-1]) for row in batches)
+    assert all(row["intended_us"] == row["first_seq"] * INTERVAL_NS // 1000 for row in batches)
+
+    # Each part as from a machine whose clock stands elsewhere: read together, it is one run.
+    start_us = 77_000_000
+    outcome = together(parts, given.spec, start_us)
+    assert (outcome.generated, outcome.acknowledged, outcome.failed) == (301, 301, 0)
+    assert (outcome.start_us, outcome.spec.config.client_id) == (start_us, "kipctl-perf")
+    latencies = sorted(
+        row["acked_us"] - (row["first_seq"] + k * row["seq_stride"]) * INTERVAL_NS // 1000
+        for row in batches
+        for k in range(row["records"])
+    )
+    measured = measured_together(outcome, parts)
+    latency = measured.times.latency
+    assert np.repeat(latency.values, latency.counts).tolist() == latencies
+    assert measured.times.last_us == start_us + max(row["acked_us"] for row in batches)
+    summary = summarize(measured, [], None)
+    assert summary["metadata_rpcs"]["by_cause"] == {"start": 3}
+
+
+def test_all_workers_start_at_the_same_moment(tmp_path: Path) -> None:
+    with FakeCluster(brokers=1, partitions=2) as cluster:
+        given = order(cluster, tmp_path / "shared")
+        assert given.shared.start_wall_us() is None
+        work_together(given)
+    for worker in range(2):
+        begun = given.shared.begun(worker)
+        assert begun is not None
+        assert begun.wall_start_us == given.shared.start_wall_us()
+        rows = read_back(given.shared.directory(worker), "batches")
+        assert min(row["sent_us"] for row in rows) >= begun.start_us
+
+
+def test_a_worker_is_a_client_of_its_own() -> None:
+    spec = spec_of(ProbeSpec("localhost:1", "t", 10), Share(1, 2))
+    assert (spec.config.client_id, spec.share) == ("kipctl-perf-1", Share(1, 2))
+    assert spec.num_records == 10
+
+
+@pytest.mark.parametrize(
+    ("said", "start_us"),
+    [
+        (["1000"], 301_000),
+        (["1000", "2500", "900"], 302_500),
+        (["1000", "failed"], None),
+        (["failed", "failed"], None),
+    ],
+)
+def test_the_start_follows_the_last_to_be_ready(said: list[str], start_us: int | None) -> None:
+    assert agreed_start(said) == start_us
+
+
+def test_no_worker_begins_when_one_cannot(tmp_path: Path) -> None:
+    with FakeCluster(brokers=1, partitions=2) as cluster:
+        given = order(cluster, tmp_path / "shared")
+        given.shared.directory(1).mkdir()  # it has been here before
+        answers = work_together(given)
+        assert cluster.records_in_log() == 0
+    assert answers[0] is None
+    assert isinstance(answers[1], PipelineError)
+    assert "started twice" in answers[1].what
+    assert given.shared.start_wall_us() is None
+    assert salvaged_part(given, 0, "why") is None
+
+
+def test_what_keeps_all_from_beginning_is_returned_by_each(tmp_path: Path) -> None:
+    with FakeCluster(brokers=1, partitions=2) as cluster:
+        cluster.topic_error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        answers = work_together(order(cluster, tmp_path / "shared"))
+    assert [type(answer) for answer in answers] == [UsageError, UsageError]
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_folder_that_is_not_the_starters_is_told(tmp_path: Path, there: bool) -> None:
+    with FakeCluster(brokers=1) as cluster:
+        given = order(cluster, tmp_path / "shared", workers=1)
+        if there:
+            SharedFolder.prepare(tmp_path / "shared")  # somebody else's, of the same name
+        else:
+            shutil.rmtree(tmp_path / "shared")
+        (answer,) = work_together(given)
+    assert isinstance(answer, PipelineError)
+    assert ("sees another" if there else "cannot use") in answer.what
+    assert "--record" in answer.next_step
+
+
+def test_a_worker_that_hears_of_the_start_too_late_says_so(tmp_path: Path) -> None:
+    with FakeCluster(brokers=1) as cluster:
+        given = order(cluster, tmp_path / "shared", workers=1)
+        with pytest.raises(PipelineError, match="its clock differs"):
+            work(given, 0, lambda word: ["0"])
+        assert cluster.records_in_log() == 0
+    assert "its clock differs" in given.shared.failure(0)
+
+
+def test_what_goes_wrong_after_the_start_is_left_in_the_folder(tmp_path: Path) -> None:
+    with FakeCluster(brokers=1) as cluster:
+        given = order(cluster, tmp_path / "shared", workers=1)
+        given = replace(given, record=tmp_path / "no such folder")
+        with pytest.raises(FileNotFoundError):
+            work(given, 0, lambda word: [word])
+        assert cluster.records_in_log() == 301
+    assert given.shared.failure(0).startswith("FileNotFoundError: ")
+    assert finished_part(given, 0) is None
+    salvaged = salvaged_part(given, 0, "why")
+    assert salvaged is not None
+    assert salvaged.outcome.acknowledged == 301
+
+
+@pytest.mark.parametrize("ask", [SharedFolder.stop, lambda shared: shutil.rmtree(shared.path)])
+def test_workers_stop_when_they_are_asked_to_and_when_nobody_is_left_to_ask(
+    tmp_path: Path, ask: Callable[[SharedFolder], None]
+) -> None:
+    (tmp_path / "shared").mkdir()
+    shared = SharedFolder.prepare(tmp_path / "shared")
+    assert not shared.should_stop()()
+    ask(shared)
+    assert shared.should_stop()()
+
+
+def test_a_worker_that_is_asked_to_stop_finishes_what_is_under_way(tmp_path: Path) -> None:
+    with FakeCluster(brokers=1, partitions=2) as cluster:
+        given = order(cluster, tmp_path / "shared", records=10**6)
+        cluster.script = lambda produced: given.shared.stop()  # as soon as there is a record
+        assert work_together(given) == [None, None]
+        parts = [part for worker in range(2) if (part := finished_part(given, worker))]
+        outcome = together(parts, given.spec, 0)
+        assert outcome.stopped
+        assert outcome.generated == outcome.acknowledged == cluster.records_in_log()
+
+
+def test_what_a_dead_worker_had_settled_is_salvaged(tmp_path: Path) -> None:
+    (tmp_path / "shared").mkdir()
+    spec = ProbeSpec("localhost:1", "t", 100, 1000)
+    given = Order(spec, 2, SharedFolder.prepare(tmp_path / "shared"), None)
+    directory = given.shared.directory(1)
+    directory.mkdir()
+    assert salvaged_part(given, 1, "why") is None
+    (directory / "begun").write_text('{"host": "h", "start_us": 5000, "wall_start_us": 9}')
+    common = {"seq_stride": 2, "intended_us": 6000, "sent_us": 6100}
+    writer = RowWriter(raw_path(directory, "batches"), len(COLUMNS["batches"]))
+    for row in rows_of(
+        "batches",
+        {"first_seq": 1, "records": 4, "acked_us": 7000},
+        {"first_seq": 9, "records": 2, "acked_us": 8000},
+        {"first_seq": 13, "records": 3, "acked_us": 7500, "error": 7},
+        **common,
+    ):
+        writer.append(row.tolist())
+    writer.close()
+    with raw_path(directory, "batches").open("ab") as cut:
+        cut.write(b"half a row")
+
+    part = salvaged_part(given, 1, "It died.")
+    assert part is not None
+    outcome = part.outcome
+    assert not part.recorded
+    assert (outcome.acknowledged, outcome.failed, outcome.generated) == (6, 3, 9)
+    assert outcome.errors == {"REQUEST_TIMED_OUT": 3}
+    assert (outcome.start_us, outcome.end_us, outcome.interval_ns) == (5000, 8000, 1_000_000)
+    assert (outcome.host, outcome.stopped, outcome.failure) == ("h", True, "It died.")
+    assert outcome.spec.share == Share(1, 2)
+    assert together([part], spec, 0).failure == "It died."
+
+
+def test_moments_move_and_never_stays_never() -> None:
+    rows = rows_of("batches", {"sent_us": 0, "acked_us": 50, "records": 3, "intended_us": 10})
+    (later,) = [
+        dict(zip(COLUMNS["batches"], row, strict=True)) for row in moved(rows, "batches", 100)
+    ]
+    assert (later["sent_us"], later["acked_us"], later["intended_us"]) == (0, 150, 110)
+    assert later["records"] == 3
+    assert moved(rows, "batches", 0) is rows
+    (rpc,) = moved(rows_of("rpcs", {"sent_us": 7, "queued_behind_us": 9}), "rpcs", 1)
+    assert rpc[COLUMNS["rpcs"].index("queued_behind_us")] == 9
