@@ -1,0 +1,94 @@
+"""What a run was made with, and what two sides of runs do not have in common."""
+
+from typing import Any
+
+from kipctl.trace.settings import (
+    SettingDifference,
+    actions_in_short,
+    differences,
+    settings,
+)
+
+
+def described(**more: Any) -> dict[str, Any]:
+    """A `run.json` as `perf produce` writes it, in short."""
+    return {
+        "schema_version": 1,
+        "command": "perf produce",
+        "started": "2026-01-01T00:00:00+00:00",
+        "start_wall_us": 1,
+        "interval_ns": 200_000,
+        "throughput": 5000.0,
+        "record_size": None,
+        "leader_discovery": "kip951",
+        "bootstrap_server": "b:1",
+        "producer": {"acks": "all", "batch.size": "16384"},
+        "cluster_before": {
+            "cluster_id": "c1",
+            "brokers": [
+                {"id": 1, "rack": "a"},
+                {"id": 2, "rack": "b"},
+                {"id": 3, "rack": None},
+            ],
+            "partitions": [{"replicas": [1, 2, 3]}, {"replicas": [2, 3, 1]}],
+        },
+        "summary": {
+            "topic": "t",
+            "kafka_version": "4.3.1",
+            "actions": [{"action": "rotate"}] * 2 + [{"action": "restart:1"}],
+        },
+        **more,
+    }
+
+
+def test_settings_are_options_properties_and_the_cluster() -> None:
+    assert settings(described()) == {
+        "command": "perf produce",
+        "throughput": "5000",
+        "record_size": "-",
+        "leader_discovery": "kip951",
+        "acks": "all",
+        "batch.size": "16384",
+        "topic": "t",
+        "kafka_version": "4.3.1",
+        "actions": "2 x rotate, 1 x restart:1",
+        "cluster_id": "c1",
+        "brokers": "3",
+        "racks": "2",
+        "partitions": "2",
+        "replication_factor": "3",
+    }
+
+
+def test_what_else_a_run_says_of_itself_is_a_setting_too() -> None:
+    assert settings(described(workers=4, idle=False))["workers"] == "4"
+    assert settings({"idle": False, "made": [1]}) == {"idle": "false"}
+
+
+def test_a_run_that_came_to_nothing_has_settings() -> None:
+    assert settings({"command": "x", "summary": None, "cluster_before": None}) == {"command": "x"}
+    assert actions_in_short({}) == "none"
+
+
+def test_equal_runs_differ_in_nothing() -> None:
+    later = described(started="2026-02-02", start_wall_us=9, bootstrap_server="other:9")
+    assert differences([described()], [later, described()]) == ()
+
+
+def test_every_setting_that_differs_is_told_with_all_its_values() -> None:
+    other = described(producer={"acks": "1", "batch.size": "16384", "linger.ms": "5"}, workers=2)
+    assert differences([described()], [other]) == (
+        SettingDifference("acks", "all", "1"),
+        SettingDifference("linger.ms", "-", "5"),
+        SettingDifference("workers", "-", "2"),
+    )
+    assert differences([described()], [described(), other])[0] == SettingDifference(
+        "acks", "all", "all | 1"
+    )
+
+
+def test_sides_that_mix_the_same_values_differ_within_themselves() -> None:
+    slow, fast = described(throughput=1.5), described(throughput=3000.0)
+    assert differences([slow, fast], [slow, fast]) == (
+        SettingDifference("throughput", "1.5 | 3000", "1.5 | 3000"),
+    )
