@@ -129,7 +129,8 @@ def _started(master: str, settings: Mapping[str, str], log: Path) -> SparkSessio
         _end(gateway)
 
     timer = threading.Timer(_START_TIMEOUT_S, give_up)
-    timer.start()
+    if not is_local(master):  # nobody else could keep it from starting
+        timer.start()
     try:
         context = SparkContext(conf=conf, gateway=gateway)
         session = SparkSession(context)
