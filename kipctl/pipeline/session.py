@@ -104,7 +104,7 @@ def _check_address(master: str) -> None:
 
 
 def _started(master: str, settings: Mapping[str, str], log: Path) -> SparkSession:
-    """A session with an executor; a JVM that does not get there in time is ended."""
+    """A session with an executor; a JVM that a master does not answer in time is ended."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     conf = SparkConf().setMaster(master).setAppName("kipctl")

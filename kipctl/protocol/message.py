@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import cache
 from operator import itemgetter
 from struct import Struct
-from struct import error as StructError  # noqa: N812
+from struct import error as StructError
 from types import NoneType, UnionType
 from typing import (
     Annotated,

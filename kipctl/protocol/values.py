@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import cache
 from struct import Struct, unpack
-from struct import error as StructError  # noqa: N812
+from struct import error as StructError
 from typing import Any, NamedTuple
 from uuid import UUID
 

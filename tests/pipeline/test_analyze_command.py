@@ -1,0 +1,133 @@
+"""`kipctl analyze` as it is used: in a process of its own, here and on a Spark cluster."""
+
+import csv
+import io
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from runs import write_run
+from spark_cluster import spark_cluster
+
+from kipctl.errors import ExitStatus
+from kipctl.trace.runs import RUNS_VARIABLE
+from kipctl.trace.schema import SCHEMA_VERSION
+from kipctl.trace.store import RUN_FILE
+
+pytestmark = pytest.mark.spark
+
+
+def analyze(*arguments: str | Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "kipctl", "analyze", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        env=os.environ | variables,
+        check=False,
+    )
+
+
+def a_run(folder: Path, records: int = 1000, **description: Any) -> Path:
+    """Records of partitions 0 to 4, of which record number n took n microseconds and 10 more."""
+    rows = [
+        {
+            "partition": seq % 5,
+            "first_seq": seq,
+            "bytes": 100,
+            "intended_us": 1000 * seq,
+            "sent_us": 1000 * seq + 5,
+            "acked_us": 1000 * seq + 10 + seq,
+            "attempts": 1,
+            "broker": 1,
+        }
+        for seq in range(records)
+    ]
+    write_run(folder, {"interval_ns": 1_000_000, **description}, batches=rows)
+    return folder
+
+
+def test_tables_json_csv_and_parquet(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    a_run(store / "noon", command="perf produce", started="2026-01-31T12:00:00+00:00")
+    saved = tmp_path / "saved"
+    ran = analyze(
+        *("noon", "--output", "json", "--save", saved, "--by", "run,partition"),
+        **{RUNS_VARIABLE: str(store)},
+    )
+    assert ran.returncode == ExitStatus.DONE, ran.stderr
+    document = json.loads(ran.stdout)
+    assert document["_command"] == "analyze"
+    assert [run["run"] for run in document["runs"]] == ["noon"]
+    of_latency = [row for row in document["latency"] if row["time"] == "latency"]
+    assert [row["partition"] for row in of_latency] == [0, 1, 2, 3, 4]
+    # Of partition 3: the records 3, 8, ... 998; the 100th of 200 is 498.
+    assert (of_latency[3]["p50_us"], of_latency[3]["max_us"]) == (508, 1008)
+    assert document["failures"] == []
+    assert "WARN" not in ran.stderr
+    read = pq.read_table(saved / "latency").to_pylist()
+    assert sorted(read, key=str) == sorted(document["latency"], key=str)
+
+    again = analyze(store / "noon", "--save", saved)
+    assert again.returncode == ExitStatus.USAGE
+    assert "there already" in again.stderr.splitlines()[-2]
+
+    shown = analyze("runs", store / "noon", "--output", "csv", "--since", "0.5s")
+    tables = [list(csv.reader(io.StringIO(text))) for text in shown.stdout.split("\n\n")]
+    assert tables[0][0][:3] == ["run", "arm", "acknowledged"]
+    assert tables[0][1][:3] == ["noon", "kip951", "500"]
+
+
+def test_on_a_cluster_of_two_workers_as_here(spark_master: str, tmp_path: Path) -> None:
+    folder = a_run(tmp_path / "run", 5000)
+    here, there = (
+        analyze(folder, "--output", "json", "--master", master)
+        for master in ("local[2]", spark_master)
+    )
+    assert there.returncode == ExitStatus.DONE, there.stderr
+    assert json.loads(there.stdout) == json.loads(here.stdout)
+    assert json.loads(there.stdout)["records"][0]["acknowledged"] == 5000
+
+
+def test_what_is_wrong_with_the_input_is_told_in_three_lines(tmp_path: Path) -> None:
+    a_run(tmp_path / "cut")
+    part = tmp_path / "cut" / "batches" / "part-0.parquet"
+    part.write_bytes(part.read_bytes()[:-50])
+    (tmp_path / "newer").mkdir()
+    description = json.dumps({"schema_version": SCHEMA_VERSION + 1})
+    (tmp_path / "newer" / RUN_FILE).write_text(description)
+    (tmp_path / "empty").mkdir()
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # and nobody listens
+        nowhere = f"spark://127.0.0.1:{taken.getsockname()[1]}"
+        wrong: list[tuple[list[str | Path], ExitStatus, str]] = [
+            ([tmp_path / "cut"], ExitStatus.PIPELINE_FAILED, str(part)),
+            ([tmp_path / "newer"], ExitStatus.USAGE, "newer kipctl"),
+            ([tmp_path / "empty"], ExitStatus.USAGE, "holds no run"),
+            ([tmp_path / "cut", "--master", nowhere], ExitStatus.PIPELINE_FAILED, "be reached"),
+            ([tmp_path / "cut", "--master", "here"], ExitStatus.USAGE, "no Spark master"),
+            ([tmp_path / "cut", "--by", "moon"], ExitStatus.USAGE, "by that"),
+            ([tmp_path / "cut", "--since", "noon"], ExitStatus.USAGE, "--since"),
+            (["nowhere-at-all"], ExitStatus.USAGE, "nowhere-at-all"),
+        ]
+        for arguments, status, words in wrong:
+            ran = analyze(*arguments)
+            assert ran.returncode == status, ran.stderr
+            assert ran.stdout == ""
+            told = ran.stderr[ran.stderr.index("kipctl: ") :]
+            assert words in told
+            assert 1 <= len(told.splitlines()) <= 3, told
+
+
+def test_a_master_without_workers_is_told_within_half_a_minute(tmp_path: Path) -> None:
+    folder = a_run(tmp_path / "run", 1)
+    (tmp_path / "spark").mkdir()
+    with spark_cluster(tmp_path / "spark", workers=0) as master:
+        ran = analyze(folder, "--master", master)
+    assert ran.returncode == ExitStatus.PIPELINE_FAILED
+    assert "did not give an executor" in ran.stderr
