@@ -283,7 +283,7 @@ def test_workers_without_a_rate_share_the_records(lab: Lab, cluster: Cluster, to
     assert said.status == 0, said.err
     assert said.document["records"]["acknowledged"] == 20001
     ends = offsets(cluster, topic, LATEST)
-    by_worker = [sum(end for key, end in ends.items() if key.partition % 2 == w) for w in (0, 1)]
+    by_worker = [sum(end for partition, end in ends.items() if partition % 2 == w) for w in (0, 1)]
     assert by_worker == [10001, 10000]
 
 
