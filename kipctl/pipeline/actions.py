@@ -53,7 +53,8 @@ def action_table(actions: DataFrame, batches: DataFrame, failed: DataFrame) -> D
     answer; *before* and *after* are up to AROUND_US long, and reach neither into another action's
     *during* nor beyond the run.
     """
-    felt = with_windows(actions, batches, failed)
+    # A row for each action: kept, as all that follows reads it, and it took all batches to make.
+    felt = with_windows(actions, batches, failed).cache()
     tagged = batches.transform(_in_windows, felt)
     keys = [*_OF_ACTION, "window"]
     done = F.col("error") == 0

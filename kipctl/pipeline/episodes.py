@@ -51,6 +51,8 @@ Metadata, it takes 18 ms, and clients that wait out `retry.backoff.ms` take 100.
 """
 
 _PARTITION = ("run", "arm", "client", "api_key", "topic", "partition")
+_TURN = ("answered_us", "sent_us", "succeeded")
+"""The order of attempts. Of two at the very same time the refusal comes before the success."""
 
 
 def episodes(attempts: DataFrame) -> DataFrame:
@@ -104,7 +106,8 @@ def episode_table(episodes: DataFrame, keys: Sequence[str] = ("run", "arm")) -> 
 
 
 def _of_redirected_partitions(attempts: DataFrame) -> DataFrame:
-    """The attempts of clients for partitions that refused them at least once, with `answered_us`.
+    """The attempts of clients for partitions that refused them at least once, with
+    `answered_us`, `refused` and `succeeded`.
 
     Most never are: they need not be put in order.
     """
@@ -112,8 +115,11 @@ def _of_redirected_partitions(attempts: DataFrame) -> DataFrame:
         *(F.col(name).alias(f"refused_{name}") for name in _PARTITION)
     )
     same = [F.col(name).eqNullSafe(F.col(f"refused_{name}")) for name in _PARTITION]
-    return attempts.join(F.broadcast(refused.distinct()), same, "left_semi").withColumn(
-        "answered_us", F.coalesce("received_us", "sent_us")
+    return (
+        attempts.join(F.broadcast(refused.distinct()), same, "left_semi")
+        .withColumn("answered_us", F.coalesce("received_us", "sent_us"))
+        .withColumn("refused", is_leader_error())
+        .withColumn("succeeded", (F.col("error") == 0) & F.col("received_us").isNotNull())
     )
 
 
@@ -146,14 +152,12 @@ def _numbered(attempts: DataFrame) -> DataFrame:
 
     Between two successes lies at most one episode, which the later one ends.
     """
-    in_turn = Window.partitionBy(*_PARTITION).orderBy("answered_us", "sent_us")
+    in_turn = Window.partitionBy(*_PARTITION).orderBy(*_TURN)
     before = in_turn.rowsBetween(Window.unboundedPreceding, -1)
-    in_episode = Window.partitionBy(*_PARTITION, "episode").orderBy("answered_us", "sent_us")
+    in_episode = Window.partitionBy(*_PARTITION, "episode").orderBy(*_TURN)
     so_far = in_episode.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     return (
-        attempts.withColumn("refused", is_leader_error())
-        .withColumn("succeeded", (F.col("error") == 0) & F.col("received_us").isNotNull())
-        .withColumn("episode", count_if(F.col("succeeded")).over(before))
+        attempts.withColumn("episode", count_if(F.col("succeeded")).over(before))
         .withColumn(
             "first_error_us", F.min(F.when(F.col("refused"), F.col("answered_us"))).over(so_far)
         )
@@ -166,7 +170,7 @@ def _with_returns(numbered: DataFrame) -> DataFrame:
     """Add `returned`: whether the attempt went in a circle, as `episodes` says."""
     of_broker = Window.partitionBy(*_PARTITION, "episode", "broker")
     reaction = F.col("sent_us") >= F.col("first_error_us")
-    as_sent = Window.partitionBy(*_PARTITION, "episode", reaction).orderBy("sent_us")
+    as_sent = Window.partitionBy(*_PARTITION, "episode", reaction).orderBy("sent_us", *_TURN)
     from_another = F.lag("broker").over(as_sent) != F.col("broker")
     refused_us = F.col("_refused_us")
     after_another = refused_us <= F.col("_arrived_us")
@@ -192,7 +196,7 @@ def _summed(numbered: DataFrame) -> DataFrame:
     hinted = F.col("refused") & (F.col("hint_leader") >= 0)
     reached = hinted & (F.col("next.broker") == F.col("hint_leader"))
     used = reached & (F.col("next.sent_us") - F.col("answered_us") <= FOLLOWED_WITHIN_US)
-    order = F.struct("answered_us", "sent_us")
+    order = F.struct(*_TURN)
     return (
         numbered.groupBy(*_PARTITION, "episode")
         .agg(
