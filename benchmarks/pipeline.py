@@ -11,6 +11,9 @@ one. DuckDB and polars each do it in two ways:
   counted by microsecond, and the counts summed up in order;
 - *plain*: a row for each record, and the engine's own exact quantile over them.
 
+kipctl has two turns, with its own settings and with a heap of 600 MB: a JVM's peak says how much it
+was allowed, not how much it needs.
+
 Each measurement is a process of its own on two cores. It starts its engine, analyses a tiny run,
 and then the run in question: the time is of this last step alone. Peak memory is the sum of the
 greatest resident sizes (VmHWM) of the process and its children, the JVM included, over its whole
