@@ -1,0 +1,72 @@
+"""docs/pipeline.md has every column of every table, and no other."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from frames import action_frame, frame, of_schema
+from pyspark.sql import DataFrame, SparkSession
+
+from kipctl.pipeline.actions import WINDOWS, action_table
+from kipctl.pipeline.episodes import ATTEMPTS, episode_table, episodes
+from kipctl.pipeline.reads import flip_table, read_error_table, read_table
+from kipctl.pipeline.redirects import failed_batches, redirect_table
+from kipctl.pipeline.rpcs import metadata_table, rpc_table
+from kipctl.trace.codes import PHASES
+
+pytestmark = pytest.mark.spark
+
+DOCS = Path(__file__).parents[2] / "docs" / "pipeline.md"
+PLACEHOLDERS = {"<phase>": PHASES, "<window>": WINDOWS}
+
+
+def documented(table: str) -> list[str]:
+    """The columns in the first cells of the section's table, with placeholders written out."""
+    [section] = re.findall(
+        rf"^## {table}$(.*?)(?=^## |\Z)", DOCS.read_text(), re.MULTILINE | re.DOTALL
+    )
+    cells = re.findall(r"^\| (`[^|]*) \|", section, re.MULTILINE)
+    names = [name for cell in cells for name in re.findall(r"`([^`]+)`", cell)]
+    for placeholder, values in PLACEHOLDERS.items():
+        names = [
+            name.replace(placeholder, value)
+            for name in names
+            for value in (values if placeholder in name else ("",))
+        ]
+    return names
+
+
+def failed(spark: SparkSession) -> DataFrame:
+    return frame(spark, "redirects", []).transform(failed_batches, action_frame(spark, []))
+
+
+def reads(spark: SparkSession) -> DataFrame:
+    return frame(spark, "reads", [])
+
+
+def rpcs(spark: SparkSession) -> DataFrame:
+    return frame(spark, "rpcs", [])
+
+
+TABLES: dict[str, Callable[[SparkSession], DataFrame]] = {
+    "redirects": lambda spark: redirect_table(failed(spark), []),
+    "episodes": lambda spark: episode_table(episodes(of_schema(spark, ATTEMPTS, [])), []),
+    "rpcs": lambda spark: rpc_table(rpcs(spark), []),
+    "reads": lambda spark: read_table(reads(spark), []),
+    "flips": lambda spark: flip_table(reads(spark), []),
+    "read_errors": lambda spark: read_error_table(reads(spark), []),
+    "actions": lambda spark: action_table(
+        action_frame(spark, []), frame(spark, "batches", []), failed(spark)
+    ),
+}
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_every_column_is_documented(spark: SparkSession, table: str) -> None:
+    assert sorted(documented(table)) == sorted(TABLES[table](spark).columns)
+
+
+def test_metadata_has_the_columns_of_rpcs_and_those_told(spark: SparkSession) -> None:
+    columns = metadata_table(rpcs(spark), []).columns
+    assert sorted(documented("rpcs") + documented("metadata")) == sorted(columns)
