@@ -206,12 +206,13 @@ class Files:
 def located(path: str) -> str:
     """The path as Spark must be told it: one that exists on this machine is meant here."""
     here = Path(path)
-    return here.resolve().as_uri() if here.exists() else path
+    # Not as_uri: Hadoop takes %20 for itself, and names what it finds itself this way.
+    return f"file:{here.resolve()}" if here.exists() else path
 
 
 def to_write(path: str) -> str:
     """A path to be written to, as Spark must be told it: without a scheme it is on this machine."""
-    return path.rstrip("/") if "://" in path else Path(path).absolute().as_uri()
+    return path.rstrip("/") if "://" in path else f"file:{Path(path).absolute()}"
 
 
 def _runs_at(spark: SparkSession, path: str) -> list[RecordedRun]:
