@@ -13,10 +13,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pyspark.sql import SparkSession
 
 from kipctl.cluster.topics import LATEST, await_topic, create_topic, delete_topic, offsets
 from kipctl.experiments.perf import OWN_TOPIC, WORKERS_FOLDER
 from kipctl.lab.cluster import Lab
+from kipctl.pipeline.analysis import Question, analyse_runs
 from kipctl.probe.summary import distribution
 from kipctl.trace.codes import PHASES
 from kipctl.trace.store import Run
@@ -169,7 +171,7 @@ def test_two_workers_send_one_run(
 
 
 def test_leaders_move_under_workers_and_the_summary_is_what_was_recorded(
-    lab: Lab, tmp_path: Path
+    lab: Lab, spark: SparkSession, tmp_path: Path
 ) -> None:
     folder = tmp_path / "run"
     said = kipctl(
@@ -204,6 +206,18 @@ def test_leaders_move_under_workers_and_the_summary_is_what_was_recorded(
     redirected = {(row["partition"], row["first_seq"]) for row in leader_errors}
     assert len(leader_errors) == document["redirects"]["errors"]
     assert total == pytest.approx(sum(spent[key] for key in redirected) / 1000)
+
+    read = analyse_runs(spark, [str(folder)], Question(("run",)))
+    assert [row["acknowledged"] for row in read["records"]] == [8000]
+    for row in read["latency"]:
+        live = document[f"{row['time']}_ms"]
+        assert {name: row[f"{name}_us"] / 1000 for name in live if name != "mean"} == {
+            name: ms for name, ms in live.items() if name != "mean"
+        }
+    (row,) = read["redirects"]
+    assert (row["episodes"], row["errors"]) == (len(redirected), len(leader_errors))
+    sums = {phase: row[f"{phase}_sum_us"] / 1000 for phase in PHASES}
+    assert sums == {phase: ms["sum"] for phase, ms in document["redirects"]["phases_ms"].items()}
 
 
 def test_a_worker_that_dies_fails_the_run_and_what_is_known_is_kept(
