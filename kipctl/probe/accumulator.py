@@ -31,6 +31,8 @@ class Accumulator:
         self._next_variant = cycle(variants).__next__
         self._room = max(1, config.buffer_memory * variants[0].capacity // variants[0].ends[-1])
         self._schedule = Schedule(0, 0, 0)
+        self._throttled = False
+        self._own_records = 0
         self._timers: list[tuple[int, int, Partition]] = []
         self._timer_number = 0
         self._stopped = False
@@ -44,6 +46,8 @@ class Accumulator:
     def start(self, schedule: Schedule) -> None:
         """The schedule to follow from now on."""
         self._schedule = schedule
+        self._throttled = schedule.throttled
+        self._own_records = schedule.own_records
         self.due_us = schedule.next_due_us(0)
 
     def stop(self) -> None:
@@ -54,7 +58,7 @@ class Accumulator:
     @property
     def is_over(self) -> bool:
         """Every record that will be generated is settled."""
-        generated_all = self._stopped or self.generated >= self._schedule.own_records
+        generated_all = self._stopped or self.generated >= self._own_records
         return generated_all and self.settled >= self.generated
 
     def append_due(self, now_us: int) -> Iterator[Partition]:
@@ -63,14 +67,14 @@ class Accumulator:
         Unthrottled, records are due as long as `buffer.memory` has room for them.
         """
         schedule = self._schedule
-        if schedule.throttled:
+        if self._throttled:
             end = schedule.due(now_us)
             intended_us: Callable[[int], int] = schedule.intended_us
         else:
-            end = min(schedule.own_records, self.settled + self._room)
+            end = min(self._own_records, self.settled + self._room)
             intended_us = _always(now_us)
         first, self.generated = self.generated, max(end, self.generated)
-        if end >= schedule.own_records or not schedule.throttled:
+        if end >= self._own_records or not self._throttled:
             self.due_us = NEVER_US  # unthrottled: until a batch is settled
         else:
             self.due_us = schedule.next_due_us(end)
@@ -83,7 +87,7 @@ class Accumulator:
         """The batch is acknowledged, or given up: it makes room."""
         batch.partition.settle(batch, failed)
         self.settled += batch.records
-        if not self._schedule.throttled and not self._stopped:
+        if not self._throttled and not self._stopped:
             self.due_us = 0
 
     def next_batch(self, partition: Partition, now_us: int, backoff_us: int) -> Batch | None:
