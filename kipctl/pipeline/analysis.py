@@ -43,6 +43,19 @@ DIMENSIONS: Mapping[str, tuple[str, ...]] = {
 }
 """What each table can be broken down by; the table of actions always is by run and action."""
 BY = tuple(dict.fromkeys(name for names in DIMENSIONS.values() for name in names))
+TABLES = {
+    "records": "batches",
+    "latency": "batches",
+    "failures": "batches",
+    "redirects": "redirects",
+    "actions": "actions",
+    "rpcs": "rpcs",
+    "metadata": "rpcs",
+    "reads": "reads",
+    "flips": "reads",
+    "read_errors": "reads",
+}
+"""Every table, in the order in which they are shown, and the dataset that it is made of."""
 _AT_ONCE = 3
 """Tables that are computed at the same time: most of a small one's time is waiting for Spark."""
 
@@ -69,13 +82,16 @@ class Question:
 
 
 def run_tables(trace: Trace, question: Question) -> dict[str, DataFrame]:
-    """The tables of recorded runs, by name; their columns are in docs/pipeline.md."""
+    """The tables of recorded runs, by name; their columns are in docs/pipeline.md.
+
+    Tables of datasets that no run has are left out.
+    """
     failed = failed_batches(trace.redirects, trace.actions).cache()
     leader_errors = trace.redirects.filter(is_leader_error()).select(
         "run", "client", F.col("error_us").alias("time_us")
     )
     window = question.window_us if "window" in question.by else None
-    return {
+    tables = {
         "records": volumes(trace.batches, question.keys("records")),
         "latency": latency(trace.batches, question.keys("latency"), window),
         "failures": failures(trace.batches, question.keys("failures")),
@@ -95,6 +111,7 @@ def run_tables(trace: Trace, question: Question) -> dict[str, DataFrame]:
         "flips": flip_table(trace.reads, question.keys("flips")),
         "read_errors": read_error_table(trace.reads, question.keys("read_errors")),
     }
+    return {name: tables[name] for name in TABLES if TABLES[name] in trace.present}
 
 
 def collected(tables: Mapping[str, DataFrame]) -> dict[str, Rows]:
@@ -141,7 +158,7 @@ def analyse_runs(
         "runs": [_described(run) for run in trace.runs],
         "by": list(question.by),
         "window_us": question.window_us,
-        **rows,
+        **{name: rows.get(name, []) for name in TABLES},
     }
 
 

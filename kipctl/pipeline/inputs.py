@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
     BooleanType,
@@ -98,7 +98,8 @@ class Trace:
 
     Each has the columns of its dataset in `kipctl.trace.schema`, preceded by `run` (its name) and
     `arm`; times are microseconds since the run's start. `batches` has besides `interval_ns` and
-    `warmup_records`; `actions` has the schema ACTIONS. A dataset that a run lacks has no rows.
+    `warmup_records`; `actions` has the schema ACTIONS. A dataset that a run lacks has no rows;
+    `present` names those that some run has.
     """
 
     runs: tuple[RecordedRun, ...]
@@ -108,6 +109,7 @@ class Trace:
     reads: DataFrame
     events: DataFrame
     actions: DataFrame
+    present: frozenset[str]
 
 
 def spark_schema(dataset: str) -> StructType:
@@ -124,9 +126,11 @@ def open_runs(spark: SparkSession, paths: Sequence[str], period: Period = ALWAYS
     or was written by a newer kipctl, PipelineError for one whose `run.json` cannot be read.
     """
     runs = _named([run for path in paths for run in _runs_at(spark, path)])
+    found = {(run.path, name) for run in runs for name in Files(spark, run.path).names()}
 
     def dataset(name: str) -> DataFrame:
-        return reduce(DataFrame.unionByName, (_read(spark, run, name, period) for run in runs))
+        frames = [_read(spark, run, name, period) for run in runs if (run.path, name) in found]
+        return reduce(DataFrame.unionByName, frames or [_empty(spark, runs[0], name)])
 
     actions = [row for run in runs for row in action_rows(run)]
     return Trace(
@@ -137,6 +141,7 @@ def open_runs(spark: SparkSession, paths: Sequence[str], period: Period = ALWAYS
         reads=dataset("reads"),
         events=dataset("events"),
         actions=spark.createDataFrame(actions, ACTIONS),
+        present=frozenset(name for _, name in found) | ({"actions"} if actions else set()),
     )
 
 
@@ -163,17 +168,23 @@ def action_rows(run: RecordedRun) -> list[tuple[Any, ...]]:
 
 
 def _read(spark: SparkSession, run: RecordedRun, dataset: str, period: Period) -> DataFrame:
-    schema = spark_schema(dataset)
-    files = Files(spark, run.path)
-    if files.exists(dataset):
-        rows = spark.read.schema(schema).parquet(f"{run.path}/{dataset}")
-    else:
-        rows = spark.createDataFrame([], schema)
-    columns = [F.lit(run.name).alias("run"), F.lit(run.arm).alias("arm"), *map(F.col, rows.columns)]
+    rows = spark.read.schema(spark_schema(dataset)).parquet(f"{run.path}/{dataset}")
+    in_period = period.condition(_MOMENT[dataset], run.start_wall_us)
+    return rows.filter(in_period).select(*_columns(run, dataset))
+
+
+def _empty(spark: SparkSession, run: RecordedRun, dataset: str) -> DataFrame:
+    return spark.createDataFrame([], spark_schema(dataset)).select(*_columns(run, dataset))
+
+
+def _columns(run: RecordedRun, dataset: str) -> list[Column]:
+    """The dataset's columns, and what `Trace` says stands beside them."""
+    columns = [F.lit(run.name).alias("run"), F.lit(run.arm).alias("arm")]
+    columns += map(F.col, DATASETS[dataset].names)
     if dataset == "batches":
         columns.append(F.lit(run.interval_ns).cast("bigint").alias("interval_ns"))
         columns.append(F.lit(run.warmup_records).cast("bigint").alias("warmup_records"))
-    return rows.filter(period.condition(_MOMENT[dataset], run.start_wall_us)).select(*columns)
+    return columns
 
 
 class Files:
@@ -189,6 +200,10 @@ class Files:
     def exists(self, name: str = "") -> bool:
         path = self._jvm.org.apache.hadoop.fs.Path(self._folder, name) if name else self._folder
         return bool(self._system.exists(path))
+
+    def names(self) -> list[str]:
+        """What is in the folder."""
+        return [status.getPath().getName() for status in self._system.listStatus(self._folder)]
 
     def text(self, name: str) -> str:
         stream = self._system.open(self._jvm.org.apache.hadoop.fs.Path(self._folder, name))

@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from kipctl.pipeline.actions import WINDOWS, action_table
 from kipctl.pipeline.episodes import ATTEMPTS, episode_table, episodes
+from kipctl.pipeline.latency import failures, latency, volumes
 from kipctl.pipeline.reads import flip_table, read_error_table, read_table
 from kipctl.pipeline.redirects import failed_batches, redirect_table
 from kipctl.pipeline.rpcs import metadata_table, rpc_table
@@ -49,7 +50,14 @@ def rpcs(spark: SparkSession) -> DataFrame:
     return frame(spark, "rpcs", [])
 
 
+def batches(spark: SparkSession) -> DataFrame:
+    return frame(spark, "batches", [])
+
+
 TABLES: dict[str, Callable[[SparkSession], DataFrame]] = {
+    "records": lambda spark: volumes(batches(spark), []),
+    "latency": lambda spark: latency(batches(spark), []),
+    "failures": lambda spark: failures(batches(spark), []),
     "redirects": lambda spark: redirect_table(failed(spark), []),
     "episodes": lambda spark: episode_table(episodes(of_schema(spark, ATTEMPTS, [])), []),
     "rpcs": lambda spark: rpc_table(rpcs(spark), []),
