@@ -1,17 +1,13 @@
 """`perf produce`: the probe on a topic, actions on the cluster meanwhile, the record of both."""
 
-import shutil
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import asdict, dataclass, field, replace
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
-import pyarrow as pa
-
-from kipctl import __version__
 from kipctl.cluster.journal import journal
 from kipctl.cluster.snapshot import Snapshot, take
 from kipctl.cluster.topics import (
@@ -22,7 +18,6 @@ from kipctl.cluster.topics import (
     records_held,
 )
 from kipctl.cluster.versions import kafka_release
-from kipctl.cluster.watch import ClusterEvent
 from kipctl.errors import InterruptedRunError, PipelineError, RefusedError, UsageError
 from kipctl.experiments.actions import (
     Action,
@@ -32,12 +27,10 @@ from kipctl.experiments.actions import (
     check_action,
     lab_of,
 )
-from kipctl.probe.config import as_properties
-from kipctl.probe.export import record_batches
-from kipctl.probe.parts import Part
+from kipctl.experiments.begin import Begin, Probe, on_spark, on_this_machine
+from kipctl.experiments.record import record
 from kipctl.probe.process import running_probe
 from kipctl.probe.run import ProbeOutcome, ProbeSpec
-from kipctl.probe.schedule import Schedule
 from kipctl.probe.summary import (
     Measured,
     interval_line,
@@ -47,15 +40,11 @@ from kipctl.probe.summary import (
     record_times,
     summarize,
 )
-from kipctl.probe.tracing import COLUMNS
 from kipctl.trace.clock import now_us
-from kipctl.trace.rows import IntRows
-from kipctl.trace.schema import EVENTS
-from kipctl.trace.store import Run, wall_time, without_secrets
+from kipctl.trace.store import Run
 from kipctl.transport.request import Cluster
 
 OWN_TOPIC = "kipctl-perf"
-WORKERS_FOLDER = ".workers"
 _CLIENT_ID = "kipctl"
 _ADMIN_TIMEOUT_S = 30.0
 _AROUND_US = 1_000_000
@@ -156,84 +145,10 @@ class Listeners:
     interval: Callable[[str], None] = field(default=lambda _: None)
 
 
-class Probe(Protocol):
-    """A run under way: a probe, or several workers. Times are those of this machine's clock."""
-
-    schedule: Schedule
-    parts: tuple[Part, ...]
-    """Where the rows are, once there is an outcome."""
-
-    def new_batches(self) -> IntRows:
-        """The rows of batches finished since the last call."""
-
-    def outcome(self) -> ProbeOutcome:
-        """Wait until it is done."""
-
-    def is_done_by(self, time_us: int) -> bool:
-        """Whether it is done; waits for it until a moment of the monotonic clock."""
-
-    def stop(self) -> None:
-        """Ask it to send no further records."""
-
-
-Begin = Callable[[ProbeSpec], AbstractContextManager[Probe]]
-"""Starts what a specification says; what it wrote is there until the block is left."""
-
-
-@contextmanager
-def _on_this_machine(spec: ProbeSpec) -> Iterator[Probe]:
-    with (
-        tempfile.TemporaryDirectory(prefix="kipctl-") as scratch,
-        running_probe(spec, Path(scratch)) as probe,
-    ):
-        yield probe
-
-
-@contextmanager
-def _workers_of(plan: PerfPlan, message: Callable[[str], None]) -> Iterator[Begin]:
-    """What begins the plan's run: a process of this machine, or workers on Spark."""
-    if not plan.on_spark:
-        yield _on_this_machine
-        return
-    from kipctl.experiments.workers import running_workers, spark_for_workers
-
-    record = plan.record.absolute() if plan.record else None
-    master = plan.master or f"local[{plan.workers}]"
-    message(f"Starting {plan.workers} workers on Spark ({master}).")
-    with spark_for_workers(master, plan.workers) as session:
-
-        @contextmanager
-        def begin(spec: ProbeSpec) -> Iterator[Probe]:
-            if spec.payload_file:
-                spec = replace(spec, payload_file=spec.payload_file.absolute())
-            with (
-                _shared_folder(record) as folder,
-                running_workers(session, spec, plan.workers, folder, record) as workers,
-            ):
-                yield workers
-
-        yield begin
-
-
-@contextmanager
-def _shared_folder(record: Path | None) -> Iterator[Path]:
-    """A folder for the workers' rows while they run, in the record's if there is one.
-
-    It is kept when an error came between the workers' rows and the record of the run.
-    """
-    if record is None:
-        with tempfile.TemporaryDirectory(prefix="kipctl-") as scratch:
-            yield Path(scratch)
-        return
-    folder = record / WORKERS_FOLDER
-    folder.mkdir()
-    try:
-        yield folder
-    except BaseException:
-        if not any(rows.stat().st_size for rows in folder.glob("*/batches.*")):
-            shutil.rmtree(folder)
-        raise
-    shutil.rmtree(folder)
+def _begins(plan: PerfPlan, message: Callable[[str], None]) -> AbstractContextManager[Begin]:
+    if plan.on_spark:
+        return on_spark(plan.workers, plan.master, plan.record, message)
+    return nullcontext(on_this_machine)
 
 
 def produce(plan: PerfPlan, listeners: Listeners) -> PerfResult:
@@ -249,7 +164,7 @@ def produce(plan: PerfPlan, listeners: Listeners) -> PerfResult:
         if spec.topic != OWN_TOPIC:
             plan.check_partitions(len(take(cluster, [spec.topic]).partitions))
         with (
-            _workers_of(plan, listeners.message) as begin,
+            _begins(plan, listeners.message) as begin,
             _topic(plan, cluster, listeners.message) as before,
         ):
             return measure(plan, cluster, before, listeners, run, begin)
@@ -261,7 +176,7 @@ def measure(
     before: Snapshot,
     listeners: Listeners,
     run: Run | None = None,
-    begin: Begin = _on_this_machine,
+    begin: Begin = on_this_machine,
 ) -> PerfResult:
     """Run the probe on a topic that is there and ready, with the plan's actions meanwhile.
 
@@ -280,7 +195,12 @@ def measure(
         if run:
             events = performer.events if performer else []
             after = take(cluster, [spec.topic])
-            _record(run, plan, measurement, probe.parts, events, document, before, after)
+            how = {
+                "workers": plan.workers,
+                "master": plan.master,
+                "arm": plan.arm or spec.discovery.value,
+            }
+            record(run, how, measurement, probe.parts, events, document, before, after)
     result = PerfResult(measurement, document)
     if outcome.failure:
         kept = f" What is known is in {run.folder}." if run else ""
@@ -451,65 +371,3 @@ def _intervals(probe: Probe, plan: PerfPlan, listeners: Listeners) -> Iterator[N
     finally:
         over.set()
         thread.join()
-
-
-def _record(
-    run: Run,
-    plan: PerfPlan,
-    measurement: Measured,
-    parts: Sequence[Part],
-    events: list[ClusterEvent],
-    document: dict[str, Any],
-    before: Snapshot,
-    after: Snapshot,
-) -> None:
-    """Write the run's folder: the datasets of design, then `run.json`."""
-    for part in parts:
-        if not part.recorded:
-            for dataset in COLUMNS:
-                rows = record_batches(part.outcome, part.directory, dataset)
-                run.write(dataset, rows, part.outcome.spec.share.worker)
-    outcome = measurement.outcome
-    run.write("events", [_event_rows(events, outcome.start_us)])
-    spec = outcome.spec
-    run.describe(
-        {
-            "kipctl_version": __version__,
-            "command": "perf produce",
-            "started": wall_time(outcome.wall_start_us),
-            "start_wall_us": outcome.wall_start_us,
-            "interval_ns": outcome.interval_ns,
-            "num_records": spec.num_records,
-            "throughput": spec.throughput,
-            "record_size": None if spec.payload_file else spec.record_size,
-            "warmup_records": spec.warmup_records,
-            "workers": plan.workers,
-            "master": plan.master,
-            "hosts": [part.outcome.host for part in parts],
-            **({"failed": outcome.failure} if outcome.failure else {}),
-            "leader_discovery": spec.discovery.value,
-            "arm": plan.arm or spec.discovery.value,
-            "bootstrap_server": spec.bootstrap_server,
-            "producer": without_secrets(as_properties(spec.config)),
-            "cluster_before": asdict(before),
-            "cluster_after": asdict(after),
-            "summary": document,
-        }
-    )
-
-
-def _event_rows(events: list[ClusterEvent], start_us: int) -> pa.RecordBatch:
-    rows = [
-        {
-            "kind": event.kind.value,
-            "topic": event.topic,
-            "partition": event.partition,
-            "from_broker": event.from_leader,
-            "to_broker": event.to_leader,
-            "epoch": event.leader_epoch,
-            "seen_by": event.seen_by_broker,
-            "time_us": event.time_us - start_us,
-        }
-        for event in events
-    ]
-    return pa.RecordBatch.from_pylist(rows, schema=EVENTS)

@@ -16,7 +16,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kipctl.cluster.topics import LATEST, await_topic, create_topic, delete_topic, offsets
-from kipctl.experiments.perf import OWN_TOPIC, WORKERS_FOLDER
+from kipctl.experiments.begin import WORKERS_FOLDER
+from kipctl.experiments.perf import OWN_TOPIC
 from kipctl.lab.cluster import Lab
 from kipctl.pipeline.analysis import Question, analyse_runs
 from kipctl.probe.summary import distribution
