@@ -150,9 +150,7 @@ def compare(a: Trace, b: Trace) -> Comparison:
     batches = _both(a, b, lambda trace: trace.batches)
     spans = _spans(batches)
     window_us = _window_us(spans.values())
-    redirected = _both(
-        a, b, lambda trace: episodes(failed_batches(trace.redirects, trace.actions))
-    ).persist()
+    redirected = _both(a, b, _redirected).persist()
     times = _times(batches, redirected, window_us).persist()
     try:
         spreads = _spreads(times, several_runs=len(runs) > len(SIDES))
@@ -180,6 +178,12 @@ def _both(a: Trace, b: Trace, of: Callable[[Trace], DataFrame]) -> DataFrame:
         of(trace).withColumn("side", F.lit(name)) for name, trace in zip(SIDES, (a, b), strict=True)
     )
     return reduce(DataFrame.unionByName, sides)
+
+
+def _redirected(trace: Trace) -> DataFrame:
+    """The redirected batches: run, when the first error came, and what the client took."""
+    found = episodes(failed_batches(trace.redirects, trace.actions))
+    return found.select("run", "first_error_us", "client_share_us")
 
 
 def _spans(batches: DataFrame) -> dict[Run, Span]:

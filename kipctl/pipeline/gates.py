@@ -6,7 +6,7 @@
     MEASURE > 50ms     B is above 50 ms, whatever A is
 
 Of a difference that cannot be told from chance for lack of windows, its size alone decides: a gate
-that cannot tell stays shut. `>=` and `<=` may be used too.
+that cannot tell does not let it pass. `>=` and `<=` may be used too.
 """
 
 import operator

@@ -1,7 +1,9 @@
 """`kipctl runs list`, `show`, `export`, `remove`: what a user sees of the store."""
 
+import inspect
 import io
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,8 @@ import pytest
 
 from kipctl.cli.app import run
 from kipctl.cli.environment import Environment
+from kipctl.cli.runs import compare
+from kipctl.pipeline.compare import UNITS
 from kipctl.trace.codes import PHASES
 from kipctl.trace.schema import DATASETS
 from kipctl.trace.store import Run
@@ -246,3 +250,12 @@ def test_a_comparison_asked_for_wrongly_starts_no_spark(
     assert (status, out) == (2, "")
     assert told in said
     assert "Spark" not in said
+
+
+def test_help_and_documentation_name_every_measure() -> None:
+    documented = (Path(__file__).parents[2] / "docs" / "runs.md").read_text()
+    (table,) = re.findall(r"\| measure \|.*?\n\n", documented, re.DOTALL)
+    first_cells = [line.split(" | ")[0] for line in table.splitlines()[2:]]
+    assert re.findall(r"`(\w+)`", " ".join(first_cells)) == list(UNITS)
+    (listed,) = re.findall(r"Measures: (.*)\.$", " ".join(inspect.getdoc(compare).split()))
+    assert re.findall(r"\w+(?=[,. ]|$)", listed.replace("(of the latency)", "")) == list(UNITS)

@@ -9,10 +9,12 @@ from kipctl.errors import ExitStatus
 VARIABLES = {
     BOOTSTRAP_VARIABLE: "The brokers to ask first, when --bootstrap-server is not given.",
     "JAVA_HOME": "The Java, 17 or newer, that a lab's brokers run on. Default: java on the PATH.",
+    "KIPCTL_RUNS": "Where recorded runs are kept by name. Default: the folder kipctl/runs in"
+    " XDG_STATE_HOME.",
     "NO_COLOR": "When set and not empty, tables and progress have no colors.",
     "XDG_CACHE_HOME": "Kafka's jars are kept in its folder kipctl. Default: ~/.cache.",
-    "XDG_STATE_HOME": "Labs, and the assignments that --rollback goes back to, are kept in its"
-    " folder kipctl. Default: ~/.local/state.",
+    "XDG_STATE_HOME": "Labs, recorded runs, and the assignments that --rollback goes back to, are"
+    " kept in its folder kipctl. Default: ~/.local/state.",
 }
 """What kipctl reads from the environment, beside the variables that options declare."""
 
