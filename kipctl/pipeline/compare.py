@@ -98,6 +98,14 @@ class ComparedMeasure:
         return 100 * self.absolute / self.a if self.absolute is not None and self.a else None
 
     @property
+    def runs_overlap(self) -> bool | None:
+        """Whether a single run of one side lies among those of the other; None for one run each."""
+        a, b = ([v for (side, _), v in self.by_run.items() if side == of] for of in SIDES)
+        if min(len(a), len(b)) < 2:
+            return None
+        return min(a) <= max(b) and min(b) <= max(a)
+
+    @property
     def for_gates(self) -> Compared:
         return Compared(self.a, self.b, self.difference.is_real)
 
@@ -117,6 +125,7 @@ class ComparedMeasure:
             else [self.difference.low, self.difference.high],
             "p_value": self.difference.p_value,
             "real": self.difference.is_real,
+            "runs_overlap": self.runs_overlap,
             "effect": self.difference.superiority
             if by_ranks
             else (None if self.percent is None else self.percent / 100),

@@ -130,8 +130,14 @@ def _compared(measure: Document) -> tuple[Cell, ...]:
         f"{interval[0]:+,.3f} to {interval[1]:+,.3f}" if interval else None,
         measure["effect"] if by_ranks else None,
         _chance(measure["p_value"]),
-        {True: "yes", False: "no", None: "cannot be told"}[measure["real"]],
+        _is_real(measure),
     )
+
+
+def _is_real(measure: Document) -> Cell:
+    if measure["real"] and measure["runs_overlap"]:
+        return "yes, but single runs overlap"
+    return {True: "yes", False: "no", None: "cannot be told"}[measure["real"]]
 
 
 def _number(value: float | None, sign: str = "") -> Cell:

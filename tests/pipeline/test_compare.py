@@ -16,6 +16,7 @@ from runs import write_run
 from kipctl.errors import UsageError
 from kipctl.pipeline.compare import MEASURES, ComparedMeasure, compare
 from kipctl.pipeline.inputs import open_runs
+from kipctl.pipeline.significance import Difference
 from kipctl.trace.codes import PHASES
 from kipctl.trace.store import Run
 
@@ -178,6 +179,28 @@ def test_a_run_is_not_compared_with_itself(spark: SparkSession, tmp_path: Path) 
     write_run(tmp_path / "all" / "two", {}, batches=[])
     with pytest.raises(UsageError, match="on both sides"):
         compare(open_runs(spark, [str(tmp_path / "all")]), open_runs(spark, [str(run.folder)]))
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "overlap"),
+    [
+        ([1, 2], [3, 4], False),
+        ([3, 4], [1, 2], False),
+        ([1, 3], [2, 4], True),
+        ([1, 9], [4, 5], True),
+        ([1, 2], [2, 3], True),
+        ([1], [2, 3], None),
+        ([], [2, 3], None),
+    ],
+)
+def test_single_runs_may_overlap(a: list[float], b: list[float], overlap: bool | None) -> None:
+    by_run = {
+        (side, str(number)): value
+        for side, values in (("a", a), ("b", b))
+        for number, value in enumerate(values)
+    }
+    one = ComparedMeasure(MEASURES[0], 1.0, 2.0, by_run, Difference(p_value=0.01))
+    assert one.runs_overlap is one.as_document()["runs_overlap"] is overlap
 
 
 def kipctl(store: Path, *words: str) -> subprocess.CompletedProcess[str]:
