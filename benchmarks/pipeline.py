@@ -135,7 +135,7 @@ def check(name: str, synthetic: SyntheticRun, answers: Answers) -> None:
 # All of them
 
 
-def compare(sizes: list[int], rounds: int) -> Iterator[Measurement]:
+def compare(sizes: list[int], rounds: int, contestants: list[str]) -> Iterator[Measurement]:
     for size in sizes:
         synthetic = SyntheticRun(size)
         with tempfile.TemporaryDirectory(prefix="kipctl-bench-") as folder:
@@ -144,7 +144,7 @@ def compare(sizes: list[int], rounds: int) -> Iterator[Measurement]:
             sys.stderr.write(f"writing {size:,} records as {synthetic.batches:,} batches\n")
             synthetic.write(scratch / "run")
             for number in range(1, rounds + 1):
-                for name in CONTESTANTS:
+                for name in contestants:
                     sys.stderr.write(f"{size:,} records, round {number} of {rounds}: {name}: ")
                     turn = measure(name, number, synthetic, scratch)
                     sys.stderr.write(f"{turn.seconds:.1f} s, {turn.peak_mb:.0f} MB\n")
@@ -187,7 +187,8 @@ def times(turns: list[Measurement]) -> list[tuple[Cell, ...]]:
 def growth(turns: list[Measurement], sizes: list[int]) -> list[Growth]:
     """What each size takes beside the one before it."""
     found = []
-    for name, (small, large) in itertools.product(CONTESTANTS, itertools.pairwise(sizes)):
+    names = dict.fromkeys(turn.contestant for turn in turns)
+    for name, (small, large) in itertools.product(names, itertools.pairwise(sizes)):
         before, after = (
             [t for t in turns if (t.records, t.contestant) == (size, name)]
             for size in (small, large)
@@ -216,6 +217,7 @@ def main() -> None:
     sizes = [4_000_000, 40_000_000, 200_000_000]
     options.add_argument("--records", type=int, nargs="+", default=sizes, help="multiples of 1280")
     options.add_argument("--rounds", type=int, default=3)
+    options.add_argument("--contestants", nargs="+", default=list(CONTESTANTS), choices=CONTESTANTS)
     options.add_argument("--output", type=OutputFormat, default=OutputFormat.AUTO)
     options.add_argument("--as-contestant", nargs=2, help=argparse.SUPPRESS)
     chosen = options.parse_args()
@@ -228,7 +230,7 @@ def main() -> None:
         raise SystemExit(f"Not installed: {', '.join(missing)}. Run: pip install -e '.[bench]'")
     versions = {n: importlib.metadata.version(n) for n in ("pyspark", "duckdb", "polars")}
     sizes = sorted(set(chosen.records))
-    turns = list(compare(sizes, chosen.rounds))
+    turns = list(compare(sizes, chosen.rounds, chosen.contestants))
     said = ", ".join(f"{name} {version}" for name, version in versions.items())
     tables = [
         Table(
