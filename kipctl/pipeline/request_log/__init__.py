@@ -1,0 +1,5 @@
+"""Brokers' request logs (`kafka.request.logger`) into tables: what a whole fleet of clients did."""
+
+from kipctl.pipeline.request_log.log import BrokenLine, LineCounts, RequestLog, read_request_log
+
+__all__ = ["BrokenLine", "LineCounts", "RequestLog", "read_request_log"]
