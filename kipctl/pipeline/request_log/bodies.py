@@ -48,15 +48,6 @@ METADATA = f"""
 """Produce up to 12 and Fetch up to 12 name topics, later versions give their id."""
 
 
-def _parsed(json: Column, schema: str) -> Column:
-    return F.from_json(json, schema, {"columnNameOfCorruptRecord": _CORRUPT})
-
-
-def _json_of(whole: str) -> Column:
-    """The JSON of a line. What follows it, the logger's name, stops no parser."""
-    return after(whole, MARKER)
-
-
 def with_header(groups: DataFrame) -> DataFrame:
     """Add `header` (HEADER) of cut and of whole lines; null where the JSON is broken.
 
@@ -74,102 +65,88 @@ def with_header(groups: DataFrame) -> DataFrame:
     )
     is_one = F.octet_length(F.substring_index("whole", MARKER, 2)) == F.octet_length("whole")
     text = F.when(F.col("whole").isNull(), put_together).when(is_one, _json_of("whole"))
-    told = [
-        "requestHeader.requestApiKey",
-        "requestHeader.requestApiVersion",
-        "connection",
-        "totalTimeMs",
-    ]
-    is_whole = F.col(f"header.{_CORRUPT}").isNull()
+    told = ("requestHeader.requestApiKey", "requestHeader.requestApiVersion", "connection")
+    is_whole = F.col(f"_parsed.{_CORRUPT}").isNull() & F.col("_parsed.totalTimeMs").isNotNull()
     for name in told:
-        is_whole &= F.col(f"header.{name}").isNotNull()
-    return groups.withColumn("header", _parsed(text, HEADER)).withColumn(
-        "header", F.when(is_whole, F.col("header"))
-    )
-
-
-def with_body(lines: DataFrame, api: ApiKey, schema: str, line: str = "whole") -> DataFrame:
-    """Add `request` and `response` of lines of one API; lines whose body is broken are left out."""
-    text = _json_of(line)
-    if api == ApiKey.PRODUCE:
-        text = F.replace(text, F.lit(ANSWERED_NOT), F.lit('"response":null,'))
+        is_whole &= F.col(f"_parsed.{name}").isNotNull()
     return (
-        lines.withColumn("_body", _parsed(text, schema))
-        .filter(f"_body.{_CORRUPT} is null")
-        .withColumn("request", F.col("_body.request"))
-        .withColumn("response", F.col("_body.response"))
-        .drop("_body")
+        groups.select("*", _once(_parsed(text, HEADER)).alias("_parsed"))
+        .withColumn("header", F.when(is_whole, F.col("_parsed")))
+        .drop("_parsed")
     )
 
 
-def produce_partitions(lines: DataFrame, *kept: str) -> DataFrame:
-    """A row for each partition of each Produce answer.
+def with_bodies(lines: DataFrame) -> DataFrame:
+    """Add `produced` and `fetched`, each a `request` and a `response`, to lines (`whole`,
+    `api_key`); null in those of other APIs and where the body is broken."""
+    text = _json_of("whole")
+    answered = F.replace(text, F.lit(ANSWERED_NOT), F.lit('"response":null,'))
+    bodies = F.struct(
+        _of_api(ApiKey.PRODUCE, answered, PRODUCE).alias("produced"),
+        _of_api(ApiKey.FETCH, text, FETCH).alias("fetched"),
+    )
+    whole = [
+        F.when(F.col(f"_bodies.{name}.{_CORRUPT}").isNull(), F.col(f"_bodies.{name}")).alias(name)
+        for name in ("produced", "fetched")
+    ]
+    return lines.select("*", _once(bodies).alias("_bodies")).select("*", *whole).drop("_bodies")
 
-    Result: the columns to keep; `topic_name`, `topic_id` (one of them null), `partition`, `error`,
-    `base_offset`, and of the hint `hint_leader`, `hint_epoch`, `hint_endpoint` (null without).
+
+def with_metadata(lines: DataFrame) -> DataFrame:
+    """Add `request` and `response` to Metadata lines; those whose body is broken are left out."""
+    parsed = lines.select("*", _once(_parsed(_json_of("whole"), METADATA)).alias("_parsed"))
+    whole = parsed.filter(f"_parsed.{_CORRUPT} is null")
+    return whole.select("*", "_parsed.request", "_parsed.response").drop("_parsed")
+
+
+def partitions(lines: DataFrame, *kept: str) -> DataFrame:
+    """A row for each partition of each Produce and Fetch answer of lines `with_bodies`.
+
+    Result: the columns to keep; `topic_name`, `topic_id` (one of them null), `partition`, `error`;
+    `base_offset` of Produce; `preferred_read_replica` (null if none is named) and `bytes` of Fetch;
+    and of a hint `hint_leader`, `hint_epoch`, `hint_endpoint` (null without).
     """
-    return _partitions(
-        lines,
-        kept,
-        F.expr("response.responses"),
-        ("topic.name", "topic.partitionResponses", "p.index"),
-        {"error": "p.errorCode", "base_offset": "p.baseOffset"},
+    hint = "'hint_leader', p.currentLeader.leaderId, 'hint_epoch', p.currentLeader.leaderEpoch"
+    produced = (
+        "flatten(transform(produced.response.responses, t -> transform(t.partitionResponses, p -> "
+        "named_struct('topic_name', t.name, 'topic_id', t.topicId, 'partition', p.index, "
+        "'error', p.errorCode, 'base_offset', p.baseOffset, "
+        f"'preferred_read_replica', cast(null as int), 'bytes', cast(null as bigint), {hint}))))"
     )
-
-
-def fetch_partitions(lines: DataFrame, *kept: str) -> DataFrame:
-    """A row for each partition of each Fetch answer.
-
-    Result: as of `produce_partitions`, with `preferred_read_replica` (null if none is named) and
-    `bytes` instead of the base offset.
-    """
-    return _partitions(
-        lines,
-        kept,
-        F.expr("response.responses"),
-        ("topic.topic", "topic.partitions", "p.partitionIndex"),
-        {
-            "error": "p.errorCode",
-            "preferred_read_replica": "if(p.preferredReadReplica >= 0, p.preferredReadReplica, "
-            "null)",
-            "bytes": "coalesce(p.recordsSizeInBytes, 0L)",
-        },
+    fetched = (
+        "flatten(transform(fetched.response.responses, t -> transform(t.partitions, p -> "
+        "named_struct('topic_name', t.topic, 'topic_id', t.topicId, 'partition', p.partitionIndex, "
+        "'error', p.errorCode, 'base_offset', cast(null as bigint), "
+        "'preferred_read_replica', if(p.preferredReadReplica >= 0, p.preferredReadReplica, null), "
+        f"'bytes', coalesce(p.recordsSizeInBytes, 0L), {hint}))))"
     )
-
-
-def _partitions(
-    lines: DataFrame,
-    kept: tuple[str, ...],
-    topics: Column,
-    names: tuple[str, str, str],
-    columns: dict[str, str],
-) -> DataFrame:
-    name, partitions, index = names
     endpoint = F.expr(
-        "try_element_at(transform(filter(endpoints, e -> e.nodeId = p.currentLeader.leaderId), "
+        "try_element_at(transform(filter(endpoints, e -> e.nodeId = partition_.hint_leader), "
         "e -> concat(e.host, ':', e.port)), 1)"
     )
-    return (
-        lines.select(
-            *kept,
-            F.explode(topics).alias("topic"),
-            F.expr("response.nodeEndpoints").alias("endpoints"),
-        )
-        .select(
-            *kept,
-            F.expr(name).alias("topic_name"),
-            F.col("topic.topicId").alias("topic_id"),
-            F.explode(partitions).alias("p"),
-            "endpoints",
-        )
-        .select(
-            *kept,
-            "topic_name",
-            "topic_id",
-            F.expr(index).alias("partition"),
-            *(F.expr(sql).alias(column) for column, sql in columns.items()),
-            F.expr("p.currentLeader.leaderId").alias("hint_leader"),
-            F.expr("p.currentLeader.leaderEpoch").alias("hint_epoch"),
-            endpoint.alias("hint_endpoint"),
-        )
-    )
+    return lines.select(
+        *kept,
+        F.expr("coalesce(produced.response.nodeEndpoints, fetched.response.nodeEndpoints)").alias(
+            "endpoints"
+        ),
+        F.explode(F.expr(f"coalesce({produced}, {fetched})")).alias("partition_"),
+    ).select(*kept, "partition_.*", endpoint.alias("hint_endpoint"))
+
+
+def _parsed(json: Column, schema: str) -> Column:
+    return F.from_json(json, schema, {"columnNameOfCorruptRecord": _CORRUPT})
+
+
+def _of_api(api: ApiKey, json: Column, schema: str) -> Column:
+    return _parsed(F.when(F.col("api_key") == int(api), json), schema)
+
+
+def _json_of(whole: str) -> Column:
+    """The JSON of a line. What follows it, the logger's name, stops no parser."""
+    return after(whole, MARKER)
+
+
+def _once(parsed: Column) -> Column:
+    """Spark moves conditions to where rows come from, and would parse the line for each of them.
+    It does not move them past rows that are made."""
+    return F.explode(F.array(parsed))

@@ -81,7 +81,7 @@ def topic_names(metadata: DataFrame) -> DataFrame:
 
 
 def with_topic(partitions: DataFrame, names: DataFrame) -> DataFrame:
-    """`topic` instead of `topic_name` and `topic_id`: the name, or the id when no answer named it."""
+    """`topic` instead of `topic_name` and `topic_id`: the id when no answer told the name."""
     return (
         partitions.join(F.broadcast(names), F.col("topic_id") == F.col("id"), "left")
         .withColumn("topic", F.coalesce("topic_name", "name", "topic_id"))

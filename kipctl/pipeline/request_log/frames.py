@@ -13,11 +13,8 @@ from kipctl.pipeline.columns import is_leader_error
 from kipctl.pipeline.episodes import ATTEMPTS
 from kipctl.pipeline.inputs import spark_schema
 from kipctl.pipeline.request_log.bodies import (
-    FETCH,
-    PRODUCE,
-    fetch_partitions,
-    produce_partitions,
-    with_body,
+    partitions,
+    with_bodies,
     with_header,
 )
 from kipctl.pipeline.request_log.callers import CALLER, client_key, with_call, with_caller
@@ -35,7 +32,7 @@ SLOT_US = 10_000_000
 for 10 to 20 s."""
 
 _CALL = ("api_key", "api_version", *CALLER)
-_FIRST_ERROR = "coalesce(cast(nullif(regexp_extract(whole, '\"errorCode\":(-?[1-9][0-9]*)', 1), '') as int), 0)"
+_FIRST_ERROR = "nullif(regexp_extract(whole, '\"errorCode\":(-?[1-9][0-9]*)', 1), '')"
 
 
 def requests(log: RequestLog, text: DataFrame | None = None) -> DataFrame:
@@ -74,7 +71,7 @@ def rpcs(log: RequestLog) -> DataFrame:
     others = (
         asked.filter(f"api_key != {int(ApiKey.METADATA)} or is_forwarded")
         .withColumn("received_us", F.when(~unanswered, F.col("received_us")))
-        .withColumn("error", F.expr(_FIRST_ERROR))
+        .withColumn("error", F.expr(f"coalesce(cast({_FIRST_ERROR} as int), 0)"))
         .withColumn("connection", F.col("number"))
     )
     metadata = metadata_rpcs(log, refusals(told(log)))
@@ -138,13 +135,16 @@ def told(log: RequestLog) -> DataFrame:
         "asker", after(before("whole", ',"request":'), ',"clientId":')
     )
     kept = ("requests", *_CALL, "asker", "sent_us", "received_us")
-    failed = _fetched(timed).filter("response.errorCode != 0")
-    partitions = _partitions(timed, kept).filter("error != 0 or preferred_read_replica is not null")
+    answers = timed.transform(with_bodies)
+    failed = answers.filter("fetched.response.errorCode != 0")
+    noted = "error != 0 or preferred_read_replica is not null"
     return (
-        partitions.transform(with_topic, log.topics)
+        partitions(answers, *kept)
+        .filter(noted)
+        .transform(with_topic, log.topics)
         .drop("bytes")
         .unionByName(
-            failed.select(*kept, F.expr("response.errorCode").alias("error")),
+            failed.select(*kept, F.expr("fetched.response.errorCode").alias("error")),
             allowMissingColumns=True,
         )
     )
@@ -201,7 +201,9 @@ def attempts(log: RequestLog, refused: DataFrame) -> DataFrame:
     same = (F.col("asker") == F.col("_asker")) & (F.expr(slot) == F.col("_slot"))
     chosen = asking.join(F.broadcast(watched), same, "left_semi").select("value")
     kept = (*_CALL, "sent_us", "received_us")
-    rows = _partitions(requests(log, chosen), kept).filter("origin = 'client'")
+    rows = partitions(requests(log, chosen).transform(with_bodies), *kept).filter(
+        "origin = 'client'"
+    )
     named = rows.transform(with_topic, log.topics).withColumn("client", client_key())
     return _in_schema(named, log, ATTEMPTS)
 
@@ -214,18 +216,23 @@ def reads(log: RequestLog) -> DataFrame:
     read is not known either.
     """
     kept = (*_CALL, "client_rack", "received_us", "offsets")
-    fetched = _fetched(requests(log)).filter(
-        "origin = 'client' and coalesce(request.replicaState.replicaId, request.replicaId, -1) < 0"
+    fetched = (
+        requests(log)
+        .filter(f"api_key = {int(ApiKey.FETCH)} and origin = 'client'")
+        .transform(with_bodies)
+        .withColumn("request", F.col("fetched.request"))
+        .filter("coalesce(request.replicaState.replicaId, request.replicaId, -1) < 0")
     )
     offsets = F.expr(
-        "map_from_entries(array_distinct(flatten(transform(request.topics, t -> "
-        "transform(t.partitions, p -> struct(concat(coalesce(t.topic, t.topicId), '/', p.partition), "
+        "map_from_entries(array_distinct(flatten(transform(request.topics, t -> transform("
+        "t.partitions, p -> struct(concat(coalesce(t.topic, t.topicId), '/', p.partition), "
         "p.fetchOffset))))))"
     )
-    of_partition = (
-        fetched.withColumn("client_rack", F.nullif(F.col("request.rackId"), F.lit("")))
-        .withColumn("offsets", offsets)
-        .transform(fetch_partitions, *kept)
+    of_partition = partitions(
+        fetched.withColumn("client_rack", F.nullif("request.rackId", F.lit(""))).withColumn(
+            "offsets", offsets
+        ),
+        *kept,
     )
     place = F.concat(F.coalesce("topic_name", "topic_id"), F.lit("/"), "partition")
     rows = (
@@ -240,20 +247,27 @@ def reads(log: RequestLog) -> DataFrame:
     return _in_schema(rows, log, spark_schema("reads"))
 
 
-def _produced(lines: DataFrame) -> DataFrame:
-    of_api = lines.filter(f"api_key = {int(ApiKey.PRODUCE)}")
-    return of_api.transform(with_body, ApiKey.PRODUCE, PRODUCE)
-
-
-def _fetched(lines: DataFrame) -> DataFrame:
-    of_api = lines.filter(f"api_key = {int(ApiKey.FETCH)}")
-    return of_api.transform(with_body, ApiKey.FETCH, FETCH)
-
-
-def _partitions(lines: DataFrame, kept: tuple[str, ...]) -> DataFrame:
-    """The partitions of Produce and Fetch answers."""
-    return produce_partitions(_produced(lines), *kept).unionByName(
-        fetch_partitions(_fetched(lines), *kept), allowMissingColumns=True
+def rack_reads(log: RequestLog) -> DataFrame:
+    """What consumers that name their rack read: the columns of `RequestLog.calls`, with `rack`,
+    `read_bytes` and `broker_rack`, a row for alike requests."""
+    sizes = F.expr(
+        "aggregate(flatten(transform(fetched.response.responses, t -> transform(t.partitions, "
+        "p -> coalesce(p.recordsSizeInBytes, 0L)))), 0L, (sum, size) -> sum + size)"
+    )
+    # A line that was kept whole was not searched for them.
+    whole = (
+        log.calls.filter("whole is not null and origin = 'client'")
+        .transform(with_bodies)
+        .filter("fetched is not null")
+        .withColumn("rack", F.nullif("fetched.request.rackId", F.lit("")))
+        .withColumn("read_bytes", sizes)
+        .select(log.calls.columns)
+    )
+    cut = log.calls.filter("whole is null and origin = 'client'")
+    return (
+        cut.unionByName(whole)
+        .filter("rack is not null")
+        .withColumn("broker_rack", log.brokers.rack_of(F.col("broker")))
     )
 
 

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from kipctl.errors import PipelineError, UsageError
 from kipctl.pipeline.inputs import ALWAYS, Files, located
 from kipctl.pipeline.period import Period
-from kipctl.pipeline.request_log.bodies import METADATA, with_body, with_header
+from kipctl.pipeline.request_log.bodies import with_header, with_metadata
 from kipctl.pipeline.request_log.callers import connections_of, with_call, with_caller
 from kipctl.pipeline.request_log.cluster import (
     Brokers,
@@ -49,7 +49,9 @@ class RequestLog:
     """Lines of brokers' request logs.
 
     `lines` are counted and `broken` found when it is made: the text is read once for that, and what
-    is alike in it is kept. The rest is computed when it is asked for.
+    is alike in it is kept, in the executors' memory and disks. The rest is computed from that when
+    it is asked for, and kept as well; plans are cut off there (`localCheckpoint`), since Spark
+    would go through all of a plan again for each step that is added to it.
     """
 
     def __init__(self, lines: DataFrame, name: str, timezone: str) -> None:
@@ -57,7 +59,7 @@ class RequestLog:
         self.name = name
         self.timezone = timezone
         groups = lines.transform(cut, timezone).transform(grouped).transform(with_header)
-        self._groups = groups.withColumn("kind", _kind()).persist()
+        self._groups = groups.withColumn("kind", _kind()).localCheckpoint()
         counts = {
             row.kind: row.lines
             for row in self._groups.groupBy("kind").agg(F.sum("requests").alias("lines")).collect()
@@ -82,7 +84,7 @@ class RequestLog:
         `received_us`, and the bodies `request` and `response`."""
         lines = self._parsed.filter(f"whole is not null and api_key = {int(ApiKey.METADATA)}")
         timed = lines.withColumn("received_us", F.unix_micros("first"))
-        return timed.transform(with_body, ApiKey.METADATA, METADATA).drop("whole").persist()
+        return timed.transform(with_metadata).drop("whole").localCheckpoint()
 
     @cached_property
     def brokers(self) -> Brokers:
@@ -92,17 +94,17 @@ class RequestLog:
     @cached_property
     def topics(self) -> DataFrame:
         """`id` and `name` of those that Metadata answers named."""
-        return topic_names(self.metadata).persist()
+        return topic_names(self.metadata).localCheckpoint()
 
     @cached_property
     def leaders(self) -> DataFrame:
         """When which leader became known: see `leaders_of`."""
-        return leaders_of(self.metadata).persist()
+        return leaders_of(self.metadata).localCheckpoint()
 
     @cached_property
     def connections(self) -> DataFrame:
         """What the requests of a connection tell together: see `connections_of`."""
-        return connections_of(self._parsed, self.brokers).persist()
+        return connections_of(self._parsed, self.brokers).localCheckpoint()
 
     @cached_property
     def calls(self) -> DataFrame:
@@ -114,13 +116,7 @@ class RequestLog:
         """
         rack = F.get_json_object(F.concat(F.lit('{"rack":'), "rack", F.lit("}")), "$.rack")
         told = self._parsed.withColumn("rack", rack)
-        return told.transform(with_caller, self.connections, self.brokers).persist()
-
-    def close(self) -> None:
-        """Let go of what was kept."""
-        for kept in self.__dict__.values():
-            if isinstance(kept, DataFrame):
-                kept.unpersist()
+        return told.transform(with_caller, self.connections, self.brokers).localCheckpoint()
 
     def _broken_lines(self) -> tuple[BrokenLine, ...]:
         broken = self._groups.filter("kind = 'broken'").groupBy("file").count().collect()
