@@ -11,7 +11,7 @@ _kipctl() {
     fi
     for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
         case "$command $word" in
-            'kipctl reassign' | 'kipctl demo' | 'kipctl lab' | 'kipctl lab up' | 'kipctl lab status' | 'kipctl lab down' | 'kipctl lab stop' | 'kipctl lab start' | 'kipctl lab restart' | 'kipctl lab pause' | 'kipctl lab resume' | 'kipctl lab logs' | 'kipctl elect' | 'kipctl elect preferred' | 'kipctl elect unclean' | 'kipctl inspect' | 'kipctl inspect leaders' | 'kipctl inspect hints' | 'kipctl perf' | 'kipctl perf produce' | 'kipctl request-log' | 'kipctl request-log on' | 'kipctl request-log off' | 'kipctl request-log status' | 'kipctl analyze' | 'kipctl analyze runs' | 'kipctl runs' | 'kipctl runs list' | 'kipctl runs show' | 'kipctl runs compare' | 'kipctl runs export' | 'kipctl runs remove') command+=" $word" ;;
+            'kipctl reassign' | 'kipctl demo' | 'kipctl lab' | 'kipctl lab up' | 'kipctl lab status' | 'kipctl lab down' | 'kipctl lab stop' | 'kipctl lab start' | 'kipctl lab restart' | 'kipctl lab pause' | 'kipctl lab resume' | 'kipctl lab logs' | 'kipctl elect' | 'kipctl elect preferred' | 'kipctl elect unclean' | 'kipctl inspect' | 'kipctl inspect leaders' | 'kipctl inspect hints' | 'kipctl perf' | 'kipctl perf produce' | 'kipctl request-log' | 'kipctl request-log on' | 'kipctl request-log off' | 'kipctl request-log status' | 'kipctl analyze' | 'kipctl analyze runs' | 'kipctl analyze request-log' | 'kipctl runs' | 'kipctl runs list' | 'kipctl runs show' | 'kipctl runs compare' | 'kipctl runs export' | 'kipctl runs remove') command+=" $word" ;;
         esac
     done
     case "$command $previous" in
@@ -102,6 +102,13 @@ _kipctl() {
         'kipctl analyze runs --until') return ;;
         'kipctl analyze runs --save') return ;;
         'kipctl analyze runs -o' | 'kipctl analyze runs --output') COMPREPLY=($(compgen -W 'auto table plain json csv' -- "$current")); return ;;
+        'kipctl analyze request-log --by') return ;;
+        'kipctl analyze request-log --timezone') return ;;
+        'kipctl analyze request-log --master') return ;;
+        'kipctl analyze request-log --since') return ;;
+        'kipctl analyze request-log --until') return ;;
+        'kipctl analyze request-log --save') return ;;
+        'kipctl analyze request-log -o' | 'kipctl analyze request-log --output') COMPREPLY=($(compgen -W 'auto table plain json csv' -- "$current")); return ;;
         'kipctl runs list -o' | 'kipctl runs list --output') COMPREPLY=($(compgen -W 'auto table plain json csv' -- "$current")); return ;;
         'kipctl runs show -o' | 'kipctl runs show --output') COMPREPLY=($(compgen -W 'auto table plain json csv' -- "$current")); return ;;
         'kipctl runs compare --fail-if') return ;;
@@ -137,8 +144,9 @@ _kipctl() {
         'kipctl request-log on') words='' options='--broker --for --bootstrap-server --output --help' ;;
         'kipctl request-log off') words='' options='--broker --bootstrap-server --output --help' ;;
         'kipctl request-log status') words='' options='--broker --bootstrap-server --output --help' ;;
-        'kipctl analyze') words=runs options=--help ;;
+        'kipctl analyze') words='runs request-log' options=--help ;;
         'kipctl analyze runs') words='' options='--by --window --master --since --until --save --output --help' ;;
+        'kipctl analyze request-log') words='' options='--by --timezone --master --since --until --save --output --help' ;;
         'kipctl runs') words='list show compare export remove' options=--help ;;
         'kipctl runs list') words='' options='--output --help' ;;
         'kipctl runs show') words='' options='--output --help' ;;

@@ -4,7 +4,7 @@ function __kipctl_at --description 'Whether the command line has come to the com
     set -l command kipctl
     for word in (commandline -opc)[2..]
         switch "$command $word"
-            case 'kipctl reassign' 'kipctl demo' 'kipctl lab' 'kipctl lab up' 'kipctl lab status' 'kipctl lab down' 'kipctl lab stop' 'kipctl lab start' 'kipctl lab restart' 'kipctl lab pause' 'kipctl lab resume' 'kipctl lab logs' 'kipctl elect' 'kipctl elect preferred' 'kipctl elect unclean' 'kipctl inspect' 'kipctl inspect leaders' 'kipctl inspect hints' 'kipctl perf' 'kipctl perf produce' 'kipctl request-log' 'kipctl request-log on' 'kipctl request-log off' 'kipctl request-log status' 'kipctl analyze' 'kipctl analyze runs' 'kipctl runs' 'kipctl runs list' 'kipctl runs show' 'kipctl runs compare' 'kipctl runs export' 'kipctl runs remove'
+            case 'kipctl reassign' 'kipctl demo' 'kipctl lab' 'kipctl lab up' 'kipctl lab status' 'kipctl lab down' 'kipctl lab stop' 'kipctl lab start' 'kipctl lab restart' 'kipctl lab pause' 'kipctl lab resume' 'kipctl lab logs' 'kipctl elect' 'kipctl elect preferred' 'kipctl elect unclean' 'kipctl inspect' 'kipctl inspect leaders' 'kipctl inspect hints' 'kipctl perf' 'kipctl perf produce' 'kipctl request-log' 'kipctl request-log on' 'kipctl request-log off' 'kipctl request-log status' 'kipctl analyze' 'kipctl analyze runs' 'kipctl analyze request-log' 'kipctl runs' 'kipctl runs list' 'kipctl runs show' 'kipctl runs compare' 'kipctl runs export' 'kipctl runs remove'
                 set command "$command $word"
         end
     end
@@ -164,6 +164,7 @@ complete -c kipctl -n '__kipctl_at kipctl request-log status' -l bootstrap-serve
 complete -c kipctl -n '__kipctl_at kipctl request-log status' -s o -l output -x -a 'auto table plain json csv' -d 'auto is table on a terminal and plain elsewhere'
 complete -c kipctl -n '__kipctl_at kipctl request-log status' -s h -l help -d 'Show this message and exit'
 complete -c kipctl -n '__kipctl_at kipctl analyze' -a runs -d 'Exact latency, redirects, RPCs, reads and actions of recorded runs'
+complete -c kipctl -n '__kipctl_at kipctl analyze' -a request-log -d 'What brokers\' request logs say of a fleet: its clients, hints, Metadata, reads by rack'
 complete -c kipctl -n '__kipctl_at kipctl analyze' -s h -l help -d 'Show this message and exit'
 complete -c kipctl -n '__kipctl_at kipctl analyze runs' -l by -x -d 'Break down by run, arm, client, topic, partition, broker, window, action, brokers; each table by those it has'
 complete -c kipctl -n '__kipctl_at kipctl analyze runs' -l window -x -d 'Length of a window of --by window'
@@ -173,6 +174,14 @@ complete -c kipctl -n '__kipctl_at kipctl analyze runs' -l until -x -d 'Leave ou
 complete -c kipctl -n '__kipctl_at kipctl analyze runs' -l save -x -d 'Write the tables there too, as Parquet'
 complete -c kipctl -n '__kipctl_at kipctl analyze runs' -s o -l output -x -a 'auto table plain json csv' -d 'auto is table on a terminal and plain elsewhere'
 complete -c kipctl -n '__kipctl_at kipctl analyze runs' -s h -l help -d 'Show this message and exit'
+complete -c kipctl -n '__kipctl_at kipctl analyze request-log' -l by -x -d 'Break requests by API down further by broker, client_id, software, origin'
+complete -c kipctl -n '__kipctl_at kipctl analyze request-log' -l timezone -x -d 'Of the brokers\' clocks'
+complete -c kipctl -n '__kipctl_at kipctl analyze request-log' -l master -x -d 'Where Spark runs: local[N], spark://HOST:PORT, yarn, ..'
+complete -c kipctl -n '__kipctl_at kipctl analyze request-log' -l since -x -d 'Leave out what is earlier: 10s after the start, or a time'
+complete -c kipctl -n '__kipctl_at kipctl analyze request-log' -l until -x -d 'Leave out what is later'
+complete -c kipctl -n '__kipctl_at kipctl analyze request-log' -l save -x -d 'Write the tables there too, as Parquet'
+complete -c kipctl -n '__kipctl_at kipctl analyze request-log' -s o -l output -x -a 'auto table plain json csv' -d 'auto is table on a terminal and plain elsewhere'
+complete -c kipctl -n '__kipctl_at kipctl analyze request-log' -s h -l help -d 'Show this message and exit'
 complete -c kipctl -n '__kipctl_at kipctl runs' -a list -d 'List the runs in the store, the latest last'
 complete -c kipctl -n '__kipctl_at kipctl runs' -a show -d 'Show what a run was made with and what it came to, as it was told when it ended'
 complete -c kipctl -n '__kipctl_at kipctl runs' -a compare -d 'Compare runs measure by measure, and tell real differences from chance'

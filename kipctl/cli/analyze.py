@@ -6,7 +6,7 @@ import typer
 from typer.core import TyperGroup
 
 from kipctl.cli.environment import Environment
-from kipctl.cli.options import OutputOption
+from kipctl.cli.options import MasterOption, OutputOption
 from kipctl.report.formats import OutputFormat
 from kipctl.report.tables import Report
 
@@ -26,12 +26,6 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-MasterOption = Annotated[
-    str,
-    typer.Option(
-        "--master", metavar="URL", help="Where Spark runs: local[N], spark://HOST:PORT, yarn, ..."
-    ),
-]
 SinceOption = Annotated[
     str | None,
     typer.Option(
@@ -82,8 +76,7 @@ def runs(
     from kipctl.report.analysis_tables import analysis_tables
     from kipctl.trace.runs import path_of
 
-    keys = tuple(name.strip() for text in by or ["run,arm"] for name in text.split(","))
-    question = Question(keys, duration_us("--window", window))
+    question = Question(_names(by or ["run,arm"]), duration_us("--window", window))
     period = parse_period(since, until)
     paths = [path_of(text) for text in run]
     with (
@@ -92,3 +85,54 @@ def runs(
     ):
         document = analyse_runs(spark, paths, question, period, save)
     environment.report(Report("analyze", document, analysis_tables(document)), output)
+
+
+@app.command("request-log")
+def request_log(
+    context: typer.Context,
+    path: Annotated[
+        list[str],
+        typer.Argument(metavar="PATH...", help="Files, folders or wildcards; .gz too."),
+    ],
+    by: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--by",
+            metavar="KEY,...",
+            help="Break requests by API down further by broker, client_id, software, origin.",
+        ),
+    ] = None,
+    timezone: Annotated[
+        str, typer.Option("--timezone", metavar="ZONE", help="Of the brokers' clocks.")
+    ] = "UTC",
+    master: MasterOption = "local[*]",
+    since: SinceOption = None,
+    until: UntilOption = None,
+    save: SaveOption = None,
+    output: OutputOption = OutputFormat.AUTO,
+) -> None:
+    """What brokers' request logs say of a fleet: its clients, hints, Metadata, reads by rack.
+
+    Lines of `kafka.request.logger`, of Kafka 3.6 to 4.3, among any other lines. Broken ones are
+    counted and shown. Paths may be anything that Spark reads.
+    """
+    environment: Environment = context.obj
+    from kipctl.pipeline.period import parse_period
+    from kipctl.pipeline.request_log import analyse, read_request_log
+    from kipctl.pipeline.session import spark_session
+    from kipctl.report.request_log_tables import request_log_tables
+
+    keys = _names(by or [])
+    period = parse_period(since, until)
+    with (
+        environment.progress(f"Starting Spark on {master}.") as progress,
+        spark_session(master, progress) as spark,
+    ):
+        document = analyse(read_request_log(spark, path, timezone, period), keys, save)
+    report = Report("analyze request-log", document, request_log_tables(document))
+    environment.report(report, output)
+
+
+def _names(options: list[str]) -> tuple[str, ...]:
+    """The names in repeated and comma-separated options."""
+    return tuple(name.strip() for text in options for name in text.split(","))

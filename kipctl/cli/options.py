@@ -19,3 +19,9 @@ OutputOption = Annotated[
     typer.Option("--output", "-o", help="auto is table on a terminal and plain elsewhere."),
 ]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before changing things.")]
+MasterOption = Annotated[
+    str,
+    typer.Option(
+        "--master", metavar="URL", help="Where Spark runs: local[N], spark://HOST:PORT, yarn, ..."
+    ),
+]

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kipctl.cli.analyze import MasterOption
 from kipctl.cli.environment import Environment
-from kipctl.cli.options import OutputOption, YesOption
+from kipctl.cli.options import MasterOption, OutputOption, YesOption
 from kipctl.errors import PartlyDoneError, ThresholdError, UsageError
 from kipctl.report.formats import OutputFormat
 from kipctl.report.tables import Report, Table

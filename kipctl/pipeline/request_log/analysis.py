@@ -1,7 +1,7 @@
 """What a request log says of a fleet, as one document."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
@@ -9,7 +9,8 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from kipctl.pipeline.analysis import collected
+from kipctl.errors import UsageError
+from kipctl.pipeline.analysis import check_new, collected, save
 from kipctl.pipeline.clients import (
     SOFTWARE,
     api_counts,
@@ -21,6 +22,7 @@ from kipctl.pipeline.clients import (
     software_counts,
     waits,
 )
+from kipctl.pipeline.columns import columns_of
 from kipctl.pipeline.episodes import episodes
 from kipctl.pipeline.request_log.callers import client_key
 from kipctl.pipeline.request_log.frames import (
@@ -40,12 +42,24 @@ Rows = list[dict[str, Any]]
 _NO_WAIT = {"episodes": 0, "unfinished": 0, "p50": None, "p99": None, "max": None, "sum": 0.0}
 
 
-def analyse(log: RequestLog) -> dict[str, Any]:
+BY = ("broker", "client_id", "software", "origin")
+"""What requests by API can be broken down by besides."""
+_OF_API = ("api", "api_key", "api_version", "requests")
+_SHOWN = {"client": "client_id", "software_name": "software"}
+_COLUMNS_OF = {"client_id": ("client",), "software": SOFTWARE}
+
+
+def analyse(log: RequestLog, by: Sequence[str] = (), save_to: str | None = None) -> dict[str, Any]:
     """The document of `analyze request-log --output json`; docs/request-log.md describes it.
+
+    `by` (of BY) breaks `apis` down further. With `save_to` the tables that the document is made of
+    are written there, each as a folder of Parquet. Raises UsageError for what BY lacks, and when
+    `save_to` is there already.
 
     The text is read a second time when clients were told of leader errors, to see what they did
     then. Every list has one order: it does not depend on how Spark divided the work.
     """
+    keys = _checked(log, by, save_to)
     answers = told(log).localCheckpoint()
     refused = refusals(answers)
     metadata = metadata_rpcs(log, refused).localCheckpoint()
@@ -54,7 +68,7 @@ def analyse(log: RequestLog) -> dict[str, Any]:
             F.unix_micros(F.min("first")).alias("first_us"),
             F.unix_micros(F.max("last")).alias("last_us"),
         ),
-        "apis": api_counts(log.calls),
+        "apis": api_counts(log.calls, *keys),
         "clients": client_counts(log.calls),
         "software": software_counts(log.calls),
         "software_apis": api_counts(log.calls.filter("origin = 'client'"), *SOFTWARE),
@@ -63,10 +77,24 @@ def analyse(log: RequestLog) -> dict[str, Any]:
         "reads": read_counts(rack_reads(log)),
     }
     rows = collected(tables)
-    rows["waits"] = []
     if any(row["is_leader_error"] and row["origin"] == "client" for row in rows["errors"]):
-        rows["waits"] = collected({"waits": _waits(log, refused)})["waits"]
-    return document(log, rows)
+        tables["waits"] = _waits(log, refused)
+        rows |= collected({"waits": tables["waits"]})
+    if save_to:
+        schemas = {name: table.schema for name, table in tables.items()}
+        save(log.text.sparkSession, rows, schemas, save_to)
+    return document(log, {"waits": [], **rows})
+
+
+def _checked(log: RequestLog, by: Sequence[str], save_to: str | None) -> list[str]:
+    """The columns that `by` stands for, when nothing is wrong with what was asked."""
+    if unknown := [name for name in by if name not in BY]:
+        raise UsageError(
+            f"--by {', '.join(unknown)}: there is no table by that.", f"Known: {', '.join(BY)}."
+        )
+    if save_to:
+        check_new(log.text.sparkSession, save_to)
+    return columns_of(by, _COLUMNS_OF)
 
 
 def _waits(log: RequestLog, refused: DataFrame) -> DataFrame:
@@ -91,6 +119,7 @@ def document(log: RequestLog, rows: Mapping[str, Rows]) -> dict[str, Any]:
         "period": period,
         "apis": [
             {
+                **{_SHOWN.get(name, name): row[name] for name in row if name not in _OF_API},
                 "api": row["api"],
                 "api_key": row["api_key"],
                 "version": row["api_version"],
