@@ -102,6 +102,7 @@ def test_what_is_wrong_with_the_input_is_told_in_three_lines(tmp_path: Path) -> 
     description = json.dumps({"schema_version": SCHEMA_VERSION + 1})
     (tmp_path / "newer" / RUN_FILE).write_text(description)
     (tmp_path / "empty").mkdir()
+    (tmp_path / "server.log").write_text("[2026-01-31 12:00:00,000] INFO started (kafka.Server)\n")
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # and nobody listens
         nowhere = f"spark://127.0.0.1:{taken.getsockname()[1]}"
@@ -113,6 +114,12 @@ def test_what_is_wrong_with_the_input_is_told_in_three_lines(tmp_path: Path) -> 
             ([tmp_path / "cut", "--master", "here"], ExitStatus.USAGE, "no Spark master"),
             ([tmp_path / "cut", "--by", "moon"], ExitStatus.USAGE, "by that"),
             ([tmp_path / "cut", "--since", "noon"], ExitStatus.USAGE, "--since"),
+            (
+                ["request-log", tmp_path / "server.log"],
+                ExitStatus.PIPELINE_FAILED,
+                "holds no request lines",
+            ),
+            (["request-log", tmp_path / "no.log"], ExitStatus.USAGE, "no.log"),
             (["nowhere-at-all"], ExitStatus.USAGE, "nowhere-at-all"),
         ]
         for arguments, status, words in wrong:
