@@ -137,8 +137,13 @@ def _is_of_replica() -> Column:
 def _like_kafkas() -> Column:
     """Whether every piece was found where Kafka writes it. A line cut short lacks its last `}`."""
     software = F.col("software")
+    # The marker twice: the line was cut, and the next one follows it.
+    once = F.octet_length(before("front", MARKER)) + F.octet_length("origin") + len(
+        MARKER + _IS_FORWARDED
+    ) == F.octet_length("front")
     return (
-        (F.col("origin").startswith("false,") | F.col("origin").startswith("true,"))
+        once
+        & (F.col("origin").startswith("false,") | F.col("origin").startswith("true,"))
         & F.col("client").startswith('"')
         & F.col("client").endswith('"}')
         & F.col("connection").startswith('"')

@@ -203,5 +203,7 @@ def broken_lines(lines: DataFrame, files: Sequence[str], timezone: str) -> tuple
 
 
 def unquoted(file: str) -> str:
-    """A file as a person names it: Spark gives URIs."""
-    return unquote(file.removeprefix("file://") if file.startswith("file:///") else file)
+    """A file as a person names it: Spark gives URIs, and of this machine's files `file:/PATH`."""
+    if not file.startswith("file:/"):
+        return file
+    return "/" + unquote(file.removeprefix("file:")).lstrip("/")
