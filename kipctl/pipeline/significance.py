@@ -124,9 +124,11 @@ def bootstrapped(a: Windows, b: Windows, q: float | None, seed: int = 0) -> Diff
     """Compare a quantile (or, with q None, the mean) of B with that of A.
 
     The p-value is the least level at which the interval leaves zero out; it does not come below
-    2 in RESAMPLES. The same windows give the same answer: the draws are seeded.
+    2 in RESAMPLES. The same windows give the same answer: the draws are seeded. Nothing can be told
+    of a side of few windows, nor of one whose every run has a single window: such runs show no
+    variation within them.
     """
-    if min(a.count, b.count) < LEAST_WINDOWS:
+    if min(a.count, b.count) < LEAST_WINDOWS or not (a.degrees_of_freedom and b.degrees_of_freedom):
         return Difference()
     chance = np.random.default_rng(seed)
     sides = []

@@ -174,6 +174,17 @@ def test_few_windows_tell_nothing() -> None:
     assert mann_whitney(ranked, ranked).is_real is False
 
 
+def test_runs_of_a_single_window_each_tell_nothing() -> None:
+    """Nothing varies within such a run, so its resamples are all alike."""
+    each = np.arange(LEAST_WINDOWS)
+    single = windows(each, each, 100 + each, np.ones(LEAST_WINDOWS, np.int64))
+    several = of_samples(1000 + np.arange(LEAST_WINDOWS * 10).reshape(LEAST_WINDOWS, 10))
+    assert (single.count, single.degrees_of_freedom) == (LEAST_WINDOWS, 0)
+    for a, b in ((single, single), (single, several), (several, single)):
+        for q in (None, 0.5):
+            assert bootstrapped(a, b, q) == Difference()
+
+
 def test_a_p_value_is_never_smaller_than_resamples_can_tell() -> None:
     low, high = (of_samples(np.full((200, 10), value)) for value in (10, 20))
     found = bootstrapped(low, high, 0.5)
