@@ -3,8 +3,13 @@
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
@@ -17,8 +22,8 @@ from kipctl.pipeline.inputs import (
     Files,
     RecordedRun,
     Trace,
+    arrow_schema,
     open_runs,
-    to_write,
 )
 from kipctl.pipeline.latency import failures, latency, volumes
 from kipctl.pipeline.period import Period
@@ -81,35 +86,40 @@ class Question:
         return [name for name in self.by if name in DIMENSIONS[table] and name != "window"]
 
 
-def run_tables(trace: Trace, question: Question) -> dict[str, DataFrame]:
+def run_tables(trace: Trace, question: Question, period: Period = ALWAYS) -> dict[str, DataFrame]:
     """The tables of recorded runs, by name; their columns are in docs/pipeline.md.
 
-    Tables of datasets that no run has are left out.
+    Of a period those batches count whose first record was due in it, redirect episodes that began
+    in it, actions called, requests sent and reads answered in it; each of them whole. Tables of
+    datasets that no run has are left out.
     """
+    within = partial(trace.in_period, period=period)
     failed = failed_batches(trace.redirects, trace.actions).cache()
+    redirected = within(episodes(failed), "first_error_us")
+    actions = action_table(trace.actions, trace.batches, failed)
     leader_errors = trace.redirects.filter(is_leader_error()).select(
         "run", "client", F.col("error_us").alias("time_us")
     )
+    caused = with_inferred_causes(trace.rpcs, leader_errors)
+    batches = within(trace.batches, "intended_us")
+    rpcs, reads = within(trace.rpcs, "sent_us"), within(trace.reads, "time_us")
     window = question.window_us if "window" in question.by else None
     tables = {
-        "records": volumes(trace.batches, question.keys("records")),
-        "latency": latency(trace.batches, question.keys("latency"), window),
-        "failures": failures(trace.batches, question.keys("failures")),
-        "redirects": redirect_table(episodes(failed), question.keys("redirects")),
-        "actions": action_table(trace.actions, trace.batches, failed),
+        "records": volumes(batches, question.keys("records")),
+        "latency": latency(batches, question.keys("latency"), window),
+        "failures": failures(batches, question.keys("failures")),
+        "redirects": redirect_table(redirected, question.keys("redirects")),
+        "actions": within(actions, "called_us"),
         "rpcs": rpc_table(
-            trace.rpcs,
+            rpcs,
             [*question.keys("rpcs"), "software_name", "software_version", "api", "api_version"],
         ),
         "metadata": metadata_table(
-            with_inferred_causes(trace.rpcs, leader_errors),
-            [*question.keys("metadata"), "cause"],
+            within(caused, "sent_us"), [*question.keys("metadata"), "cause"]
         ),
-        "reads": read_table(
-            trace.reads, [*question.keys("reads"), "client_rack", "broker_rack", "role"]
-        ),
-        "flips": flip_table(trace.reads, question.keys("flips")),
-        "read_errors": read_error_table(trace.reads, question.keys("read_errors")),
+        "reads": read_table(reads, [*question.keys("reads"), "client_rack", "broker_rack", "role"]),
+        "flips": flip_table(reads, question.keys("flips")),
+        "read_errors": read_error_table(reads, question.keys("read_errors")),
     }
     return {name: tables[name] for name in TABLES if TABLES[name] in trace.present}
 
@@ -147,11 +157,16 @@ def analyse_runs(
     With `save_to` the tables are written there too, each as a folder of Parquet. Raises what
     `open_runs` raises, and UsageError when `save_to` is there already.
     """
+    trace = open_runs(spark, paths)
     if save_to:
-        check_new(spark, save_to)
-    trace = open_runs(spark, paths, period)
-    tables = run_tables(trace, question)
+        make_new(spark, save_to)
+    tables = run_tables(trace, question, period)
     rows = collected(tables)
+    if period != ALWAYS and not any(rows.values()):
+        raise UsageError(
+            "Nothing of these runs lies in the period.",
+            "Times without a date count from each run's start; see --since and --until.",
+        )
     if save_to:
         save(spark, rows, {name: table.schema for name, table in tables.items()}, save_to)
     return {
@@ -173,13 +188,21 @@ def _described(run: RecordedRun) -> dict[str, Any]:
         "throughput": told.get("throughput"),
         "acks": told.get("producer", {}).get("acks"),
         "failed": told.get("failed"),
+        "stopped": bool(told.get("stopped")),
     }
 
 
-def check_new(spark: SparkSession, folder: str) -> None:
-    """Raises UsageError when the folder for the tables is there already."""
-    if Files(spark, folder).exists():
-        raise UsageError(f"--save {folder}: it is there already.", "Name a folder that is not.")
+def make_new(spark: SparkSession, folder: str) -> None:
+    """Make the folder for the tables. Raises UsageError when it holds something or cannot be."""
+    files = Files(spark, folder)
+    try:
+        if files.exists() and files.names():
+            raise UsageError(f"--save {folder}: it is there already.", "Name a folder that is not.")
+        files.make()
+    except Py4JJavaError as refused:
+        raise UsageError(
+            f"--save {folder} cannot be made: {refused.java_exception.getMessage()}."
+        ) from refused
 
 
 def save(
@@ -188,8 +211,13 @@ def save(
     schemas: Mapping[str, StructType],
     folder: str,
 ) -> None:
-    """Write each table as Parquet to `folder/NAME`."""
-    where = to_write(folder)
+    """Write each table as Parquet to `folder/NAME`, a folder of this machine or of Spark's."""
     for name, of_table in rows.items():
-        frame = spark.createDataFrame([tuple(row.values()) for row in of_table], schemas[name])
-        frame.coalesce(1).write.parquet(f"{where}/{name}")
+        if "://" in folder:
+            frame = spark.createDataFrame([tuple(row.values()) for row in of_table], schemas[name])
+            frame.coalesce(1).write.parquet(f"{folder.rstrip('/')}/{name}")
+        else:
+            # The rows are here already, and executors elsewhere do not see this machine's folders.
+            table = pa.Table.from_pylist(of_table, arrow_schema(schemas[name]))
+            (Path(folder) / name).mkdir()
+            pq.write_table(table, Path(folder) / name / "part-0.parquet")

@@ -1,6 +1,7 @@
 """Recorded runs as DataFrames: one row format, however many runs and workers wrote them."""
 
 import json
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -14,6 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import (
     BooleanType,
     DataType,
+    DoubleType,
     IntegerType,
     LongType,
     StringType,
@@ -48,14 +50,6 @@ ACTIONS = StructType(
 """What was done to the cluster; times in microseconds since the run's start."""
 
 ALWAYS = Period()
-_MOMENT = {
-    "batches": "intended_us",
-    "rpcs": "sent_us",
-    "redirects": "error_us",
-    "reads": "time_us",
-    "events": "time_us",
-}
-"""What decides whether a row belongs to a period."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,16 +105,33 @@ class Trace:
     actions: DataFrame
     present: frozenset[str]
 
+    def in_period(self, frame: DataFrame, column: str, period: Period) -> DataFrame:
+        """The rows whose moment is in the period; without a date that counts from each run's start.
+
+        `column` holds microseconds since the run's start.
+        """
+        if period == ALWAYS:
+            return frame
+        of_runs = (
+            (F.col("run") == run.name) & F.expr(period.condition(column, run.start_wall_us))
+            for run in self.runs
+        )
+        return frame.filter(reduce(Column.__or__, of_runs))
+
 
 def spark_schema(dataset: str) -> StructType:
     """A dataset's schema in Spark's terms."""
     return StructType([StructField(f.name, _TYPES[f.type]) for f in DATASETS[dataset]])
 
 
-def open_runs(spark: SparkSession, paths: Sequence[str], period: Period = ALWAYS) -> Trace:
-    """The runs in these folders, anywhere Spark reads from; wildcards are expanded.
+def arrow_schema(schema: StructType) -> pa.Schema:
+    """A table's schema in Arrow's terms."""
+    arrow = {spark: arrow for arrow, spark in _TYPES.items()} | {DoubleType(): pa.float64()}
+    return pa.schema([(field.name, arrow[field.dataType]) for field in schema])
 
-    Of each run the period is taken; times without a date count from the run's start.
+
+def open_runs(spark: SparkSession, paths: Sequence[str]) -> Trace:
+    """The runs in these folders, anywhere Spark reads from; wildcards are expanded.
 
     A folder of run folders stands for all of them. Raises UsageError for a folder that is no run
     or was written by a newer kipctl, PipelineError for one whose `run.json` cannot be read.
@@ -129,7 +140,7 @@ def open_runs(spark: SparkSession, paths: Sequence[str], period: Period = ALWAYS
     found = {(run.path, name) for run in runs for name in Files(spark, run.path).names()}
 
     def dataset(name: str) -> DataFrame:
-        frames = [_read(spark, run, name, period) for run in runs if (run.path, name) in found]
+        frames = [_read(spark, run, name) for run in runs if (run.path, name) in found]
         return reduce(DataFrame.unionByName, frames or [_empty(spark, runs[0], name)])
 
     actions = [row for run in runs for row in action_rows(run)]
@@ -167,10 +178,9 @@ def action_rows(run: RecordedRun) -> list[tuple[Any, ...]]:
     ]
 
 
-def _read(spark: SparkSession, run: RecordedRun, dataset: str, period: Period) -> DataFrame:
-    rows = spark.read.schema(spark_schema(dataset)).parquet(f"{run.path}/{dataset}")
-    in_period = period.condition(_MOMENT[dataset], run.start_wall_us)
-    return rows.filter(in_period).select(*_columns(run, dataset))
+def _read(spark: SparkSession, run: RecordedRun, dataset: str) -> DataFrame:
+    rows = spark.read.schema(spark_schema(dataset)).parquet(f"{literally(run.path)}/{dataset}")
+    return rows.select(*_columns(run, dataset))
 
 
 def _empty(spark: SparkSession, run: RecordedRun, dataset: str) -> DataFrame:
@@ -205,6 +215,10 @@ class Files:
         """What is in the folder."""
         return [status.getPath().getName() for status in self._system.listStatus(self._folder)]
 
+    def make(self) -> None:
+        """Make the folder, and those above it."""
+        self._system.mkdirs(self._folder)
+
     def text(self, name: str) -> str:
         stream = self._system.open(self._jvm.org.apache.hadoop.fs.Path(self._folder, name))
         try:
@@ -225,9 +239,9 @@ def located(path: str) -> str:
     return f"file:{here.resolve()}" if here.exists() else path
 
 
-def to_write(path: str) -> str:
-    """A path to be written to, as Spark must be told it: without a scheme it is on this machine."""
-    return path.rstrip("/") if "://" in path else f"file:{Path(path).absolute()}"
+def literally(path: str) -> str:
+    """A path in which no character stands for others, where Spark would expand wildcards."""
+    return re.sub(r"([\\*?\[\]{}])", r"\\\1", path)
 
 
 def _runs_at(spark: SparkSession, path: str) -> list[RecordedRun]:
@@ -235,8 +249,9 @@ def _runs_at(spark: SparkSession, path: str) -> list[RecordedRun]:
     files = Files(spark, where)
     if files.exists() and files.exists(RUN_FILE):
         return [_run_at(spark, where)]
-    inside = Files(spark, f"{where}/{RUN_FILE}").matching()
-    inside += Files(spark, f"{where}/*/{RUN_FILE}").matching()
+    pattern = literally(where) if files.exists() else where
+    inside = Files(spark, f"{pattern}/{RUN_FILE}").matching()
+    inside += Files(spark, f"{pattern}/*/{RUN_FILE}").matching()
     if not inside:
         what = "holds no run" if files.exists() else "does not exist"
         raise UsageError(

@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from kipctl.pipeline.columns import error_name
+
 QUANTILES: Mapping[str, float] = {
     "p50": 0.5,
     "p75": 0.75,
@@ -148,16 +150,16 @@ def volumes(batches: DataFrame, keys: Sequence[str]) -> DataFrame:
 
     Result: the keys; `batches`, `acknowledged` and `failed` (records) of the whole run; and after
     the warm-up `first_us` (the earliest intended time), `last_us` (the latest acknowledgement),
-    `bytes` of the values and `records_per_second` between the two.
+    `bytes` of the values and `records_per_second` between the two: of several runs, all their
+    records by all their seconds.
     """
     done = F.col("error") == 0
     counted = done & (F.col("kept") > 0)
     nominal_us = F.expr("(first_seq + skipped * seq_stride) * interval_ns div 1000")
     first = F.when(F.col("interval_ns") == 0, F.col("intended_us")).otherwise(nominal_us)
-    seconds = F.greatest(F.lit(1), F.col("last_us") - F.col("first_us")) / 1e6
-    return (
+    of_run = (
         with_records_kept(batches)
-        .groupBy(*keys)
+        .groupBy(*dict.fromkeys((*keys, "run")))
         .agg(
             F.count("*").alias("batches"),
             F.sum(F.when(done, F.col("records")).otherwise(0)).alias("acknowledged"),
@@ -167,12 +169,18 @@ def volumes(batches: DataFrame, keys: Sequence[str]) -> DataFrame:
             F.sum(F.when(counted, F.expr("bytes * kept div records")).otherwise(0)).alias("bytes"),
             F.sum(F.when(counted, F.col("kept")).otherwise(0)).alias("_kept"),
         )
-        .withColumn("records_per_second", F.round(F.col("_kept") / seconds, 1))
-        .drop("_kept")
+    )
+    seconds = F.sum(F.when(F.col("_kept") > 0, F.greatest(F.lit(1), F.expr("last_us - first_us"))))
+    return of_run.groupBy(*keys).agg(
+        *(F.sum(name).alias(name) for name in ("batches", "acknowledged", "failed")),
+        F.min("first_us").alias("first_us"),
+        F.max("last_us").alias("last_us"),
+        F.sum("bytes").alias("bytes"),
+        F.round(F.sum("_kept") / (seconds / 1e6), 1).alias("records_per_second"),
     )
 
 
 def failures(batches: DataFrame, keys: Sequence[str]) -> DataFrame:
-    """The table *failures*: records that were given up, by the keys and the Kafka error code."""
-    failed = batches.filter("error != 0")
-    return failed.groupBy(*keys, "error").agg(F.sum("records").alias("records"))
+    """The table *failures*: records that were given up, by the keys, the code and its name."""
+    failed = batches.filter("error != 0").withColumn("name", error_name())
+    return failed.groupBy(*keys, "error", "name").agg(F.sum("records").alias("records"))

@@ -16,6 +16,8 @@ from kipctl.trace.store import RUN_FILE
 
 pytestmark = pytest.mark.spark
 
+NOON_US = 1_769_860_800_000_000
+"""2026-01-31, noon, UTC."""
 BATCH = {"first_seq": 0, "intended_us": 0, "sent_us": 1, "acked_us": 9, "bytes": 1}
 
 
@@ -76,10 +78,26 @@ def test_a_period_is_cut_by_wall_clock_or_from_the_start(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     rows = [BATCH | {"intended_us": second * 1_000_000} for second in range(5)]
-    write_run(tmp_path / "r", {"start_wall_us": 1_769_860_800_000_000}, batches=rows)
-    for since, until in (("1s", "3s"), ("2026-01-31T12:00:01", "2026-01-31T12:00:03Z")):
-        trace = open_runs(spark, [str(tmp_path / "r")], parse_period(since, until))
-        assert [row["intended_us"] for row in trace.batches.collect()] == [1_000_000, 2_000_000]
+    write_run(tmp_path / "noon", {"start_wall_us": NOON_US}, batches=rows)
+    write_run(tmp_path / "later", {"start_wall_us": NOON_US + 2_000_000}, batches=rows)
+    trace = open_runs(spark, [str(tmp_path)])
+
+    def kept(since: str, until: str) -> set[tuple[str, int]]:
+        cut = trace.in_period(trace.batches, "intended_us", parse_period(since, until))
+        return {(row["run"], row["intended_us"] // 1_000_000) for row in cut.collect()}
+
+    assert kept("1s", "3s") == {("noon", 1), ("noon", 2), ("later", 1), ("later", 2)}
+    by_date = kept("2026-01-31T12:00:01", "2026-01-31T12:00:03Z")
+    assert by_date == {("noon", 1), ("noon", 2), ("later", 0)}
+
+
+def test_a_folder_whose_name_looks_like_a_wildcard_is_meant_as_it_is(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    for name in ("run[1]", "run1", "run{1,2} at *"):
+        write_run(tmp_path / name, {}, batches=[BATCH])
+        trace = open_runs(spark, [str(tmp_path / name)])
+        assert [row["run"] for row in trace.batches.collect()] == [name]
 
 
 def test_what_is_no_run_is_refused(spark: SparkSession, tmp_path: Path) -> None:

@@ -82,7 +82,8 @@ def test_percentiles_are_those_of_the_live_summary(
     assert volume["acknowledged"] == sum(r["records"] for r in rows if not r["error"])
     assert volume["failed"] == sum(r["records"] for r in rows if r["error"])
     [failed] = failures(batches, ["run"]).collect()
-    assert (failed["error"], failed["records"]) == (7, volume["failed"])
+    assert (failed["error"], failed["name"]) == (7, "REQUEST_TIMED_OUT")
+    assert failed["records"] == volume["failed"]
 
 
 def test_each_key_and_each_window_has_its_own_percentiles(
@@ -114,6 +115,18 @@ def test_each_key_and_each_window_has_its_own_percentiles(
         ("a", 1): (5, 50, 50, 50),
         ("b", 0): (1, 30, 30, 30),
     }
+
+
+def test_the_rate_of_several_runs_is_that_of_all_their_seconds(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    one = {"first_seq": 0, "records": 500, "intended_us": 0, "sent_us": 1, "bytes": 1}
+    write_run(tmp_path / "fast", {}, batches=[one | {"acked_us": 500_000}])
+    write_run(tmp_path / "slow", {}, batches=[one | {"acked_us": 1_500_000}])
+    write_run(tmp_path / "lost", {}, batches=[one | {"acked_us": 9_000_000, "error": 7}])
+    batches = open_runs(spark, [str(tmp_path)]).batches
+    [row] = volumes(batches, ["arm"]).collect()
+    assert (row["acknowledged"], row["failed"], row["records_per_second"]) == (1000, 500, 500.0)
 
 
 def test_alike_batches_are_counted_not_kept(spark: SparkSession, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from kipctl.errors import UsageError
-from kipctl.pipeline.analysis import check_new, collected, save
+from kipctl.pipeline.analysis import make_new, collected, save
 from kipctl.pipeline.clients import (
     SOFTWARE,
     api_counts,
@@ -93,7 +93,7 @@ def _checked(log: RequestLog, by: Sequence[str], save_to: str | None) -> list[st
             f"--by {', '.join(unknown)}: there is no table by that.", f"Known: {', '.join(BY)}."
         )
     if save_to:
-        check_new(log.text.sparkSession, save_to)
+        make_new(log.text.sparkSession, save_to)
     return columns_of(by, _COLUMNS_OF)
 
 

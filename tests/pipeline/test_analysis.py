@@ -1,0 +1,111 @@
+"""Questions about a trace: what tables are broken down by, and of which part of it they are."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from runs import write_run
+
+from kipctl.errors import UsageError
+from kipctl.pipeline.analysis import BY, TABLES, Question, analyse_runs
+from kipctl.pipeline.period import parse_period
+from kipctl.protocol.error_codes import ErrorCode
+from kipctl.trace.codes import PHASES
+
+pytestmark = pytest.mark.spark
+
+SECOND_US = 1_000_000
+
+
+def batch(second: float, took_us: int, seq: int) -> dict[str, Any]:
+    due = int(second * SECOND_US)
+    return {
+        "first_seq": seq,
+        "bytes": 100,
+        "intended_us": due,
+        "sent_us": due,
+        "acked_us": due + took_us,
+        "attempts": 1,
+        "broker": 1,
+    }
+
+
+def redirect(second: float, seq: int, took_us: int) -> dict[str, Any]:
+    return {
+        "api": "produce",
+        "first_seq": seq,
+        "attempt": 1,
+        "error": ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        "error_us": int(second * SECOND_US),
+        "from_broker": 1,
+        "from_epoch": 1,
+        "hint_leader": 2,
+        "hint_epoch": 2,
+        "decision": "followed",
+        "to_broker": 2,
+        "to_epoch": 2,
+        **{f"{phase}_us": 0 for phase in PHASES},
+        "detect_us": took_us,
+    }
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> str:
+    """Ten records a second for ten seconds; two rotations, each felt by a batch due before it."""
+    actions = [
+        {
+            "action": "rotate",
+            "called_ms": called,
+            "answered_ms": called + 10,
+            "converged_ms": called + 20,
+            "partitions": 1,
+            "error": None,
+        }
+        for called in (3000.0, 7000.0)
+    ]
+    batches = [batch(n / 10, 1000, n) for n in range(100)]
+    batches[29] = batch(2.9, 600_000, 29)
+    batches[69] = batch(6.9, 400_000, 69)
+    write_run(
+        tmp_path / "run",
+        {"summary": {"actions": actions}},
+        batches=batches,
+        redirects=[redirect(3.1, 29, 600_000), redirect(7.1, 69, 400_000)],
+    )
+    return str(tmp_path / "run")
+
+
+def test_a_period_takes_actions_and_episodes_whole(spark: SparkSession, folder: str) -> None:
+    whole = analyse_runs(spark, [folder])
+    part = analyse_runs(spark, [folder], period=parse_period("6.95s", "8s"))
+    assert part["actions"] == [whole["actions"][1]]
+    assert part["actions"][0]["recovery_us"] == 300_000
+    assert part["actions"][0]["before_records"] == 19  # one of the 20 was settled later
+    # Of the second rotation: it is the one that was felt in the period.
+    [episode] = part["redirects"]
+    assert (episode["episodes"], episode["latency_max_us"]) == (1, 400_000)
+    assert part["records"][0]["acknowledged"] == 10
+
+
+def test_a_period_that_holds_nothing_is_told(spark: SparkSession, folder: str) -> None:
+    with pytest.raises(UsageError, match="lies in the period"):
+        analyse_runs(spark, [folder], period=parse_period("100s", None))
+
+
+def test_every_dimension_is_one_of_some_table(spark: SparkSession, folder: str) -> None:
+    document = analyse_runs(spark, [folder], Question(BY, window_us=5 * SECOND_US))
+    assert set(TABLES) <= set(document)
+    assert [row["window"] for row in document["latency"] if row["time"] == "service"] == [0, 1]
+    rows = document["redirects"]
+    assert [(row["number"], row["action"], row["brokers"]) for row in rows] == [
+        (1, "rotate", "1->2"),
+        (2, "rotate", "1->2"),
+    ]
+
+
+def test_what_there_is_no_table_by_is_refused() -> None:
+    with pytest.raises(UsageError, match="moon"):
+        Question(("run", "moon"))
+    with pytest.raises(UsageError, match="--window"):
+        Question(("run",), window_us=0)
