@@ -51,8 +51,9 @@ Metadata, it takes 18 ms, and clients that wait out `retry.backoff.ms` take 100.
 """
 
 _PARTITION = ("run", "arm", "client", "api_key", "topic", "partition")
-_TURN = ("answered_us", "sent_us", "succeeded")
-"""The order of attempts. Of two at the very same time the refusal comes before the success."""
+_TURN = ("answered_us", "sent_us", "succeeded", "refused")
+"""The order of attempts. Of several at the very same time other errors come first, then the
+refusal, then the success."""
 
 
 def episodes(attempts: DataFrame) -> DataFrame:
@@ -63,9 +64,10 @@ def episodes(attempts: DataFrame) -> DataFrame:
     `other_errors` (requests without an answer too); `appended_then_failed`; `hints_present`,
     `hints_reached` (the next attempt went to the leader that the hint names) and `hints_used`
     (within FOLLOWED_WITHIN_US); `metadata_before`: attempts before which Metadata was answered;
-    `duration_us` from the first error to the end, of which `wait_us` passed without an attempt
-    under way and `answer_us` with one; `brokers` (`1->2`: of the first error, and of the last
-    attempt) and how many were `visited`; `looped`.
+    `duration_us` from the first error to the end, of which `wait_us` passed without any attempt for
+    the partition under way and `answer_us` with one or more (one without an answer is over at once;
+    where no end was seen, up to the last one sent); `brokers` (`1->2`: of the first error, and of
+    the last attempt) and how many were `visited`; `looped`.
 
     An episode loops when a broker that refused (a leader error) is asked again after another one,
     or refuses again. Attempts that were under way when the first error was answered are no reaction
@@ -73,7 +75,7 @@ def episodes(attempts: DataFrame) -> DataFrame:
     """
     return (
         attempts.transform(_of_redirected_partitions)
-        .transform(_with_next_attempt)
+        .transform(_with_what_follows)
         .transform(_numbered)
         .transform(_with_returns)
         .transform(_summed)
@@ -123,8 +125,9 @@ def _of_redirected_partitions(attempts: DataFrame) -> DataFrame:
     )
 
 
-def _with_next_attempt(attempts: DataFrame) -> DataFrame:
-    """Add `next`: when and to which broker the first attempt after this one's answer was sent."""
+def _with_what_follows(attempts: DataFrame) -> DataFrame:
+    """Add `next`: when and to which broker the first attempt after this one's answer was sent; and
+    `idle_us`: how long none was under way from the answer to then, null if another one was."""
     moment = F.explode(
         F.array(
             F.struct(F.col("sent_us").alias("at_us"), F.lit(True).alias("is_sent")),
@@ -134,21 +137,28 @@ def _with_next_attempt(attempts: DataFrame) -> DataFrame:
     # Backwards, so that what follows is what was passed already.
     later = (
         Window.partitionBy(*_PARTITION)
-        .orderBy(F.col("moment.at_us").desc(), F.col("moment.is_sent"))
+        .orderBy(
+            F.col("moment.at_us").desc(),
+            F.col("moment.is_sent"),
+            *(F.col(name).desc() for name in _TURN),
+        )
         .rowsBetween(Window.unboundedPreceding, -1)
     )
     sent = F.when(F.col("moment.is_sent"), F.struct("sent_us", "broker"))
+    # Answers still to come, but for those to attempts that are still to be sent.
+    under_way = F.sum(F.when(F.col("moment.is_sent"), -1).otherwise(1)).over(later)
     return (
         attempts.withColumn("moment", moment)
         .withColumn("next", F.last(sent, ignorenulls=True).over(later))
+        .withColumn("idle_us", F.when(under_way == 0, F.col("next.sent_us") - F.col("answered_us")))
         .filter("not moment.is_sent")
         .drop("moment")
     )
 
 
 def _numbered(attempts: DataFrame) -> DataFrame:
-    """The attempts of episodes alone, with `episode` (a number in the partition), `first_error_us`,
-    and `idle_us` since the answer before.
+    """The attempts of episodes alone, with `episode` (a number in the partition) and
+    `first_error_us`.
 
     Between two successes lies at most one episode, which the later one ends.
     """
@@ -162,7 +172,6 @@ def _numbered(attempts: DataFrame) -> DataFrame:
             "first_error_us", F.min(F.when(F.col("refused"), F.col("answered_us"))).over(so_far)
         )
         .filter("first_error_us is not null")
-        .withColumn("idle_us", F.col("sent_us") - F.lag("answered_us").over(in_episode))
     )
 
 
@@ -197,6 +206,8 @@ def _summed(numbered: DataFrame) -> DataFrame:
     reached = hinted & (F.col("next.broker") == F.col("hint_leader"))
     used = reached & (F.col("next.sent_us") - F.col("answered_us") <= FOLLOWED_WITHIN_US)
     order = F.struct(*_TURN)
+    # An idle time begins with an answer: it is of the episode, unless that answer is the end.
+    idle = F.when(~F.col("succeeded"), F.col("idle_us"))
     return (
         numbered.groupBy(*_PARTITION, "episode")
         .agg(
@@ -212,7 +223,7 @@ def _summed(numbered: DataFrame) -> DataFrame:
             count_if(
                 F.col("metadata_before") & (F.col("sent_us") >= F.col("first_error_us"))
             ).alias("metadata_before"),
-            sum_of(F.greatest(F.col("idle_us"), F.lit(0))).alias("wait_us"),
+            sum_of(idle).alias("wait_us"),
             F.min_by("broker", order).alias("_first_broker"),
             F.max_by("broker", order).alias("_last_broker"),
             F.size(F.collect_set("broker")).alias("visited"),

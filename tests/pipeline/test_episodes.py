@@ -1,6 +1,5 @@
 """Episodes from the sequence of one client's requests: where they begin and end, and what of it."""
 
-import itertools
 import random
 
 import pytest
@@ -12,6 +11,8 @@ from kipctl.pipeline.episodes import ATTEMPTS, KEYS, episode_table, episodes
 pytestmark = pytest.mark.spark
 
 MS = 1000
+TICK_US = 100
+"""All times of random attempts are multiples of it."""
 
 
 def asked(
@@ -83,6 +84,22 @@ CASES: dict[str, tuple[list[Row], list[Row]]] = {
             asked(3, 12, 1),
         ],
         [{"attempts": 6, "errors": 5, "looped": False, "wait_us": 2500, "duration_us": 10 * MS}],
+    ),
+    "one under way is overtaken by another": (
+        [asked(1, 0, 10, error=6), asked(2, 12, 38), asked(3, 30, 10, error=6)],
+        [{"wait_us": 2 * MS, "answer_us": 38 * MS, "duration_us": 40 * MS, "errors": 2}],
+    ),
+    "one under way is answered after the end": (
+        [asked(1, 0, 10, error=6), asked(2, 12, 48), asked(2, 30, 10), asked(2, 90, 1)],
+        [{"wait_us": 2 * MS, "answer_us": 28 * MS, "duration_us": 30 * MS, "attempts": 2}],
+    ),
+    "two errors at the very same time": (
+        [asked(1, 0, 2, error=6), asked(1, 0, 2, error=7), asked(2, 10, 1)],
+        [{"wait_us": 8 * MS, "answer_us": 1 * MS, "errors": 1, "other_errors": 0}],
+    ),
+    "the same line twice": (
+        [asked(1, 0, 2, error=6), asked(1, 0, 2, error=6), asked(2, 10, 1), asked(2, 10, 1)],
+        [{"wait_us": 8 * MS, "answer_us": 1 * MS}],
     ),
     "brokers that are not known": (
         [asked(None, 0, 2, error=6), asked(None, 5, 2, error=6), asked(None, 9, 1)],
@@ -248,10 +265,9 @@ def episode_of(episode: list[Row], rows: list[Row]) -> Row:
             reached += 1
             used += following["sent_us"] - answered(row) <= 10 * MS
     first_us = answered(episode[0])
+    last_us = answered(episode[-1])
     ended = episode[-1]["error"] == 0
-    waits = [
-        max(0, row["sent_us"] - answered(before)) for before, row in itertools.pairwise(episode)
-    ]
+    wait_us = idle_us(rows, first_us, last_us)
     return {
         "first_error_us": first_us,
         "attempts": len(episode),
@@ -259,10 +275,19 @@ def episode_of(episode: list[Row], rows: list[Row]) -> Row:
         "hints_present": len(hints),
         "hints_reached": reached,
         "hints_used": used,
-        "wait_us": sum(waits),
-        "duration_us": answered(episode[-1]) - first_us if ended else None,
+        "wait_us": wait_us,
+        "answer_us": last_us - first_us - wait_us if ended else None,
+        "duration_us": last_us - first_us if ended else None,
         "looped": loops(episode, refusals, first_us),
     }
+
+
+def idle_us(rows: list[Row], from_us: int, to_us: int) -> int:
+    """In how much of this time no attempt was under way, by striking out when one was."""
+    idle = set(range(from_us, to_us, TICK_US))
+    for row in rows:
+        idle.difference_update(range(row["sent_us"], answered(row), TICK_US))
+    return len(idle) * TICK_US
 
 
 def loops(episode: list[Row], refusals: list[Row], first_us: int) -> bool:
@@ -290,7 +315,7 @@ def test_episodes_are_those_found_by_walking_through_the_attempts(spark: SparkSe
     rows: list[Row] = []
     for seed in range(150):
         choose = random.Random(seed)
-        step_us = choose.choice([100, 4000])
+        step_us = choose.choice([TICK_US, 40 * TICK_US])
         attempts = random_attempts(choose, [at * step_us for at in range(60)])
         expected[f"client {seed}"] = one_by_one(attempts)
         rows += [{"client": f"client {seed}", **row} for row in attempts]
