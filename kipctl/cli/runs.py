@@ -141,6 +141,7 @@ def compare(
     from kipctl.pipeline.session import spark_session
     from kipctl.report.run_tables import compare_tables
     from kipctl.trace.runs import path_of
+    from kipctl.trace.settings import interrupted_after
 
     gates = [parse_gate(text, UNITS) for text in fail_if or ()]
     paths = [[path_of(run, environment.variables) for run in _runs_of(side)] for side in (a, b)]
@@ -154,6 +155,10 @@ def compare(
         for opened in (*of_a.runs, *of_b.runs):
             if failed := opened.description.get("failed"):
                 environment.message(f"{opened.name} failed, and is compared as it is: {failed}")
+            elif told := interrupted_after(opened.description):
+                environment.message(
+                    f"{opened.name} was interrupted, and is compared as it is: {told}"
+                )
         comparison = compare_traces(of_a, of_b)
     by_name = {compared.measure.name: compared for compared in comparison.measures}
     holding = [gate for gate in gates if gate.trips(by_name[gate.measure].for_gates)]

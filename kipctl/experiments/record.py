@@ -12,6 +12,7 @@ from kipctl.cluster.watch import ClusterEvent
 from kipctl.probe.config import as_properties
 from kipctl.probe.export import record_batches
 from kipctl.probe.parts import Part
+from kipctl.probe.run import ProbeOutcome
 from kipctl.probe.summary import Measured
 from kipctl.probe.tracing import COLUMNS
 from kipctl.trace.schema import EVENTS
@@ -31,7 +32,8 @@ def record(
     """Write the run's folder: the datasets of its parts and of the events, then `run.json`.
 
     `how` is what the plan says beside the probe's specification. Parts that their workers have
-    recorded already are left as they are.
+    recorded already are left as they are. Of a run that did not come to its end, `run.json` says
+    that it `failed`, and why, or that it was `stopped`: somebody asked it to send no more.
     """
     for part in parts:
         if not part.recorded:
@@ -54,7 +56,7 @@ def record(
             "warmup_records": spec.warmup_records,
             **how,
             "hosts": [part.outcome.host for part in parts],
-            **({"failed": outcome.failure} if outcome.failure else {}),
+            **_cut_short(outcome),
             "leader_discovery": spec.discovery.value,
             "bootstrap_server": spec.bootstrap_server,
             "producer": without_secrets(as_properties(spec.config)),
@@ -63,6 +65,12 @@ def record(
             "summary": document,
         }
     )
+
+
+def _cut_short(outcome: ProbeOutcome) -> dict[str, object]:
+    if outcome.failure:
+        return {"failed": outcome.failure}
+    return {"stopped": True} if outcome.stopped else {}
 
 
 def _event_rows(events: list[ClusterEvent], start_us: int) -> pa.RecordBatch:

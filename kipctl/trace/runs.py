@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 
 from kipctl.errors import UsageError
 from kipctl.trace.schema import DATASETS, SCHEMA_VERSION
+from kipctl.trace.settings import interrupted_after
 from kipctl.trace.store import RUN_FILE, Run, without_secrets
 
 RUNS_VARIABLE = "KIPCTL_RUNS"
@@ -29,7 +30,6 @@ _NAME = re.compile(r"[\w][\w.+:@=-]*")
 """No comma: it separates runs that are compared together."""
 _SCRATCH = (".workers", ".writable")
 """What a run holds only while it is recorded."""
-_FAILED = "it failed: "
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,8 @@ class StoredRun:
     """A run's folder as it is found. `bytes` is its size on disk.
 
     `description` is what `run.json` says, secrets hidden; None where that cannot be read, and then
-    `flaw` says why. `flaw` is empty for a run that is whole and did not fail.
+    `flaw` says why. `flaw` is empty for a run that came to its end: one that neither failed
+    nor was interrupted.
     """
 
     name: str
@@ -103,7 +104,7 @@ def find_run(text: str, variables: Mapping[str, str] = os.environ) -> Run:
 
 
 def stored_runs(variables: Mapping[str, str] = os.environ) -> tuple[StoredRun, ...]:
-    """Every run in the store, the latest last; those that are not whole come first."""
+    """Every run in the store, the latest last; those that cannot be read come first."""
     store = runs_folder(variables)
     try:
         folders = [folder for folder in store.iterdir() if folder.is_dir()]
@@ -124,26 +125,35 @@ def look(folder: Path) -> StoredRun:
     description: Any = None
     try:
         description = json.loads((folder / RUN_FILE).read_text(encoding="utf-8"))
-        flaw = _flaw(description)
+        flaw = _why_unread(description)
     except (FileNotFoundError, NotADirectoryError):
         flaw = f"there is no {RUN_FILE}; it is being recorded, or was cut off"
     except (OSError, UnicodeDecodeError) as unreadable:
         flaw = f"{RUN_FILE} cannot be read: {unreadable}"
     except ValueError:
         flaw = f"{RUN_FILE} is not JSON"
-    shown = hidden(description) if not flaw or flaw.startswith(_FAILED) else None
-    return StoredRun(folder.resolve().name, folder, size, shown, flaw)
+    name = folder.resolve().name
+    if flaw:
+        return StoredRun(name, folder, size, None, flaw)
+    return StoredRun(name, folder, size, hidden(description), _how_it_ended(description))
 
 
-def _flaw(description: object) -> str:
-    """What is wrong with a run that describes itself so; empty if nothing is."""
+def _why_unread(description: object) -> str:
+    """Why this is no run that this kipctl reads; empty if it is one."""
     version = description.get("schema_version") if isinstance(description, dict) else None
     if not isinstance(description, dict) or not isinstance(version, int):
         return f"{RUN_FILE} is no description of a run"
     if version > SCHEMA_VERSION:
         return f"a newer kipctl recorded it, with schema {version}; this one reads {SCHEMA_VERSION}"
-    failed = description.get("failed")
-    return f"{_FAILED}{failed}" if failed else ""
+    return ""
+
+
+def _how_it_ended(description: Mapping[str, Any]) -> str:
+    """Empty for a run that came to its end."""
+    if failed := description.get("failed"):
+        return f"it failed: {failed}"
+    told = interrupted_after(description)
+    return f"interrupted: {told}" if told else ""
 
 
 def hidden(value: Any) -> Any:

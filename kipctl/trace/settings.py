@@ -13,6 +13,7 @@ _NO_SETTINGS = frozenset(
         "interval_ns",  # follows from the throughput
         "bootstrap_server",  # of the cluster its id is told
         "failed",
+        "stopped",  # told with how far it came
         "summary",
         "cluster_before",
         "cluster_after",
@@ -49,8 +50,11 @@ def settings(description: Mapping[str, Any]) -> dict[str, str]:
 def differences(
     a: Sequence[Mapping[str, Any]], b: Sequence[Mapping[str, Any]]
 ) -> tuple[SettingDifference, ...]:
-    """The settings in which not all of these runs agree, from their `run.json`."""
-    sides = [[settings(description) for description in side] for side in (a, b)]
+    """The settings in which not all of these runs agree, from their `run.json`.
+
+    How far an interrupted run came is one of them.
+    """
+    sides = [[_with_interruption(description) for description in side] for side in (a, b)]
     names = dict.fromkeys(name for side in sides for run in side for name in run)
     found = []
     for name in names:
@@ -65,6 +69,21 @@ def actions_in_short(description: Mapping[str, Any]) -> str:
     done = (description.get("summary") or {}).get("actions") or ()
     kinds = groupby(str(action["action"]) for action in done)
     return ", ".join(f"{len(list(same))} x {kind}" for kind, same in kinds) or "none"
+
+
+def interrupted_after(description: Mapping[str, Any]) -> str:
+    """How far a run came that was interrupted: "27,391 of 80,000 records"; empty if none was."""
+    if not description.get("stopped"):
+        return ""
+    sent = (description.get("summary") or {}).get("records", {}).get("sent")
+    planned = description.get("num_records")
+    counts = (f"{count:,}" if isinstance(count, int) else "?" for count in (sent, planned))
+    return f"{' of '.join(counts)} records"
+
+
+def _with_interruption(description: Mapping[str, Any]) -> dict[str, str]:
+    told = interrupted_after(description)
+    return settings(description) | ({"interrupted": told} if told else {})
 
 
 def _of_summary(description: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

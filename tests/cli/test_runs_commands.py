@@ -106,15 +106,17 @@ def test_an_empty_store_says_how_to_fill_it(store: Store) -> None:
 def test_the_list_has_a_line_for_each_run(store: Store) -> None:
     store.record("before")
     store.record("dead", failed="worker 1 died", summary=None, started="2026-01-03")
+    store.record("halved", stopped=True, num_records=80_000, started="2026-01-04")
     Run.create(store.folder / "cut")
     status, out, _ = store.kipctl("list")
     assert status == 0
     lines = {line.split()[0]: line for line in out.splitlines()[2:]}
-    assert list(lines) == ["cut", "before", "dead"]
+    assert list(lines) == ["cut", "before", "dead", "halved"]
     shown = ("2026-01-02 03:04:05", "perf produce", "49990", "4988", "all", "kip951", "1 x rotate")
     for word in (*shown, "41.250", "whole"):
         assert word in lines["before"]
     assert "it failed: worker 1 died" in lines["dead"]
+    assert lines["halved"].endswith("interrupted: 50,000 of 80,000 records")
     assert "cut off" in lines["cut"]
     assert "hunter2" not in out
 
@@ -165,11 +167,17 @@ def test_show_as_json_is_all_that_is_known(store: Store) -> None:
     assert said["producer"] == {"acks": "all", "sasl.password": "[hidden]"}
 
 
-def test_show_of_a_run_that_failed_says_so_first(store: Store) -> None:
+def test_show_of_a_run_cut_short_says_so_first(store: Store) -> None:
     store.record("dead", failed="worker 1 died", summary=None)
     status, out, _ = store.kipctl("show", "dead")
     assert status == 0
     assert out.splitlines()[2].split(maxsplit=1) == ["state", "it failed: worker 1 died"]
+    store.record("halved", stopped=True, num_records=80_000)
+    status, out, _ = store.kipctl("show", "halved")
+    assert status == 0
+    state = ["state", "interrupted: 50,000 of 80,000 records"]
+    assert out.splitlines()[2].split(maxsplit=1) == state
+    assert "Records to orders" in out
 
 
 @pytest.mark.parametrize("command", [("show", "x"), ("export", "x", "out"), ("remove", "x")])

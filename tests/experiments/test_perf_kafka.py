@@ -23,6 +23,7 @@ from kipctl.experiments.perf import OWN_TOPIC, Listeners
 from kipctl.lab.cluster import Lab
 from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.trace.codes import PHASES
+from kipctl.trace.runs import look
 from kipctl.trace.store import Run
 from kipctl.transport.request import Cluster
 
@@ -99,6 +100,7 @@ def test_a_run_with_rotations_prints_one_object_and_records_what_adds_up(
     assert recorded.description["summary"]["records"] == said["records"]
     batches = recorded.read("batches")
     assert pc.sum(batches["records"]).as_py() == 12000
+    assert look(folder).flaw == ""
     latency = {
         (row["partition"], row["first_seq"]): row["acked_us"] - row["intended_us"]
         for row in batches.to_pylist()
@@ -204,11 +206,14 @@ def test_bad_input_gets_one_clear_error(lab: Lab, words: str, status: int, said:
     assert len(error.splitlines()) <= 3
 
 
-def test_ctrl_c_says_how_far_it_came_and_removes_the_topic(lab: Lab, cluster: Cluster) -> None:
+def test_ctrl_c_says_how_far_it_came_and_removes_the_topic(
+    lab: Lab, cluster: Cluster, tmp_path: Path
+) -> None:
+    folder = tmp_path / "run"
     process = subprocess.Popen(
         shlex.split(
             f"{sys.executable} -m kipctl perf produce --num-records 1000000 --throughput 500 "
-            "--record-size 100 --partitions 3 --reporting-interval 100"
+            f"--record-size 100 --partitions 3 --reporting-interval 100 --record {folder}"
         ),
         env=os.environ | {"KIPCTL_BOOTSTRAP_SERVER": lab.bootstrap_server},
         stderr=subprocess.PIPE,
@@ -222,7 +227,10 @@ def test_ctrl_c_says_how_far_it_came_and_removes_the_topic(lab: Lab, cluster: Cl
     rest = process.stderr.read()
     process.stderr.close()
     assert process.wait() == 130
-    assert "Interrupted: of 1000000 records" in rest
+    told = re.search(r"Interrupted: of 1000000 records (\d+) were sent", rest)
+    assert told, rest
+    assert Run(folder).description["stopped"] is True
+    assert look(folder).flaw == f"interrupted: {int(told[1]):,} of 1,000,000 records"
     assert "Traceback" not in rest
     assert OWN_TOPIC not in topics(cluster)
 

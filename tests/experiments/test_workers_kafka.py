@@ -255,6 +255,7 @@ def test_a_worker_that_dies_fails_the_run_and_what_is_known_is_kept(
 
     run = Run(folder)
     assert run.description["failed"].startswith("Worker 1 of 2")
+    assert "stopped" not in run.description
     batches = run.read("batches").to_pylist()
     seqs = sequence_numbers(batches)
     assert len(seqs) == len(set(seqs)) == int(told[1])
@@ -284,6 +285,7 @@ def test_ctrl_c_stops_all_workers_in_good_order(lab: Lab, cluster: Cluster, tmp_
     run = Run(folder)
     assert len(sequence_numbers(run.read("batches").to_pylist())) == int(told[2])
     assert "failed" not in run.description
+    assert run.description["stopped"] is True
     assert not (folder / WORKERS_FOLDER).exists()
     assert holders_of(folder) == {}
     assert OWN_TOPIC not in {found.name for found in cluster.metadata(None).topics}

@@ -215,13 +215,19 @@ def kipctl(store: Path, *words: str) -> subprocess.CompletedProcess[str]:
 def test_the_command_tells_how_runs_differ_and_is_a_gate(tmp_path: Path) -> None:
     record(tmp_path / "base", 1)
     record(tmp_path / "slow", 2, 1.3, producer={"acks": "all"})
-    record(tmp_path / "slow2", 3, 1.3, producer={"acks": "all"})
+    records = {"stopped": True, "num_records": 80_000, "summary": {"records": {"sent": 1500}}}
+    record(tmp_path / "slow2", 3, 1.3, producer={"acks": "all"}, **records)
     gates = ("--fail-if", "p50 > +10%", "--fail-if", "throughput < -10%", "--fail-if", "p50 > 1s")
     tripped = kipctl(tmp_path, "base", "slow,slow2", *gates)
     assert tripped.returncode == 7, tripped.stderr
     assert tripped.stderr.endswith("kipctl: It holds: p50 > +10%.\n")
     lines = [line.split() for line in tripped.stdout.splitlines()]
     assert ["acks", "1", "all"] in lines
+    assert "slow2 was interrupted, and is compared as it is: 1,500 of 80,000 records\n" in (
+        tripped.stderr
+    )
+    (told,) = (line for line in lines if line[:1] == ["interrupted"])
+    assert told == ["interrupted", "-", "-", "|", "1,500", "of", "80,000", "records"]
     assert lines.index(["Settings", "that", "differ"]) < lines.index(["acks", "1", "all"])
     (p50,) = (line for line in lines if line[:3] == ["latency,", "p50,", "ms"])
     assert p50[-1] == "yes"
@@ -233,7 +239,7 @@ def test_the_command_tells_how_runs_differ_and_is_a_gate(tmp_path: Path) -> None
     said = json.loads(passed.stdout)
     assert said["_command"] == "runs compare"
     assert (said["a"], said["b"]) == (["slow"], ["slow2"])
-    assert said["settings"] == []
+    assert [row["setting"] for row in said["settings"]] == ["num_records", "interrupted"]
     assert said["window_seconds"] == 1.0
     assert [one["measure"] for one in said["measures"]] == [m.name for m in MEASURES]
     assert said["gates"] == [

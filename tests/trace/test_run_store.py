@@ -121,6 +121,8 @@ def test_the_store_lists_runs_by_time_and_says_what_is_wrong(store: dict[str, st
     stored(store, "late", started="2026-03-01")
     stored(store, "early", started="2026-01-01")
     stored(store, "dead", started="2026-02-01", failed="worker 1 died")
+    records = {"stopped": True, "num_records": 80_000, "summary": {"records": {"sent": 27_391}}}
+    stored(store, "halved", started="2026-02-02", **records)
     Run.create(folder_of("cut", store))
     broken = stored(store, "broken")
     (broken.folder / "run.json").write_text("{")
@@ -128,15 +130,17 @@ def test_the_store_lists_runs_by_time_and_says_what_is_wrong(store: dict[str, st
     (newer.folder / "run.json").write_text(json.dumps({"schema_version": SCHEMA_VERSION + 1}))
     (runs_folder(store) / "a-file").write_text("")
     found = {run.name: run for run in stored_runs(store)}
-    assert list(found)[-3:] == ["early", "dead", "late"]
+    assert list(found)[-4:] == ["early", "dead", "halved", "late"]
     assert found["late"].flaw == found["early"].flaw == ""
     assert found["dead"].flaw == "it failed: worker 1 died"
+    assert found["halved"].flaw == "interrupted: 27,391 of 80,000 records"
     assert "cut off" in found["cut"].flaw
     assert "not JSON" in found["broken"].flaw
     assert "newer" in found["newer"].flaw
-    assert len(found) == 6
-    for name in ("late", "dead"):
+    assert len(found) == 7
+    for name in ("late", "dead", "halved"):
         assert (found[name].description or {})["command"] == "perf produce"
+        assert find_run(name, store).folder == found[name].folder
     for name in ("cut", "broken", "newer"):
         assert found[name].description is None
         with pytest.raises(UsageError, match=f"{name} is no whole run"):

@@ -6,6 +6,7 @@ from kipctl.trace.settings import (
     SettingDifference,
     actions_in_short,
     differences,
+    interrupted_after,
     settings,
 )
 
@@ -85,6 +86,18 @@ def test_every_setting_that_differs_is_told_with_all_its_values() -> None:
     assert differences([described()], [described(), other])[0] == SettingDifference(
         "acks", "all", "all | 1"
     )
+
+
+def test_how_far_an_interrupted_run_came_is_a_difference() -> None:
+    cut = described(stopped=True, num_records=80_000, summary={"records": {"sent": 27_391}})
+    whole = described(num_records=80_000, summary={"records": {"sent": 80_000}})
+    assert interrupted_after(cut) == "27,391 of 80,000 records"
+    assert interrupted_after(whole) == ""
+    assert "stopped" not in settings(cut)
+    assert differences([whole], [cut]) == (
+        SettingDifference("interrupted", "-", "27,391 of 80,000 records"),
+    )
+    assert interrupted_after({"stopped": True}) == "? of ? records"
 
 
 def test_sides_that_mix_the_same_values_differ_within_themselves() -> None:
