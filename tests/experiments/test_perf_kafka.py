@@ -17,7 +17,14 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from kipctl.cli.app import run
 from kipctl.cli.environment import Environment
-from kipctl.cluster.topics import LATEST, await_topic, create_topic, delete_topic, offsets
+from kipctl.cluster.topics import (
+    LATEST,
+    await_no_topic,
+    await_topic,
+    create_topic,
+    delete_topic,
+    offsets,
+)
 from kipctl.experiments.demo import DemoPlan, compare
 from kipctl.experiments.perf import OWN_TOPIC, Listeners
 from kipctl.lab.cluster import Lab
@@ -61,10 +68,6 @@ def topic(lab: Lab, cluster: Cluster) -> Iterator[str]:
     delete_topic(lab.bootstrap_server, "perf-test")
 
 
-def topics(cluster: Cluster) -> set[str | None]:
-    return {topic.name for topic in cluster.metadata(None).topics}
-
-
 def test_a_run_with_rotations_prints_one_object_and_records_what_adds_up(
     lab: Lab, cluster: Cluster, tmp_path: Path
 ) -> None:
@@ -94,7 +97,7 @@ def test_a_run_with_rotations_prints_one_object_and_records_what_adds_up(
     assert hints["ignored"] == 0
     assert set(redirects["phases_ms"]) == set(PHASES)
     assert said["metadata_rpcs"]["total"] == sum(said["metadata_rpcs"]["by_cause"].values())
-    assert OWN_TOPIC not in topics(cluster)
+    await_no_topic(cluster, OWN_TOPIC)
 
     recorded = Run(folder)
     assert recorded.description["summary"]["records"] == said["records"]
@@ -232,7 +235,7 @@ def test_ctrl_c_says_how_far_it_came_and_removes_the_topic(
     assert Run(folder).description["stopped"] is True
     assert look(folder).flaw == f"interrupted: {int(told[1]):,} of 1,000,000 records"
     assert "Traceback" not in rest
-    assert OWN_TOPIC not in topics(cluster)
+    await_no_topic(cluster, OWN_TOPIC)
 
 
 def test_the_arms_differ_in_what_the_client_waits_for(lab: Lab) -> None:

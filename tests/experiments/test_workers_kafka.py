@@ -15,7 +15,14 @@ import numpy as np
 import pytest
 from pyspark.sql import SparkSession
 
-from kipctl.cluster.topics import LATEST, await_topic, create_topic, delete_topic, offsets
+from kipctl.cluster.topics import (
+    LATEST,
+    await_no_topic,
+    await_topic,
+    create_topic,
+    delete_topic,
+    offsets,
+)
 from kipctl.experiments.begin import WORKERS_FOLDER
 from kipctl.experiments.perf import OWN_TOPIC
 from kipctl.lab.cluster import Lab
@@ -262,7 +269,7 @@ def test_a_worker_that_dies_fails_the_run_and_what_is_known_is_kept(
     assert run.description["summary"]["records"]["acknowledged"] == int(told[1])
     assert {row["client"] for row in batches} == {"kipctl-perf-0", "kipctl-perf-1"}
     assert not (folder / WORKERS_FOLDER).exists()
-    assert OWN_TOPIC not in {found.name for found in cluster.metadata(None).topics}
+    await_no_topic(cluster, OWN_TOPIC)
     for pid in rows.values():
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
@@ -288,7 +295,7 @@ def test_ctrl_c_stops_all_workers_in_good_order(lab: Lab, cluster: Cluster, tmp_
     assert run.description["stopped"] is True
     assert not (folder / WORKERS_FOLDER).exists()
     assert holders_of(folder) == {}
-    assert OWN_TOPIC not in {found.name for found in cluster.metadata(None).topics}
+    await_no_topic(cluster, OWN_TOPIC)
 
 
 def test_workers_without_a_rate_share_the_records(lab: Lab, cluster: Cluster, topic: str) -> None:
@@ -332,7 +339,7 @@ def test_what_cannot_be_is_one_clear_error(
     error = said.err[said.err.index("kipctl: ") :]
     assert told in error
     assert len(error.splitlines()) <= 3
-    assert OWN_TOPIC not in {found.name for found in cluster.metadata(None).topics}
+    await_no_topic(cluster, OWN_TOPIC)
 
 
 def test_a_master_with_too_few_slots_is_told(lab: Lab, spark_master: str) -> None:
