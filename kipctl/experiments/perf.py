@@ -31,6 +31,7 @@ from kipctl.experiments.begin import Begin, Probe, on_spark, on_this_machine
 from kipctl.experiments.record import record
 from kipctl.probe.process import running_probe
 from kipctl.probe.run import ProbeOutcome, ProbeSpec
+from kipctl.probe.schedule import Schedule
 from kipctl.probe.summary import (
     Measured,
     interval_line,
@@ -56,7 +57,7 @@ T = TypeVar("T")
 class PerfPlan:
     """A run of the probe and what is done to the cluster meanwhile. Times are in seconds.
 
-    `count` 0 repeats the action until the records are sent. The topic `kipctl-perf` is made with
+    `count` 0 repeats the action as long as records are due. The topic `kipctl-perf` is made with
     `partitions` and `replication_factor` (0: 3, or the number of brokers if less) and removed.
     Several workers, or one where `master` says, are tasks of that Spark; without, the probe is a
     process of this machine.
@@ -326,18 +327,32 @@ def _conduct(
     Returns the outcome, and how far the action came that Ctrl-C cut off.
     """
     try:
-        number = 0
+        number, free_us = 0, probe.schedule.start_us
         while performer and (not plan.count or number < plan.count):
             number += 1
-            due_us = probe.schedule.start_us + int(number * plan.every_s * 1e6)
-            if probe.is_done_by(due_us):
+            begins_us = action_begins_us(probe.schedule, number, plan.every_s, free_us)
+            if begins_us is None or probe.is_done_by(begins_us):
                 break
             listeners.message(_told(number, performer.perform()))
+            free_us = now_us()
         return probe.outcome(), ""
     except (KeyboardInterrupt, InterruptedRunError) as interrupted:
         probe.stop()
         told = interrupted.what if isinstance(interrupted, InterruptedRunError) else ""
         return probe.outcome(), told.removeprefix("Interrupted. ")
+
+
+def action_begins_us(schedule: Schedule, number: int, every_s: float, free_us: int) -> int | None:
+    """When action `number` (from 1) begins, in monotonic microseconds; None if it does not.
+
+    It is due every so many seconds after the start, and waits for the one before it, which was over
+    at `free_us`. Without load there is nothing to measure: none begins when the last record is
+    due, or later. Unthrottled nobody knows when that is.
+    """
+    begins_us = max(schedule.start_us + round(number * every_s * 1e6), free_us)
+    if schedule.throttled and begins_us >= schedule.intended_us(schedule.num_records - 1):
+        return None
+    return begins_us
 
 
 def _told(number: int, done: Performed) -> str:

@@ -74,14 +74,14 @@ def test_a_run_with_rotations_prints_one_object_and_records_what_adds_up(
     folder = tmp_path / "run"
     status, out, err = kipctl(
         lab,
-        "--num-records 12000 --throughput 4000 --record-size 100 --partitions 30 "
+        "--num-records 24000 --throughput 4000 --record-size 100 --partitions 30 "
         f"--during rotate --every 0.7 --count 3 --output json --record {folder} "
         "--command-property acks=1 retry.backoff.ms=50",
     )
     assert status == 0, err
     said = json.loads(out)
     assert said["_command"] == "perf produce"
-    records = {"sent": 12000, "acknowledged": 12000, "failed": 0}
+    records = {"sent": 24000, "acknowledged": 24000, "failed": 0}
     assert said["records"].items() >= records.items()
     for measure in ("latency_ms", "service_ms"):
         assert list(said[measure]) == ["mean", "p50", "p95", "p99", "p999", "max"]
@@ -102,7 +102,7 @@ def test_a_run_with_rotations_prints_one_object_and_records_what_adds_up(
     recorded = Run(folder)
     assert recorded.description["summary"]["records"] == said["records"]
     batches = recorded.read("batches")
-    assert pc.sum(batches["records"]).as_py() == 12000
+    assert pc.sum(batches["records"]).as_py() == 24000
     assert look(folder).flaw == ""
     latency = {
         (row["partition"], row["first_seq"]): row["acked_us"] - row["intended_us"]
@@ -117,6 +117,25 @@ def test_a_run_with_rotations_prints_one_object_and_records_what_adds_up(
     events = recorded.read("events").to_pylist()
     seen = {(e["partition"], e["seen_by"]) for e in events if e["kind"] == "leader seen"}
     assert len(seen) == 30 * 3
+
+
+def test_an_action_that_is_due_with_the_load_over_does_not_happen(lab: Lab) -> None:
+    status, out, err = kipctl(
+        lab,
+        "--num-records 4000 --throughput 2000 --record-size 100 --partitions 6 "
+        "--during rotate --every 1 --output json",
+    )
+    assert status == 0, err
+    assert len(json.loads(out)["actions"]) == 1
+    assert "actions happened" not in err
+    status, out, err = kipctl(
+        lab,
+        "--num-records 4000 --throughput 2000 --record-size 100 --partitions 6 "
+        "--during rotate --every 1 --count 2 --output json",
+    )
+    assert status == 0, err
+    assert len(json.loads(out)["actions"]) == 1
+    assert "1 of 2 actions happened before the records were sent: " in err
 
 
 def test_plain_output_ends_with_the_line_of_kafkas_own_tool(lab: Lab) -> None:
