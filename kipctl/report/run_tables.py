@@ -23,7 +23,7 @@ def list_table(document: Document) -> Table:
             "leader discovery",
             "actions",
             Column("p99.9 ms", 3),
-            "size",
+            "bytes",
             "state",
         ),
         rows,
@@ -42,7 +42,7 @@ def _listed(run: Document) -> tuple[Cell, ...]:
         run["leader_discovery"],
         run["actions"],
         run["p999_ms"],
-        size(run["bytes"]),
+        run["bytes"],
         run["state"],
     )
 
@@ -60,8 +60,8 @@ def removed_table(document: Document) -> Table:
     """What was removed."""
     return Table(
         "Removed",
-        ("run", "size", "folder"),
-        tuple((run["name"], size(run["bytes"]), run["folder"]) for run in document["removed"]),
+        ("run", "bytes", "folder"),
+        tuple((run["name"], run["bytes"], run["folder"]) for run in document["removed"]),
     )
 
 
@@ -104,13 +104,14 @@ def _measures(document: Document) -> Table:
         f"A: {', '.join(document['a'])}; B: {', '.join(document['b'])}",
         (
             "measure",
-            Column("A", right=True),
-            Column("B", right=True),
-            Column("B - A", right=True),
+            Column("A", 3),
+            Column("B", 3),
+            Column("B - A", 3),
             Column("%", 1),
-            Column("95 % interval", right=True),
+            Column("95 % from", 3),
+            Column("to", 3),
             Column("P(B > A)", 2),
-            Column("p", right=True),
+            Column("p", 4),
             "real",
         ),
         tuple(_compared(measure) for measure in measures),
@@ -119,17 +120,14 @@ def _measures(document: Document) -> Table:
 
 
 def _compared(measure: Document) -> tuple[Cell, ...]:
-    interval = measure["interval"]
     by_ranks = measure["effect_is"] == "probability of superiority"
     return (
         f"{measure['title']}, {measure['unit']}",
-        _number(measure["a"]),
-        _number(measure["b"]),
-        _number(measure["difference"], "+"),
+        *(_value(measure[name], measure["unit"]) for name in ("a", "b", "difference")),
         measure["difference_percent"],
-        f"{interval[0]:+,.3f} to {interval[1]:+,.3f}" if interval else None,
+        *(measure["interval"] or (None, None)),
         measure["effect"] if by_ranks else None,
-        _chance(measure["p_value"]),
+        measure["p_value"],
         _is_real(measure),
     )
 
@@ -140,23 +138,21 @@ def _is_real(measure: Document) -> Cell:
     return {True: "yes", False: "no", None: "cannot be told"}[measure["real"]]
 
 
-def _number(value: float | None, sign: str = "") -> Cell:
-    """Counts as whole numbers, all else to three decimals."""
-    if value is None:
-        return None
-    return f"{value:{sign},.0f}" if value == int(value) else f"{value:{sign},.3f}"
+def _value(value: float | None, unit: str) -> Cell:
+    """A count as a whole number, unless it is a mean that is none; all else as it is."""
+    counted = unit not in ("ms", "records/s")
+    return int(value) if value is not None and counted and value == int(value) else value
 
 
-def _chance(p_value: float | None) -> Cell:
-    if p_value is None:
-        return None
-    return "< 0.001" if p_value < 0.001 else f"{p_value:.3f}"
+def _number(value: float) -> str:
+    """In a note: whole numbers, and all else to three decimals."""
+    return f"{value:,.0f}" if value == int(value) else f"{value:,.3f}"
 
 
 def _each(measure: Document) -> str:
     def values(side: str) -> str:
         of_runs: Sequence[float] = list(measure[f"{side}_by_run"].values())
-        return f"{side.upper()} " + (" | ".join(str(_number(v)) for v in of_runs) or "-")
+        return f"{side.upper()} " + (" | ".join(map(_number, of_runs)) or "-")
 
     return f"{values('a')}; {values('b')}"
 
