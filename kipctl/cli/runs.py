@@ -234,10 +234,12 @@ def remove(
     """Remove runs from the disk. A folder that is no run is refused."""
     environment = context.ensure_object(Environment)
     from kipctl.report.run_tables import removed_table, size
-    from kipctl.trace.runs import removable
+    from kipctl.trace.runs import folders_named, removable
     from kipctl.trace.runs import remove as remove_run
 
-    found = list({r.folder: r for r in (removable(t, environment.variables) for t in run)}.values())
+    named = (path for text in run for path in folders_named(text, environment.variables))
+    stored = (removable(str(path), environment.variables) for path in named)
+    found = list({each.folder: each for each in stored}.values())
     names = ", ".join(each.name for each in found)
     total = size(sum(each.bytes for each in found))
     environment.confirm(f"Remove {names} ({total})?", yes)

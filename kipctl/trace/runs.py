@@ -13,6 +13,7 @@ import tarfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,8 @@ from kipctl.trace.store import RUN_FILE, Run, without_secrets
 RUNS_VARIABLE = "KIPCTL_RUNS"
 _NAME = re.compile(r"[\w][\w.+:@=-]*")
 """No comma: it separates runs that are compared together."""
+_WILDCARDS = "*?[{"
+_ALTERNATIVES = re.compile(r"\{([^{}]*)\}")
 _SCRATCH = (".workers", ".writable")
 """What a run holds only while it is recorded."""
 
@@ -77,27 +80,48 @@ def folder_of(text: str, variables: Mapping[str, str] = os.environ) -> Path:
 
 
 def path_of(text: str, variables: Mapping[str, str] = os.environ) -> str:
-    """Where the run is that a command line names: in the store, else wherever the text says.
+    """Where the run is that a command line names, for Spark: in the store, else where it says.
 
-    Folders elsewhere, addresses (`hdfs://...`) and wildcards are returned as they are. Raises
-    UsageError for a name that is neither in the store nor in this folder; it says which there are.
+    A name may have wildcards, those of Hadoop's file systems; what matches none in the store is
+    returned as it is, as are folders elsewhere and addresses (`hdfs://...`). Raises UsageError for
+    a name that is neither in the store nor in this folder; it says which there are.
     """
     if not _is_name(text):
         return text
-    stored = runs_folder(variables) / text
-    if stored.is_dir():
-        return str(stored)
-    if Path(text).exists() or any(wildcard in text for wildcard in "*?[{"):
+    store = runs_folder(variables)
+    if (store / text).is_dir():
+        return str(store / text)
+    if _has_wildcards(text):
+        return f"file:{store.resolve()}/{text}" if _matching(text, store) else text
+    if Path(text).exists():
         return text
+    raise _not_found(text, variables)
+
+
+def folders_named(text: str, variables: Mapping[str, str] = os.environ) -> tuple[Path, ...]:
+    """The folders of this machine that a command line names: several if it has wildcards.
+
+    They match names in the store, or if none does, folders here. Raises UsageError as `path_of`,
+    and for wildcards that match nothing.
+    """
+    if not (_is_name(text) and _has_wildcards(text)):
+        return (Path(path_of(text, variables)),)
+    if found := _matching(text, runs_folder(variables)) or _matching(text, Path.cwd()):
+        return found
     raise _not_found(text, variables)
 
 
 def find_run(text: str, variables: Mapping[str, str] = os.environ) -> Run:
     """The run of that name in the store, or in that folder.
 
-    Raises UsageError when there is none, when it is not whole, or when a newer kipctl wrote it.
+    Raises UsageError when there is none or more than one, when it is not whole, or when a newer
+    kipctl wrote it.
     """
-    run = look(Path(path_of(text, variables)))
+    folder, *others = folders_named(text, variables)
+    if others:
+        names = ", ".join(found.name for found in (folder, *others))
+        raise UsageError(f"{text!r} stands for several runs: {names}.", "Name one of them.")
+    run = look(folder)
     if run.description is None:
         raise UsageError(f"{text} is no whole run: {run.flaw}.", "See: kipctl runs list")
     return Run(run.folder)
@@ -270,6 +294,38 @@ def _appearing(destination: Path) -> Iterator[Path]:
             shutil.rmtree(unfinished, ignore_errors=True)
         else:
             unfinished.unlink(missing_ok=True)
+
+
+def _has_wildcards(text: str) -> bool:
+    return any(wildcard in text for wildcard in _WILDCARDS)
+
+
+def _matching(pattern: str, folder: Path) -> tuple[Path, ...]:
+    """The folders in this one whose names match, by the rules of Hadoop's FileSystem.globStatus.
+
+    They are a shell's, with alternatives in braces; a set that begins with ^ is turned round.
+    """
+    if not folder.is_dir():
+        return ()
+    patterns = [one.replace("[^", "[!") for one in _without_alternatives(pattern)]
+    return tuple(
+        sorted(
+            path
+            for path in folder.iterdir()
+            if path.is_dir() and any(fnmatchcase(path.name, one) for one in patterns)
+        )
+    )
+
+
+def _without_alternatives(pattern: str) -> Iterator[str]:
+    """The patterns that one with alternatives in braces stands for."""
+    found = _ALTERNATIVES.search(pattern)
+    if not found:
+        yield pattern
+        return
+    for alternative in found[1].split(","):
+        before, after = pattern[: found.start()], pattern[found.end() :]
+        yield from _without_alternatives(before + alternative + after)
 
 
 def _is_name(text: str) -> bool:

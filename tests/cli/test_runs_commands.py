@@ -217,6 +217,17 @@ def test_remove_asks_first(store: Store) -> None:
     assert kept.folder.exists()
 
 
+def test_remove_takes_wildcards(store: Store) -> None:
+    folders = [store.record(name).folder for name in ("w1", "w2", "kept")]
+    status, _, told = store.kipctl("remove", "w*", "w2", typed="y\n")
+    assert status == 0
+    assert told.startswith("Remove w1, w2 (")
+    assert [folder.exists() for folder in folders] == [False, False, True]
+    status, _, told = store.kipctl("remove", "w*", "--yes")
+    assert status == 2
+    assert "There is no run 'w*'" in told
+
+
 def test_remove_without_a_terminal_needs_yes(store: Store) -> None:
     gone = [store.record(name).folder for name in ("a", "b")]
     status, _, told = store.kipctl("remove", "a", "b")

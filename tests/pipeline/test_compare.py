@@ -234,7 +234,7 @@ def test_the_command_tells_how_runs_differ_and_is_a_gate(tmp_path: Path) -> None
     assert ["p50", ">", "+10%", "yes"] in lines
     assert ["throughput", "<", "-10%", "no"] in lines
 
-    passed = kipctl(tmp_path, "slow", "slow2", *gates[:4], "--output", "json")
+    passed = kipctl(tmp_path, "slo[v-w]", "slow?", *gates[:4], "--output", "json")
     assert passed.returncode == 0, passed.stderr
     said = json.loads(passed.stdout)
     assert said["_command"] == "runs compare"

@@ -15,6 +15,7 @@ from kipctl.trace.runs import (
     export_csv,
     find_run,
     folder_of,
+    folders_named,
     look,
     path_of,
     removable,
@@ -101,6 +102,49 @@ def test_a_folder_here_is_found_too_but_the_store_comes_first(
 def test_what_spark_can_find_is_left_to_spark(store: dict[str, str]) -> None:
     for text in ("hdfs://host/runs/a", "/nowhere/a", "run-*"):
         assert path_of(text, store) == text
+
+
+@pytest.mark.parametrize(
+    ("pattern", "names"),
+    [
+        ("w*", ["w1", "w2", "w2.old"]),
+        ("w?", ["w1", "w2"]),
+        ("w[2-9]", ["w2"]),
+        ("w[^1]", ["w2"]),
+        ("{w1,w2}*", ["w1", "w2", "w2.old"]),
+        ("{w{1,2},v}", ["w1", "w2"]),
+        ("W*", None),
+        ("here-*", ["here-1"]),
+    ],
+)
+def test_wildcards_match_names_in_the_store_or_else_folders_here(
+    pattern: str,
+    names: list[str] | None,
+    tmp_path: Path,
+    store: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("w1", "w2", "w2.old"):
+        stored(store, name)
+    (runs_folder(store) / "w3").write_text("no folder")
+    monkeypatch.chdir(tmp_path)
+    record(tmp_path / "w4")
+    record(tmp_path / "here-1")
+    if names is None:
+        with pytest.raises(UsageError, match=r"no run 'W\*'"):
+            folders_named(pattern, store)
+        assert path_of(pattern, store) == pattern
+        return
+    folders = folders_named(pattern, store)
+    assert [folder.name for folder in folders] == names
+    in_store = names != ["here-1"]
+    assert {folder.parent for folder in folders} == {runs_folder(store) if in_store else tmp_path}
+    assert path_of(pattern, store) == (f"file:{tmp_path}/store/{pattern}" if in_store else pattern)
+    if len(names) == 1:
+        assert find_run(pattern, store).folder == folders[0]
+    else:
+        with pytest.raises(UsageError, match=f"stands for several runs: {', '.join(names)}"):
+            find_run(pattern, store)
 
 
 def test_a_name_that_is_not_there_says_which_are(store: dict[str, str]) -> None:
