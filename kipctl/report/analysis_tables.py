@@ -71,6 +71,7 @@ _REDIRECTS = (
     _count("hints followed", "hints_followed"),
     _count("known", "hints_known"),
     _count("stale", "hints_stale"),
+    _count("unknown node", "hints_unknown_node"),
     _count("absent", "hints_absent"),
     _count("ignored", "hints_ignored"),
     _count("appended, then failed", "appended_then_failed"),
@@ -214,8 +215,9 @@ def _key(value: Any) -> Cell:
 
 def _with_window(rows: Rows, document: Document) -> Rows:
     """The number of a window as its seconds since the run's start."""
-    length_s = document["window_us"] / 1e6
     return [
-        {**row, "window": f"{row['window'] * length_s:g} s"} if "window" in row else row
+        {**row, "window": f"{row['window'] * document['window_us'] / 1e6} s"}
+        if "window" in row
+        else row
         for row in rows
     ]
