@@ -28,7 +28,7 @@ from kipctl.experiments.actions import (
     lab_of,
 )
 from kipctl.experiments.begin import Begin, Probe, on_spark, on_this_machine
-from kipctl.experiments.record import record
+from kipctl.experiments.record import record, recording
 from kipctl.probe.process import running_probe
 from kipctl.probe.run import ProbeOutcome, ProbeSpec
 from kipctl.probe.schedule import Schedule
@@ -155,11 +155,13 @@ def _begins(plan: PerfPlan, message: Callable[[str], None]) -> AbstractContextMa
 def produce(plan: PerfPlan, listeners: Listeners) -> PerfResult:
     """Run it on its topic. Raises KipctlError when it cannot begin, broke off, or was interrupted.
 
-    What was measured until then is recorded.
+    What was measured until then is recorded; of a run that did not begin nothing is left.
     """
     spec = plan.probe
-    run = Run.create(plan.record) if plan.record else None
-    with Cluster(spec.bootstrap_server, _CLIENT_ID, _ADMIN_TIMEOUT_S) as cluster:
+    with (
+        recording(plan.record) as run,
+        Cluster(spec.bootstrap_server, _CLIENT_ID, _ADMIN_TIMEOUT_S) as cluster,
+    ):
         if plan.during:
             check_action(cluster, plan.during)
         if spec.topic != OWN_TOPIC:
@@ -193,7 +195,7 @@ def measure(
         measurement = measured_together(outcome, probe.parts)
         actions = [p.as_document(start_us) for p in performer.performed] if performer else []
         document = summarize(measurement, actions, kafka_version(cluster))
-        if run:
+        if run and (outcome.generated or outcome.failure):
             events = performer.events if performer else []
             after = take(cluster, [spec.topic])
             how = {

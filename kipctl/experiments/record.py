@@ -1,22 +1,62 @@
 """The record of a run: what was measured, what was done and seen meanwhile, and of what cluster."""
 
-from collections.abc import Mapping, Sequence
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from kipctl import __version__
 from kipctl.cluster.snapshot import Snapshot
 from kipctl.cluster.watch import ClusterEvent
+from kipctl.experiments.begin import WORKERS_FOLDER
 from kipctl.probe.config import as_properties
 from kipctl.probe.export import record_batches
 from kipctl.probe.parts import Part
 from kipctl.probe.run import ProbeOutcome
 from kipctl.probe.summary import Measured
 from kipctl.probe.tracing import COLUMNS
-from kipctl.trace.schema import EVENTS
-from kipctl.trace.store import Run, wall_time, without_secrets
+from kipctl.trace.schema import DATASETS, EVENTS
+from kipctl.trace.store import RUN_FILE, Run, wall_time, without_secrets
+
+
+@contextmanager
+def recording(folder: Path | None) -> Iterator[Run | None]:
+    """The run to record into, if any; one that raises before anything was sent leaves nothing.
+
+    Raises UsageError when the folder cannot be written or holds something.
+    """
+    if folder is None:
+        yield None
+        return
+    is_ours = not folder.exists()
+    run = Run.create(folder)
+    try:
+        yield run
+    except BaseException:
+        if _holds_nothing(run):
+            for dataset in DATASETS:
+                shutil.rmtree(folder / dataset, ignore_errors=True)
+            if is_ours:
+                with suppress(OSError):  # somebody has put something there meanwhile
+                    folder.rmdir()
+        raise
+
+
+def _holds_nothing(run: Run) -> bool:
+    """No batch: workers that had nothing to send may have written files without."""
+    if (run.folder / RUN_FILE).exists() or (run.folder / WORKERS_FOLDER).exists():
+        return False
+    try:
+        return not any(
+            pq.read_metadata(part).num_rows for part in (run.folder / "batches").glob("*.parquet")
+        )
+    except pa.ArrowException:  # cut off while it was written: there are rows
+        return False
 
 
 def record(

@@ -26,9 +26,10 @@ from kipctl.cluster.topics import (
     offsets,
 )
 from kipctl.experiments.demo import DemoPlan, compare
-from kipctl.experiments.perf import OWN_TOPIC, Listeners
+from kipctl.experiments.perf import OWN_TOPIC, Listeners, PerfPlan, produce
 from kipctl.lab.cluster import Lab
 from kipctl.probe.leadership import LeaderDiscovery
+from kipctl.probe.run import ProbeSpec
 from kipctl.trace.codes import PHASES
 from kipctl.trace.runs import look
 from kipctl.trace.store import Run
@@ -220,12 +221,29 @@ def test_records_that_fail_make_the_exit_status_5(lab: Lab, topic: str) -> None:
         ("--record-size 10 --num-records 1 --bootstrap-server 127.0.0.1:1", 3, "127.0.0.1:1"),
     ],
 )
-def test_bad_input_gets_one_clear_error(lab: Lab, words: str, status: int, said: str) -> None:
-    got, out, err = kipctl(lab, f"--throughput -1 {words}")
+def test_bad_input_gets_one_clear_error_and_leaves_no_record(
+    lab: Lab, words: str, status: int, said: str, tmp_path: Path
+) -> None:
+    got, out, err = kipctl(lab, f"--throughput -1 --record {tmp_path}/run {words}")
     assert (got, out) == (status, ""), err
     assert said in err
     error = err[err.index("kipctl: ") :]
     assert len(error.splitlines()) <= 3
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_ctrl_c_before_the_first_record_leaves_no_record(lab: Lab, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+
+    def interrupt(message: str) -> None:
+        assert folder.is_dir()
+        assert "Creating topic" in message
+        raise KeyboardInterrupt
+
+    probe = ProbeSpec(lab.bootstrap_server, OWN_TOPIC, num_records=1000)
+    with pytest.raises(KeyboardInterrupt):
+        produce(PerfPlan(probe, record=folder), Listeners(message=interrupt))
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_ctrl_c_says_how_far_it_came_and_removes_the_topic(
