@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from kipctl.errors import UsageError
-from kipctl.pipeline.analysis import make_new, collected, save
+from kipctl.pipeline.analysis import collected, make_new, save
 from kipctl.pipeline.clients import (
     SOFTWARE,
     api_counts,
@@ -62,7 +62,6 @@ def analyse(log: RequestLog, by: Sequence[str] = (), save_to: str | None = None)
     keys = _checked(log, by, save_to)
     answers = told(log).localCheckpoint()
     refused = refusals(answers)
-    metadata = metadata_rpcs(log, refused).localCheckpoint()
     tables = {
         "period": log.calls.agg(
             F.unix_micros(F.min("first")).alias("first_us"),
@@ -73,13 +72,14 @@ def analyse(log: RequestLog, by: Sequence[str] = (), save_to: str | None = None)
         "software": software_counts(log.calls),
         "software_apis": api_counts(log.calls.filter("origin = 'client'"), *SOFTWARE),
         "errors": error_counts(answers),
-        "metadata": metadata_counts(metadata),
+        "metadata": metadata_counts(metadata_rpcs(log, refused)),
         "reads": read_counts(rack_reads(log)),
     }
+    tried = attempts(log, refused).persist()
+    if not refused.isEmpty():
+        tables = {"waits": _waits(tried, refused), **tables}
     rows = collected(tables)
-    if any(row["is_leader_error"] and row["origin"] == "client" for row in rows["errors"]):
-        tables["waits"] = _waits(log, refused)
-        rows |= collected({"waits": tables["waits"]})
+    tried.unpersist()
     if save_to:
         schemas = {name: table.schema for name, table in tables.items()}
         save(log.text.sparkSession, rows, schemas, save_to)
@@ -97,13 +97,11 @@ def _checked(log: RequestLog, by: Sequence[str], save_to: str | None) -> list[st
     return columns_of(by, _COLUMNS_OF)
 
 
-def _waits(log: RequestLog, refused: DataFrame) -> DataFrame:
+def _waits(tried: DataFrame, refused: DataFrame) -> DataFrame:
     owners = refused.select(client_key().alias("client"), *SOFTWARE)
     # Of two on one host with the same id, one stands for both: they cannot be told apart.
     of_client = owners.groupBy("client").agg(F.max(F.struct(*SOFTWARE)).alias("software"))
-    return waits(
-        episodes(attempts(log, refused).localCheckpoint()), of_client.select("client", "software.*")
-    )
+    return waits(episodes(tried), of_client.select("client", "software.*"))
 
 
 def document(log: RequestLog, rows: Mapping[str, Rows]) -> dict[str, Any]:

@@ -70,7 +70,7 @@ def with_header(groups: DataFrame) -> DataFrame:
     for name in told:
         is_whole &= F.col(f"_parsed.{name}").isNotNull()
     return (
-        groups.select("*", _once(_parsed(text, HEADER)).alias("_parsed"))
+        groups.select("*", once(_parsed(text, HEADER)).alias("_parsed"))
         .withColumn("header", F.when(is_whole, F.col("_parsed")))
         .drop("_parsed")
     )
@@ -89,12 +89,12 @@ def with_bodies(lines: DataFrame) -> DataFrame:
         F.when(F.col(f"_bodies.{name}.{_CORRUPT}").isNull(), F.col(f"_bodies.{name}")).alias(name)
         for name in ("produced", "fetched")
     ]
-    return lines.select("*", _once(bodies).alias("_bodies")).select("*", *whole).drop("_bodies")
+    return lines.select("*", once(bodies).alias("_bodies")).select("*", *whole).drop("_bodies")
 
 
 def with_metadata(lines: DataFrame) -> DataFrame:
     """Add `request` and `response` to Metadata lines; those whose body is broken are left out."""
-    parsed = lines.select("*", _once(_parsed(_json_of("whole"), METADATA)).alias("_parsed"))
+    parsed = lines.select("*", once(_parsed(_json_of("whole"), METADATA)).alias("_parsed"))
     whole = parsed.filter(f"_parsed.{_CORRUPT} is null")
     return whole.select("*", "_parsed.request", "_parsed.response").drop("_parsed")
 
@@ -146,7 +146,10 @@ def _json_of(whole: str) -> Column:
     return after(whole, MARKER)
 
 
-def _once(parsed: Column) -> Column:
-    """Spark moves conditions to where rows come from, and would parse the line for each of them.
-    It does not move them past rows that are made."""
-    return F.explode(F.array(parsed))
+def once(value: Column) -> Column:
+    """A column of the value that is computed once for each row.
+
+    Spark moves conditions to where rows come from, and would compute what they are about again for
+    each of them. It does not move them past rows that are made, as here, one from each.
+    """
+    return F.explode(F.array(value))

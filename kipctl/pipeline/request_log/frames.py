@@ -13,6 +13,7 @@ from kipctl.pipeline.columns import is_leader_error
 from kipctl.pipeline.episodes import ATTEMPTS
 from kipctl.pipeline.inputs import spark_schema
 from kipctl.pipeline.request_log.bodies import (
+    once,
     partitions,
     with_bodies,
     with_header,
@@ -184,22 +185,23 @@ def attempts(log: RequestLog, refused: DataFrame) -> DataFrame:
     only requests of the same API by a refused client's id are looked into, answered from the slot
     of the refusal to the end of the next.
     """
-    slot = f"received_us div {SLOT_US}"
-    watched = refused.select(
-        F.col("asker").alias("_asker"),
-        F.explode(F.expr(f"sequence({slot}, {slot} + 1)")).alias("_slot"),
-    ).distinct()
-    heads = log.text.select("value", before("value", ',"request":').alias("head"))
-    asking = heads.filter(
-        F.contains("head", F.lit('"requestApiKey":0,'))
-        | F.contains("head", F.lit('"requestApiKey":1,'))
-    ).select(
-        "value",
-        after("head", ',"clientId":').alias("asker"),
-        F.unix_micros(time_of(before("head", MARKER), log.timezone)).alias("received_us"),
+    slots = F.expr(f"sequence(received_us div {SLOT_US}, received_us div {SLOT_US} + 1)")
+    watched = (
+        refused.select("asker", F.explode(slots).alias("slot"))
+        .groupBy("asker")
+        .agg(F.collect_set("slot").alias("slots"))
     )
-    same = (F.col("asker") == F.col("_asker")) & (F.expr(slot) == F.col("_slot"))
-    chosen = asking.join(F.broadcast(watched), same, "left_semi").select("value")
+    # As in `with_header`, what is cut must not be cut again for each condition on it.
+    asking = log.text.filter(F.col("value").rlike('"requestApiKey":[01],')).select(
+        "value", once(after(before("value", ',"request":'), ',"clientId":')).alias("asker")
+    )
+    stamp = before(before("value", ',"request":'), MARKER)
+    slot = F.unix_micros(time_of(stamp, log.timezone)).cast("bigint")
+    chosen = (
+        asking.join(F.broadcast(watched), "asker")
+        .filter(F.array_contains("slots", F.floor(slot / SLOT_US)))
+        .select("value")
+    )
     kept = (*_CALL, "sent_us", "received_us")
     rows = partitions(requests(log, chosen).transform(with_bodies), *kept).filter(
         "origin = 'client'"
