@@ -85,7 +85,8 @@ def spark_master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def spark(state_home: Path) -> Iterator["SparkSession"]:
     """One local Spark session for all tests that need a DataFrame."""
+    from kipctl.pipeline.jvm import interrupts_as_usual
     from kipctl.pipeline.session import spark_session
 
-    with spark_session("local[2]") as session:
+    with spark_session("local[2]") as session, interrupts_as_usual():
         yield session

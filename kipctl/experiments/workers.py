@@ -2,7 +2,6 @@
 
 import pickle
 import re
-import signal
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -15,6 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from kipctl.errors import KipctlError, PipelineError
+from kipctl.pipeline.jvm import interrupts_as_usual
 from kipctl.pipeline.session import is_local, log_path, spark_session, told
 from kipctl.probe.parts import Part, moved, together
 from kipctl.probe.run import ProbeOutcome, ProbeSpec
@@ -42,26 +42,14 @@ _WORKER_OF_FAILURE = re.compile(r"ResultTask\(\d+, (\d+)\)")
 
 @contextmanager
 def spark_for_workers(master: str, workers: int) -> Iterator[SparkSession]:
-    """A Spark session that can run so many workers at a time; Ctrl-C stays with who called.
+    """A Spark session that can run so many workers at a time.
 
+    Once it is there, Ctrl-C does not end Spark: a run is stopped in good order, by who called.
     Raises PipelineError within half a minute when Spark cannot.
     """
-    with spark_session(master, settings=_SETTINGS) as session, _interrupts_as_usual():
+    with spark_session(master, settings=_SETTINGS) as session, interrupts_as_usual():
         _await_slots(session, master, workers)
         yield session
-
-
-@contextmanager
-def _interrupts_as_usual() -> Iterator[None]:
-    """Spark's own answer to Ctrl-C is to cancel all jobs; a run is stopped in good order."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    sparks = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, sparks)
 
 
 def _await_slots(session: SparkSession, master: str, workers: int) -> None:

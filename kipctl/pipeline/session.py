@@ -12,15 +12,22 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from py4j.java_gateway import JavaGateway
 from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
-from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 import kipctl
 from kipctl.errors import PipelineError, UsageError
+from kipctl.pipeline.jvm import (
+    Interrupts,
+    begin,
+    end,
+    forget,
+    interrupts,
+    log_python_to,
+    why_not_begun,
+)
 
 DEFAULT_MASTER = "local[*]"
 _REACH_TIMEOUT_S = 5.0
@@ -51,27 +58,31 @@ def spark_session(
     """A Spark session for the block, stopped when it is left; one at a time in a process.
 
     `progress` is told every two seconds what Spark is at. Everything that Spark raises in the
-    block becomes a PipelineError of at most three lines. Raises PipelineError, within half a
-    minute, when the master cannot be reached or has no executor to give, and UsageError for a
-    master that is no address.
+    block becomes a PipelineError of at most three lines. Ctrl-C ends Spark, and the block with
+    KeyboardInterrupt, unless that goes on under `interrupts_as_usual`. Raises PipelineError, within
+    half a minute, when the master cannot be reached or has no executor to give, and UsageError for
+    a master that is no address.
     """
     _check_address(master)
     log = log_path()
     log.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        session = _started(master, settings or {}, log)
-    except (PySparkException, Py4JError) as failed:
-        raise _start_error(failed, master, log) from failed
-    try:
-        session.sparkContext.setLogLevel("WARN")
-        with TemporaryDirectory(prefix="kipctl-") as scratch, _telling(session, progress):
-            if not is_local(master):
-                session.sparkContext.addPyFile(str(_packed(Path(scratch))))
-            yield session
-    except (PySparkException, Py4JError) as failed:
-        raise PipelineError(told(failed), f"Spark's own words are in {log}.") from failed
-    finally:
-        _stop(session)
+    log_python_to(log)
+    with interrupts() as interrupt:
+        try:
+            session = _started(master, settings or {}, log, interrupt)
+        except (PySparkException, Py4JError) as failed:
+            raise _start_error(failed, master, log) from failed
+        try:
+            session.sparkContext.setLogLevel("WARN")
+            with TemporaryDirectory(prefix="kipctl-") as scratch, _telling(session, progress):
+                if not is_local(master):
+                    session.sparkContext.addPyFile(str(_packed(Path(scratch))))
+                yield session
+        except (PySparkException, Py4JError) as failed:
+            raise PipelineError(told(failed), f"Spark's own words are in {log}.") from failed
+        finally:
+            if not interrupt.came:
+                _stop(session)
 
 
 def _check_address(master: str) -> None:
@@ -103,7 +114,9 @@ def _check_address(master: str) -> None:
     )
 
 
-def _started(master: str, settings: Mapping[str, str], log: Path) -> SparkSession:
+def _started(
+    master: str, settings: Mapping[str, str], log: Path, interrupt: Interrupts
+) -> SparkSession:
     """A session with an executor; a JVM that a master does not answer in time is ended."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
@@ -121,18 +134,20 @@ def _started(master: str, settings: Mapping[str, str], log: Path) -> SparkSessio
         **settings,
     }.items():
         conf.set(name, value)
-    gateway = SparkContext._gateway or _gateway(conf, log)
+    gateway = SparkContext._gateway or begin(conf, log)
+    interrupt.end_then(gateway)
     expired = threading.Event()
 
     def give_up() -> None:
         expired.set()
-        _end(gateway)
+        end(gateway)
 
     timer = threading.Timer(_START_TIMEOUT_S, give_up)
     if not is_local(master):  # nobody else could keep it from starting
         timer.start()
     try:
         context = SparkContext(conf=conf, gateway=gateway)
+        interrupt.listen()  # in place of Spark's own
         session = SparkSession(context)
         session.conf.set("spark.sql.shuffle.partitions", max(4, 2 * context.defaultParallelism))
         while not is_local(master) and not _has_executor(context):
@@ -149,20 +164,6 @@ def _started(master: str, settings: Mapping[str, str], log: Path) -> SparkSessio
         timer.cancel()
 
 
-def _gateway(conf: SparkConf, log: Path) -> JavaGateway:
-    """A JVM whose output goes to the log file."""
-    with log.open("wb") as output:
-        gateway = launch_gateway(conf, {"stdout": output, "stderr": output})  # type: ignore[no-untyped-call]
-    assert isinstance(gateway, JavaGateway)
-    return gateway
-
-
-def _end(gateway: JavaGateway) -> None:
-    """End the JVM that was started with the gateway."""
-    if process := getattr(gateway, "proc", None):
-        process.kill()
-
-
 def _has_executor(context: SparkContext) -> bool:
     # The driver counts as one.
     return bool(context._jsc.sc().getExecutorMemoryStatus().size() > 1)
@@ -173,7 +174,7 @@ def _stop(session: SparkSession) -> None:
         session.stop()
     except (PySparkException, Py4JError, OSError):
         # The JVM is gone: there is nothing left to stop.
-        SparkContext._active_spark_context = None
+        forget()
 
 
 def _packed(folder: Path) -> Path:
@@ -229,10 +230,7 @@ def _activity(context: SparkContext) -> str:
 def _start_error(failed: Exception, master: str, log: Path) -> Exception:
     text = str(failed)
     if "JAVA_GATEWAY_EXITED" in text:
-        return PipelineError(
-            "Spark needs Java 17 or newer, and it did not start.",
-            f"See that `java -version` works, or set JAVA_HOME. Its own words are in {log}.",
-        )
+        return why_not_begun(log)
     if "Could not parse Master URL" in text:
         return UsageError(
             f"--master {master!r} is no Spark master.",

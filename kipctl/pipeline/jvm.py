@@ -1,0 +1,185 @@
+"""The JVM that Spark runs in: how it begins, where its words go, and what Ctrl-C does to it."""
+
+import logging
+import re
+import signal
+import subprocess
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+from py4j.java_gateway import JavaGateway
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
+from pyspark.logger import PySparkLogger
+from pyspark.sql import SparkSession
+
+from kipctl.errors import PipelineError
+
+_END_TIMEOUT_S = 10.0
+"""For a JVM that is asked to end; it removes its files first."""
+_OWN_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+"""PySpark's, with handlers of their own: they would print every failed query on stderr."""
+_WHY_NOT_STARTED = re.compile(r'^Exception in thread "main" (?:[\w$.]+: )?(.+)$', re.MULTILINE)
+
+
+def begin(conf: SparkConf, log: Path) -> JavaGateway:
+    """A JVM whose output goes to the log file, which is emptied first."""
+    log.write_bytes(b"")
+    with log.open("ab") as output:  # Python writes to its end too
+        gateway = launch_gateway(conf, {"stdout": output, "stderr": output})  # type: ignore[no-untyped-call]
+    assert isinstance(gateway, JavaGateway)
+    return gateway
+
+
+def end(gateway: JavaGateway, number: signal.Signals = signal.SIGKILL) -> None:
+    """Send the signal to the JVM that was started with the gateway."""
+    if process := _process(gateway):
+        process.send_signal(number)
+
+
+def forget(gateway: JavaGateway | None = None) -> None:
+    """Wait for a JVM that was told to end; the next session starts another."""
+    if gateway and (process := _process(gateway)):
+        try:
+            process.wait(_END_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+    SparkContext._active_spark_context = None
+    SparkContext._gateway = None
+    SparkContext._jvm = None
+    SparkSession._instantiatedSession = None
+
+
+def _process(gateway: JavaGateway) -> "subprocess.Popen[bytes] | None":
+    return getattr(gateway, "proc", None)
+
+
+def why_not_begun(log: Path) -> PipelineError:
+    """What a JVM that has exited before it answered wrote to its log, as an error."""
+    text = log.read_text(errors="replace")
+    if "HADOOP_CONF_DIR" in text:
+        return PipelineError(
+            "Spark finds no Hadoop configuration, and --master yarn needs it.",
+            "Set HADOOP_CONF_DIR to the folder that holds core-site.xml and yarn-site.xml.",
+        )
+    told = _WHY_NOT_STARTED.search(text)
+    if told and "UnsupportedClassVersionError" not in told[0]:
+        return PipelineError(
+            f"Spark did not start: {told[1][:400]}", f"Its own words are in {log}."
+        )
+    return PipelineError(
+        "Spark needs Java 17 or newer, and it did not start.",
+        f"See that `java -version` works, or set JAVA_HOME. Its own words are in {log}.",
+    )
+
+
+def log_python_to(log: Path) -> None:
+    """Send what py4j and PySpark log in this process to the log file, not to stderr.
+
+    It stays so: py4j also logs when it lets go of objects after the session's end.
+    """
+    # What to do about a JVM that is gone is told by the error.
+    warnings.filterwarnings("ignore", "Unable to cleanly shutdown Spark JVM", RuntimeWarning)
+    root = logging.getLogger()
+    for handler in list(root.handlers):
+        if isinstance(handler, _SparkLog):
+            root.removeHandler(handler)
+            handler.close()
+    own = _SparkLog(log, delay=True)
+    own.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    root.addHandler(own)
+    for name in _OWN_LOGGERS:
+        logger = PySparkLogger.getLogger(name)
+        logger.handlers.clear()
+        logging.Logger.addHandler(logger, own)  # PySpark's own would make it write JSON
+
+
+class _SparkLog(logging.FileHandler):
+    """Told apart from handlers that others have set."""
+
+
+class Interrupts:
+    """Ctrl-C while Spark starts and works: the JVM is ended, and whoever waits for it fails.
+
+    Spark's own answer is to cancel all jobs and to raise KeyboardInterrupt. But it has to ask the
+    JVM for that, over a connection that may be in the middle of something; jobs that begin later
+    go on; and an exception out of the blue is lost in a callback, or leaves a lock behind. Only a
+    second Ctrl-C raises it here.
+    """
+
+    def __init__(self) -> None:
+        self.came = False
+        self._gateway: JavaGateway | None = None
+        self._is_ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+
+    def listen(self) -> None:
+        """Take the signal (again), if this is the main thread; one that is ignored stays so."""
+        if _is_main_thread():
+            signal.signal(signal.SIGINT, signal.SIG_IGN if self._is_ignored else self._note)
+
+    def end_then(self, gateway: JavaGateway) -> None:
+        """The JVM that is to be ended. Raises KeyboardInterrupt when Ctrl-C came before it did."""
+        self._gateway = gateway
+        if self.came:
+            end(gateway, signal.SIGTERM)
+            raise KeyboardInterrupt
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        again, self.came = self.came, True
+        if self._gateway:
+            end(self._gateway, signal.SIGKILL if again else signal.SIGTERM)
+        if again:
+            raise KeyboardInterrupt
+
+    def await_end(self) -> None:
+        """After Ctrl-C: wait until the JVM has ended."""
+        forget(self._gateway)
+
+
+@contextmanager
+def interrupts() -> Iterator[Interrupts]:
+    """While inside, Ctrl-C ends the JVM, and the block then ends with KeyboardInterrupt.
+
+    That is so whatever those raised who met the end of the JVM, and if nobody did.
+    """
+    own = Interrupts()
+    if not _is_main_thread():
+        yield own
+        return
+    before = signal.getsignal(signal.SIGINT)
+    own.listen()
+    try:
+        yield own
+    except BaseException:
+        if not own.came:
+            raise
+    finally:
+        try:
+            if own.came:
+                own.await_end()
+        finally:
+            signal.signal(signal.SIGINT, before)
+    if own.came:
+        raise KeyboardInterrupt
+
+
+@contextmanager
+def interrupts_as_usual() -> Iterator[None]:
+    """While inside `interrupts`, Ctrl-C is Python's KeyboardInterrupt, and the JVM stays."""
+    if not _is_main_thread() or signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _is_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()
