@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 from kipctl.errors import UsageError
 
 _UNITS_S = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
+_LONGEST_S = 36_525 * 86400
+"""A century: microseconds since the epoch fit into 64 bits many times over."""
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 
 
@@ -40,11 +42,15 @@ class Period:
 
 
 def parse_period(since: str | None, until: str | None) -> Period:
-    """What the two options mean. Raises UsageError."""
-    return Period(
+    """What the two options mean. Raises UsageError, also for a period that is surely empty."""
+    period = Period(
         _parse_moment("--since", since) if since else None,
         _parse_moment("--until", until) if until else None,
     )
+    begin, end = period.since, period.until
+    if begin and end and begin.is_wall == end.is_wall and begin.us >= end.us:
+        raise UsageError(f"--since {since} is not before --until {until}: nothing is between them.")
+    return period
 
 
 def duration_us(option: str, text: str) -> int:
@@ -52,7 +58,10 @@ def duration_us(option: str, text: str) -> int:
     parts = _DURATION.findall(text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
         raise UsageError(f"{option} {text!r} is no duration.", "For instance: 500ms, 10s, 1m30s.")
-    return round(sum(float(number) * _UNITS_S[unit] for number, unit in parts) * 1e6)
+    seconds = sum(float(number) * _UNITS_S[unit] for number, unit in parts)
+    if seconds > _LONGEST_S:
+        raise UsageError(f"{option} {text}: a duration is a century at most.")
+    return round(seconds * 1e6)
 
 
 def _parse_moment(option: str, text: str) -> Moment:

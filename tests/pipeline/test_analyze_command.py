@@ -24,11 +24,13 @@ pytestmark = pytest.mark.spark
 
 
 def analyze(*arguments: str | Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    hadoop = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")
+    own = {name: value for name, value in os.environ.items() if name not in hadoop}
     return subprocess.run(
         [sys.executable, "-m", "kipctl", "analyze", *map(str, arguments)],
         capture_output=True,
         text=True,
-        env=os.environ | variables,
+        env=own | variables,
         check=False,
     )
 
@@ -114,6 +116,9 @@ def test_what_is_wrong_with_the_input_is_told_in_three_lines(tmp_path: Path) -> 
             ([tmp_path / "cut", "--master", "here"], ExitStatus.USAGE, "no Spark master"),
             ([tmp_path / "cut", "--by", "moon"], ExitStatus.USAGE, "by that"),
             ([tmp_path / "cut", "--since", "noon"], ExitStatus.USAGE, "--since"),
+            ([tmp_path / "cut", "--since", "99999999999999999d"], ExitStatus.USAGE, "a century"),
+            ([tmp_path / "cut", "--since", "2s", "--until", "1s"], ExitStatus.USAGE, "not before"),
+            ([tmp_path / "cut", "--master", "yarn"], ExitStatus.PIPELINE_FAILED, "HADOOP_CONF_DIR"),
             (
                 ["request-log", tmp_path / "server.log"],
                 ExitStatus.PIPELINE_FAILED,
@@ -126,9 +131,11 @@ def test_what_is_wrong_with_the_input_is_told_in_three_lines(tmp_path: Path) -> 
             ran = analyze(*arguments)
             assert ran.returncode == status, ran.stderr
             assert ran.stdout == ""
-            told = ran.stderr[ran.stderr.index("kipctl: ") :]
-            assert words in told
-            assert 1 <= len(told.splitlines()) <= 3, told
+            lines = ran.stderr.splitlines()
+            told = [line for line in lines if not line.startswith(("Starting Spark", "Spark: "))]
+            assert told[0].startswith("kipctl: "), ran.stderr
+            assert words in "\n".join(told)
+            assert 1 <= len(told) <= 3, ran.stderr
 
 
 def test_a_master_without_workers_is_told_within_half_a_minute(tmp_path: Path) -> None:

@@ -23,6 +23,32 @@ def test_what_is_no_duration(text: str) -> None:
         duration_us("--window", text)
 
 
+@pytest.mark.parametrize("text", ["99999999999999999d", "36525d1ms", "9" * 400 + "s"])
+def test_a_duration_that_no_trace_has(text: str) -> None:
+    with pytest.raises(UsageError, match="a century at most"):
+        duration_us("--since", text)
+    with pytest.raises(UsageError, match="a century at most"):
+        parse_period(text, None)
+
+
+@pytest.mark.parametrize(
+    ("since", "until"),
+    [
+        ("10s", "10s"),
+        ("1m", "59s"),
+        ("2026-01-31T12:00:00", "2026-01-31T12:00:00Z"),
+        ("2026-01-31T12:00:00", "2026-01-31T12:30:00+01:00"),
+    ],
+)
+def test_a_period_in_which_nothing_can_be(since: str, until: str) -> None:
+    with pytest.raises(UsageError, match="is not before --until"):
+        parse_period(since, until)
+
+
+def test_a_time_and_a_duration_cannot_be_told_apart_before_a_start_is_known() -> None:
+    assert parse_period("2026-01-31T12:00:00", "10s").until == Moment(10_000_000, False)
+
+
 @pytest.mark.parametrize(
     ("text", "moment"),
     [
