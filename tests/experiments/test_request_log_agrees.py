@@ -1,16 +1,17 @@
 """One run seen twice: by the probe that made it, and by the brokers' request logs."""
 
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from conftest import MakeLab
 from pyspark.sql import SparkSession
 
 from kipctl.experiments.actions import parse_action
 from kipctl.experiments.perf import OWN_TOPIC, Listeners, PerfPlan, produce
+from kipctl.lab.cluster import Lab
 from kipctl.pipeline.request_log import analyse, read_request_log
 from kipctl.probe.config import ProducerConfig
 from kipctl.probe.run import ProbeSpec
@@ -21,7 +22,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
 
 def test_requests_errors_hints_and_metadata_are_the_same_counts(
-    make_lab: MakeLab, spark: SparkSession, tmp_path: Path
+    make_lab: Callable[..., Lab], spark: SparkSession, tmp_path: Path
 ) -> None:
     lab = make_lab(request_log=True)
     plan = PerfPlan(
