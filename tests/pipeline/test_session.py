@@ -28,6 +28,6 @@ def test_a_failed_query_is_no_line_of_pysparks_on_stderr(tmp_path: Path) -> None
         env=os.environ | {"XDG_STATE_HOME": str(tmp_path)},
         check=True,
     )
-    assert ran.stdout.startswith("Spark failed: long overflow")
+    assert ran.stdout.startswith("Spark failed: overflow")
     assert ran.stderr == ""
     assert "SQLQueryContextLogger" in (tmp_path / "kipctl" / "spark.log").read_text()
