@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 from kipctl.report.tables import Cell, Column, Table
@@ -77,9 +78,9 @@ _REDIRECTS = (
     _count("appended, then failed", "appended_then_failed"),
     _count("loops", "loops"),
     _ms("client's wait p50 ms", "client_share_p50_us"),
-    _ms("p99 ms", "client_share_p99_us"),
+    _ms("client's wait p99 ms", "client_share_p99_us"),
     _ms("latency p50 ms", "latency_p50_us", 1),
-    _ms("p99 ms", "latency_p99_us", 1),
+    _ms("latency p99 ms", "latency_p99_us", 1),
 )
 _REDIRECTED_TIME = tuple(
     _Measure(f"{phase.replace('_', ' ')} %", _share(name, _PHASE_SUMS), 1)
@@ -97,8 +98,8 @@ _ACTIONS = (
         for window in ("before", "during", "after")
         for measure in (
             _per_second(f"{window}: records/s", f"{window}_records_per_second"),
-            _ms("p99 ms", f"{window}_p99_us", 1),
-            _count("failed", f"{window}_failed"),
+            _ms(f"{window}: p99 ms", f"{window}_p99_us", 1),
+            _count(f"{window}: failed", f"{window}_failed"),
         )
     ),
     _Measure("error", lambda row: row["error"] or ""),
@@ -158,24 +159,30 @@ def analysis_tables(document: Document, names: Sequence[str] = ()) -> tuple[Tabl
         ("read_errors", "Errors of fetches", (_count("answers", "responses"),)),
     )
     return tuple(
-        _table(title, _with_window(document[name], document), measures)
+        _table(
+            "redirected_time" if measures is _REDIRECTED_TIME else name,
+            title,
+            _with_window(document[name], document),
+            measures,
+        )
         for name, title, measures in shown
         if document[name] and (not names or name in names)
     )
 
 
-def _table(title: str, rows: Rows, measures: Sequence[_Measure]) -> Table:
+def _table(name: str, title: str, rows: Rows, measures: Sequence[_Measure]) -> Table:
     """What a row is of (its keys: texts and whole numbers from the left), then the measures."""
     keys = _keys(rows[0])
     return Table(
         title,
         (
-            *(name.replace("_", " ") for name in keys),
+            *(key.replace("_", " ") for key in keys),
             *(Column(m.title, m.digits, right=True) for m in measures),
         ),
         tuple(
-            (*(_key(row[name]) for name in keys), *(m.cell(row) for m in measures)) for row in rows
+            (*(_key(row[key]) for key in keys), *(m.cell(row) for m in measures)) for row in rows
         ),
+        name=name,
     )
 
 
@@ -216,8 +223,13 @@ def _key(value: Any) -> Cell:
 def _with_window(rows: Rows, document: Document) -> Rows:
     """The number of a window as its seconds since the run's start."""
     return [
-        {**row, "window": f"{row['window'] * document['window_us'] / 1e6} s"}
+        {**row, "window": _seconds(row["window"] * document["window_us"])}
         if "window" in row
         else row
         for row in rows
     ]
+
+
+def _seconds(us: int) -> str:
+    """Exactly: windows may be short, and begin late."""
+    return f"{Decimal(us).scaleb(-6).normalize():f} s"

@@ -42,13 +42,19 @@ def write(report: Report, output: OutputFormat, stream: TextIO, is_terminal: boo
 
 
 def _write_csv(tables: tuple[Table, ...], stream: TextIO) -> None:
-    """Each table as CSV with raw values; a blank line between tables."""
+    """Each table as CSV with raw values; a blank line between tables.
+
+    The first column of a table that has a name is that, under the title "table".
+    """
     writer = csv.writer(stream, lineterminator="\n")
     for number, table in enumerate(tables):
         if number:
             stream.write("\n")
-        writer.writerow(table.titles)
-        writer.writerows(["" if cell is None else cell for cell in row] for row in table.rows)
+        title, name = (("table",), (table.name,)) if table.name else ((), ())
+        writer.writerow((*title, *table.titles))
+        writer.writerows(
+            (*name, *("" if cell is None else cell for cell in row)) for row in table.rows
+        )
 
 
 def _write_plain(report: Report, stream: TextIO) -> None:

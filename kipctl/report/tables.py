@@ -18,12 +18,17 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A titled table; `notes` are sentences printed under it."""
+    """A titled table; `notes` are sentences printed under it.
+
+    Where a report has different tables from time to time they have a `name`, and CSV begins each
+    of their rows with it.
+    """
 
     title: str
     columns: tuple[Column | str, ...]
     rows: tuple[tuple[Cell, ...], ...]
     notes: tuple[str, ...] = ()
+    name: str = ""
 
     @property
     def titles(self) -> tuple[str, ...]:

@@ -1,0 +1,87 @@
+"""Tables of `analyze`: what a column is called, and that nothing is lost on the way there."""
+
+import csv
+import io
+from collections import defaultdict
+from typing import Any
+
+import pytest
+
+from kipctl.report.analysis_tables import analysis_tables
+from kipctl.report.formats import OutputFormat, write
+from kipctl.report.tables import Report, Table
+
+NAMES = (
+    "records",
+    "latency",
+    "failures",
+    "redirects",
+    "actions",
+    "rpcs",
+    "metadata",
+    "reads",
+    "flips",
+    "read_errors",
+)
+
+_LATENCY = {
+    "time": "latency",
+    "records": 1,
+    "mean_us": 1.0,
+    **{f"{name}_us": 1 for name in ("p50", "p95", "p99", "p999", "p9999", "max")},
+}
+
+
+def row(**cells: Any) -> dict[str, Any]:
+    """A row with these cells from the left; all others are 1."""
+    return defaultdict(lambda: 1, run="noon", arm="kip951", **cells)
+
+
+def document(**tables: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"window_us": 10_000_000, **{name: tables.get(name, []) for name in NAMES}}
+
+
+def cells(table: Table) -> dict[str, object]:
+    [only] = table.rows
+    return dict(zip(table.titles, only, strict=True))
+
+
+def test_every_title_is_there_once_and_in_csv_every_row_names_its_table() -> None:
+    tables = analysis_tables(document(**{name: [row()] for name in NAMES}))
+    for table in tables:
+        assert len(set(table.titles)) == len(table.titles), table.titles
+    stream = io.StringIO()
+    write(Report("analyze", {}, tables), OutputFormat.CSV, stream, is_terminal=False)
+    read = [list(csv.DictReader(io.StringIO(text))) for text in stream.getvalue().split("\n\n")]
+    named = [one["table"] for rows in read for one in rows]
+    assert named == [*NAMES[:4], "redirected_time", *NAMES[4:]]
+
+
+def test_what_became_of_hints_adds_up_to_the_leader_errors() -> None:
+    parts = ("followed", "known", "stale", "unknown_node", "absent", "ignored")
+    counts = {f"hints_{part}": 10**place for place, part in enumerate(parts)}
+    shown = cells(analysis_tables(document(redirects=[row(errors=111111, **counts)]))[0])
+    titles = ("hints followed", "known", "stale", "unknown node", "absent", "ignored")
+    assert [shown[title] for title in titles] == [10**place for place in range(6)]
+    assert shown["leader errors"] == 111111
+
+
+def test_records_that_were_given_up_say_by_which_error() -> None:
+    failures = [row(error=7, name="REQUEST_TIMED_OUT", records=3)]
+    shown = cells(analysis_tables(document(failures=failures))[0])
+    assert (shown["error"], shown["name"], shown["records"]) == ("7", "REQUEST_TIMED_OUT", 3)
+
+
+@pytest.mark.parametrize(
+    ("window_us", "window", "shown"),
+    [
+        (10_000_000, 0, "0 s"),
+        (10_000_000, 3, "30 s"),
+        (1000, 123_456_789, "123456.789 s"),
+        (1, 1_000_000_001, "1000.000001 s"),
+    ],
+)
+def test_a_window_is_told_by_its_exact_beginning(window_us: int, window: int, shown: str) -> None:
+    of_windows = document(latency=[row(window=window, **_LATENCY)]) | {"window_us": window_us}
+    [table] = analysis_tables(of_windows)
+    assert cells(table)["window"] == shown
