@@ -84,6 +84,11 @@ def runs(
         spark_session(master, progress) as spark,
     ):
         document = analyse_runs(spark, paths, question, period, save)
+    for opened in document["runs"]:
+        if failed := opened["failed"]:
+            environment.message(f"{opened['run']} failed, and is analysed as it is: {failed}")
+        elif opened["stopped"]:
+            environment.message(f"{opened['run']} was interrupted, and is analysed as it is.")
     environment.report(Report("analyze", document, analysis_tables(document)), output)
 
 

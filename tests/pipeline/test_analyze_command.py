@@ -81,8 +81,22 @@ def test_tables_json_csv_and_parquet(tmp_path: Path) -> None:
 
     shown = analyze("runs", store / "noon", "--output", "csv", "--since", "0.5s")
     tables = [list(csv.reader(io.StringIO(text))) for text in shown.stdout.split("\n\n")]
-    assert tables[0][0][:3] == ["run", "arm", "acknowledged"]
-    assert tables[0][1][:3] == ["noon", "kip951", "500"]
+    assert tables[0][0][:4] == ["table", "run", "arm", "acknowledged"]
+    assert tables[0][1][:4] == ["records", "noon", "kip951", "500"]
+
+
+def test_what_ended_early_is_told_and_analysed(tmp_path: Path) -> None:
+    a_run(tmp_path / "runs" / "cut", 10, failed="Worker 1 of 2 died: its process was killed.")
+    a_run(tmp_path / "runs" / "left", 10, stopped=True)
+    a_run(tmp_path / "runs" / "whole", 10)
+    ran = analyze(tmp_path / "runs", "--output", "json", "--master", "local[1]")
+    assert ran.returncode == ExitStatus.DONE, ran.stderr
+    assert [row["acknowledged"] for row in json.loads(ran.stdout)["records"]] == [10, 10, 10]
+    told = [line for line in ran.stderr.splitlines() if "Spark" not in line]
+    assert told == [
+        "cut failed, and is analysed as it is: Worker 1 of 2 died: its process was killed.",
+        "left was interrupted, and is analysed as it is.",
+    ]
 
 
 def test_on_a_cluster_of_two_workers_as_here(spark_master: str, tmp_path: Path) -> None:
