@@ -9,6 +9,7 @@ from frames import action_frame, frame, of_schema
 from pyspark.sql import DataFrame, SparkSession
 
 from kipctl.pipeline.actions import WINDOWS, action_table
+from kipctl.pipeline.analysis import DIMENSIONS
 from kipctl.pipeline.episodes import ATTEMPTS, episode_table, episodes
 from kipctl.pipeline.latency import failures, latency, volumes
 from kipctl.pipeline.reads import flip_table, read_error_table, read_table
@@ -22,12 +23,17 @@ DOCS = Path(__file__).parents[2] / "docs" / "pipeline.md"
 PLACEHOLDERS = {"<phase>": PHASES, "<window>": WINDOWS}
 
 
-def documented(table: str) -> list[str]:
-    """The columns in the first cells of the section's table, with placeholders written out."""
-    [section] = re.findall(
+def section(table: str) -> str:
+    [text] = re.findall(
         rf"^## {table}$(.*?)(?=^## |\Z)", DOCS.read_text(), re.MULTILINE | re.DOTALL
     )
-    cells = re.findall(r"^\| (`[^|]*) \|", section, re.MULTILINE)
+    assert isinstance(text, str)
+    return text
+
+
+def documented(table: str) -> list[str]:
+    """The columns in the first cells of the section's table, with placeholders written out."""
+    cells = re.findall(r"^\| (`[^|]*) \|", section(table), re.MULTILINE)
     names = [name for cell in cells for name in re.findall(r"`([^`]+)`", cell)]
     for placeholder, values in PLACEHOLDERS.items():
         names = [
@@ -78,3 +84,13 @@ def test_every_column_is_documented(spark: SparkSession, table: str) -> None:
 def test_metadata_has_the_columns_of_rpcs_and_those_told(spark: SparkSession) -> None:
     columns = metadata_table(rpcs(spark), []).columns
     assert sorted(documented("rpcs") + documented("metadata")) == sorted(columns)
+
+
+@pytest.mark.parametrize("table", DIMENSIONS)
+def test_keys_for_by_are_those_that_it_takes(table: str) -> None:
+    [keys] = re.findall(r"^Keys for `--by`: ([^.]*)\.", section(table), re.MULTILINE)
+    assert sorted(re.findall(r"`([^`]+)`", keys)) == sorted(DIMENSIONS[table])
+
+
+def test_no_other_table_is_said_to_take_keys() -> None:
+    assert DOCS.read_text().count("Keys for `--by`") == len(DIMENSIONS)
