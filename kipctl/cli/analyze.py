@@ -22,7 +22,10 @@ class _RunsUnlessNamed(TyperGroup):
 
 app = typer.Typer(
     cls=_RunsUnlessNamed,
-    help="Compute tables from recorded runs or from brokers' request logs, of any size, on Spark.",
+    help="Compute tables from recorded runs or from brokers' request logs, of any size, on Spark."
+    "\n\nOf recorded runs: kipctl analyze RUN... (`kipctl analyze runs --help` has its options)."
+    "\n\nOf brokers' logs: kipctl analyze request-log PATH...",
+    subcommand_metavar="{RUN... | request-log PATH...}",
     no_args_is_help=True,
 )
 

@@ -54,6 +54,14 @@ def a_run(folder: Path, records: int = 1000, **description: Any) -> Path:
     return folder
 
 
+def test_its_help_says_what_may_be_analysed() -> None:
+    ran = analyze("--help")
+    told = " ".join(ran.stdout.split())
+    assert "kipctl analyze [OPTIONS] {RUN... | request-log PATH...}" in told
+    assert "kipctl analyze RUN..." in told
+    assert "kipctl analyze request-log PATH..." in told
+
+
 def test_tables_json_csv_and_parquet(tmp_path: Path) -> None:
     store = tmp_path / "store"
     a_run(store / "noon", command="perf produce", started="2026-01-31T12:00:00+00:00")
