@@ -275,7 +275,7 @@ def test_ctrl_c_says_how_far_it_came_and_removes_the_topic(
     await_no_topic(cluster, OWN_TOPIC)
 
 
-def test_the_arms_differ_in_what_the_client_waits_for(lab: Lab) -> None:
+def test_the_arms_differ_in_what_the_client_waits_for(lab: Lab, tmp_path: Path) -> None:
     plan = DemoPlan(
         partitions=30,
         throughput=3000,
@@ -285,7 +285,9 @@ def test_the_arms_differ_in_what_the_client_waits_for(lab: Lab) -> None:
         rounds=1,
         warmup_seconds=2,
     )
-    arms = {arm.discovery: arm for arm in compare(lab.bootstrap_server, "1", plan, Listeners())}
+    measured = compare(lab.bootstrap_server, "1", plan, Listeners(), tmp_path)
+    arms = {arm.discovery: arm for arm in measured}
+    assert len(list(tmp_path.glob("*/run.json"))) == len(arms)
     assert set(arms) == set(LeaderDiscovery)
     for discovery, arm in arms.items():
         assert arm.failed == 0
