@@ -100,7 +100,8 @@ def with_metadata(lines: DataFrame) -> DataFrame:
 
 
 def partitions(lines: DataFrame, *kept: str) -> DataFrame:
-    """A row for each partition of each Produce and Fetch answer of lines `with_bodies`.
+    """A row for each partition of each Produce and Fetch answer of lines `with_bodies`, and for
+    each Fetch that failed as a whole (`partition` null).
 
     Result: the columns to keep; `topic_name`, `topic_id` (one of them null), `partition`, `error`;
     `base_offset` of Produce; `preferred_read_replica` (null if none is named) and `bytes` of Fetch;
@@ -120,6 +121,13 @@ def partitions(lines: DataFrame, *kept: str) -> DataFrame:
         "'preferred_read_replica', if(p.preferredReadReplica >= 0, p.preferredReadReplica, null), "
         f"'bytes', coalesce(p.recordsSizeInBytes, 0L), {hint}))))"
     )
+    failed = (
+        "if(fetched.response.errorCode != 0, array(named_struct("
+        "'topic_name', cast(null as string), 'topic_id', cast(null as string), "
+        "'partition', cast(null as int), 'error', fetched.response.errorCode, "
+        "'base_offset', cast(null as bigint), 'preferred_read_replica', cast(null as int), "
+        "'bytes', 0L, 'hint_leader', cast(null as int), 'hint_epoch', cast(null as int))), array())"
+    )
     endpoint = F.expr(
         "try_element_at(transform(filter(endpoints, e -> e.nodeId = partition_.hint_leader), "
         "e -> concat(e.host, ':', e.port)), 1)"
@@ -129,7 +137,7 @@ def partitions(lines: DataFrame, *kept: str) -> DataFrame:
         F.expr("coalesce(produced.response.nodeEndpoints, fetched.response.nodeEndpoints)").alias(
             "endpoints"
         ),
-        F.explode(F.expr(f"coalesce({produced}, {fetched})")).alias("partition_"),
+        F.explode(F.expr(f"coalesce({produced}, concat({fetched}, {failed}))")).alias("partition_"),
     ).select(*kept, "partition_.*", endpoint.alias("hint_endpoint"))
 
 

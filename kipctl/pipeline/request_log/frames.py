@@ -100,6 +100,8 @@ def metadata_rpcs(log: RequestLog, refused: DataFrame) -> DataFrame:
         .transform(with_caller, log.connections, log.brokers)
         .filter("origin = 'client'")
         .withColumn("cause", F.lit(None).cast("string"))
+        # The rules below look at these rows several times.
+        .localCheckpoint()
     )
     told_off = refused.select("client", "host", F.col("received_us").alias("time_us"))
     return with_inferred_causes(
@@ -136,18 +138,12 @@ def told(log: RequestLog) -> DataFrame:
         "asker", after(before("whole", ',"request":'), ',"clientId":')
     )
     kept = ("requests", *_CALL, "asker", "sent_us", "received_us")
-    answers = timed.transform(with_bodies)
-    failed = answers.filter("fetched.response.errorCode != 0")
     noted = "error != 0 or preferred_read_replica is not null"
     return (
-        partitions(answers, *kept)
+        partitions(timed.transform(with_bodies), *kept)
         .filter(noted)
         .transform(with_topic, log.topics)
         .drop("bytes")
-        .unionByName(
-            failed.select(*kept, F.expr("fetched.response.errorCode").alias("error")),
-            allowMissingColumns=True,
-        )
     )
 
 
@@ -192,10 +188,12 @@ def attempts(log: RequestLog, refused: DataFrame) -> DataFrame:
         .agg(F.collect_set("slot").alias("slots"))
     )
     # As in `with_header`, what is cut must not be cut again for each condition on it.
-    asking = log.text.filter(F.col("value").rlike('"requestApiKey":[01],')).select(
-        "value", once(after(before("value", ',"request":'), ',"clientId":')).alias("asker")
-    )
-    stamp = before(before("value", ',"request":'), MARKER)
+    heads = log.text.select("value", once(before("value", ',"request":')).alias("head"))
+    asking = heads.filter(
+        F.contains("head", F.lit('"requestApiKey":0,'))
+        | F.contains("head", F.lit('"requestApiKey":1,'))
+    ).select("value", "head", once(after("head", ',"clientId":')).alias("asker"))
+    stamp = before("head", MARKER)
     slot = F.unix_micros(time_of(stamp, log.timezone)).cast("bigint")
     chosen = (
         asking.join(F.broadcast(watched), "asker")
@@ -204,7 +202,7 @@ def attempts(log: RequestLog, refused: DataFrame) -> DataFrame:
     )
     kept = (*_CALL, "sent_us", "received_us")
     rows = partitions(requests(log, chosen).transform(with_bodies), *kept).filter(
-        "origin = 'client'"
+        "origin = 'client' and partition is not null"
     )
     named = rows.transform(with_topic, log.topics).withColumn("client", client_key())
     return _in_schema(named, log, ATTEMPTS)
@@ -238,7 +236,8 @@ def reads(log: RequestLog) -> DataFrame:
     )
     place = F.concat(F.coalesce("topic_name", "topic_id"), F.lit("/"), "partition")
     rows = (
-        of_partition.withColumn("fetch_offset", F.try_element_at("offsets", place))
+        of_partition.filter("partition is not null")
+        .withColumn("fetch_offset", F.try_element_at("offsets", place))
         .drop("offsets")
         .transform(with_topic, log.topics)
         .withColumn("time_us", F.col("received_us"))
