@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 MakeLab = Callable[..., Lab]
+
+# Started in the background, the session may have been told to ignore Ctrl-C, and would hand that
+# on to the commands whose Ctrl-C it tests.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Its input ends when the test session does, however that ends: then no lab of it may be left.
 GUARD = """
