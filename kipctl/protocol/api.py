@@ -15,15 +15,18 @@ from kipctl.protocol.primitives import INT16, INT32, EncodeError, MalformedFrame
 
 
 class ApiKey(IntEnum):
-    """The API keys that kipctl speaks, and Fetch, whose versions it reports."""
+    """The API keys that kipctl speaks."""
 
     PRODUCE = 0
     FETCH = 1
     LIST_OFFSETS = 2
     METADATA = 3
+    FIND_COORDINATOR = 10
     API_VERSIONS = 18
     INIT_PRODUCER_ID = 22
+    OFFSET_FOR_LEADER_EPOCH = 23
     DESCRIBE_CONFIGS = 32
+    DESCRIBE_LOG_DIRS = 35
     ELECT_LEADERS = 43
     INCREMENTAL_ALTER_CONFIGS = 44
     ALTER_PARTITION_REASSIGNMENTS = 45
@@ -55,12 +58,15 @@ def encode_request(
     return INT32.pack(len(header) + len(body)) + header + body
 
 
-def decode_response(request_class: type[Request[R]], version: int, frame: bytes) -> tuple[int, R]:
+def decode_response(
+    request_class: type[Request[R]], version: int, frame: bytes | memoryview
+) -> tuple[int, R]:
     """The correlation id and the body of the answer to a `request_class` sent in `version`.
 
     `frame` comes without its 4-byte length. Raises `MalformedFrame`.
     """
     response_class = cast(type[R], request_class.response)
+    frame = bytes(frame)
     reader = Reader(frame)
     try:
         correlation_id = reader.int32()

@@ -22,12 +22,16 @@ from kio.static.constants import EntityType
 from kipctl.protocol.api_versions import ApiVersionsRequest
 from kipctl.protocol.describe_cluster import DescribeClusterRequest
 from kipctl.protocol.describe_configs import DescribeConfigsRequest
+from kipctl.protocol.describe_log_dirs import DescribeLogDirsRequest
 from kipctl.protocol.elect_leaders import ElectLeadersRequest
+from kipctl.protocol.fetch import FetchRequest
+from kipctl.protocol.find_coordinator import FindCoordinatorRequest
 from kipctl.protocol.incremental_alter_configs import IncrementalAlterConfigsRequest
 from kipctl.protocol.init_producer_id import InitProducerIdRequest
 from kipctl.protocol.list_offsets import ListOffsetsRequest
 from kipctl.protocol.message import ZERO_UUID, Field, Message
 from kipctl.protocol.metadata import MetadataRequest
+from kipctl.protocol.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from kipctl.protocol.produce import ProduceRequest
 from kipctl.protocol.reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -37,11 +41,15 @@ from kipctl.protocol.reassignments import (
 # What kipctl speaks, written out: request class -> lowest and highest version.
 REQUESTS = {
     ProduceRequest: (3, 13),
+    FetchRequest: (4, 18),
     ListOffsetsRequest: (1, 11),
     MetadataRequest: (0, 13),
+    FindCoordinatorRequest: (0, 6),
     ApiVersionsRequest: (0, 4),
     InitProducerIdRequest: (0, 6),
+    OffsetForLeaderEpochRequest: (2, 4),
     DescribeConfigsRequest: (1, 4),
+    DescribeLogDirsRequest: (1, 5),
     ElectLeadersRequest: (0, 2),
     IncrementalAlterConfigsRequest: (0, 1),
     AlterPartitionReassignmentsRequest: (0, 1),

@@ -101,7 +101,7 @@ def test_the_tables_name_every_message_and_version_of_kipctl():
     assert (
         len(ALL_VERSIONS)
         == len(set(ALL_VERSIONS))
-        == 2 * (11 + 11 + 14 + 5 + 7 + 4 + 3 + 2 + 2 + 1 + 3)
+        == 2 * (11 + 15 + 11 + 14 + 7 + 5 + 7 + 3 + 4 + 5 + 3 + 2 + 2 + 1 + 3)
     )
 
 

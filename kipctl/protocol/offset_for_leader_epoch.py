@@ -1,0 +1,74 @@
+"""OffsetForLeaderEpoch: where an epoch ends in the leader's log (API 23, KIP-320)."""
+
+from typing import Annotated
+
+from kipctl.protocol.api import ApiKey
+from kipctl.protocol.list_offsets import DEBUGGING_REPLICA_ID
+from kipctl.protocol.message import (
+    Api,
+    Field,
+    Int16,
+    Int32,
+    Int64,
+    Message,
+    Request,
+    Response,
+    message,
+)
+
+_API = Api(ApiKey.OFFSET_FOR_LEADER_EPOCH, versions=(2, 4), flexible_since=4)
+
+
+@message
+class EpochEndOffset(Message):
+    """The largest epoch up to the one asked for, and its end offset; -1 where there is none."""
+
+    error_code: Int16 = 0
+    partition: Int32 = 0
+    leader_epoch: Annotated[Int32, Field("1+", ignorable=True)] = -1
+    end_offset: Int64 = -1
+
+
+@message
+class OffsetForLeaderTopicResult(Message):
+    """A topic of the answer."""
+
+    topic: str = ""
+    partitions: tuple[EpochEndOffset, ...] = ()
+
+
+@message
+class OffsetForLeaderEpochResponse(Response):
+    """Only leaders answer; followers say NOT_LEADER_OR_FOLLOWER."""
+
+    api = _API
+
+    throttle_time_ms: Annotated[Int32, Field("2+", ignorable=True)] = 0
+    topics: tuple[OffsetForLeaderTopicResult, ...] = ()
+
+
+@message
+class OffsetForLeaderPartition(Message):
+    """A partition, and the epoch to look up."""
+
+    partition: Int32 = 0
+    current_leader_epoch: Annotated[Int32, Field("2+", ignorable=True)] = -1
+    leader_epoch: Int32 = 0
+
+
+@message
+class OffsetForLeaderTopic(Message):
+    """A topic to ask for."""
+
+    topic: str = ""
+    partitions: tuple[OffsetForLeaderPartition, ...] = ()
+
+
+@message
+class OffsetForLeaderEpochRequest(Request[OffsetForLeaderEpochResponse]):
+    """`replica_id` -1 is a consumer, which sees no offset beyond the high watermark."""
+
+    api = _API
+
+    replica_id: Annotated[Int32, Field("3+", ignorable=True)] = DEBUGGING_REPLICA_ID
+    topics: tuple[OffsetForLeaderTopic, ...] = ()
