@@ -51,7 +51,7 @@ class FindCoordinatorResponse(Response):
 
 @message
 class FindCoordinatorRequest(Request[FindCoordinatorResponse]):
-    """`key_type` is `GROUP`, `TRANSACTION`, or `SHARE` (version 6); `key` its id up to version 3."""
+    """`key_type` is `GROUP`, `TRANSACTION` or `SHARE` (version 6); `key` is for versions to 3."""
 
     api = _API
 
