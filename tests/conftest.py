@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 
 MakeLab = Callable[..., Lab]
 
-# Started in the background, the session may have been told to ignore Ctrl-C, and would hand that
-# on to the commands whose Ctrl-C it tests.
+# Started in the background, the session may have been told to ignore Ctrl-C or a hang-up, and would
+# hand that on to the commands whose way to end is tested.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # Its input ends when the test session does, however that ends: then no lab of it may be left.
 GUARD = """

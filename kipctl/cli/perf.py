@@ -145,8 +145,9 @@ def produce(
     from kipctl.experiments.actions import parse_action
     from kipctl.experiments.perf import Listeners, PerfPlan
     from kipctl.experiments.perf import produce as run
-    from kipctl.probe.config import parse_pairs, parse_properties, read_properties_file
-    from kipctl.probe.run import ProbeSpec
+    from kipctl.probe.config import parse_pairs, read_properties_file
+    from kipctl.probe.produce.config import parse_properties
+    from kipctl.probe.produce.run import ProbeSpec
     from kipctl.report.perf_tables import metrics_table, perf_tables
     from kipctl.trace.runs import folder_of
 

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from kipctl.probe.parts import Part
 from kipctl.probe.process import running_probe
-from kipctl.probe.run import ProbeOutcome, ProbeSpec
+from kipctl.probe.produce.run import ProbeOutcome, ProbeSpec
 from kipctl.probe.schedule import Schedule
 from kipctl.trace.rows import IntRows
 

@@ -11,10 +11,10 @@ import numpy as np
 from kipctl.errors import RefusedError
 from kipctl.experiments.actions import parse_action
 from kipctl.experiments.perf import OWN_TOPIC, Listeners, PerfPlan, PerfResult, measure, own_topic
-from kipctl.probe.config import ProducerConfig
 from kipctl.probe.leadership import LeaderDiscovery
-from kipctl.probe.run import ProbeSpec
-from kipctl.probe.summary import Distribution, distribution, metadata_rpcs, redirects
+from kipctl.probe.produce.config import ProducerConfig
+from kipctl.probe.produce.run import ProbeSpec
+from kipctl.probe.produce.summary import Distribution, distribution, metadata_rpcs, redirects
 from kipctl.trace.store import Run
 from kipctl.transport.request import Cluster
 

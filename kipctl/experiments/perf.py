@@ -30,9 +30,8 @@ from kipctl.experiments.actions import (
 from kipctl.experiments.begin import Begin, Probe, on_spark, on_this_machine
 from kipctl.experiments.record import record, recording
 from kipctl.probe.process import running_probe
-from kipctl.probe.run import ProbeOutcome, ProbeSpec
-from kipctl.probe.schedule import Schedule
-from kipctl.probe.summary import (
+from kipctl.probe.produce.run import ProbeOutcome, ProbeSpec
+from kipctl.probe.produce.summary import (
     Measured,
     interval_line,
     kafka_line,
@@ -41,6 +40,7 @@ from kipctl.probe.summary import (
     record_times,
     summarize,
 )
+from kipctl.probe.schedule import Schedule
 from kipctl.trace.clock import now_us
 from kipctl.trace.store import Run
 from kipctl.transport.request import Cluster

@@ -14,11 +14,11 @@ from kipctl import __version__
 from kipctl.cluster.snapshot import Snapshot
 from kipctl.cluster.watch import ClusterEvent
 from kipctl.experiments.begin import WORKERS_FOLDER
-from kipctl.probe.config import as_properties
 from kipctl.probe.export import record_batches
 from kipctl.probe.parts import Part
-from kipctl.probe.run import ProbeOutcome
-from kipctl.probe.summary import Measured
+from kipctl.probe.produce.config import producer_properties
+from kipctl.probe.produce.run import ProbeOutcome
+from kipctl.probe.produce.summary import Measured
 from kipctl.probe.tracing import COLUMNS
 from kipctl.trace.schema import DATASETS, EVENTS
 from kipctl.trace.store import RUN_FILE, Run, wall_time, without_secrets
@@ -99,7 +99,7 @@ def record(
             **_cut_short(outcome),
             "leader_discovery": spec.discovery.value,
             "bootstrap_server": spec.bootstrap_server,
-            "producer": without_secrets(as_properties(spec.config)),
+            "producer": without_secrets(producer_properties(spec.config)),
             "cluster_before": asdict(before),
             "cluster_after": asdict(after),
             "summary": document,

@@ -17,7 +17,7 @@ from kipctl.errors import KipctlError, PipelineError
 from kipctl.pipeline.jvm import interrupts_as_usual
 from kipctl.pipeline.session import is_local, log_path, spark_session, told
 from kipctl.probe.parts import Part, moved, together
-from kipctl.probe.run import ProbeOutcome, ProbeSpec
+from kipctl.probe.produce.run import ProbeOutcome, ProbeSpec
 from kipctl.probe.schedule import Schedule
 from kipctl.probe.tracing import COLUMNS, raw_path
 from kipctl.probe.worker import Order, SharedFolder, finished_part, salvaged_part

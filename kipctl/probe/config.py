@@ -1,63 +1,42 @@
-"""The producer's configuration, under Kafka's own property names."""
+"""A client's configuration, under Kafka's own property names: what all clients have in common."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from math import inf
 from pathlib import Path
+from typing import Any, TypeVar
 
 from kipctl.errors import UsageError
 
-_MAX_ORDERED = 5
-"""Requests in flight that brokers can keep in order."""
-COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
+AnyConfig = TypeVar("AnyConfig", bound="ClientConfig")
+Parser = Callable[[str], object]
+"""The value of a property; raises ValueError, which says why not, or KeyError."""
 
 
-@dataclass(frozen=True, slots=True)
-class ProducerConfig:
-    """Settings of the probe's producer; names and defaults are those of Kafka's producer.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientConfig:
+    """Settings that Kafka's producer and consumer share, with their names and defaults.
 
-    A field `linger_ms` is the property `linger.ms`. Times are in milliseconds, sizes in bytes.
-    Differences from Java: `linger.ms` is 0 (5 since Kafka 4.0), `buffer.memory` bounds only an
-    unthrottled run (late records of a schedule hold no memory), and `acks=all` is -1.
+    A field `retry_backoff_ms` is the property `retry.backoff.ms`. Times are in milliseconds, sizes
+    in bytes.
     """
 
-    acks: int = -1
-    batch_size: int = 16384
-    buffer_memory: int = 32 * 1024 * 1024
-    client_id: str = "kipctl-perf"
-    compression_type: str = "none"
-    delivery_timeout_ms: int = 120_000
-    enable_idempotence: bool = True
-    linger_ms: float = 0
-    max_in_flight_requests_per_connection: int = 5
-    max_request_size: int = 1_048_576
+    client_id: str
     metadata_max_age_ms: int = 300_000
-    partitioner: str = "sticky"
     reconnect_backoff_ms: int = 50
     request_timeout_ms: int = 30_000
-    retries: int = 2_147_483_647
     retry_backoff_max_ms: int = 1_000
     retry_backoff_ms: int = 100
 
-    def __post_init__(self) -> None:
-        if self.enable_idempotence and self.acks != -1:
-            raise UsageError(
-                "enable.idempotence needs acks=all.", "Set enable.idempotence=false, or acks=all."
-            )
-        if self.enable_idempotence and self.max_in_flight_requests_per_connection > _MAX_ORDERED:
-            raise UsageError(
-                "enable.idempotence allows at most 5 for max.in.flight.requests.per.connection."
-            )
-        if self.enable_idempotence and self.retries == 0:
-            raise UsageError("enable.idempotence needs retries: it is 0.")
-        if self.delivery_timeout_ms < self.linger_ms + self.request_timeout_ms:
-            raise UsageError(
-                "delivery.timeout.ms must be at least linger.ms + request.timeout.ms.",
-                "Lower request.timeout.ms, or raise delivery.timeout.ms.",
-            )
+    @property
+    def in_flight_limit(self) -> int:
+        """Requests that may be in flight on a connection."""
+        raise NotImplementedError
 
 
-def _whole(least: int, most: float = inf) -> Callable[[str], int]:
+def whole(least: int, most: float = inf) -> Callable[[str], int]:
+    """Parses a whole number between these."""
+
     def parse(text: str) -> int:
         value = int(text)
         if value < least:
@@ -69,15 +48,14 @@ def _whole(least: int, most: float = inf) -> Callable[[str], int]:
     return parse
 
 
-def _acks(text: str) -> int:
-    return {"all": -1, "-1": -1, "0": 0, "1": 1}[text]
-
-
-def _truth(text: str) -> bool:
+def truth(text: str) -> bool:
+    """Parses `true` or `false`."""
     return {"true": True, "false": False}[text.lower()]
 
 
-def _one_of(*names: str) -> Callable[[str], str]:
+def one_of(*names: str) -> Callable[[str], str]:
+    """Takes one of these names."""
+
     def parse(text: str) -> str:
         if text not in names:
             raise ValueError(f"it is one of {', '.join(names)}")
@@ -86,90 +64,55 @@ def _one_of(*names: str) -> Callable[[str], str]:
     return parse
 
 
-def _linger(text: str) -> float:
-    value = float(text)
-    if not value >= 0:  # nan is neither
-        raise ValueError("it must be at least 0")
-    return value
-
-
-_PARSERS: dict[str, Callable[[str], object]] = {
-    "acks": _acks,
-    "batch_size": _whole(0),
-    "buffer_memory": _whole(0),
+CLIENT_PARSERS: dict[str, Parser] = {
     "client_id": str,
-    "compression_type": _one_of(*COMPRESSIONS),
-    "delivery_timeout_ms": _whole(0),
-    "enable_idempotence": _truth,
-    "linger_ms": _linger,
-    "max_in_flight_requests_per_connection": _whole(1),
-    "max_request_size": _whole(1),
-    "metadata_max_age_ms": _whole(0),
-    "partitioner": _one_of("sticky", "round-robin"),
-    "reconnect_backoff_ms": _whole(0),
-    "request_timeout_ms": _whole(1, 2**31 - 1),
-    "retries": _whole(0),
-    "retry_backoff_max_ms": _whole(0),
-    "retry_backoff_ms": _whole(0),
+    "metadata_max_age_ms": whole(0),
+    "reconnect_backoff_ms": whole(0),
+    "request_timeout_ms": whole(1, 2**31 - 1),
+    "retry_backoff_max_ms": whole(0),
+    "retry_backoff_ms": whole(0),
 }
 
-_JAVA_PARTITIONERS = {
-    "org.apache.kafka.clients.producer.RoundRobinPartitioner": ("partitioner", "round-robin"),
-}
-_SERIALIZERS = ("key.serializer", "value.serializer")
 
+def parse_values(
+    properties: Mapping[str, str], parsers: Mapping[str, Parser], client: str
+) -> dict[str, object]:
+    """The values of the fields that the properties name; `bootstrap.servers` is none of them.
 
-def parse_properties(properties: Mapping[str, str]) -> ProducerConfig:
-    """The configuration that the properties describe.
-
-    `enable.idempotence`, when it is not given, is on if `acks`, `retries` and
-    `max.in.flight.requests.per.connection` allow it, as in Java. Raises UsageError for a property
-    that kipctl does not know (it would be silently without effect) or a wrong value.
+    Raises UsageError for a property that kipctl's `client` does not know (it would be silently
+    without effect), or a wrong value.
     """
     values: dict[str, object] = {}
     for name, text in properties.items():
-        if name in _SERIALIZERS or name == "bootstrap.servers":
-            continue
-        if name == "partitioner.class":
-            field_name, value = _JAVA_PARTITIONERS.get(text, ("", ""))
-            if not field_name:
-                raise UsageError(f"partitioner.class={text}: kipctl has no such partitioner.")
-            values[field_name] = value
+        if name == "bootstrap.servers":
             continue
         field_name = name.replace(".", "_")
-        if field_name not in _PARSERS or "_" in name:
+        if field_name not in parsers or "_" in name:
+            known = sorted(field.replace("_", ".") for field in parsers)
             raise UsageError(
-                f"Property {name!r} is not one that kipctl's producer has.",
-                "Known: " + ", ".join(sorted(property_names())) + ".",
+                f"Property {name!r} is not one that kipctl's {client} has.",
+                "Known: " + ", ".join(known) + ".",
             )
         try:
-            values[field_name] = _PARSERS[field_name](text)
+            values[field_name] = parsers[field_name](text)
         except (ValueError, KeyError) as wrong:
             reason = f": {wrong}" if isinstance(wrong, ValueError) else ""
             raise UsageError(f"Property {name}={text!r} has a wrong value{reason}.") from None
-    config = replace(ProducerConfig(enable_idempotence=False), **values)  # type: ignore[arg-type]
-    if "enable_idempotence" in values:
-        return config
-    allowed = (
-        config.acks == -1
-        and config.retries > 0
-        and config.max_in_flight_requests_per_connection <= _MAX_ORDERED
-    )
-    return replace(config, enable_idempotence=allowed)
+    return values
 
 
-def property_names() -> list[str]:
-    """Every property that the producer has, under Kafka's name."""
-    return [field.name.replace("_", ".") for field in fields(ProducerConfig)]
+def changed(config: AnyConfig, values: Mapping[str, object]) -> AnyConfig:
+    """The configuration with other values."""
+    return replace(config, **dict[str, Any](values))
 
 
-def as_properties(config: ProducerConfig) -> dict[str, str]:
+def as_properties(config: ClientConfig) -> dict[str, str]:
     """The configuration as Kafka properties, for the record of a run."""
     shown = {f.name.replace("_", "."): getattr(config, f.name) for f in fields(config)}
     return {
         name: str(value).lower() if isinstance(value, bool) else str(value)
         for name, value in shown.items()
-    } | {"acks": "all" if config.acks == -1 else str(config.acks)}
+    }
 
 
 def read_properties_file(path: Path) -> dict[str, str]:

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from kipctl import __version__
 from kipctl.probe.links import SOFTWARE_NAME
-from kipctl.probe.run import ProbeOutcome
+from kipctl.probe.produce.run import ProbeOutcome
 from kipctl.probe.tracing import COLUMNS, MOMENTS, raw_path
 from kipctl.trace.codes import Decision, MetadataCause
 from kipctl.trace.rows import IntRows, chunks

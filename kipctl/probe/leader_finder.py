@@ -1,10 +1,10 @@
 """Who leads, as far as this client knows: Metadata asked for and taken, hints taken."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
 
-from kipctl.probe.batches import Partition
-from kipctl.probe.config import ProducerConfig
+from kipctl.probe.config import ClientConfig
 from kipctl.probe.leadership import (
     NO_LEADER,
     Hint,
@@ -15,12 +15,11 @@ from kipctl.probe.leadership import (
 )
 from kipctl.probe.links import Link
 from kipctl.probe.metadata_policy import NEVER_US, MetadataPolicy
-from kipctl.probe.network import Network
+from kipctl.probe.network import AnyLink, Network
 from kipctl.probe.tracing import Tracing
 from kipctl.protocol.api import ApiKey, decode_response
 from kipctl.protocol.error_codes import ErrorCode
 from kipctl.protocol.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
-from kipctl.protocol.produce_frames import Topic
 from kipctl.trace.codes import Decision, MetadataCause
 from kipctl.transport.loop import ConnectionLostError, InFlight
 
@@ -45,29 +44,38 @@ class MetadataCall:
         return self.flight.sent_us + self.behind_us
 
 
-class LeaderFinder:
-    """Carries out the rules of `leadership` and `metadata_policy` for one producer's topics."""
+class Led(Hashable, Protocol):
+    """A partition as its client knows it."""
+
+    leader_us: int
+    """When the leader became known."""
+    leader_rpc: object
+    """The `MetadataCall` that told it; None for a hint."""
+
+
+AnyPartition = TypeVar("AnyPartition", bound=Led)
+
+
+class LeaderFinder(Generic[AnyPartition, AnyLink]):
+    """Carries out the rules of `leadership` and `metadata_policy` for one client's topics."""
 
     def __init__(
         self,
-        config: ProducerConfig,
+        config: ClientConfig,
         discovery: LeaderDiscovery,
-        topics: Sequence[Topic],
-        partitions: Sequence[Sequence[Partition]],
-        network: Network,
-        on_moved: Callable[[Partition], None],
+        partitions: Mapping[str, Sequence[AnyPartition]],
+        network: Network[AnyLink],
+        on_moved: Callable[[AnyPartition], None],
     ) -> None:
-        """`partitions` are those of each topic; `on_moved` is told of each new leader."""
+        """`partitions` are those of each topic by name; `on_moved` is told of each new leader."""
         self._network = network
         self._on_moved = on_moved
-        self._partitions = {
-            topic.name: of_topic for topic, of_topic in zip(topics, partitions, strict=True)
-        }
+        self._partitions = partitions
         self._request = MetadataRequest(
-            topics=tuple(MetadataRequestTopic(name=topic.name) for topic in topics),
+            topics=tuple(MetadataRequestTopic(name=name) for name in partitions),
             allow_auto_topic_creation=False,
         )
-        self._leadership: Leadership[Partition] = Leadership(discovery)
+        self._leadership: Leadership[AnyPartition] = Leadership(discovery)
         self._policy = MetadataPolicy(
             discovery, config.retry_backoff_ms * 1000, config.metadata_max_age_ms * 1000
         )
@@ -79,18 +87,18 @@ class LeaderFinder:
         """When a Metadata request should go out; NEVER_US while no connection could take it."""
         return NEVER_US if self._no_link else self._policy.due_us()
 
-    def epoch(self, partition: Partition) -> int:
+    def epoch(self, partition: AnyPartition) -> int:
         """The newest leader epoch known; -1 for none."""
         return self._leadership.epoch(partition)
 
-    def link(self, partition: Partition) -> Link | None:
+    def link(self, partition: AnyPartition) -> AnyLink | None:
         """The link to the partition's leader, None while there is none."""
         leader = self._leadership.leader(partition)
         if leader is None:
             return None
         return self._network.link(self._leadership.nodes[leader.id])
 
-    def has_leader(self, partition: Partition) -> bool:
+    def has_leader(self, partition: AnyPartition) -> bool:
         return self._leadership.leader(partition) is not None
 
     def want(self, cause: MetadataCause) -> None:
@@ -127,7 +135,7 @@ class LeaderFinder:
         if lost:
             self._network.lose(link)  # it comes back to `lost`, as what was sent before it
 
-    def answered(self, flight: InFlight, frame: bytes, now_us: int, behind_us: int) -> None:
+    def answered(self, flight: InFlight, frame: memoryview, now_us: int, behind_us: int) -> None:
         """Take a Metadata answer. Raises MalformedFrame."""
         _, response = decode_response(MetadataRequest, flight.api_version, frame)
         call: MetadataCall = flight.subject
@@ -145,7 +153,7 @@ class LeaderFinder:
         call.error = ErrorCode.NETWORK_EXCEPTION
         self._policy.failed(now_us)
 
-    def take_hint(self, partition: Partition, hint: Hint, now_us: int) -> Decision:
+    def take_hint(self, partition: AnyPartition, hint: Hint, now_us: int) -> Decision:
         """Take the hint of a leader error, if the rules allow it."""
         decision = self._leadership.take_hint(partition, hint)
         if decision is Decision.FOLLOWED:
@@ -168,7 +176,7 @@ class LeaderFinder:
         return bool(changed)
 
     def _moved(
-        self, partitions: Iterable[Partition], call: MetadataCall | None, now_us: int
+        self, partitions: Iterable[AnyPartition], call: MetadataCall | None, now_us: int
     ) -> None:
         for partition in partitions:
             partition.leader_us = now_us

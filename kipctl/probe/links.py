@@ -1,36 +1,36 @@
-"""A broker as the producer sees it: its connection and handshake, and the partitions waiting."""
+"""A broker as a client sees it: its connection and handshake."""
 
 import select
 from typing import Any
 
 from kipctl import __version__
 from kipctl.errors import RefusedError
-from kipctl.probe.batches import Partition
-from kipctl.probe.config import ProducerConfig
+from kipctl.probe.config import ClientConfig
 from kipctl.probe.leadership import Node
 from kipctl.protocol.api import ApiKey, decode_response, encode_request
 from kipctl.protocol.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kipctl.protocol.error_codes import ErrorCode
 from kipctl.protocol.message import Request
 from kipctl.protocol.metadata import MetadataRequest
-from kipctl.protocol.produce import ProduceRequest
-from kipctl.protocol.produce_frames import Buffer, ProduceEncoder
+from kipctl.protocol.produce_frames import Buffer
 from kipctl.transport.loop import ConnectionLostError, InFlight, LoopConnection
 
 _API_VERSIONS_VERSION = 3
 SOFTWARE_NAME = "kipctl"
 READ = select.EPOLLIN
 WRITE = select.EPOLLOUT
+ApiRanges = dict[int, tuple[int, int]]
+"""Lowest and highest version per API key."""
 
 
 class Link:
     """One broker's connection, as in the Java client: one per broker, shared by all requests.
 
-    It is `ready` once the broker has told its API versions. `pending` are the partitions led by the
-    broker that have something to send, in the order in which they asked.
+    It is `ready` once the broker has told its API versions; what a client keeps about a broker,
+    and settles as soon as these are known, is its own kind of link.
     """
 
-    def __init__(self, node: Node, config: ProducerConfig, epoll: select.epoll) -> None:
+    def __init__(self, node: Node, config: ClientConfig, epoll: select.epoll) -> None:
         self.node = node
         self.connection: LoopConnection | None = None
         self.ready = False
@@ -41,10 +41,9 @@ class Link:
         """When the in-flight window last opened after it was full."""
         self.retry_us = 0
         """No new connection before this."""
-        self.pending: dict[Partition, None] = {}
-        self.encoder: ProduceEncoder | None = None
         self.metadata_version = 0
         self._config = config
+        self._limit = config.in_flight_limit
         self._epoll = epoll
         self._watched = 0
         self._address = 0
@@ -60,7 +59,7 @@ class Link:
         return (
             self.ready
             and connection is not None
-            and len(connection.in_flight) < self._config.max_in_flight_requests_per_connection
+            and len(connection.in_flight) < self._limit
             and not connection.wants_write
         )
 
@@ -78,7 +77,7 @@ class Link:
             return self.connection.in_flight[0].sent_us
         return None if self.ready else self.began_us
 
-    def answered(self, frame: bytes, now_us: int) -> tuple[InFlight, int]:
+    def answered(self, frame: memoryview, now_us: int) -> tuple[InFlight, int]:
         """The request that a frame answers, and for how long it stood behind earlier ones.
 
         Raises ConnectionLostError for an answer to no request.
@@ -88,7 +87,7 @@ class Link:
         in_flight = connection.in_flight
         if not in_flight or in_flight[0].correlation_id != int.from_bytes(frame[:4], "big"):
             raise ConnectionLostError("an answer to no request")
-        if len(in_flight) >= self._config.max_in_flight_requests_per_connection:
+        if len(in_flight) >= self._limit:
             self.window_us = now_us
         flight = in_flight.popleft()
         behind_us = max(0, connection.answered_us - flight.sent_us) if flight.ahead else 0
@@ -118,7 +117,9 @@ class Link:
         )
         self.send_message(request, ApiKey.API_VERSIONS, version, now_us)
 
-    def finish_handshake(self, flight: InFlight, frame: bytes, now_us: int) -> ApiVersionsResponse:
+    def finish_handshake(
+        self, flight: InFlight, frame: memoryview, now_us: int
+    ) -> ApiVersionsResponse:
         """Take the broker's API versions; the link is ready after it.
 
         Raises RefusedError when the broker speaks no version that kipctl does.
@@ -128,20 +129,18 @@ class Link:
             self._send_api_versions(0, now_us)
             return response
         ranges = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
-        config = self._config
-        self.encoder = ProduceEncoder(
-            self._common(ProduceRequest, ranges),
-            config.client_id,
-            config.acks,
-            config.request_timeout_ms,
-        )
-        self.metadata_version = self._common(MetadataRequest, ranges)
+        self.metadata_version = self.common(MetadataRequest, ranges)
+        self._settle_versions(ranges)
         self._address -= 1
         self.ready = True
         self.ready_us = now_us
         return response
 
-    def _common(self, request: type[Request[Any]], ranges: dict[int, tuple[int, int]]) -> int:
+    def _settle_versions(self, ranges: ApiRanges) -> None:
+        """The broker's API versions are known. Raises RefusedError if they do not do."""
+
+    def common(self, request: type[Request[Any]], ranges: ApiRanges) -> int:
+        """The newest version that the broker and kipctl both speak. Raises RefusedError."""
         low, high = request.api.versions
         broker_low, broker_high = ranges.get(request.api.key, (0, -1))
         version = min(high, broker_high)
@@ -152,13 +151,20 @@ class Link:
             )
         return version
 
-    def send_message(self, request: Request[Any], api: ApiKey, version: int, now_us: int) -> None:
-        """Send a request that is not a Produce. Raises ConnectionLostError."""
+    def send_message(
+        self,
+        request: Request[Any],
+        api: ApiKey,
+        version: int,
+        now_us: int,
+        subject: object = None,
+    ) -> None:
+        """Encode and send a request. Raises ConnectionLostError."""
         assert self.connection is not None
         frame = encode_request(
             request, version, self.connection.next_correlation_id(), self._config.client_id
         )
-        self.send([frame], len(frame), api, version, now_us, None)
+        self.send([frame], len(frame), api, version, now_us, subject)
 
     def send(
         self,
@@ -199,5 +205,4 @@ class Link:
         self.connection.close()
         self.connection = None
         self.ready = False
-        self.encoder = None
         return lost

@@ -1,54 +1,58 @@
-"""The producer's connections: opened when needed, polled together, given up when silent."""
+"""A client's connections: opened when needed, polled together, given up when silent."""
 
 import random
 import select
 from collections.abc import Callable
+from typing import Generic, TypeVar
 
-from kipctl.probe.config import ProducerConfig
+from kipctl.probe.config import ClientConfig
 from kipctl.probe.leadership import Node
 from kipctl.probe.links import WRITE, Link
 from kipctl.protocol.primitives import MalformedFrame
 from kipctl.transport.loop import ConnectionLostError, InFlight
 
-OnAnswer = Callable[[Link, InFlight, bytes, int, int], None]
+AnyLink = TypeVar("AnyLink", bound=Link)
+OnAnswer = Callable[[AnyLink, InFlight, memoryview, int, int], None]
 """Called with the link, the request, the answer's frame, when it came, and how long (in
-microseconds) the request stood behind earlier ones on its connection. If it raises MalformedFrame
-the connection is lost, and the request with it."""
-OnLost = Callable[[Link, int, list[InFlight], int], None]
+microseconds) the request stood behind earlier ones on its connection. The frame's bytes are good
+for this call only. If it raises MalformedFrame the connection is lost, and the request with it."""
+OnLost = Callable[[AnyLink, int, list[InFlight], int], None]
 """Called with the link, its connection's number, the requests in flight on it, and when."""
 
 
-class Network:
+class Network(Generic[AnyLink]):
     """One link per broker. What arrives is handed to `on_answer`, what breaks to `on_lost`."""
 
     def __init__(
         self,
-        config: ProducerConfig,
+        config: ClientConfig,
+        make_link: Callable[[Node, select.epoll], AnyLink],
         clock: Callable[[], int],
-        on_answer: OnAnswer,
-        on_lost: OnLost,
+        on_answer: OnAnswer[AnyLink],
+        on_lost: OnLost[AnyLink],
     ) -> None:
         """`clock` gives monotonic microseconds."""
         self._config = config
+        self._make_link = make_link
         self._clock = clock
         self._on_answer = on_answer
         self._on_lost = on_lost
         self._epoll = select.epoll()
         self._epoll_only = [self._epoll.fileno()]
-        self._links: dict[int, Link] = {}
-        self._link_of_socket: dict[int, Link] = {}
+        self._links: dict[int, AnyLink] = {}
+        self._link_of_socket: dict[int, AnyLink] = {}
         self._connections = 0
 
     @property
-    def links(self) -> list[Link]:
+    def links(self) -> list[AnyLink]:
         """All links, as they are now: handling one may add another."""
         return list(self._links.values())
 
-    def link(self, node: Node) -> Link:
+    def link(self, node: Node) -> AnyLink:
         """The link to a broker; a broker that has moved to another address is connected anew."""
         link = self._links.get(node.id)
         if link is None:
-            link = self._links[node.id] = Link(node, self._config, self._epoll)
+            link = self._links[node.id] = self._make_link(node, self._epoll)
         elif link.node is not node:
             moved = (link.node.host, link.node.port) != (node.host, node.port)
             link.node = node
@@ -56,7 +60,7 @@ class Network:
                 self.lose(link)
         return link
 
-    def ensure_connected(self, link: Link) -> bool:
+    def ensure_connected(self, link: AnyLink) -> bool:
         """True when the link is ready; begins to connect when it is not and may be."""
         if link.connection is None and self._clock() >= link.retry_us:
             self._connections += 1
@@ -66,7 +70,7 @@ class Network:
                 self.lose(link)
         return link.ready
 
-    def least_loaded(self) -> Link | None:
+    def least_loaded(self) -> AnyLink | None:
         """A link that can take a request, with the fewest in flight (Java's leastLoadedNode)."""
         usable = [link for link in self._links.values() if link.may_send]
         if not usable:
@@ -90,7 +94,7 @@ class Network:
             except (ConnectionLostError, MalformedFrame):
                 self.lose(link)
 
-    def _handle(self, link: Link, mask: int) -> None:
+    def _handle(self, link: AnyLink, mask: int) -> None:
         connection = link.connection
         assert connection is not None
         if mask & WRITE and not connection.connected:
@@ -112,7 +116,7 @@ class Network:
             if link.connection is not connection:
                 return
 
-    def lose(self, link: Link) -> None:
+    def lose(self, link: AnyLink) -> None:
         """Close the link's connection and say what was in flight on it."""
         number = link.connection.number if link.connection else 0
         self._on_lost(link, number, link.drop(), self._clock())

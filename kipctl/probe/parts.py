@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from kipctl.probe.run import ProbeOutcome, ProbeSpec
+from kipctl.probe.produce.run import ProbeOutcome, ProbeSpec
 from kipctl.probe.tracing import COLUMNS, MOMENTS, raw_path
 from kipctl.trace.rows import IntRows, chunks
 

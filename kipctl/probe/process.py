@@ -10,7 +10,7 @@ from pathlib import Path
 
 from kipctl.errors import KipctlError
 from kipctl.probe.parts import Part
-from kipctl.probe.run import ProbeOutcome, ProbeSpec, run_probe
+from kipctl.probe.produce.run import ProbeOutcome, ProbeSpec, run_probe
 from kipctl.probe.schedule import Schedule
 from kipctl.probe.tracing import COLUMNS, raw_path
 from kipctl.trace.clock import now_us

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import NamedTuple
 
-from kipctl.probe.batches import Batch
+from kipctl.probe.produce.batches import Batch
 from kipctl.probe.redirects import phases
 from kipctl.trace.codes import PHASES
 from kipctl.trace.rows import RowWriter

@@ -20,7 +20,7 @@ import numpy as np
 from kipctl.errors import KipctlError, PipelineError
 from kipctl.probe.export import record_batches
 from kipctl.probe.parts import Part
-from kipctl.probe.run import ProbeOutcome, ProbeSpec, run_probe
+from kipctl.probe.produce.run import ProbeOutcome, ProbeSpec, run_probe
 from kipctl.probe.schedule import Schedule, Share
 from kipctl.probe.tracing import COLUMNS, raw_path
 from kipctl.protocol.error_codes import error_name

@@ -160,7 +160,7 @@ _SUCCESS = {
 errors, no message, no tags)."""
 
 
-def read_success(version: int, frame: bytes) -> list[tuple[int, int]] | None:
+def read_success(version: int, frame: Buffer) -> list[tuple[int, int]] | None:
     """(partition, base offset) of a response for one topic, without error anywhere.
 
     Returns None for any other response: several topics, an error, a hint, a tag, a cut frame. The

@@ -103,8 +103,11 @@ class LoopConnection:
                 raise ConnectionLostError(str(lost)) from lost
             self._unsent = _after(batch, sent) + self._unsent[1000:]
 
-    def read(self) -> list[bytes]:
-        """The whole frames that have arrived, without their length; empty if none is complete."""
+    def read(self) -> list[memoryview]:
+        """The whole frames that have arrived, without their length; empty if none is complete.
+
+        They are views of what was received, good until the next call.
+        """
         if self._end == len(self._received):
             self._make_room(_RECEIVE_BYTES)
         try:
@@ -123,9 +126,10 @@ class LoopConnection:
                 raise ConnectionLostError(f"a frame of {size} bytes was announced")
             frame_end = self._start + 4 + size
             if frame_end > self._end:
-                self._make_room(size + 4)
+                if frame_end > len(self._received):
+                    self._make_room(size + 4)
                 break
-            frames.append(bytes(self._received[self._start + 4 : frame_end]))
+            frames.append(memoryview(self._received)[self._start + 4 : frame_end])
             self._start = frame_end
         if self._start == self._end:
             self._start = self._end = 0

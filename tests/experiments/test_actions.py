@@ -7,7 +7,7 @@ from kipctl.errors import UsageError
 from kipctl.experiments.actions import Action, ActionKind, parse_action
 from kipctl.experiments.demo import Arm, findings
 from kipctl.probe.leadership import LeaderDiscovery
-from kipctl.probe.summary import Distribution
+from kipctl.probe.produce.summary import Distribution
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ from kipctl.experiments.demo import DemoPlan, compare
 from kipctl.experiments.perf import OWN_TOPIC, Listeners, PerfPlan, produce
 from kipctl.lab.cluster import Lab
 from kipctl.probe.leadership import LeaderDiscovery
-from kipctl.probe.run import ProbeSpec
+from kipctl.probe.produce.run import ProbeSpec
 from kipctl.trace.codes import PHASES
 from kipctl.trace.runs import look
 from kipctl.trace.store import Run

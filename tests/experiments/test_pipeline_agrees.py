@@ -10,9 +10,9 @@ from kipctl.experiments.actions import parse_action
 from kipctl.experiments.perf import OWN_TOPIC, Listeners, PerfPlan, produce
 from kipctl.lab.cluster import Lab
 from kipctl.pipeline.analysis import Question, analyse_runs
-from kipctl.probe.config import ProducerConfig
 from kipctl.probe.leadership import LeaderDiscovery
-from kipctl.probe.run import ProbeSpec
+from kipctl.probe.produce.config import ProducerConfig
+from kipctl.probe.produce.run import ProbeSpec
 from kipctl.protocol.error_codes import error_name
 from kipctl.trace.codes import PHASES
 

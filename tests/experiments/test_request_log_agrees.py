@@ -13,8 +13,8 @@ from kipctl.experiments.actions import parse_action
 from kipctl.experiments.perf import OWN_TOPIC, Listeners, PerfPlan, produce
 from kipctl.lab.cluster import Lab
 from kipctl.pipeline.request_log import analyse, read_request_log
-from kipctl.probe.config import ProducerConfig
-from kipctl.probe.run import ProbeSpec
+from kipctl.probe.produce.config import ProducerConfig
+from kipctl.probe.produce.run import ProbeSpec
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import ErrorCode
 

@@ -19,8 +19,8 @@ from kipctl.pipeline.latency import (
     record_counts,
     volumes,
 )
+from kipctl.probe.produce.summary import record_times
 from kipctl.probe.schedule import Schedule
-from kipctl.probe.summary import record_times
 
 pytestmark = pytest.mark.spark
 

@@ -5,9 +5,9 @@ from uuid import UUID
 
 import pytest
 
-from kipctl.probe.batches import NO_WINDOW, Batch, Partition
 from kipctl.probe.leadership import Attempts
-from kipctl.probe.payloads import Variant, variants
+from kipctl.probe.produce.batches import NO_WINDOW, Batch, Partition
+from kipctl.probe.produce.payloads import Variant, variants
 from kipctl.protocol.compression import Compression
 from kipctl.protocol.produce_frames import Topic
 

@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from kipctl.probe.partitioner import Partitioner, Run, partitioner
+from kipctl.probe.produce.partitioner import Partitioner, Run, partitioner
 
 
 def expand(runs: list[Run]) -> dict[int, int]:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kipctl.errors import UsageError
-from kipctl.probe.payloads import file_values, random_values, variants
+from kipctl.probe.produce.payloads import file_values, random_values, variants
 from kipctl.protocol.compression import Compression
 from kipctl.protocol.produce_frames import batch_header
 from kipctl.protocol.records import decode_batch

@@ -4,13 +4,13 @@ from pathlib import Path
 from uuid import UUID
 
 from kipctl import __version__
-from kipctl.probe.batches import Batch, Partition
-from kipctl.probe.config import ProducerConfig
 from kipctl.probe.export import record_batches
 from kipctl.probe.leadership import Attempts
-from kipctl.probe.payloads import Variant
+from kipctl.probe.produce.batches import Batch, Partition
+from kipctl.probe.produce.config import ProducerConfig
+from kipctl.probe.produce.payloads import Variant
+from kipctl.probe.produce.run import ProbeOutcome, ProbeSpec
 from kipctl.probe.redirects import FailedAttempt, Wait
-from kipctl.probe.run import ProbeOutcome, ProbeSpec
 from kipctl.probe.tracing import COLUMNS, Tracing
 from kipctl.protocol.compression import Compression
 from kipctl.protocol.produce_frames import Topic

@@ -14,10 +14,10 @@ from kipctl.cluster.snapshot import take
 from kipctl.cluster.topics import LATEST, await_topic, create_topic, delete_topic, offsets
 from kipctl.errors import RefusedError
 from kipctl.lab.cluster import Lab
-from kipctl.probe.config import ProducerConfig
 from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.probe.process import running_probe
-from kipctl.probe.run import ProbeSpec, run_probe
+from kipctl.probe.produce.config import ProducerConfig
+from kipctl.probe.produce.run import ProbeSpec, run_probe
 from kipctl.probe.tracing import BATCH_COLUMNS
 from kipctl.protocol.error_codes import ErrorCode
 from kipctl.trace.clock import now_us

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from rows import rows_of
 
-from kipctl.probe.schedule import Schedule
-from kipctl.probe.summary import (
+from kipctl.probe.produce.summary import (
     distribution,
     interval_line,
     kafka_line,
@@ -16,6 +15,7 @@ from kipctl.probe.summary import (
     record_times,
     redirects,
 )
+from kipctl.probe.schedule import Schedule
 from kipctl.trace.codes import PHASES, Decision, MetadataCause
 from kipctl.trace.rows import IntRows
 

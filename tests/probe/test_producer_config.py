@@ -5,13 +5,11 @@ from pathlib import Path
 import pytest
 
 from kipctl.errors import UsageError
-from kipctl.probe.config import (
+from kipctl.probe.config import parse_pairs, read_properties_file
+from kipctl.probe.produce.config import (
     ProducerConfig,
-    as_properties,
-    parse_pairs,
     parse_properties,
-    property_names,
-    read_properties_file,
+    producer_properties,
 )
 
 ACCEPTED = [
@@ -51,13 +49,13 @@ def test_a_property_sets_its_field_and_nothing_else(name: str, text: str, value:
     config = parse_properties({name: text})
     assert getattr(config, name.replace(".", "_")) == value
     given = {name, "enable.idempotence"} if name == "acks" else {name}
-    default = as_properties(parse_properties({}))
-    changed = {key for key, shown in as_properties(config).items() if shown != default[key]}
+    default = producer_properties(parse_properties({}))
+    changed = {key for key, shown in producer_properties(config).items() if shown != default[key]}
     assert changed <= given
 
 
 def test_every_property_is_in_that_table() -> None:
-    assert {name for name, _, _ in ACCEPTED} == set(property_names())
+    assert {name for name, _, _ in ACCEPTED} == set(producer_properties(ProducerConfig()))
 
 
 @pytest.mark.parametrize(
@@ -180,11 +178,11 @@ def test_a_configuration_is_shown_as_properties_that_make_it_again() -> None:
         parse_properties({"acks": "1", "linger.ms": "2.5", "compression.type": "zstd"}),
         parse_properties({"acks": "0", "partitioner": "round-robin", "client.id": "c"}),
     ):
-        shown = as_properties(config)
-        assert set(shown) == set(property_names())
+        shown = producer_properties(config)
+        assert set(shown) == set(producer_properties(ProducerConfig()))
         assert parse_properties(shown) == config
-    assert as_properties(ProducerConfig())["acks"] == "all"
-    assert as_properties(ProducerConfig())["enable.idempotence"] == "true"
+    assert producer_properties(ProducerConfig())["acks"] == "all"
+    assert producer_properties(ProducerConfig())["enable.idempotence"] == "true"
 
 
 def test_a_properties_file_is_read_as_java_does(tmp_path: Path) -> None:

@@ -12,9 +12,9 @@ from fake_broker import VERSIONS, FakeCluster, Produced, Reply
 from fake_run import run_fake
 
 from kipctl.errors import KipctlError, RefusedError, UsageError
-from kipctl.probe.config import ProducerConfig
 from kipctl.probe.process import ProbeDiedError, running_probe
-from kipctl.probe.run import ProbeSpec
+from kipctl.probe.produce.config import ProducerConfig
+from kipctl.probe.produce.run import ProbeSpec
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.compression import Compression
 from kipctl.protocol.error_codes import ErrorCode

@@ -5,7 +5,7 @@ from itertools import chain, pairwise
 
 import pytest
 
-from kipctl.probe.partitioner import partitioner
+from kipctl.probe.produce.partitioner import partitioner
 from kipctl.probe.schedule import WHOLE, Schedule, Share
 
 START_US = 5_000_000

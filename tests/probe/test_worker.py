@@ -15,11 +15,11 @@ from rows import read_back, rows_of
 
 from kipctl.errors import KipctlError, PipelineError, UsageError
 from kipctl.probe import worker as worker_module
-from kipctl.probe.config import ProducerConfig
 from kipctl.probe.parts import moved, together
-from kipctl.probe.run import ProbeSpec
+from kipctl.probe.produce.config import ProducerConfig
+from kipctl.probe.produce.run import ProbeSpec
+from kipctl.probe.produce.summary import measured_together, summarize
 from kipctl.probe.schedule import Share
-from kipctl.probe.summary import measured_together, summarize
 from kipctl.probe.tracing import COLUMNS, raw_path
 from kipctl.probe.worker import (
     Gather,

@@ -53,7 +53,7 @@ def frames_of(connection: LoopConnection, count: int) -> list[bytes]:
     frames: list[bytes] = []
     while len(frames) < count:
         wait(connection)
-        frames += connection.read()
+        frames += map(bytes, connection.read())
     assert len(frames) == count
     return frames
 

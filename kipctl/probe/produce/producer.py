@@ -10,9 +10,6 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from kipctl.probe.accumulator import Accumulator
-from kipctl.probe.batches import NO_WINDOW, Batch, Partition
-from kipctl.probe.config import ProducerConfig
 from kipctl.probe.leader_finder import LeaderFinder, MetadataCall
 from kipctl.probe.leadership import (
     Attempts,
@@ -22,10 +19,13 @@ from kipctl.probe.leadership import (
     Node,
     retry_backoff,
 )
-from kipctl.probe.links import Link
 from kipctl.probe.network import Network
-from kipctl.probe.partitioner import Partitioner
-from kipctl.probe.payloads import Variant
+from kipctl.probe.produce.accumulator import Accumulator
+from kipctl.probe.produce.batches import NO_WINDOW, Batch, Partition
+from kipctl.probe.produce.config import ProducerConfig
+from kipctl.probe.produce.link import ProducerLink
+from kipctl.probe.produce.partitioner import Partitioner
+from kipctl.probe.produce.payloads import Variant
 from kipctl.probe.redirects import FailedAttempt, split_wait
 from kipctl.probe.schedule import Schedule
 from kipctl.probe.tracing import Tracing
@@ -121,10 +121,17 @@ class Producer:
             partition.producer_epoch = producer_epoch
         self._attributes = int(variants[0].compression)
         self._accumulator = Accumulator(config, self._partitions, partitioner, variants)
-        self._network = Network(config, now_us, self._answered, self._lost)
-        self._finder = LeaderFinder(
-            config, discovery, topics, self._by_topic, self._network, self._leader_moved
+        self._network = Network(
+            config,
+            lambda node, epoll: ProducerLink(node, config, epoll),
+            now_us,
+            self._answered,
+            self._lost,
         )
+        by_name = {
+            topic.name: of_topic for topic, of_topic in zip(topics, self._by_topic, strict=True)
+        }
+        self._finder = LeaderFinder(config, discovery, by_name, self._network, self._leader_moved)
         self._backoff = retry_backoff(
             discovery, config.retry_backoff_ms * 1000, config.retry_backoff_max_ms * 1000
         )
@@ -223,7 +230,7 @@ class Producer:
 
     # --- sending ---
 
-    def _drain(self, link: Link, now: int) -> None:
+    def _drain(self, link: ProducerLink, now: int) -> None:
         """Send what the link's pending partitions have, a batch of each in a request."""
         if not self._network.ensure_connected(link):
             return
@@ -235,7 +242,7 @@ class Producer:
             for batch in batches:
                 self._queue_up(batch.partition)
 
-    def _next_request(self, link: Link, now: int) -> list[Batch]:
+    def _next_request(self, link: ProducerLink, now: int) -> list[Batch]:
         """The batches that go into the link's next request, taken from their queues."""
         batches: list[Batch] = []
         size = 0
@@ -261,7 +268,7 @@ class Producer:
         known_epoch = self._finder.epoch(partition)
         return batch.attempts.backoff_us(self._discovery, known_epoch, drawn_us)
 
-    def _send(self, link: Link, batches: list[Batch]) -> None:
+    def _send(self, link: ProducerLink, batches: list[Batch]) -> None:
         connection, encoder = link.connection, link.encoder
         assert connection is not None
         assert encoder is not None
@@ -313,7 +320,7 @@ class Producer:
             for batch in batches:
                 self._settle(batch, done, 0, _NO_OFFSET)
 
-    def _resent(self, link: Link, batch: Batch, epoch: int, sent: int) -> None:
+    def _resent(self, link: ProducerLink, batch: Batch, epoch: int, sent: int) -> None:
         """Complete the record of the failed attempt: where the time until this retry went."""
         assert batch.failures
         assert batch.attempts
@@ -338,7 +345,7 @@ class Producer:
     # --- answers ---
 
     def _answered(
-        self, link: Link, flight: InFlight, frame: bytes, now: int, behind_us: int
+        self, link: ProducerLink, flight: InFlight, frame: memoryview, now: int, behind_us: int
     ) -> None:
         """An answer came (`Network`'s on_answer). Raises MalformedFrame."""
         self._finder.a_link_may_be_free()
@@ -362,7 +369,7 @@ class Producer:
             error,
         )
 
-    def _produced(self, flight: InFlight, frame: bytes, now: int) -> None:
+    def _produced(self, flight: InFlight, frame: memoryview, now: int) -> None:
         batches: list[Batch] = flight.subject
         if len(self._topics) == 1:
             successes = dict(read_success(flight.api_version, frame) or ())
@@ -469,7 +476,7 @@ class Producer:
 
     # --- what goes wrong ---
 
-    def _lost(self, link: Link, number: int, flights: list[InFlight], now: int) -> None:
+    def _lost(self, link: ProducerLink, number: int, flights: list[InFlight], now: int) -> None:
         """A connection is gone (`Network`'s on_lost): what was in flight on it is tried again."""
         self._finder.a_link_may_be_free()
         self._finder.want(MetadataCause.ERROR_RETRY)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from kipctl.probe.parts import Part, rows_of_parts
-from kipctl.probe.run import ProbeOutcome
+from kipctl.probe.produce.run import ProbeOutcome
 from kipctl.probe.tracing import COLUMNS
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import LEADER_ERRORS

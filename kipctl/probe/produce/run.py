@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kipctl.errors import RefusedError, UnreachableError, UsageError
-from kipctl.probe.config import ProducerConfig
 from kipctl.probe.leadership import LeaderDiscovery
-from kipctl.probe.partitioner import partitioner
-from kipctl.probe.payloads import file_values, random_values, variants
-from kipctl.probe.producer import Producer
+from kipctl.probe.produce.config import ProducerConfig
+from kipctl.probe.produce.partitioner import partitioner
+from kipctl.probe.produce.payloads import file_values, random_values, variants
+from kipctl.probe.produce.producer import Producer
 from kipctl.probe.schedule import WHOLE, Schedule, Share
 from kipctl.probe.tracing import Tracing
 from kipctl.protocol.api import ApiKey, encode_request

@@ -4,11 +4,11 @@ import heapq
 from collections.abc import Callable, Iterator, Sequence
 from itertools import cycle
 
-from kipctl.probe.batches import Batch, Partition
-from kipctl.probe.config import ProducerConfig
 from kipctl.probe.metadata_policy import NEVER_US
-from kipctl.probe.partitioner import Partitioner
-from kipctl.probe.payloads import Variant
+from kipctl.probe.produce.batches import Batch, Partition
+from kipctl.probe.produce.config import ProducerConfig
+from kipctl.probe.produce.partitioner import Partitioner
+from kipctl.probe.produce.payloads import Variant
 from kipctl.probe.schedule import Schedule
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from operator import attrgetter
 
 from kipctl.probe.leadership import NO_EPOCH, Attempts
-from kipctl.probe.payloads import Section, Variant
+from kipctl.probe.produce.payloads import Section, Variant
 from kipctl.probe.redirects import FailedAttempt
 from kipctl.protocol.produce_frames import Topic
 

@@ -1,0 +1,126 @@
+"""The producer's configuration, under Kafka's own property names."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from kipctl.errors import UsageError
+from kipctl.probe.config import (
+    CLIENT_PARSERS,
+    ClientConfig,
+    Parser,
+    as_properties,
+    changed,
+    one_of,
+    parse_values,
+    truth,
+    whole,
+)
+
+_MAX_ORDERED = 5
+"""Requests in flight that brokers can keep in order."""
+COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerConfig(ClientConfig):
+    """Settings of the probe's producer; names and defaults are those of Kafka's producer.
+
+    Differences from Java: `linger.ms` is 0 (5 since Kafka 4.0), `buffer.memory` bounds only an
+    unthrottled run (late records of a schedule hold no memory), and `acks=all` is -1.
+    """
+
+    client_id: str = "kipctl-perf"
+    acks: int = -1
+    batch_size: int = 16384
+    buffer_memory: int = 32 * 1024 * 1024
+    compression_type: str = "none"
+    delivery_timeout_ms: int = 120_000
+    enable_idempotence: bool = True
+    linger_ms: float = 0
+    max_in_flight_requests_per_connection: int = 5
+    max_request_size: int = 1_048_576
+    partitioner: str = "sticky"
+    retries: int = 2_147_483_647
+
+    @property
+    def in_flight_limit(self) -> int:
+        return self.max_in_flight_requests_per_connection
+
+    def __post_init__(self) -> None:
+        if self.enable_idempotence and self.acks != -1:
+            raise UsageError(
+                "enable.idempotence needs acks=all.", "Set enable.idempotence=false, or acks=all."
+            )
+        if self.enable_idempotence and self.max_in_flight_requests_per_connection > _MAX_ORDERED:
+            raise UsageError(
+                "enable.idempotence allows at most 5 for max.in.flight.requests.per.connection."
+            )
+        if self.enable_idempotence and self.retries == 0:
+            raise UsageError("enable.idempotence needs retries: it is 0.")
+        if self.delivery_timeout_ms < self.linger_ms + self.request_timeout_ms:
+            raise UsageError(
+                "delivery.timeout.ms must be at least linger.ms + request.timeout.ms.",
+                "Lower request.timeout.ms, or raise delivery.timeout.ms.",
+            )
+
+
+def _acks(text: str) -> int:
+    return {"all": -1, "-1": -1, "0": 0, "1": 1}[text]
+
+
+def _linger(text: str) -> float:
+    value = float(text)
+    if not value >= 0:  # nan is neither
+        raise ValueError("it must be at least 0")
+    return value
+
+
+_PARSERS: dict[str, Parser] = {
+    **CLIENT_PARSERS,
+    "acks": _acks,
+    "batch_size": whole(0),
+    "buffer_memory": whole(0),
+    "compression_type": one_of(*COMPRESSIONS),
+    "delivery_timeout_ms": whole(0),
+    "enable_idempotence": truth,
+    "linger_ms": _linger,
+    "max_in_flight_requests_per_connection": whole(1),
+    "max_request_size": whole(1),
+    "partitioner": one_of("sticky", "round-robin"),
+    "retries": whole(0),
+}
+
+_JAVA_PARTITIONERS = {
+    "org.apache.kafka.clients.producer.RoundRobinPartitioner": "round-robin",
+}
+_SERIALIZERS = ("key.serializer", "value.serializer")
+
+
+def parse_properties(properties: Mapping[str, str]) -> ProducerConfig:
+    """The configuration that the properties describe.
+
+    `enable.idempotence`, when it is not given, is on if `acks`, `retries` and
+    `max.in.flight.requests.per.connection` allow it, as in Java. Raises UsageError for a property
+    that kipctl does not know or a wrong value.
+    """
+    named = {name: text for name, text in properties.items() if name not in _SERIALIZERS}
+    of_java = named.pop("partitioner.class", None)
+    if of_java is not None:
+        if of_java not in _JAVA_PARTITIONERS:
+            raise UsageError(f"partitioner.class={of_java}: kipctl has no such partitioner.")
+        named["partitioner"] = _JAVA_PARTITIONERS[of_java]
+    values = parse_values(named, _PARSERS, "producer")
+    config = changed(ProducerConfig(enable_idempotence=False), values)
+    if "enable_idempotence" in values:
+        return config
+    allowed = (
+        config.acks == -1
+        and config.retries > 0
+        and config.max_in_flight_requests_per_connection <= _MAX_ORDERED
+    )
+    return replace(config, enable_idempotence=allowed)
+
+
+def producer_properties(config: ProducerConfig) -> dict[str, str]:
+    """The configuration as Kafka properties, for the record of a run."""
+    return as_properties(config) | {"acks": "all" if config.acks == -1 else str(config.acks)}

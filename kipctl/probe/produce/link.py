@@ -1,0 +1,31 @@
+"""A broker as the producer sees it: the partitions that wait for it, and how it is written to."""
+
+import select
+
+from kipctl.probe.leadership import Node
+from kipctl.probe.links import ApiRanges, Link
+from kipctl.probe.produce.batches import Partition
+from kipctl.probe.produce.config import ProducerConfig
+from kipctl.protocol.produce import ProduceRequest
+from kipctl.protocol.produce_frames import ProduceEncoder
+
+
+class ProducerLink(Link):
+    """`pending` are the partitions led by the broker that have something to send, in the order in
+    which they asked. There is an `encoder` from the handshake on.
+    """
+
+    def __init__(self, node: Node, config: ProducerConfig, epoll: select.epoll) -> None:
+        super().__init__(node, config, epoll)
+        self.pending: dict[Partition, None] = {}
+        self.encoder: ProduceEncoder | None = None
+        self._producer_config = config
+
+    def _settle_versions(self, ranges: ApiRanges) -> None:
+        config = self._producer_config
+        self.encoder = ProduceEncoder(
+            self.common(ProduceRequest, ranges),
+            config.client_id,
+            config.acks,
+            config.request_timeout_ms,
+        )
