@@ -127,7 +127,7 @@ class LoopConnection:
             frame_end = self._start + 4 + size
             if frame_end > self._end:
                 if frame_end > len(self._received):
-                    self._make_room(size + 4)
+                    self._make_room(size + 4, in_place=not frames)
                 break
             frames.append(memoryview(self._received)[self._start + 4 : frame_end])
             self._start = frame_end
@@ -135,10 +135,13 @@ class LoopConnection:
             self._start = self._end = 0
         return frames
 
-    def _make_room(self, needed: int) -> None:
-        """Move what is unread to the front; grow if a frame of `needed` bytes would not fit."""
+    def _make_room(self, needed: int, in_place: bool = True) -> None:
+        """Move what is unread to the front; grow if a frame of `needed` bytes would not fit.
+
+        Not `in_place` when there are views of what was there before.
+        """
         unread = self._received[self._start : self._end]
-        if needed > len(self._received) or len(unread) == len(self._received):
+        if needed > len(self._received) or len(unread) == len(self._received) or not in_place:
             self._received = bytearray(max(needed, len(unread) + _RECEIVE_BYTES))
         self._received[: len(unread)] = unread
         self._start, self._end = 0, len(unread)
