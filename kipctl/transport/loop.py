@@ -119,7 +119,7 @@ class LoopConnection:
         if count == 0:
             raise ConnectionLostError("the broker closed the connection")
         self._end += count
-        frames = []
+        frames: list[memoryview] = []
         while self._end - self._start >= 4:
             size = int.from_bytes(self._received[self._start : self._start + 4], "big", signed=True)
             if not 4 <= size <= _MAX_FRAME:
