@@ -123,7 +123,7 @@ _kipctl() {
         'kipctl reassign') words='' options='--rotate --plan --rollback --list --verify --cancel --topic --all-topics --dry-run --measure --yes --timeout --bootstrap-server --output --help' ;;
         'kipctl demo') words='' options='--output --help' ;;
         'kipctl lab') words='up status down stop start restart pause resume logs' options=--help ;;
-        'kipctl lab up') words='' options='--name --brokers --controllers --racks --kafka-version --kafka-home --config --port --request-log --output --help' ;;
+        'kipctl lab up') words='' options='--name --brokers --controllers --racks --kafka-version --kafka-home --config --port --request-log --metrics --output --help' ;;
         'kipctl lab status') words='' options='--name --output --help' ;;
         'kipctl lab down') words='' options='--name --help' ;;
         'kipctl lab stop') words='' options='--name --kill --output --help' ;;

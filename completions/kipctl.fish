@@ -60,6 +60,7 @@ complete -c kipctl -n '__kipctl_at kipctl lab up' -l kafka-home -r -F -d 'Use th
 complete -c kipctl -n '__kipctl_at kipctl lab up' -l config -x -d 'A server property for every node; repeatable'
 complete -c kipctl -n '__kipctl_at kipctl lab up' -l port -x -d 'The first of consecutive ports'
 complete -c kipctl -n '__kipctl_at kipctl lab up' -l request-log -d 'Let every node log each request, in request.log beside its log (up to 256 MB)'
+complete -c kipctl -n '__kipctl_at kipctl lab up' -l metrics -d 'Let every broker serve its metrics over HTTP, for Prometheus'
 complete -c kipctl -n '__kipctl_at kipctl lab up' -s o -l output -x -a 'auto table plain json csv' -d 'auto is table on a terminal and plain elsewhere'
 complete -c kipctl -n '__kipctl_at kipctl lab up' -s h -l help -d 'Show this message and exit'
 complete -c kipctl -n '__kipctl_at kipctl lab status' -l name -x -d 'Which lab'

@@ -53,6 +53,12 @@ def up(
             help="Let every node log each request, in request.log beside its log (up to 256 MB).",
         ),
     ] = False,
+    metrics: Annotated[
+        bool,
+        typer.Option(
+            "--metrics", help="Let every broker serve its metrics over HTTP, for Prometheus."
+        ),
+    ] = False,
     output: OutputOption = OutputFormat.AUTO,
 ) -> None:
     """Start a cluster and wait until it is ready.
@@ -72,6 +78,7 @@ def up(
         config=tuple(_key_and_value(text) for text in config or ()),
         port=port,
         request_log=request_log,
+        metrics=metrics,
     )
     with environment.progress(f"Bringing up lab {name!r}.") as progress:
         lab = Lab.up(spec, progress)
@@ -277,6 +284,7 @@ def _document(lab: "Lab", nodes: "tuple[NodeStatus, ...]") -> dict[str, object]:
                 "state": node.state.value,
                 "leaders": node.leaders,
                 "request_log": str(lab.node(node.id).request_log_path),
+                "metrics_url": lab.node(node.id).spec.metrics_url,
             }
             for node in nodes
         ],
@@ -289,6 +297,8 @@ def _table(lab: "Lab", nodes: "tuple[NodeStatus, ...]") -> Table:
     notes = [f"Bootstrap server: {lab.bootstrap_server}"]
     if lab.request_log:
         notes.append(f"Request logs: {lab.folder}/broker-*/request.log*")
+    if urls := lab.metrics_urls:
+        notes.append(f"Metrics: {' '.join(urls)}")
     if lab.state is LabState.LEFT_BEHIND:
         notes = [
             "A crash, or a start that failed, left it behind. Remove it with `kipctl lab down`, or "

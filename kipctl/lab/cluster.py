@@ -10,8 +10,10 @@ from pathlib import Path
 
 from kipctl.errors import RefusedError, UsageError
 from kipctl.lab import ports, process
-from kipctl.lab.jars import KafkaJars, fetched_jars, installed_jars, locked
+from kipctl.lab.exporter import fetched_exporter
+from kipctl.lab.jars import KafkaJars, fetched_jars, installed_jars
 from kipctl.lab.java import Java, find_java
+from kipctl.lab.locks import locked
 from kipctl.lab.node import Node, NodeDiedError, NodeState
 from kipctl.lab.properties import HOST, LabSpec, NodeSpec, Role, kafka_uuid, node_specs
 from kipctl.lab.ready import NodeStatus, node_statuses, wait_until_ready
@@ -47,6 +49,8 @@ class Lab:
             self.kafka_version: str = record["kafka_version"]
             self.cluster_id: str = record["cluster_id"]
             self.request_log: bool = record.get("request_log", False)
+            exporter = record.get("exporter")
+            self._exporter = None if exporter is None else Path(exporter)
             self.java = Java(Path(record["java"]["path"]), record["java"]["version"])
             jars = record["jars"]
             self.jars = KafkaJars(
@@ -72,10 +76,11 @@ class Lab:
             jars = installed_jars(spec.kafka_home)
         else:
             jars = fetched_jars(spec.kafka_version, java, progress)
+        exporter = fetched_exporter(java, progress) if spec.metrics else None
         seed = seed_of(java, jars, progress)
         with locked(labs_folder()):
             _make_room(labs_folder() / spec.name, progress)
-            lab = cls._create(spec, java, jars, seed)
+            lab = cls._create(spec, java, jars, seed, exporter)
         try:
             size = f"{spec.brokers} broker(s) and {spec.controllers} controller(s)"
             progress(f"Starting Kafka {jars.version}: {size}.")
@@ -111,14 +116,15 @@ class Lab:
             ) from None
 
     @classmethod
-    def _create(cls, spec: LabSpec, java: Java, jars: KafkaJars, seed: Seed) -> "Lab":
+    def _create(
+        cls, spec: LabSpec, java: Java, jars: KafkaJars, seed: Seed, exporter: Path | None
+    ) -> "Lab":
         """Choose ports and put the lab on record: from then on it is known, and can be removed."""
-        size = spec.brokers + spec.controllers
-        taken = {node.port: lab.name for lab in labs() for node in lab.nodes}
+        taken = {port: lab.name for lab in labs() for node in lab.nodes for port in node.spec.ports}
         first = spec.port
         if first is None:
-            first = ports.first_of_free_ports(size, frozenset(taken))
-        for port in range(first, first + size):
+            first = ports.first_of_free_ports(spec.ports, frozenset(taken))
+        for port in range(first, first + spec.ports):
             if port in taken or not ports.is_free(port):
                 holder = f"lab {taken[port]!r}" if port in taken else "another program"
                 raise RefusedError(
@@ -131,6 +137,7 @@ class Lab:
             "jars": {"paths": jars.paths, "folder": jars.folder},
             "seed": asdict(seed),
             "request_log": spec.request_log,
+            "exporter": exporter,
             "nodes": [asdict(node) for node in node_specs(spec, first)],
         }
         folder = labs_folder() / spec.name
@@ -143,6 +150,11 @@ class Lab:
     def bootstrap_server(self) -> str:
         """host:port of every broker, separated by commas."""
         return ",".join(f"{HOST}:{n.port}" for n in self.nodes if n.role is Role.BROKER)
+
+    @property
+    def metrics_urls(self) -> tuple[str, ...]:
+        """Where each broker serves its metrics; nothing when the lab was not started so."""
+        return tuple(url for node in self.nodes if (url := node.spec.metrics_url) is not None)
 
     @property
     def state(self) -> LabState:
@@ -222,14 +234,12 @@ class Lab:
         shutil.rmtree(self.folder)
 
     def _launch(self, nodes: Iterable[Node]) -> None:
-        launches = [
-            node.launch(
-                node.command(
-                    self.java, self.jars, self._seed.jvm_options(node.role), ("kafka.Kafka",)
-                )
+        launches = []
+        for node in nodes:
+            options = (*self._seed.jvm_options(node.role), *node.metrics_options(self._exporter))
+            launches.append(
+                node.launch(node.command(self.java, self.jars, options, ("kafka.Kafka",)))
             )
-            for node in nodes
-        ]
         for launch in launches:
             launch.go()
 

@@ -8,9 +8,10 @@ from enum import StrEnum
 from pathlib import Path
 
 from kipctl.errors import KipctlError, RefusedError, TimedOutError
-from kipctl.lab import logs, process
-from kipctl.lab.jars import KafkaJars, locked
+from kipctl.lab import exporter, logs, process
+from kipctl.lab.jars import KafkaJars
 from kipctl.lab.java import Java
+from kipctl.lab.locks import locked
 from kipctl.lab.process import Launch, Process
 from kipctl.lab.properties import (
     NodeSpec,
@@ -104,12 +105,14 @@ class Node:
         config: tuple[tuple[str, str], ...],
         request_log: bool = False,
     ) -> None:
-        """Make its folder, with server.properties and the logging configuration."""
+        """Make its folder, with server.properties and the configurations of logging and metrics."""
         self.folder.mkdir(parents=True)
         properties = server_properties(self.spec, nodes, self.folder, kafka_version, config)
         self._properties_path.write_text(properties_text(properties), encoding="ascii")
         name, text, _ = log4j_config(kafka_version, self.folder, request_log)
         (self.folder / name).write_text(text, encoding="utf-8")
+        if self.spec.metrics_port is not None:
+            self._exporter_config.write_text(exporter.CONFIG, encoding="utf-8")
 
     def format_storage(self, formatted: Path, cluster_id: str) -> None:
         """Make its storage, as Kafka's `storage format` does, from one formatted before.
@@ -137,6 +140,13 @@ class Node:
             *program,
             str(self._properties_path),
         ]
+
+    def metrics_options(self, exporter_jar: Path | None) -> tuple[str, ...]:
+        """The options of Java that let it serve its metrics, where it is to do that."""
+        if exporter_jar is None or self.spec.metrics_port is None:
+            return ()
+        agent = exporter.agent_option(exporter_jar, self.spec.metrics_port, self._exporter_config)
+        return (agent,)
 
     def launch(self, command: Sequence[str]) -> Launch:
         """Make its process and put that on record; it runs once the caller says `go`."""
@@ -227,6 +237,10 @@ class Node:
     @property
     def _output_path(self) -> Path:
         return self.folder / "output.log"
+
+    @property
+    def _exporter_config(self) -> Path:
+        return self.folder / exporter.CONFIG_NAME
 
     @property
     def _properties_path(self) -> Path:

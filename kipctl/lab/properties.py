@@ -47,7 +47,8 @@ class LabSpec:
 
     Broker i (from 1) is in rack `rack-<1 + (i - 1) mod racks>`; with `racks` 0 it has none.
     `port` is the first of the consecutive ports used; None takes free ones. `request_log` lets
-    every node log each request from its start.
+    every node log each request from its start. With `metrics` every broker serves its metrics over
+    HTTP, on a port of its own.
     """
 
     name: str = "default"
@@ -59,6 +60,7 @@ class LabSpec:
     config: tuple[tuple[str, str], ...] = ()
     port: int | None = None
     request_log: bool = False
+    metrics: bool = False
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", self.name):
@@ -79,11 +81,10 @@ class LabSpec:
                 f"{self.kafka_version!r} is no Kafka version.",
                 f"Write it as {DEFAULT_KAFKA_VERSION}.",
             )
-        size = self.brokers + self.controllers
-        if self.port is not None and not 1 <= self.port <= 65536 - size:
+        if self.port is not None and not 1 <= self.port <= 65536 - self.ports:
             raise UsageError(
-                f"Port {self.port} leaves no room for {size} nodes.",
-                f"Give one from 1 to {65536 - size}.",
+                f"From port {self.port} on there is no room for {self.ports} ports.",
+                f"Give one from 1 to {65536 - self.ports}.",
             )
         for key, _ in self.config:
             if key in _OWN_KEYS:
@@ -92,29 +93,50 @@ class LabSpec:
                     "Choose with --brokers, --controllers, --racks and --port instead.",
                 )
 
+    @property
+    def ports(self) -> int:
+        """How many it takes: one for each node, and one for each broker's metrics."""
+        return self.brokers * (2 if self.metrics else 1) + self.controllers
+
 
 @dataclass(frozen=True, slots=True)
 class NodeSpec:
-    """One node's place in the lab."""
+    """One node's place in the lab; `metrics_port` is None where none are served."""
 
     id: int
     role: Role
     rack: str | None
     port: int
+    metrics_port: int | None = None
 
     @property
     def label(self) -> str:
         return f"{self.role.value}-{self.id}"
 
+    @property
+    def ports(self) -> tuple[int, ...]:
+        """All that it listens on."""
+        return (self.port,) if self.metrics_port is None else (self.port, self.metrics_port)
+
+    @property
+    def metrics_url(self) -> str | None:
+        """Where its metrics are, in Prometheus' text format."""
+        return None if self.metrics_port is None else f"http://{HOST}:{self.metrics_port}/metrics"
+
 
 def node_specs(spec: LabSpec, first_port: int) -> tuple[NodeSpec, ...]:
-    """Brokers 1, 2, ... and then controllers 101, 102, ..., on consecutive ports."""
+    """Brokers 1, 2, ... and then controllers 101, 102, ..., on consecutive ports.
+
+    The ports of the brokers' metrics come after those of the nodes.
+    """
+    first_of_metrics = first_port + spec.brokers + spec.controllers
     brokers = tuple(
         NodeSpec(
             id=number + 1,
             role=Role.BROKER,
             rack=f"rack-{number % spec.racks + 1}" if spec.racks else None,
             port=first_port + number,
+            metrics_port=first_of_metrics + number if spec.metrics else None,
         )
         for number in range(spec.brokers)
     )

@@ -9,8 +9,9 @@ from pathlib import Path
 
 from kipctl.errors import RefusedError
 from kipctl.lab import logs, ports
-from kipctl.lab.jars import KafkaJars, locked
+from kipctl.lab.jars import KafkaJars
 from kipctl.lab.java import Java
+from kipctl.lab.locks import locked
 from kipctl.lab.node import Node
 from kipctl.lab.properties import NodeSpec, Role, kafka_uuid
 from kipctl.lab.ready import wait_until_ready

@@ -105,6 +105,17 @@ def test_kafka_3_gets_no_property_of_the_share_coordinator() -> None:
     assert [k for k in properties(1, "4.3.1") if k.startswith("share.")] != []
 
 
+def test_brokers_that_serve_metrics_have_a_port_more() -> None:
+    nodes = node_specs(LabSpec(brokers=2, metrics=True), 20000)
+    assert [node.ports for node in nodes] == [(20000, 20003), (20001, 20004), (20002,)]
+    assert [node.metrics_url for node in nodes] == [
+        "http://127.0.0.1:20003/metrics",
+        "http://127.0.0.1:20004/metrics",
+        None,
+    ]
+    assert LabSpec(brokers=2, metrics=True).ports == 5
+
+
 def test_a_node_with_both_roles_listens_for_clients_and_for_controllers() -> None:
     node = NodeSpec(1, Role.BOTH, None, 20000)
     listed = server_properties(node, (node,), FOLDER, "4.3.1")
@@ -124,8 +135,9 @@ def test_a_node_with_both_roles_listens_for_clients_and_for_controllers() -> Non
         ({"racks": -1}, "cannot have -1 racks"),
         ({"kafka_version": "latest"}, "'latest' is no Kafka version"),
         ({"kafka_version": "../4.3.1"}, "'../4.3.1' is no Kafka version"),
-        ({"port": 0}, "Port 0 leaves no room for 4 nodes"),
-        ({"port": 65533}, "Port 65533 leaves no room for 4 nodes"),
+        ({"port": 0}, "From port 0 on there is no room for 4 ports"),
+        ({"port": 65533}, "From port 65533 on there is no room for 4 ports"),
+        ({"port": 65530, "metrics": True}, "From port 65530 on there is no room for 7 ports"),
         ({"config": (("node.id", "7"),)}, "--config node.id cannot be set"),
     ],
 )

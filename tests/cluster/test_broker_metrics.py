@@ -1,0 +1,176 @@
+"""Metrics of brokers: what is read from an exporter's text, and what is said when it cannot be."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+
+from kipctl.cluster.broker_metrics import BrokerMetrics, error_counts, parse, request_counts, scrape
+from kipctl.errors import (
+    KipctlError,
+    RefusedError,
+    TimedOutError,
+    UnreachableError,
+    UsageError,
+)
+
+URL = "http://broker-1:7071/metrics"
+
+BY_RULES = """\
+# HELP jvm_memory_used_bytes Used bytes
+# TYPE jvm_memory_used_bytes gauge
+jvm_memory_used_bytes{area="heap"} NaN
+# TYPE kafka_network_requestmetrics_requests_total counter
+kafka_network_requestmetrics_requests_total{request="Metadata",version="12"} 3.0
+kafka_network_requestmetrics_requests_total{request="Metadata",version="13"} 1.2345678E7
+kafka_network_requestmetrics_requests_total{request="Produce",version="11"} 9.0
+# TYPE kafka_network_requestmetrics_errors_total counter
+kafka_network_requestmetrics_errors_total{error="NONE",request="Produce"} 7.0
+kafka_network_requestmetrics_errors_total{error="NOT_LEADER_OR_FOLLOWER",request="Produce"} 2.0
+kafka_network_requestmetrics_errors_total{error="NOT_LEADER_OR_FOLLOWER",request="Fetch"} 4.0
+# TYPE kafka_server_app_info_version gauge
+kafka_server_app_info_version{id="1",version="4.3.1"} 1.0
+kafka_server_socket_server_metrics_connections_software{client_software_name="librdkafka",\
+client_software_version="2.11.0",listener="PLAINTEXT",network_processor="0"} 2.0
+kafka_server_socket_server_metrics_connections_software{client_software_name="librdkafka",\
+client_software_version="2.11.0",listener="PLAINTEXT",network_processor="1"} 1.0
+kafka_server_socket_server_metrics_connections_software{client_software_name="kipctl",\
+client_software_version="0.1.0",listener="PLAINTEXT",network_processor="1"} 0.0
+kafka_server_replicamanager_underreplicatedpartitions 5.0
+kafka_server_brokertopicmetrics_bytesout_total 4096.0
+kafka_server_brokertopicmetrics_bytesout_total{topic="orders"} 1024.0
+"""
+
+WITHOUT_RULES = """\
+kafka_network_RequestMetrics_Count{name="RequestsPerSec",request="Metadata",version="12",} 3.0
+kafka_network_RequestMetrics_Count{name="RequestsPerSec",request="Fetch",version="17",} 8.0
+kafka_network_RequestMetrics_OneMinuteRate{name="RequestsPerSec",request="Fetch",version="17",} 0.5
+kafka_network_RequestMetrics_Count{name="ErrorsPerSec",request="Fetch",error="FENCED_LEADER_EPOCH",\
+} 2.0
+kafka_network_RequestMetrics_Count{name="TotalTimeMs",request="Fetch",} 8.0
+kafka_server_ReplicaManager_Value{name="UnderReplicatedPartitions",} 1.0
+kafka_server_ReplicaManager_Value{name="LeaderCount",} 6.0
+kafka_server_BrokerTopicMetrics_Count{name="BytesOutPerSec",} 77.0
+kafka_server_BrokerTopicMetrics_Count{name="BytesOutPerSec",topic="orders",} 70.0
+kafka_server_app_info_StartTimeMs{id="3",} 1.7E12
+kafka_server_app_info_start_time_ms{client_id="3",} 1.7E12
+"""
+
+
+def test_counts_as_the_exporters_example_configuration_names_them() -> None:
+    metrics = parse(BY_RULES, URL)
+    assert metrics == BrokerMetrics(
+        url=URL,
+        requests={("Metadata", 12): 3, ("Metadata", 13): 12345678, ("Produce", 11): 9},
+        errors={
+            ("Produce", "NONE"): 7,
+            ("Produce", "NOT_LEADER_OR_FOLLOWER"): 2,
+            ("Fetch", "NOT_LEADER_OR_FOLLOWER"): 4,
+        },
+        broker=1,
+        kafka_version="4.3.1",
+        connections={("librdkafka", "2.11.0"): 3},
+        under_replicated=5,
+        bytes_out=4096,
+    )
+    assert metrics.requests_of("Metadata") == 12345681
+    assert metrics.requests_of("Fetch") == 0
+    assert metrics.errors_named("NOT_LEADER_OR_FOLLOWER", "FENCED_LEADER_EPOCH") == 6
+
+
+def test_counts_of_an_exporter_without_rules() -> None:
+    assert parse(WITHOUT_RULES, URL) == BrokerMetrics(
+        url=URL,
+        requests={("Metadata", 12): 3, ("Fetch", 17): 8},
+        errors={("Fetch", "FENCED_LEADER_EPOCH"): 2},
+        broker=3,
+        kafka_version=None,
+        connections=None,
+        under_replicated=1,
+        bytes_out=77,
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("<html><body>hello</body></html>", "does not answer with metrics in Prometheus'"),
+        ('{"status": "up"}', "does not answer with metrics in Prometheus'"),
+        ("", "has no request counts of a Kafka broker"),
+        ("node_load1 0.5\n", "has no request counts of a Kafka broker"),
+    ],
+)
+def test_what_is_no_brokers_metrics_is_named(text: str, told: str) -> None:
+    with pytest.raises(UsageError) as wrong:
+        parse(text, URL)
+    assert wrong.value.what.startswith(f"{URL} {told}")
+
+
+@contextmanager
+def serving(status: int, text: str, hold: threading.Event | None = None) -> Iterator[str]:
+    """An exporter's place, taken by a server that gives this answer, once `hold` is set."""
+
+    class Answer(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            if hold is not None:
+                hold.wait()
+                return
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(text.encode())
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Answer) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/metrics"
+        finally:
+            if hold is not None:
+                hold.set()
+            server.shutdown()
+            thread.join()
+
+
+def test_counts_are_asked_for_over_http() -> None:
+    with serving(200, BY_RULES) as one, serving(200, WITHOUT_RULES) as other:
+        assert scrape(one).broker == 1
+        assert request_counts([one, other]) == {
+            one: {("Metadata", 12): 3, ("Metadata", 13): 12345678, ("Produce", 11): 9},
+            other: {("Metadata", 12): 3, ("Fetch", 17): 8},
+        }
+        assert error_counts([other]) == {other: {("Fetch", "FENCED_LEADER_EPOCH"): 2}}
+
+
+def test_an_http_error_is_told_by_its_number() -> None:
+    with (
+        serving(503, "busy") as url,
+        pytest.raises(RefusedError, match="answers 503 Service Unavailable"),
+    ):
+        scrape(url)
+
+
+def test_an_exporter_that_does_not_answer_is_not_waited_for() -> None:
+    with serving(200, "", hold=threading.Event()) as url:  # noqa: SIM117
+        with pytest.raises(TimedOutError, match=r"did not come in 0\.1 s"):
+            scrape(url, timeout_s=0.1)
+
+
+@pytest.mark.parametrize(
+    ("url", "error", "told"),
+    [
+        ("http://127.0.0.1:1/metrics", UnreachableError, "cannot be reached: "),
+        ("127.0.0.1:7071/metrics", UsageError, "is no URL of metrics"),
+        ("ftp://127.0.0.1/metrics", UsageError, "is no URL of metrics"),
+        ("http://127.0.0.1:port/metrics", UsageError, "is no URL of metrics"),
+    ],
+)
+def test_a_url_that_leads_nowhere(url: str, error: type[KipctlError], told: str) -> None:
+    with pytest.raises(error) as failed:
+        scrape(url)
+    assert told in failed.value.what
+    assert len(str(failed.value).splitlines()) == 2
