@@ -7,6 +7,7 @@ import typer
 from kipctl.cli.environment import Environment
 from kipctl.cli.leader_reports import listing
 from kipctl.cli.options import BootstrapOption, OutputOption
+from kipctl.cli.replica_selection import replica_selection
 from kipctl.report.formats import OutputFormat
 from kipctl.report.tables import Column, Report, Table
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from kipctl.cluster.snapshot import Snapshot
 
 app = typer.Typer(help="Look at a cluster and change nothing.", no_args_is_help=True)
+app.command()(replica_selection)
 
 TopicOption = Annotated[
     list[str] | None, typer.Option("--topic", metavar="TOPIC", help="A topic or glob; repeatable.")

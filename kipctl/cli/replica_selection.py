@@ -1,0 +1,388 @@
+"""`kipctl inspect replica-selection`: which replica the readers of each rack get, and why."""
+
+import time
+from collections.abc import Sequence
+from datetime import datetime
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from kipctl.cli.environment import Environment
+from kipctl.cli.options import BootstrapOption, OutputOption
+from kipctl.cli.request_log import parse_duration
+from kipctl.errors import InterruptedRunError, PartlyDoneError, ThresholdError, UsageError
+from kipctl.report.formats import OutputFormat
+from kipctl.report.tables import Report
+
+if TYPE_CHECKING:
+    from kipctl.cluster.replica_facts import Observation
+    from kipctl.cluster.replica_selection import Choice, Flip
+    from kipctl.cluster.replica_selection_librdkafka import ClientRead
+    from kipctl.cluster.replica_traffic import RackSummary
+    from kipctl.cluster.snapshot import PartitionId, Snapshot
+    from kipctl.transport.request import Cluster
+
+COMMAND = "inspect replica-selection"
+_TIMEOUT_S = 5.0
+_WATCH_TIMEOUT_S = 1.0
+_CLIENT_TIMEOUT_S = 10.0
+
+
+class StockClient(StrEnum):
+    """A client that may be let read."""
+
+    LIBRDKAFKA = "librdkafka"
+
+
+def replica_selection(
+    context: typer.Context,
+    topic: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--topic", metavar="TOPIC", help="A topic, a glob or TOPIC:PARTITION; repeatable."
+        ),
+    ] = None,
+    client_rack: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--client-rack", metavar="RACK", help="The reader's rack; repeatable. Default: each."
+        ),
+    ] = None,
+    explain: Annotated[
+        str | None,
+        typer.Option(
+            "--explain", metavar="TOPIC:PARTITION", help="Walk one choice through rule by rule."
+        ),
+    ] = None,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Tell each change as it happens, until Ctrl-C.")
+    ] = False,
+    duration: Annotated[
+        str | None, typer.Option("--for", metavar="SECONDS", help="End --watch after 60, or 5m.")
+    ] = None,
+    rate_over: Annotated[
+        str | None,
+        typer.Option(
+            "--rate-over", metavar="SECONDS", help="Measure for so long how much is written."
+        ),
+    ] = None,
+    price_per_gb: Annotated[
+        float | None,
+        typer.Option("--price-per-gb", min=0, help="Of bytes across racks; needs --rate-over."),
+    ] = None,
+    require_local: Annotated[
+        str | None,
+        typer.Option(
+            "--require-local",
+            metavar="PERCENT",
+            help="Fail when a rack serves fewer of the partitions to its readers: 95%.",
+        ),
+    ] = None,
+    client: Annotated[
+        StockClient | None,
+        typer.Option("--client", help="Also let this client read a few records, and watch it."),
+    ] = None,
+    bootstrap_server: BootstrapOption = None,
+    output: OutputOption = OutputFormat.AUTO,
+) -> None:
+    """Show which replica the readers of each rack are sent to (KIP-392), and why no closer one.
+
+    Each leader is asked with a Fetch that names the rack, for one byte at the high watermark.
+    Nothing is written, and no offset committed.
+    """
+    environment = context.ensure_object(Environment)
+    _refuse_together(explain, watch, duration, rate_over, price_per_gb, require_local, client)
+    from kipctl.cluster.replica_facts import chosen, observe
+    from kipctl.cluster.replica_traffic import parse_percent
+    from kipctl.cluster.snapshot import take
+    from kipctl.transport.request import Cluster
+
+    limit = None if require_local is None else parse_percent(require_local)
+    over_s = None if rate_over is None else _seconds(rate_over)
+    for_s = None if duration is None else _seconds(duration)
+    racks = list(dict.fromkeys(client_rack or ()))
+    server = environment.bootstrap_server(bootstrap_server)
+    timeout_s = _WATCH_TIMEOUT_S if watch else _TIMEOUT_S
+    with Cluster(server, timeout_s=timeout_s) as cluster:
+        wanted = chosen(take(cluster), [_one(explain)] if explain else topic or [])
+        found = observe(cluster, wanted, racks)
+        _warn_of_unknown(environment, racks, found.racks)
+        if explain:
+            environment.report(_walks(found), output)
+            return
+        if watch:
+            _watch(environment, cluster, wanted, found, for_s, output)
+            return
+        found, summaries = _summaries(environment, cluster, wanted, racks, found, over_s)
+    reads = _client_reads(environment, server, found) if client else ()
+    document = _document(found, summaries, reads, over_s, price_per_gb)
+    from kipctl.report.replica_selection_tables import selection_tables
+
+    environment.report(Report(COMMAND, document, selection_tables(document)), output)
+    if limit is not None:
+        _demand_local(summaries, limit)
+    _demand_all_told(found)
+
+
+def _refuse_together(
+    explain: str | None,
+    watch: bool,
+    duration: str | None,
+    rate_over: str | None,
+    price_per_gb: float | None,
+    require_local: str | None,
+    client: StockClient | None,
+) -> None:
+    alone = {"--explain": explain is not None, "--watch": watch}
+    others = {
+        "--rate-over": rate_over,
+        "--price-per-gb": price_per_gb,
+        "--require-local": require_local,
+        "--client": client,
+    }
+    given = [name for name, value in others.items() if value is not None]
+    for name, is_given in alone.items():
+        if is_given and given:
+            raise UsageError(f"{given[0]} does not go with {name}.", "Run them one by one.")
+    if all(alone.values()):
+        raise UsageError("--explain and --watch exclude one another.")
+    if duration is not None and not watch:
+        raise UsageError("--for does not go without --watch.")
+    if price_per_gb is not None and rate_over is None:
+        raise UsageError(
+            "--price-per-gb needs --rate-over: a price takes bytes per second.",
+            "Add --rate-over 30.",
+        )
+
+
+def _seconds(text: str) -> float:
+    return parse_duration(text if text[-1:].isalpha() else f"{text}s")
+
+
+def _one(text: str) -> str:
+    if ":" not in text:
+        raise UsageError(f"--explain {text!r} is no partition.", "Write it as TOPIC:PARTITION.")
+    return text
+
+
+def _warn_of_unknown(environment: Environment, asked: Sequence[str], known: Sequence[str]) -> None:
+    for rack in asked:
+        if rack not in known:
+            environment.message(
+                f"The cluster has no rack {rack!r}; it has {', '.join(known)}."
+                " Readers that name it read from the leaders."
+            )
+
+
+def _summaries(
+    environment: Environment,
+    cluster: "Cluster",
+    wanted: "Snapshot",
+    racks: Sequence[str],
+    found: "Observation",
+    over_s: float | None,
+) -> "tuple[Observation, tuple[RackSummary, ...]]":
+    """The racks' summaries; with a time to measure, after a second look at the end of it."""
+    from kipctl.cluster.replica_facts import observe
+    from kipctl.cluster.replica_traffic import bytes_per_s, samples, summarize
+    from kipctl.cluster.snapshot import take
+
+    before = samples(cluster, (one for one in found.facts if one.leader not in found.silent))
+    if over_s is None:
+        held = {one: sample.size for one, sample in before.items()}
+        return found, summarize(found.choices, held)
+    with environment.progress(f"Measuring for {over_s:g} s how much is written."):
+        time.sleep(over_s)
+    now = take(cluster, wanted.topics).only(p.id for p in wanted.partitions)
+    found = observe(cluster, now, racks)
+    after = samples(cluster, (one for one in found.facts if one.leader not in found.silent))
+    rates = {one: bytes_per_s(before[one], after[one]) for one in after if one in before}
+    held = {one: sample.size for one, sample in after.items()}
+    return found, summarize(found.choices, held, rates)
+
+
+def _client_reads(
+    environment: Environment, server: str, found: "Observation"
+) -> "tuple[ClientRead, ...]":
+    from kipctl.cluster.replica_selection_librdkafka import read
+
+    reads: list[ClientRead] = []
+    for rack in dict.fromkeys(choice.rack for choice in found.choices):
+        with environment.progress(f"Letting librdkafka read in {rack}."):
+            reads += read(server, found.facts, rack, _CLIENT_TIMEOUT_S)
+    return tuple(reads)
+
+
+def _document(
+    found: "Observation",
+    summaries: "Sequence[RackSummary]",
+    reads: "Sequence[ClientRead]",
+    over_s: float | None,
+    price_per_gb: float | None,
+) -> dict[str, Any]:
+    return {
+        "partitions": [_choice(choice) for choice in found.choices],
+        "racks": [_rack(summary, found, price_per_gb) for summary in summaries],
+        "rate_over_s": over_s,
+        "price_per_gb": price_per_gb,
+        "client": _client(found, reads) if reads else None,
+    }
+
+
+def _choice(choice: "Choice") -> dict[str, Any]:
+    return {
+        "topic": choice.id.topic,
+        "partition": choice.id.partition,
+        "rack": choice.rack,
+        "leader": None if choice.leader < 0 else choice.leader,
+        "leader_rack": choice.leader_rack,
+        "reads_from": choice.reads_from,
+        "reads_from_rack": choice.reads_from_rack,
+        "local": choice.local,
+        "closest": choice.closest,
+        "reason": str(choice.reason),
+        "detail": choice.detail,
+        "expected": choice.expected,
+        "as_expected": choice.as_expected,
+    }
+
+
+def _rack(
+    summary: "RackSummary", found: "Observation", price_per_gb: float | None
+) -> dict[str, Any]:
+    return {
+        "rack": summary.rack,
+        "known": summary.rack in found.racks,
+        "partitions": summary.partitions,
+        "local": summary.local,
+        "local_percent": summary.local_percent,
+        "closest": summary.closest,
+        "held_bytes": summary.held_bytes,
+        "cross_held_bytes": summary.cross_held_bytes,
+        "bytes_per_s": summary.bytes_per_s,
+        "cross_bytes_per_s": summary.cross_bytes_per_s,
+        "cross_percent": summary.cross_percent,
+        "price_of_30_days": (
+            None if price_per_gb is None else summary.cost_per_month(price_per_gb)
+        ),
+    }
+
+
+def _client(found: "Observation", reads: "Sequence[ClientRead]") -> dict[str, Any]:
+    from kipctl.cluster.replica_selection_librdkafka import version
+
+    said: dict[tuple[PartitionId, str], int | None] = {
+        (choice.id, choice.rack): choice.reads_from for choice in found.choices
+    }
+    racks = {r.broker: r.rack for one in found.facts for r in one.replicas}
+    return {
+        "name": StockClient.LIBRDKAFKA.value,
+        "version": version(),
+        "reads": [
+            {
+                "topic": read.id.topic,
+                "partition": read.id.partition,
+                "rack": read.rack,
+                "broker": read.broker,
+                "broker_rack": None if read.broker is None else racks.get(read.broker),
+                "records": read.records,
+                "bytes": read.bytes,
+                "agrees": (
+                    None if read.broker is None else read.broker == said[read.id, read.rack]
+                ),
+            }
+            for read in reads
+        ],
+    }
+
+
+def _walks(found: "Observation") -> Report:
+    from kipctl.cluster.replica_selection import walk
+    from kipctl.report.replica_selection_tables import walk_tables
+
+    (facts,) = found.facts
+    document = {
+        "topic": facts.id.topic,
+        "partition": facts.id.partition,
+        "walks": [
+            {
+                **_choice(choice),
+                "steps": [
+                    {"rule": step.rule, "facts": step.facts, "left": step.left}
+                    for step in walk(facts, choice.rack)
+                ],
+            }
+            for choice in found.choices
+        ],
+    }
+    return Report(COMMAND, document, walk_tables(document))
+
+
+def _watch(
+    environment: Environment,
+    cluster: "Cluster",
+    wanted: "Snapshot",
+    found: "Observation",
+    for_s: float | None,
+    output: OutputFormat,
+) -> None:
+    """A line for each change, as it happens; JSON and CSV come whole, at the end."""
+    from kipctl.cli.signals import noted_signals
+    from kipctl.cluster.replica_selection_watch import watch
+    from kipctl.report.replica_selection_tables import flip_line, flips_table
+
+    until = "until Ctrl-C" if for_s is None else f"for {for_s:g} s"
+    environment.message(
+        f"Watching {len(wanted.partitions)} partitions, read in"
+        f" {len(found.choices) // max(1, len(wanted.partitions))} racks, {until}."
+    )
+    lines_at_once = output not in (OutputFormat.JSON, OutputFormat.CSV)
+    flips = []
+    with noted_signals() as ended:
+        for flip in watch(cluster, wanted, found.choices, for_s, ended):
+            flips.append(_flip(flip))
+            if lines_at_once:
+                environment.stdout.write(flip_line(flips[-1]) + "\n")
+                environment.stdout.flush()
+        interrupted = ended(0)
+    document = {"flips": flips}
+    if not lines_at_once:
+        environment.report(Report(COMMAND, document, (flips_table(document),)), output)
+    if interrupted and for_s is not None:
+        raise InterruptedRunError(f"Interrupted after {len(flips)} flips.")
+
+
+def _flip(flip: "Flip") -> dict[str, Any]:
+    return {
+        "time": datetime.now().astimezone().isoformat(timespec="milliseconds"),
+        "topic": flip.id.topic,
+        "partition": flip.id.partition,
+        "rack": flip.rack,
+        "from": flip.before,
+        "to": flip.after,
+        "why": flip.why,
+    }
+
+
+def _demand_local(summaries: "Sequence[RackSummary]", limit: float) -> None:
+    from kipctl.cluster.replica_traffic import below
+
+    failed = below(summaries, limit)
+    if failed:
+        told = ", ".join(f"{s.rack} {s.local} of {s.partitions}" for s in failed)
+        raise ThresholdError(
+            f"Fewer than {limit:g} % of the partitions are read within the rack: {told}.",
+            "See why: kipctl inspect replica-selection --explain TOPIC:PARTITION",
+        )
+
+
+def _demand_all_told(found: "Observation") -> None:
+    missing = {choice.id: choice for choice in found.choices if choice.reads_from is None}
+    if missing:
+        first = next(iter(missing.values()))
+        raise PartlyDoneError(
+            f"{len(missing)} of {len(found.facts)} partitions have no leader that answers:"
+            f" {first.id}, {first.why}",
+            "Look: kipctl inspect leaders",
+        )

@@ -1,0 +1,107 @@
+"""Which broker librdkafka's bytes really come from: a stock client, told its rack and watched.
+
+It is given its partitions (no group is joined, no offset committed), reads the last few records of
+each, and says in its statistics which broker each partition is fetched from.
+"""
+
+import json
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import Consumer, TopicPartition, libversion
+
+from kipctl.cluster.replica_selection import PartitionFacts
+from kipctl.cluster.snapshot import PartitionId
+
+RECORDS = 10
+"""So many offsets before the high watermark it begins: the last ones may be transaction markers."""
+
+_FETCH_BYTES = 10_000
+_STATISTICS_MS = 100
+_POLL_S = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class ClientRead:
+    """Which broker a partition's records came from; None when none came. `bytes` of records."""
+
+    id: PartitionId
+    rack: str
+    broker: int | None
+    records: int
+    bytes: int
+
+
+def version() -> str:
+    """The version of librdkafka."""
+    return str(libversion()[0])
+
+
+def read(
+    bootstrap_server: str,
+    facts: Iterable[PartitionFacts],
+    rack: str,
+    timeout_s: float,
+    ended: Callable[[], bool] = lambda: False,
+) -> tuple[ClientRead, ...]:
+    """Let librdkafka read in a rack until records of each partition that has some have come.
+
+    After `timeout_s` seconds, or once `ended` says so, it is over all the same.
+    """
+    facts = tuple(facts)
+    statistics: dict[str, Any] = {}
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap_server,
+            "client.id": "kipctl-librdkafka",
+            "client.rack": rack,
+            "group.id": "kipctl-replica-selection",
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "fetch.message.max.bytes": _FETCH_BYTES,
+            "statistics.interval.ms": _STATISTICS_MS,
+            "stats_cb": lambda text: statistics.update(json.loads(text)),
+            "error_cb": lambda error: None,
+            "log_level": 0,
+        }
+    )
+    waited_for = {one.id for one in facts if _has_records(one)}
+    try:
+        consumer.assign([TopicPartition(*one.id, _begin(one)) for one in facts])
+        deadline = time.monotonic() + timeout_s
+        found: tuple[ClientRead, ...] = ()
+        while time.monotonic() < deadline and not ended():
+            consumer.poll(_POLL_S)
+            found = fetched_from(statistics, (one.id for one in facts), rack)
+            if waited_for <= {one.id for one in found if one.broker is not None}:
+                break
+        return found
+    finally:
+        consumer.close()
+
+
+def fetched_from(
+    statistics: Mapping[str, Any], ids: Iterable[PartitionId], rack: str
+) -> tuple[ClientRead, ...]:
+    """What librdkafka's statistics (STATISTICS.md) say of these partitions."""
+    topics = statistics.get("topics", {})
+    found = []
+    for one in ids:
+        partition = topics.get(one.topic, {}).get("partitions", {}).get(str(one.partition), {})
+        records, broker = partition.get("rxmsgs", 0), partition.get("broker", -1)
+        came = records > 0 and broker >= 0
+        size = partition.get("rxbytes", 0)
+        found.append(ClientRead(one, rack, broker if came else None, records, size))
+    return tuple(found)
+
+
+def _begin(facts: PartitionFacts) -> int:
+    leader = facts.replica(facts.leader)
+    first = leader.log_start if leader and leader.log_start is not None else 0
+    return max(first, (facts.offset or 0) - RECORDS)
+
+
+def _has_records(facts: PartitionFacts) -> bool:
+    return facts.offset is not None and facts.offset > _begin(facts)

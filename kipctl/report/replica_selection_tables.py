@@ -1,0 +1,176 @@
+"""Tables of `kipctl inspect replica-selection`, from the documents that `--output json` prints."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from kipctl.report.tables import Column, Table
+
+Document = Mapping[str, Any]
+
+
+def selection_tables(document: Document) -> tuple[Table, ...]:
+    """Each partition in each rack, the racks, and what a client really did, if one was asked."""
+    tables = [_partitions(document), _racks(document)]
+    if document["client"]:
+        tables.append(_client(document["client"]))
+    return tuple(tables)
+
+
+def _partitions(document: Document) -> Table:
+    rows = document["partitions"]
+    differ = [row for row in rows if row["as_expected"] is False]
+    return Table(
+        "Where readers of each rack are sent",
+        (
+            "Topic",
+            "Partition",
+            "Reader in",
+            "Leader",
+            "Leader in",
+            "Reads from",
+            "That is in",
+            "Local",
+            "Closest",
+            "Why",
+        ),
+        tuple(
+            (
+                row["topic"],
+                row["partition"],
+                row["rack"],
+                row["leader"],
+                row["leader_rack"],
+                row["reads_from"],
+                row["reads_from_rack"],
+                row["local"],
+                row["closest"],
+                _why(row),
+            )
+            for row in rows
+        ),
+        tuple(
+            f"{row['topic']}-{row['partition']} for {row['rack']}: the broker named"
+            f" {row['reads_from']}, the rules say {' or '.join(map(str, row['expected']))}."
+            for row in differ
+        ),
+    )
+
+
+def _why(row: Document) -> str:
+    return f"{row['reason']}: {row['detail']}" if row["detail"] else str(row["reason"])
+
+
+def _racks(document: Document) -> Table:
+    rows = document["racks"]
+    columns: list[Column | str] = [
+        "Reader in",
+        "Partitions",
+        "Local",
+        "Local %",
+        "Closest",
+        "Bytes held",
+        "Across racks %",
+    ]
+    keys = ["rack", "partitions", "local", "local_percent", "closest", "held_bytes"]
+    keys.append("cross_percent")
+    if document["rate_over_s"] is not None:
+        columns += [Column("Bytes/s", 0), Column("Across racks bytes/s", 0)]
+        keys += ["bytes_per_s", "cross_bytes_per_s"]
+        told = f"over {document['rate_over_s']:g} s, as written"
+    else:
+        told = "of the bytes that the leaders hold"
+    if document["price_per_gb"] is not None:
+        columns.append(Column("Price of 30 days", 2))
+        keys.append("price_of_30_days")
+    return Table(
+        "Racks",
+        tuple(columns),
+        tuple(tuple(row[key] for key in keys) for row in rows),
+        (f"Across racks: {told}, with every partition read once in each rack.",),
+    )
+
+
+def _client(client: Document) -> Table:
+    rows = client["reads"]
+    return Table(
+        f"Where {client['name']} {client['version']} reads",
+        (
+            "Topic",
+            "Partition",
+            "Reader in",
+            "Reads from",
+            "That is in",
+            "Records",
+            "Bytes",
+            "As the leader said",
+        ),
+        tuple(
+            (
+                row["topic"],
+                row["partition"],
+                row["rack"],
+                row["broker"],
+                row["broker_rack"],
+                row["records"],
+                row["bytes"],
+                row["agrees"],
+            )
+            for row in rows
+        ),
+        ("A partition without records is read from nowhere.",)
+        if any(row["broker"] is None for row in rows)
+        else (),
+    )
+
+
+def walk_tables(document: Document) -> tuple[Table, ...]:
+    """One table for each rack: rule by rule, and then what the broker really said."""
+    where = f"{document['topic']}-{document['partition']}"
+    return tuple(
+        Table(
+            f"{where}, for a reader in {walk['rack']}",
+            ("Rule", "Facts", "Brokers left"),
+            tuple(
+                (step["rule"], step["facts"], ", ".join(map(str, step["left"])) or "cannot be told")
+                for step in walk["steps"]
+            ),
+            (_answer(walk),),
+        )
+        for walk in document["walks"]
+    )
+
+
+def _answer(walk: Document) -> str:
+    if walk["reads_from"] is None:
+        return f"The leader named nobody: {_why(walk)}."
+    differs = ", which is not what the rules say" if walk["as_expected"] is False else ""
+    return f"The leader really sends it to broker {walk['reads_from']}{differs}: {_why(walk)}."
+
+
+def flips_table(document: Document) -> Table:
+    """What changed while it was watched."""
+    return Table(
+        "Flips",
+        ("Time", "Topic", "Partition", "Reader in", "From", "To", "Why"),
+        tuple(
+            (
+                flip["time"],
+                flip["topic"],
+                flip["partition"],
+                flip["rack"],
+                flip["from"],
+                flip["to"],
+                flip["why"],
+            )
+            for flip in document["flips"]
+        ),
+    )
+
+
+def flip_line(flip: Document) -> str:
+    """One change in one line."""
+    was, now = ("nowhere" if flip[key] is None else flip[key] for key in ("from", "to"))
+    return (
+        f"{flip['time']}  {flip['topic']}-{flip['partition']}  {flip['rack']}: "
+        f"{was} -> {now}  {flip['why']}"
+    )
