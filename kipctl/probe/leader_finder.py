@@ -14,7 +14,7 @@ from kipctl.probe.leadership import (
     Node,
 )
 from kipctl.probe.links import Link
-from kipctl.probe.metadata_policy import NEVER_US, MetadataPolicy
+from kipctl.probe.metadata_policy import NEVER_US, MetadataPolicy, WorkingSet
 from kipctl.probe.network import AnyLink, Network
 from kipctl.probe.tracing import Tracing
 from kipctl.protocol.api import ApiKey, decode_response
@@ -32,6 +32,7 @@ class MetadataCall:
     link: Link
     connection: int
     flight: InFlight
+    topics: tuple[str, ...] = ()
     received_us: int = 0
     response_bytes: int = 0
     behind_us: int = 0
@@ -66,15 +67,16 @@ class LeaderFinder(Generic[AnyPartition, AnyLink]):
         partitions: Mapping[str, Sequence[AnyPartition]],
         network: Network[AnyLink],
         on_moved: Callable[[AnyPartition], None],
+        working_set: WorkingSet | None = None,
     ) -> None:
-        """`partitions` are those of each topic by name; `on_moved` is told of each new leader."""
+        """`partitions` are those of each topic by name; `on_moved` is told of each new leader.
+
+        With a working set only topics of it are asked for, else always all.
+        """
         self._network = network
         self._on_moved = on_moved
         self._partitions = partitions
-        self._request = MetadataRequest(
-            topics=tuple(MetadataRequestTopic(name=name) for name in partitions),
-            allow_auto_topic_creation=False,
-        )
+        self._working_set = working_set
         self._leadership: Leadership[AnyPartition] = Leadership(discovery)
         self._policy = MetadataPolicy(
             discovery, config.retry_backoff_ms * 1000, config.metadata_max_age_ms * 1000
@@ -85,7 +87,26 @@ class LeaderFinder(Generic[AnyPartition, AnyLink]):
     @property
     def due_us(self) -> int:
         """When a Metadata request should go out; NEVER_US while no connection could take it."""
-        return NEVER_US if self._no_link else self._policy.due_us()
+        return NEVER_US if self._no_link else self._policy.due_us(self._new_topics)
+
+    @property
+    def _new_topics(self) -> MetadataCause | None:
+        return self._working_set.new_topics if self._working_set else None
+
+    @property
+    def calls(self) -> Sequence[MetadataCall]:
+        """The Metadata requests sent so far."""
+        return self._calls
+
+    def renew_after(self, max_age_us: int) -> None:
+        """Another `metadata.max.age.ms`, in microseconds, from now on."""
+        self._policy.max_age_us = max_age_us
+
+    @property
+    def is_asking(self) -> bool:
+        """A Metadata request is in flight, or one is wanted."""
+        policy = self._policy
+        return policy.in_flight is not None or policy.wanted is not None
 
     def epoch(self, partition: AnyPartition) -> int:
         """The newest leader epoch known; -1 for none."""
@@ -104,6 +125,14 @@ class LeaderFinder(Generic[AnyPartition, AnyLink]):
     def want(self, cause: MetadataCause) -> None:
         """Ask for a Metadata refresh; nobody waits for it here."""
         self._policy.want(cause)
+
+    def use(self, topic: str, now_us: int) -> bool:
+        """A record is for this topic of the working set; returns whether its leaders are known.
+
+        If not they are asked for.
+        """
+        assert self._working_set
+        return self._working_set.use(topic, now_us)
 
     def begin(self, response: MetadataResponse, now_us: int) -> None:
         """Take the Metadata answer that the run starts with."""
@@ -124,13 +153,20 @@ class LeaderFinder(Generic[AnyPartition, AnyLink]):
                     self._network.ensure_connected(self._network.link(node))
             return
         assert link.connection is not None
-        cause, lost = self._policy.sent(), False
+        cause, lost = self._policy.sent(now_us, self._new_topics), False
+        topics = tuple(self._partitions)
+        if self._working_set:
+            topics = self._working_set.asked_for(cause)
+        request = MetadataRequest(
+            topics=tuple(MetadataRequestTopic(name=name) for name in topics),
+            allow_auto_topic_creation=False,
+        )
         try:
-            link.send_message(self._request, ApiKey.METADATA, link.metadata_version, now_us)
+            link.send_message(request, ApiKey.METADATA, link.metadata_version, now_us)
         except ConnectionLostError:
             lost = True
         flight = link.connection.in_flight[-1]
-        flight.subject = MetadataCall(cause, link, link.connection.number, flight)
+        flight.subject = MetadataCall(cause, link, link.connection.number, flight, topics)
         self._calls.append(flight.subject)
         if lost:
             self._network.lose(link)  # it comes back to `lost`, as what was sent before it
@@ -143,10 +179,23 @@ class LeaderFinder(Generic[AnyPartition, AnyLink]):
         call.behind_us = behind_us
         call.error = next((t.error_code for t in response.topics if t.error_code), 0)
         news = self._take(response, call, now_us)
+        of_all = True
+        if self._working_set:
+            of_all = self._working_set.is_for_all(call.cause)
+            self._settle_topics(self._working_set, response, now_us)
         if call.error:
             self._policy.failed(now_us)
         else:
-            self._policy.answered(now_us, news)
+            self._policy.answered(now_us, news, of_all)
+
+    def _settle_topics(
+        self, working_set: WorkingSet, response: MetadataResponse, now_us: int
+    ) -> None:
+        """Topics that the answer shows are known; idle ones are forgotten, leaders and all."""
+        shown = [t.name or "" for t in response.topics if not t.error_code]
+        refused = [t.name or "" for t in response.topics if t.error_code]
+        for topic in working_set.answered(shown, refused, now_us):
+            self._leadership.forget(self._partitions[topic])
 
     def lost(self, call: MetadataCall, now_us: int) -> None:
         """The connection of a Metadata request was lost."""
@@ -193,7 +242,7 @@ class LeaderFinder(Generic[AnyPartition, AnyLink]):
                 call.received_us,
                 call.response_bytes,
                 call.behind_us,
-                len(self._partitions),
+                len(call.topics),
                 call.error,
                 call.cause,
                 call.critical,

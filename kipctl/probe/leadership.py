@@ -94,6 +94,11 @@ class Leadership(Generic[PartitionKey]):
         self.nodes = fresh
         return changed
 
+    def forget(self, partitions: Iterable[PartitionKey]) -> None:
+        """Know no leader of these any more, nor its epoch."""
+        for partition in partitions:
+            self._leaders.pop(partition, None)
+
     def take_hint(self, partition: PartitionKey, hint: Hint | None) -> Decision:
         """Take the hint of an error for a partition, if the rules allow, and say what was done.
 
