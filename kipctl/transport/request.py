@@ -2,6 +2,7 @@
 
 import socket
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import NamedTuple, Self, TypeVar
@@ -70,13 +71,15 @@ class BrokerConnection:
     """A connection to one broker, one request at a time, opened when first needed.
 
     It negotiates versions once per connection. After any failure it is closed, and the next
-    request opens a new one. `timeout_s` is for a whole request, connecting included.
+    request opens a new one. `timeout_s` is for a whole request, connecting included. `sent` counts
+    the requests by API and version, those that negotiate versions too.
     """
 
     def __init__(self, host: str, port: int, client_id: str, timeout_s: float) -> None:
         self.address = Address(host, port)
         self.client_id = client_id
         self.timeout_s = timeout_s
+        self.sent: Counter[tuple[str, int]] = Counter()
         self._socket: socket.socket | None = None
         self._api_versions: dict[int, tuple[int, int]] = {}
         self._correlation_id = 0
@@ -199,6 +202,7 @@ class BrokerConnection:
         frame = encode_request(request, version, self._correlation_id, self.client_id)
         self._socket.settimeout(self._left())
         self._socket.sendall(frame)
+        self.sent[_api_name(request), version] += 1
         (size,) = INT32.unpack(self._receive(4))
         if not 4 <= size <= LARGEST_RESPONSE:
             raise MalformedFrame(f"length {size}")
