@@ -22,11 +22,11 @@ class Probe(Protocol):
     """A run under way: a probe, or several workers. Times are those of this machine's clock."""
 
     schedule: Schedule
-    parts: tuple[Part, ...]
+    parts: tuple[Part[ProbeOutcome], ...]
     """Where the rows are, once there is an outcome."""
 
-    def new_batches(self) -> IntRows:
-        """The rows of batches finished since the last call."""
+    def new_rows(self, dataset: str) -> IntRows:
+        """The rows of a dataset written since the last call."""
 
     def outcome(self) -> ProbeOutcome:
         """Wait until it is done."""

@@ -376,7 +376,7 @@ def _intervals(probe: Probe, plan: PerfPlan, listeners: Listeners) -> Iterator[N
 
     def report() -> None:
         while not over.wait(plan.reporting_interval_s):
-            rows = probe.new_batches()
+            rows = probe.new_rows("batches")
             times = record_times([rows], schedule.start_us, schedule.interval_ns)
             if times.latency.total:
                 listeners.interval(interval_line(times, plan.reporting_interval_s))

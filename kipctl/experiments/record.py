@@ -19,7 +19,6 @@ from kipctl.probe.parts import Part
 from kipctl.probe.produce.config import producer_properties
 from kipctl.probe.produce.run import ProbeOutcome
 from kipctl.probe.produce.summary import Measured
-from kipctl.probe.tracing import COLUMNS
 from kipctl.trace.schema import DATASETS, EVENTS
 from kipctl.trace.store import RUN_FILE, Run, wall_time, without_secrets
 
@@ -63,7 +62,7 @@ def record(
     run: Run,
     how: Mapping[str, object],
     measurement: Measured,
-    parts: Sequence[Part],
+    parts: Sequence[Part[ProbeOutcome]],
     events: list[ClusterEvent],
     document: dict[str, Any],
     before: Snapshot,
@@ -77,7 +76,7 @@ def record(
     """
     for part in parts:
         if not part.recorded:
-            for dataset in COLUMNS:
+            for dataset in part.outcome.datasets:
                 rows = record_batches(part.outcome, part.directory, dataset)
                 run.write(dataset, rows, part.outcome.spec.share.worker)
     outcome = measurement.outcome

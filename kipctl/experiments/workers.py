@@ -16,8 +16,8 @@ from pyspark.sql import SparkSession
 from kipctl.errors import KipctlError, PipelineError
 from kipctl.pipeline.jvm import interrupts_as_usual
 from kipctl.pipeline.session import is_local, log_path, spark_session, told
-from kipctl.probe.parts import Part, moved, together
-from kipctl.probe.produce.run import ProbeOutcome, ProbeSpec
+from kipctl.probe.parts import Part, moved
+from kipctl.probe.produce.run import ProbeOutcome, ProbeSpec, together
 from kipctl.probe.schedule import Schedule
 from kipctl.probe.tracing import COLUMNS, raw_path
 from kipctl.probe.worker import Order, SharedFolder, finished_part, salvaged_part
@@ -80,8 +80,8 @@ class RunningWorkers:
         self._done = threading.Event()
         self._failed: Exception | None = None
         self._kept_from_beginning: list[KipctlError] = []
-        self._readers: dict[int, RowReader] = {}
-        self.parts: tuple[Part, ...] = ()
+        self._readers: dict[tuple[int, str], RowReader] = {}
+        self.parts: tuple[Part[ProbeOutcome], ...] = ()
         """Where their rows are, once there is an outcome."""
         self._job = threading.Thread(target=self._run, name="kipctl-workers", daemon=True)
         self._job.start()
@@ -155,17 +155,18 @@ class RunningWorkers:
         where = f", on {begun.host}," if begun else ""
         return f"Worker {worker} of {self._order.workers}{where}"
 
-    def new_batches(self) -> IntRows:
-        """The rows of batches finished since the last call, on this machine's clock."""
-        width = len(COLUMNS["batches"])
+    def new_rows(self, dataset: str) -> IntRows:
+        """The rows of a dataset written since the last call, on this machine's clock."""
+        width = len(COLUMNS[dataset])
         found = [np.empty((0, width), dtype=np.int64)]
         for worker in range(self._order.workers):
             begun = self._order.shared.begun(worker)
             if begun is None:
                 continue
-            path = raw_path(self._order.shared.directory(worker), "batches")
-            rows = self._readers.setdefault(worker, RowReader(path, width)).new_rows()
-            found.append(moved(rows, "batches", self.schedule.start_us - begun.start_us))
+            path = raw_path(self._order.shared.directory(worker), dataset)
+            reader = self._readers.setdefault((worker, dataset), RowReader(path, width))
+            rows = reader.new_rows()
+            found.append(moved(rows, dataset, self.schedule.start_us - begun.start_us))
         return np.concatenate(found)
 
     def is_done_by(self, time_us: int) -> bool:

@@ -9,49 +9,57 @@ import pyarrow as pa
 
 from kipctl import __version__
 from kipctl.probe.links import SOFTWARE_NAME
-from kipctl.probe.produce.run import ProbeOutcome
+from kipctl.probe.outcome import Outcome
 from kipctl.probe.tracing import COLUMNS, MOMENTS, raw_path
-from kipctl.trace.codes import Decision, MetadataCause
+from kipctl.trace.codes import Decision, MetadataCause, RangeCase, RangeHandling
 from kipctl.trace.rows import IntRows, chunks
 from kipctl.trace.schema import DATASETS
 
 _NAMES: dict[str, Sequence[str]] = {
     "decision": [decision.name.lower() for decision in Decision],
     "cause": [cause.name.lower() for cause in MetadataCause],
+    "range_case": [case.name.lower() for case in RangeCase],
+    "range_handling": [handling.name.lower() for handling in RangeHandling],
 }
-_NULL_IF_NONE = {"to_broker", "to_epoch", "hint_leader", "hint_epoch", "base_offset"}
+_NULL_IF_NONE = {
+    "to_broker",
+    "to_epoch",
+    "hint_leader",
+    "hint_epoch",
+    "base_offset",
+    "preferred_read_replica",
+    "next_offset",
+    "high_watermark",
+}
 """Columns in which -1 stands for nothing."""
 
 IntColumn = npt.NDArray[np.int64]
 
 
-def record_batches(
-    outcome: ProbeOutcome, directory: Path, dataset: str
-) -> Iterator[pa.RecordBatch]:
+def record_batches(outcome: Outcome, directory: Path, dataset: str) -> Iterator[pa.RecordBatch]:
     """The rows of a dataset, in Arrow's form with the schema of `kipctl.trace.schema`."""
     rows_at_a_time = chunks(raw_path(directory, dataset), len(COLUMNS[dataset]))
     for rows in rows_at_a_time:
         yield _record_batch(outcome, rows, dataset)
 
 
-def _record_batch(outcome: ProbeOutcome, rows: IntRows, dataset: str) -> pa.RecordBatch:
+def _record_batch(outcome: Outcome, rows: IntRows, dataset: str) -> pa.RecordBatch:
     columns = {name: rows[:, i] for i, name in enumerate(COLUMNS[dataset])}
     constants = {
         "source": "probe",
-        "client": outcome.spec.config.client_id,
+        "client": outcome.config.client_id,
         "software_name": SOFTWARE_NAME,
         "software_version": __version__,
-        "api": "produce",
+        **outcome.constants,
     }
     names: dict[str, Sequence[str]] = {
         **_NAMES,
-        "topic": outcome.topics,
-        "hint_endpoint": outcome.endpoints,
+        **outcome.names,
     }
     arrays = []
     for field in DATASETS[dataset]:
         if field.name in constants:
-            arrays.append(pa.repeat(pa.scalar(constants[field.name]), len(rows)))
+            arrays.append(pa.repeat(pa.scalar(constants[field.name], pa.string()), len(rows)))
         elif field.name in names:
             arrays.append(_strings(columns[field.name], names[field.name]))
         else:

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Generic, cast
 
 from kipctl.errors import KipctlError
+from kipctl.probe.outcome import AnyOutcome, Outcome, Spec
 from kipctl.probe.parts import Part
-from kipctl.probe.produce.run import ProbeOutcome, ProbeSpec, run_probe
 from kipctl.probe.schedule import Schedule
 from kipctl.probe.tracing import COLUMNS, raw_path
 from kipctl.trace.clock import now_us
@@ -23,7 +24,7 @@ class ProbeDiedError(KipctlError):
     """The probe's process ended without an outcome: killed, or a fault in kipctl."""
 
 
-def _work(spec: ProbeSpec, directory: Path, pipe: Connection) -> None:
+def _work(spec: Spec[Outcome], directory: Path, pipe: Connection) -> None:
     """The child: runs the probe, and tells of its start and end through the pipe."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when to stop
 
@@ -31,7 +32,7 @@ def _work(spec: ProbeSpec, directory: Path, pipe: Connection) -> None:
         return pipe.poll()
 
     try:
-        pipe.send(run_probe(spec, directory, pipe.send, should_stop))
+        pipe.send(spec.run(directory, pipe.send, should_stop))
     except KipctlError as error:
         pipe.send(error)
     except BaseException:
@@ -40,11 +41,11 @@ def _work(spec: ProbeSpec, directory: Path, pipe: Connection) -> None:
         pipe.close()
 
 
-class RunningProbe:
+class RunningProbe(Generic[AnyOutcome]):
     """A probe at work. `schedule` is what it follows."""
 
-    def __init__(self, spec: ProbeSpec, directory: Path) -> None:
-        """Start it; returns when its first record is about to go out. Raises KipctlError."""
+    def __init__(self, spec: Spec[AnyOutcome], directory: Path) -> None:
+        """Start it; returns when it is about to begin. Raises KipctlError."""
         context = multiprocessing.get_context("spawn")
         self._pipe, theirs = context.Pipe()
         self._process = context.Process(
@@ -52,10 +53,10 @@ class RunningProbe:
         )
         self._process.start()
         theirs.close()
-        self._batches = RowReader(raw_path(directory, "batches"), len(COLUMNS["batches"]))
-        self._directory = directory
-        self.parts: tuple[Part, ...] = ()
+        self._readers: dict[str, RowReader] = {}
+        self.parts: tuple[Part[AnyOutcome], ...] = ()
         """Where its rows are, once there is an outcome."""
+        self._directory = directory
         try:
             schedule = self._receive(_START_TIMEOUT_S)
         except BaseException:
@@ -64,16 +65,19 @@ class RunningProbe:
         assert isinstance(schedule, Schedule)
         self.schedule = schedule
 
-    def new_batches(self) -> IntRows:
-        """The rows of batches finished since the last call (at most 50 ms or so behind)."""
-        return self._batches.new_rows()
+    def new_rows(self, dataset: str) -> IntRows:
+        """The rows of a dataset written since the last call (at most 50 ms or so behind)."""
+        if dataset not in self._readers:
+            path = raw_path(self._directory, dataset)
+            self._readers[dataset] = RowReader(path, len(COLUMNS[dataset]))
+        return self._readers[dataset].new_rows()
 
-    def outcome(self) -> ProbeOutcome:
+    def outcome(self) -> AnyOutcome:
         """Wait until it is done. Raises KipctlError when the run failed."""
         outcome = self._receive(None)
-        assert isinstance(outcome, ProbeOutcome)
-        self.parts = (Part(outcome, self._directory),)
-        return outcome
+        assert isinstance(outcome, Outcome)
+        self.parts = (Part(cast(AnyOutcome, outcome), self._directory),)
+        return self.parts[0].outcome
 
     def is_done_by(self, time_us: int) -> bool:
         """Whether it is done; waits for it until a moment of the monotonic clock."""
@@ -107,7 +111,7 @@ class RunningProbe:
 
 
 @contextmanager
-def running_probe(spec: ProbeSpec, directory: Path) -> Iterator[RunningProbe]:
+def running_probe(spec: Spec[AnyOutcome], directory: Path) -> Iterator[RunningProbe[AnyOutcome]]:
     """A probe that has started; its process is gone when the block is left."""
     probe = RunningProbe(spec, directory)
     try:

@@ -1,5 +1,6 @@
 """Where the time of a redirected batch went: its failed attempts, and the phases they add up to."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
@@ -69,7 +70,7 @@ class FailedAttempt:
     metadata_queued_us: int = 0
 
 
-def _did_not_know_yet(failed: FailedAttempt, before: list[FailedAttempt]) -> bool:
+def _did_not_know_yet(failed: FailedAttempt, before: Sequence[FailedAttempt]) -> bool:
     """Whether the answer came from a leader that had not heard yet that it leads.
 
     So it is when its hint is older than what the client knew, or when the attempt followed a leader
@@ -95,7 +96,7 @@ class Phases(NamedTuple):
 
 
 def phases(
-    failures: list[FailedAttempt], intended_us: int, last_sent_us: int, done_us: int
+    failures: Sequence[FailedAttempt], intended_us: int, last_sent_us: int, done_us: int
 ) -> list[Phases]:
     """The phases of each failed attempt of a batch; together they are `done_us - intended_us`.
 

@@ -1,10 +1,10 @@
-"""What the producer writes down while it runs: rows of integers, in the order of these columns."""
+"""What a client writes down while it runs: rows of integers, in the order of these columns."""
 
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from kipctl.probe.produce.batches import Batch
-from kipctl.probe.redirects import phases
+from kipctl.probe.redirects import FailedAttempt, phases
 from kipctl.trace.codes import PHASES
 from kipctl.trace.rows import RowWriter
 from kipctl.transport.loop import InFlight
@@ -67,9 +67,37 @@ REDIRECT_COLUMNS = (
     "metadata_queued_us",
     "same_epoch_retry",
 )
-MOMENTS = {"intended_us", "sent_us", "acked_us", "received_us", "error_us"}
+
+
+class ReadRow(NamedTuple):
+    """What an answer to a Fetch said of one partition; -1 for what it did not say."""
+
+    topic: int
+    partition: int
+    broker: int
+    broker_rack: int
+    """Position in the consumer's list of racks."""
+    is_leader: bool
+    preferred_read_replica: int
+    records: int
+    bytes: int
+    error: int
+    fetch_offset: int
+    next_offset: int
+    high_watermark: int
+    range_case: int
+    range_handling: int
+    time_us: int
+
+
+MOMENTS = {"intended_us", "sent_us", "acked_us", "received_us", "error_us", "time_us"}
 """Columns that hold moments, 0 for never; other `_us` columns are durations."""
-COLUMNS = {"batches": BATCH_COLUMNS, "rpcs": RpcRow._fields, "redirects": REDIRECT_COLUMNS}
+COLUMNS = {
+    "batches": BATCH_COLUMNS,
+    "reads": ReadRow._fields,
+    "rpcs": RpcRow._fields,
+    "redirects": REDIRECT_COLUMNS,
+}
 
 
 def raw_path(directory: Path, dataset: str) -> Path:
@@ -80,40 +108,12 @@ def raw_path(directory: Path, dataset: str) -> Path:
 class Tracing:
     """The row files of one probe. Times are absolute monotonic microseconds; 0 is never."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, datasets: Iterable[str]) -> None:
         self._writers = {
-            name: RowWriter(raw_path(directory, name), len(columns))
-            for name, columns in COLUMNS.items()
+            name: RowWriter(raw_path(directory, name), len(COLUMNS[name])) for name in datasets
         }
-        self.batch_row = self._writers["batches"].append
-        self._rpc_row = self._writers["rpcs"].append
-        self._redirect_row = self._writers["redirects"].append
-
-    def batch_done(self, batch: Batch, done_us: int, error: int, base_offset: int) -> None:
-        """A batch was acknowledged (error 0) or given up."""
-        partition = batch.partition
-        attempts = batch.attempts
-        section = batch.section or batch.variant.section(batch.records)
-        self.batch_row(
-            (
-                partition.topic_position,
-                partition.index,
-                batch.first_seq,
-                batch.stride,
-                batch.records,
-                section.value_bytes,
-                batch.intended_us,
-                batch.sent_us,
-                done_us,
-                attempts.count if attempts else 0,
-                error,
-                batch.broker,
-                attempts.epoch if attempts else -1,
-                base_offset,
-            )
-        )
-        if batch.failures:
-            self._write_redirects(batch, done_us)
+        self.rows = {name: writer.append for name, writer in self._writers.items()}
+        """For each dataset, what appends a row of its columns."""
 
     def rpc(
         self,
@@ -129,7 +129,7 @@ class Tracing:
         critical: bool = False,
     ) -> None:
         """A request was answered, or its connection lost (`received_us` 0)."""
-        self._rpc_row(
+        self.rows["rpcs"](
             RpcRow(
                 connection,
                 broker,
@@ -148,16 +148,26 @@ class Tracing:
             )
         )
 
-    def _write_redirects(self, batch: Batch, done_us: int) -> None:
-        failures = batch.failures or []
-        shares = phases(failures, batch.intended_us, batch.last_sent_us, done_us)
+    def redirects(
+        self,
+        topic: int,
+        partition: int,
+        first_seq: int,
+        records: int,
+        failures: Sequence[FailedAttempt],
+        intended_us: int,
+        last_sent_us: int,
+        done_us: int,
+    ) -> None:
+        """What was sent again is done: its failed attempts, and their shares of the time."""
+        shares = phases(failures, intended_us, last_sent_us, done_us)
         for failed, share in zip(failures, shares, strict=True):
-            self._redirect_row(
+            self.rows["redirects"](
                 (
-                    batch.partition.topic_position,
-                    batch.partition.index,
-                    batch.first_seq,
-                    batch.records,
+                    topic,
+                    partition,
+                    first_seq,
+                    records,
                     failed.attempt,
                     failed.error,
                     failed.error_us,

@@ -198,7 +198,7 @@ def work(order: Order, worker: int, gather: Gather) -> KipctlError | None:
             agree_on_start,
         )
         if order.record is not None:
-            for dataset in COLUMNS:
+            for dataset in outcome.datasets:
                 rows = record_batches(outcome, directory, dataset)
                 Run(order.record).write(dataset, rows, worker)
         _put(directory / "outcome", pickle.dumps(outcome))
@@ -263,7 +263,7 @@ def _wall_us() -> int:
     return time.time_ns() // 1000
 
 
-def finished_part(order: Order, worker: int) -> Part | None:
+def finished_part(order: Order, worker: int) -> Part[ProbeOutcome] | None:
     """What the worker did, once it is done."""
     outcome = order.shared.finished(worker)
     if outcome is None:
@@ -271,7 +271,7 @@ def finished_part(order: Order, worker: int) -> Part | None:
     return Part(outcome, order.shared.directory(worker), recorded=order.record is not None)
 
 
-def salvaged_part(order: Order, worker: int, failure: str) -> Part | None:
+def salvaged_part(order: Order, worker: int, failure: str) -> Part[ProbeOutcome] | None:
     """What is known of a worker that did not come to its end: the batches that it has settled.
 
     None if it had not begun. The endpoints that hints have named are lost.

@@ -34,5 +34,35 @@ class MetadataCause(IntEnum):
     """A connection was lost, a request timed out, or the last Metadata answer was an error."""
 
 
+class RangeCase(IntEnum):
+    """What a consumer's position is to a broker that does not have it (KIP-392, "Out of range").
+
+    Kafka as it is says OFFSET_OUT_OF_RANGE in all but the first, and never OFFSET_NOT_AVAILABLE,
+    as the KIP has it for the first two: what it is only the leader can tell.
+    """
+
+    UNCOMMITTED = 0
+    """Between the high watermark and the end of the log: no error, and no records."""
+    UNAVAILABLE = 1
+    """The leader has it, the follower not yet."""
+    TOO_SMALL = 2
+    """Before the start of the leader's log."""
+    TOO_LARGE = 3
+    """Beyond the end of the leader's log, or of what it still has of the epoch read last."""
+
+
+class RangeHandling(IntEnum):
+    """What the consumer did about it."""
+
+    WAIT = 0
+    ASK_LEADER = 1
+    RESET = 2
+    """To where `auto.offset.reset` says."""
+    TRUNCATE = 3
+    """To where the leader's log left the one that was read (KIP-320)."""
+    FAIL = 4
+    """`auto.offset.reset` is none."""
+
+
 PHASES = ("queued", "detect", "backoff", "metadata", "connect", "not_ready", "acknowledge")
 """The phases of a redirect. Summed over a batch's rows they are its latency, exactly."""

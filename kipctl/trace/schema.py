@@ -112,6 +112,10 @@ READS = pa.schema(
         ("bytes", _I64),
         ("error", _I32),
         ("fetch_offset", _I64),
+        ("next_offset", _I64),  # where to read on; null if it is not known
+        ("high_watermark", _I64),  # as the broker knows it; null if it did not say
+        ("range_case", pa.string()),  # the name of a RangeCase, if the offset was out of range
+        ("range_handling", pa.string()),  # and of a RangeHandling: what was done about it
         ("time_us", _I64),  # of the answer
     ]
 )

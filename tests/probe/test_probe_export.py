@@ -9,9 +9,10 @@ from kipctl.probe.leadership import Attempts
 from kipctl.probe.produce.batches import Batch, Partition
 from kipctl.probe.produce.config import ProducerConfig
 from kipctl.probe.produce.payloads import Variant
+from kipctl.probe.produce.rows import batch_done
 from kipctl.probe.produce.run import ProbeOutcome, ProbeSpec
 from kipctl.probe.redirects import FailedAttempt, Wait
-from kipctl.probe.tracing import COLUMNS, Tracing
+from kipctl.probe.tracing import Tracing
 from kipctl.protocol.compression import Compression
 from kipctl.protocol.produce_frames import Topic
 from kipctl.trace.codes import Decision, MetadataCause
@@ -63,15 +64,15 @@ def exported(tracing: Tracing, raw: Path, endpoints: tuple[str, ...] = ()) -> Ru
     """The run written from these rows, through Parquet files."""
     tracing.close()
     run = Run.create(raw / "run")
-    for dataset in COLUMNS:
+    for dataset in ProbeOutcome.datasets:
         run.write(dataset, record_batches(outcome(endpoints), raw, dataset))
     return run
 
 
 def test_batches_come_back_with_nulls_for_what_never_was(tmp_path: Path) -> None:
-    tracing = Tracing(tmp_path)
-    tracing.batch_done(sent(a_batch(40)), START_US + 500, error=0, base_offset=0)
-    tracing.batch_done(a_batch(90, records=1), START_US + 900, error=7, base_offset=-1)
+    tracing = Tracing(tmp_path, ProbeOutcome.datasets)
+    batch_done(tracing, sent(a_batch(40)), START_US + 500, error=0, base_offset=0)
+    batch_done(tracing, a_batch(90, records=1), START_US + 900, error=7, base_offset=-1)
     rows = exported(tracing, tmp_path).read("batches").to_pylist()
     common = {
         "source": "probe",
@@ -112,7 +113,7 @@ def test_batches_come_back_with_nulls_for_what_never_was(tmp_path: Path) -> None
 
 
 def test_redirects_come_back_with_their_hint_decision_and_phases(tmp_path: Path) -> None:
-    tracing = Tracing(tmp_path)
+    tracing = Tracing(tmp_path, ProbeOutcome.datasets)
     batch = sent(a_batch(40), attempts=3)
     hinted = FailedAttempt(
         attempt=1,
@@ -144,7 +145,7 @@ def test_redirects_come_back_with_their_hint_decision_and_phases(tmp_path: Path)
         decision=Decision.NOT_APPLICABLE,
     )
     batch.failures = [hinted, lost]
-    tracing.batch_done(batch, START_US + 170, error=13, base_offset=-1)
+    batch_done(tracing, batch, START_US + 170, error=13, base_offset=-1)
     run = exported(tracing, tmp_path, endpoints=("a:1", "b:2"))
     first, second = run.read("redirects").to_pylist()
     assert first == {
@@ -182,19 +183,19 @@ def test_redirects_come_back_with_their_hint_decision_and_phases(tmp_path: Path)
 
 
 def test_without_any_hint_the_column_is_null(tmp_path: Path) -> None:
-    tracing = Tracing(tmp_path)
+    tracing = Tracing(tmp_path, ProbeOutcome.datasets)
     batch = sent(a_batch(1))
     batch.failures = [
         FailedAttempt(1, START_US, START_US, 6, True, 1, 4, -1, Decision.ABSENT),
     ]
-    tracing.batch_done(batch, START_US + 500, error=6, base_offset=-1)
+    batch_done(tracing, batch, START_US + 500, error=6, base_offset=-1)
     (row,) = exported(tracing, tmp_path, endpoints=()).read("redirects").to_pylist()
     assert row["hint_endpoint"] is None
     assert row["decision"] == "absent"
 
 
 def test_requests_come_back_with_their_cause_and_software(tmp_path: Path) -> None:
-    tracing = Tracing(tmp_path)
+    tracing = Tracing(tmp_path, ProbeOutcome.datasets)
     request = {
         "connection": 3,
         "broker": 2,
@@ -255,8 +256,8 @@ def test_requests_come_back_with_their_cause_and_software(tmp_path: Path) -> Non
 
 
 def test_a_run_without_rows_has_every_dataset_with_its_columns(tmp_path: Path) -> None:
-    run = exported(Tracing(tmp_path), tmp_path)
-    for dataset in COLUMNS:
+    run = exported(Tracing(tmp_path, ProbeOutcome.datasets), tmp_path)
+    for dataset in ProbeOutcome.datasets:
         table = run.read(dataset)
         assert table.num_rows == 0
         assert table.schema == DATASETS[dataset]

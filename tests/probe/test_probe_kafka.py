@@ -70,7 +70,7 @@ def measured_during(
         act()
         to_be_seen = {(p.id.partition, p.leader_epoch) for p in take(cluster, [TOPIC]).partitions}
         while to_be_seen:
-            for row in probe.new_batches().tolist():
+            for row in probe.new_rows("batches").tolist():
                 to_be_seen.discard((row[partition_column], row[epoch_column]))
             assert not probe.is_done_by(now_us() + 20_000)
         probe.stop()

@@ -284,9 +284,9 @@ def test_a_probe_in_its_own_process_tells_of_batches_while_it_runs_and_its_outco
         outcome = probe.outcome()
         assert outcome.start_us == probe.schedule.start_us
         assert outcome.acknowledged == cluster.records_in_log() == 300
-        rows = probe.new_batches()
+        rows = probe.new_rows("batches")
         assert len(rows) == len(cluster.produced)
-        assert len(probe.new_batches()) == 0
+        assert len(probe.new_rows("batches")) == 0
     assert multiprocessing.active_children() == []
 
 

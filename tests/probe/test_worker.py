@@ -15,9 +15,9 @@ from rows import read_back, rows_of
 
 from kipctl.errors import KipctlError, PipelineError, UsageError
 from kipctl.probe import worker as worker_module
-from kipctl.probe.parts import moved, together
+from kipctl.probe.parts import moved
 from kipctl.probe.produce.config import ProducerConfig
-from kipctl.probe.produce.run import ProbeSpec
+from kipctl.probe.produce.run import ProbeSpec, together
 from kipctl.probe.produce.summary import measured_together, summarize
 from kipctl.probe.schedule import Share
 from kipctl.probe.tracing import COLUMNS, raw_path

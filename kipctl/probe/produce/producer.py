@@ -26,6 +26,7 @@ from kipctl.probe.produce.config import ProducerConfig
 from kipctl.probe.produce.link import ProducerLink
 from kipctl.probe.produce.partitioner import Partitioner
 from kipctl.probe.produce.payloads import Variant
+from kipctl.probe.produce.rows import batch_done
 from kipctl.probe.redirects import FailedAttempt, split_wait
 from kipctl.probe.schedule import Schedule
 from kipctl.probe.tracing import Tracing
@@ -463,7 +464,7 @@ class Producer:
         """The batch is acknowledged, or given up."""
         partition = batch.partition
         self._accumulator.settle(batch, failed=error != 0)
-        self._tracing.batch_done(batch, done_us, error, base_offset)
+        batch_done(self._tracing, batch, done_us, error, base_offset)
         if error:
             self.totals.failed += batch.records
             name = error_name(error)

@@ -1,24 +1,24 @@
 """One run of the probe's producer, from the bootstrap to the trace files."""
 
-import ctypes
-import gc
 import random
-import resource
 import socket
 import time
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from kipctl.errors import RefusedError, UnreachableError, UsageError
 from kipctl.probe.leadership import LeaderDiscovery
+from kipctl.probe.outcome import Outcome, soon
+from kipctl.probe.parts import Part
 from kipctl.probe.produce.config import ProducerConfig
 from kipctl.probe.produce.partitioner import partitioner
 from kipctl.probe.produce.payloads import file_values, random_values, variants
 from kipctl.probe.produce.producer import Producer
 from kipctl.probe.schedule import WHOLE, Schedule, Share
 from kipctl.probe.tracing import Tracing
+from kipctl.probe.undisturbed import cpu_s, undisturbed
 from kipctl.protocol.api import ApiKey, encode_request
 from kipctl.protocol.compression import Compression
 from kipctl.protocol.error_codes import ErrorCode, error_name, error_text
@@ -33,8 +33,6 @@ from kipctl.transport.request import Cluster
 
 _BOOTSTRAP_TIMEOUT_S = 30.0
 _CONNECT_TIMEOUT_US = 10_000_000
-_LEAD_US = 20_000
-"""Between the end of the preparations and the first intended send time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,36 +56,37 @@ class ProbeSpec:
     seed: int = 0
     share: Share = WHOLE
 
+    def run(
+        self,
+        directory: Path,
+        on_start: Callable[[Schedule], None],
+        should_stop: Callable[[], bool],
+        agree_on_start: Callable[[], int] = soon,
+    ) -> "ProbeOutcome":
+        """See `Spec.run`."""
+        return run_probe(self, directory, on_start, should_stop, agree_on_start)
 
-@dataclass(frozen=True, slots=True)
-class ProbeOutcome:
-    """What a run came to; its rows are in the folder. Times are monotonic microseconds."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeOutcome(Outcome):
+    """What a run of the producer came to; numbers are of records."""
+
+    datasets = ("batches", "rpcs", "redirects")
+    api = "produce"
 
     spec: ProbeSpec
-    cluster_id: str
-    start_us: int
-    end_us: int
-    wall_start_us: int
-    """Wall clock (Unix epoch, microseconds) at `start_us`."""
     interval_ns: int
     generated: int
     acknowledged: int
     failed: int
-    errors: dict[str, int]
-    topics: tuple[str, ...]
-    endpoints: tuple[str, ...]
-    cpu_s: float
-    """User and system CPU time of the probe during the run."""
-    stopped: bool
-    failure: str = ""
-    """Why it broke off, when nobody asked it to; then `generated` counts what is known of."""
-    host: str = ""
-    """The machine that sent it."""
 
+    @property
+    def config(self) -> ProducerConfig:
+        return self.spec.config
 
-def soon() -> int:
-    """The start of a run that need not wait for anybody, monotonic microseconds."""
-    return now_us() + _LEAD_US
+    @property
+    def share(self) -> Share:
+        return self.spec.share
 
 
 def run_probe(
@@ -97,13 +96,7 @@ def run_probe(
     should_stop: Callable[[], bool],
     agree_on_start: Callable[[], int] = soon,
 ) -> ProbeOutcome:
-    """Produce the records and write the row files into `directory`.
-
-    `agree_on_start` is called when all is prepared, and says when the run starts (monotonic
-    microseconds). `on_start` is called when the schedule is fixed, `should_stop` every 50 ms or
-    so. Raises UnreachableError, RefusedError or UsageError when the run cannot begin, and what
-    `agree_on_start` raises.
-    """
+    """Produce the records (`Spec.run`)."""
     choose = random.Random(spec.seed + spec.share.worker)
     config = spec.config
     compression = Compression[config.compression_type.upper()]
@@ -129,7 +122,7 @@ def run_probe(
             producer.stop()
 
     with (
-        closing(Tracing(directory)) as tracing,
+        closing(Tracing(directory, ProbeOutcome.datasets)) as tracing,
         closing(
             Producer(
                 config,
@@ -150,11 +143,11 @@ def run_probe(
         tracing.rpc(-1, 0, start, answered_us, start.subject, 0, 1, 0, MetadataCause.START)
         producer.learn(metadata)
         producer.connect_all(_CONNECT_TIMEOUT_US)
-        with _undisturbed():
+        with undisturbed():
             schedule = Schedule(agree_on_start(), spec.num_records, spec.throughput, spec.share)
             on_start(schedule)
             wall_start_us = time.time_ns() // 1000 + schedule.start_us - now_us()
-            cpu_before = _cpu_s()
+            cpu_before = cpu_s()
             totals = producer.run(schedule)
     return ProbeOutcome(
         spec=spec,
@@ -169,7 +162,7 @@ def run_probe(
         errors=totals.errors,
         topics=(spec.topic,),
         endpoints=tuple(producer.endpoints),
-        cpu_s=_cpu_s() - cpu_before,
+        cpu_s=cpu_s() - cpu_before,
         stopped=producer.generated < schedule.own_records,
         host=socket.gethostname(),
     )
@@ -192,34 +185,6 @@ def _as_flight(
     header = 8 + (version >= api.flexible_since)  # length, correlation id, no tags
     answered = header + len(encode(answer, version))
     return InFlight(0, ApiKey.METADATA, version, len(asked), asked_us, 0, answered)
-
-
-@contextmanager
-def _undisturbed() -> Iterator[None]:
-    """The loop must not pause: nothing it makes forms cycles, so the collector can stay off."""
-    gc.collect()
-    gc.freeze()
-    gc.disable()
-    _sharpen_timers()
-    try:
-        yield
-    finally:
-        gc.unfreeze()
-        gc.enable()
-
-
-def _sharpen_timers() -> None:
-    """Ask Linux to wake this thread within 1 us of a timer, not 50 (PR_SET_TIMERSLACK).
-
-    It halves the median of (sent - intended). Where there is no prctl, nothing is lost but that.
-    """
-    with suppress(AttributeError, OSError):
-        ctypes.CDLL(None).prctl(29, 1000, 0, 0, 0)
-
-
-def _cpu_s() -> float:
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return used.ru_utime + used.ru_stime
 
 
 def _topic(name: str, metadata: MetadataResponse) -> tuple[Topic, int]:
@@ -250,3 +215,30 @@ def _producer_id(cluster: Cluster) -> tuple[int, int]:
                 "Try again, or set enable.idempotence=false.",
             )
         time.sleep(0.05)
+
+
+def together(parts: Sequence[Part[ProbeOutcome]], spec: ProbeSpec, start_us: int) -> ProbeOutcome:
+    """What the parts come to as one run of `spec` that started at `start_us`; at least one part.
+
+    The outcome ends with the last of them, and fails if one of them did.
+    """
+    outcomes = [part.outcome for part in parts]
+    errors: dict[str, int] = {}
+    for outcome in outcomes:
+        for name, records in outcome.errors.items():
+            errors[name] = errors.get(name, 0) + records
+    return replace(
+        outcomes[0],
+        spec=spec,
+        start_us=start_us,
+        end_us=start_us + max(outcome.end_us - outcome.start_us for outcome in outcomes),
+        generated=sum(outcome.generated for outcome in outcomes),
+        acknowledged=sum(outcome.acknowledged for outcome in outcomes),
+        failed=sum(outcome.failed for outcome in outcomes),
+        errors=errors,
+        endpoints=tuple(sorted({name for outcome in outcomes for name in outcome.endpoints})),
+        cpu_s=sum(outcome.cpu_s for outcome in outcomes),
+        stopped=any(outcome.stopped for outcome in outcomes),
+        host=", ".join(dict.fromkeys(outcome.host for outcome in outcomes)),
+        failure=next((outcome.failure for outcome in outcomes if outcome.failure), ""),
+    )

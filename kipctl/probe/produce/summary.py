@@ -126,7 +126,9 @@ def _merged(parts: list[tuple[IntRows, IntRows]]) -> tuple[IntRows, IntRows]:
     return whole.values, whole.counts
 
 
-def run_times(outcome: ProbeOutcome, parts: Sequence[Part], skip_records: int = 0) -> RecordTimes:
+def run_times(
+    outcome: ProbeOutcome, parts: Sequence[Part[ProbeOutcome]], skip_records: int = 0
+) -> RecordTimes:
     """`record_times` of a whole run."""
     batches = rows_of_parts(parts, "batches", outcome.start_us)
     return record_times(batches, outcome.start_us, outcome.interval_ns, skip_records)
@@ -213,7 +215,7 @@ def measured(outcome: ProbeOutcome, directory: Path) -> Measured:
     return measured_together(outcome, [Part(outcome, directory)])
 
 
-def measured_together(outcome: ProbeOutcome, parts: Sequence[Part]) -> Measured:
+def measured_together(outcome: ProbeOutcome, parts: Sequence[Part[ProbeOutcome]]) -> Measured:
     """Read what the probes of a run wrote, whose outcome as a whole is `outcome`."""
     times = run_times(outcome, parts)
     warmup = outcome.spec.warmup_records
@@ -226,7 +228,7 @@ def measured_together(outcome: ProbeOutcome, parts: Sequence[Part]) -> Measured:
     )
 
 
-def _rows(outcome: ProbeOutcome, parts: Sequence[Part], dataset: str) -> IntRows:
+def _rows(outcome: ProbeOutcome, parts: Sequence[Part[ProbeOutcome]], dataset: str) -> IntRows:
     empty = np.empty((0, len(COLUMNS[dataset])), dtype=np.int64)
     return np.concatenate([empty, *rows_of_parts(parts, dataset, outcome.start_us)])
 

@@ -1,0 +1,1 @@
+"""The probe's consumer: where it reads, from which replica, and what it got."""

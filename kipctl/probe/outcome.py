@@ -1,0 +1,91 @@
+"""What every probe is told, and what it comes to, whether it produces or consumes."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Protocol, TypeVar
+
+from kipctl.probe.config import ClientConfig
+from kipctl.probe.schedule import Schedule, Share
+from kipctl.trace.clock import now_us
+
+_LEAD_US = 20_000
+"""Between the end of the preparations and the start."""
+
+
+def soon() -> int:
+    """The start of a run that need not wait for anybody, monotonic microseconds."""
+    return now_us() + _LEAD_US
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What a run came to; its rows are in its folder. Times are monotonic microseconds."""
+
+    datasets: ClassVar[tuple[str, ...]]
+    """Those that it writes."""
+    api: ClassVar[str]
+    """`produce` or `fetch`: what its redirects are of."""
+
+    cluster_id: str
+    start_us: int
+    end_us: int
+    wall_start_us: int
+    """Wall clock (Unix epoch, microseconds) at `start_us`."""
+    errors: dict[str, int]
+    """What failed, by the error's name."""
+    topics: tuple[str, ...]
+    endpoints: tuple[str, ...]
+    cpu_s: float
+    """User and system CPU time of the probe during the run."""
+    stopped: bool
+    failure: str = ""
+    """Why it broke off, when nobody asked it to; then it counts what is known of."""
+    host: str = ""
+    """The machine that it ran on."""
+
+    @property
+    def config(self) -> ClientConfig:
+        """The settings it ran with."""
+        raise NotImplementedError
+
+    @property
+    def share(self) -> Share:
+        """What part of the whole it was."""
+        raise NotImplementedError
+
+    @property
+    def names(self) -> dict[str, tuple[str, ...]]:
+        """Names that columns of its rows give by position."""
+        return {"topic": self.topics, "hint_endpoint": self.endpoints}
+
+    @property
+    def constants(self) -> dict[str, str | None]:
+        """Columns that have one value in all its rows."""
+        return {"api": self.api}
+
+
+AnyOutcome = TypeVar("AnyOutcome", bound=Outcome)
+AnyOutcome_co = TypeVar("AnyOutcome_co", bound=Outcome, covariant=True)
+
+
+class Spec(Protocol[AnyOutcome_co]):
+    """What a probe is to do."""
+
+    @property
+    def config(self) -> ClientConfig: ...
+
+    def run(
+        self,
+        directory: Path,
+        on_start: Callable[[Schedule], None],
+        should_stop: Callable[[], bool],
+        agree_on_start: Callable[[], int] = soon,
+    ) -> AnyOutcome_co:
+        """Do it, and write the row files into `directory`.
+
+        `agree_on_start` is called when all is prepared, and says when the run starts (monotonic
+        microseconds). `on_start` is called when that is settled, `should_stop` every 50 ms or so.
+        Raises UnreachableError, RefusedError or UsageError when the run cannot begin, and what
+        `agree_on_start` raises.
+        """
