@@ -18,6 +18,8 @@ from kipctl.probe.config import (
 
 _MAX_ORDERED = 5
 """Requests in flight that brokers can keep in order."""
+LEAST_IDLE_MS = 5_000
+"""The least that Kafka's producer takes for metadata.max.idle.ms."""
 COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
@@ -26,7 +28,8 @@ class ProducerConfig(ClientConfig):
     """Settings of the probe's producer; names and defaults are those of Kafka's producer.
 
     Differences from Java: `linger.ms` is 0 (5 since Kafka 4.0), `buffer.memory` bounds only an
-    unthrottled run (late records of a schedule hold no memory), and `acks=all` is -1.
+    unthrottled run (late records of a schedule hold no memory), and `acks=all` is -1. A topic is
+    idle for `metadata.max.idle.ms` (KIP-526) only where there are many: in `perf metadata`.
     """
 
     client_id: str = "kipctl-perf"
@@ -39,6 +42,7 @@ class ProducerConfig(ClientConfig):
     linger_ms: float = 0
     max_in_flight_requests_per_connection: int = 5
     max_request_size: int = 1_048_576
+    metadata_max_idle_ms: int = 300_000
     partitioner: str = "sticky"
     retries: int = 2_147_483_647
 
@@ -86,6 +90,7 @@ _PARSERS: dict[str, Parser] = {
     "linger_ms": _linger,
     "max_in_flight_requests_per_connection": whole(1),
     "max_request_size": whole(1),
+    "metadata_max_idle_ms": whole(LEAST_IDLE_MS),
     "partitioner": one_of("sticky", "round-robin"),
     "retries": whole(0),
 }

@@ -19,6 +19,7 @@ from kipctl.probe.leadership import (
     Node,
     retry_backoff,
 )
+from kipctl.probe.metadata_policy import WorkingSet
 from kipctl.probe.network import Network
 from kipctl.probe.produce.accumulator import Accumulator
 from kipctl.probe.produce.batches import NO_WINDOW, Batch, Partition
@@ -99,8 +100,12 @@ class Producer:
         producer_id: int,
         producer_epoch: int,
         on_tick: Callable[[], None],
+        working_set: WorkingSet | None = None,
     ) -> None:
-        """`partitions` counts those of each topic; `on_tick` is called every 50 ms or so."""
+        """`partitions` counts those of each topic; `on_tick` is called every 50 ms or so.
+
+        With a working set Metadata is asked for topics of it, else always for all.
+        """
         self._config = config
         self._discovery = discovery
         self._topics = topics
@@ -132,7 +137,9 @@ class Producer:
         by_name = {
             topic.name: of_topic for topic, of_topic in zip(topics, self._by_topic, strict=True)
         }
-        self._finder = LeaderFinder(config, discovery, by_name, self._network, self._leader_moved)
+        self._finder = LeaderFinder(
+            config, discovery, by_name, self._network, self._leader_moved, working_set
+        )
         self._backoff = retry_backoff(
             discovery, config.retry_backoff_ms * 1000, config.retry_backoff_max_ms * 1000
         )
@@ -166,28 +173,32 @@ class Producer:
 
     def run(self, schedule: Schedule) -> Totals:
         """Send all records of the schedule."""
-        accumulator, finder = self._accumulator, self._finder
         self._wall_offset_us = time.time_ns() // 1000 - now_us()
-        accumulator.start(schedule)
-        while not accumulator.is_over:
-            now = now_us()
-            if now >= accumulator.due_us:
-                for partition in accumulator.append_due(now):
-                    self._queue_up(partition)
-            if now >= accumulator.wake_us:
-                for partition in accumulator.woken(now):
-                    self._queue_up(partition)
-            for link in self._network.links:
-                if link.pending:
-                    self._drain(link, now)
-            if now >= finder.due_us:
-                finder.ask(now)
-            if now >= self._next_tick_us:
-                self._tick(now)
-            until = min(accumulator.due_us, accumulator.wake_us, finder.due_us, self._next_tick_us)
-            self._network.poll(max(0, until - now_us()) / 1e6)
-        finder.write_calls(self._tracing)
+        self._accumulator.start(schedule)
+        while not self._accumulator.is_over:
+            self._turn()
+        self._finder.write_calls(self._tracing)
         return self.totals
+
+    def _turn(self) -> None:
+        """Do what is due, then wait for answers until the next thing is."""
+        accumulator, finder = self._accumulator, self._finder
+        now = now_us()
+        if now >= accumulator.due_us:
+            for partition in accumulator.append_due(now):
+                self._queue_up(partition)
+        if now >= accumulator.wake_us:
+            for partition in accumulator.woken(now):
+                self._queue_up(partition)
+        for link in self._network.links:
+            if link.pending:
+                self._drain(link, now)
+        if now >= finder.due_us:
+            finder.ask(now)
+        if now >= self._next_tick_us:
+            self._tick(now)
+        until = min(accumulator.due_us, accumulator.wake_us, finder.due_us, self._next_tick_us)
+        self._network.poll(max(0, until - now_us()) / 1e6)
 
     @property
     def generated(self) -> int:

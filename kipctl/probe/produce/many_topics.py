@@ -1,0 +1,235 @@
+"""A producer that comes to its topics one by one: what their Metadata costs, and who waits for it.
+
+It is one thread that calls send(), as in Java: a record whose topic is not known waits for its
+Metadata (`KafkaProducer.waitOnMetadata`), and so do the records behind it, whatever their topic.
+So n new topics make n requests one after another, under KIP-526 for one topic each. Answers to what
+is in flight are taken meanwhile.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from kipctl.errors import TimedOutError
+from kipctl.probe.leader_finder import MetadataCall
+from kipctl.probe.leadership import LeaderDiscovery
+from kipctl.probe.metadata_policy import NEVER_US, TopicPolicy, WorkingSet
+from kipctl.probe.produce.accumulator import Accumulator
+from kipctl.probe.produce.batches import Batch, Partition
+from kipctl.probe.produce.config import ProducerConfig
+from kipctl.probe.produce.link import ProducerLink
+from kipctl.probe.produce.partitioner import RoundRobin
+from kipctl.probe.produce.payloads import Variant
+from kipctl.probe.produce.producer import Producer
+from kipctl.probe.schedule import Schedule
+from kipctl.probe.tracing import Tracing
+from kipctl.protocol.api import ApiKey
+from kipctl.protocol.metadata import MetadataResponse, MetadataResponseBroker
+from kipctl.protocol.produce_frames import Topic
+from kipctl.trace.clock import now_us
+from kipctl.trace.codes import MetadataCause
+from kipctl.transport.loop import InFlight
+from kipctl.transport.request import Address
+
+MAX_BLOCK_US = 60_000_000
+"""How long a record waits for its topic's Metadata: Kafka's `max.block.ms`."""
+_BOOTSTRAP_NODE = -1
+"""Java's id for the first of the bootstrap servers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leg:
+    """Records at a fixed rate: number k is for the topic `topics[k % len(topics)]`."""
+
+    topics: Sequence[int]
+    """Positions in the producer's list."""
+    records: int
+    rate: float
+    """Records per second, above 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What legs came to. `waits_us` has each record that waited for Metadata, and for how long.
+
+    Latencies are those of acknowledged records, from their intended send time. Microseconds.
+    """
+
+    records: int
+    failed: int
+    seconds: float
+    latencies_us: Sequence[int]
+    waits_us: Sequence[int]
+    calls: Sequence[MetadataCall]
+
+
+class InTurn(Accumulator):
+    """Takes the records of a leg one by one, and none while one waits for its topic's Metadata."""
+
+    def __init__(
+        self,
+        config: ProducerConfig,
+        by_topic: Sequence[Sequence[Partition]],
+        variants: Sequence[Variant],
+        use: Callable[[str, int], bool],
+    ) -> None:
+        """`use` is told of a topic and when a record comes to it, and says whether it is known."""
+        partitions = [partition for of_topic in by_topic for partition in of_topic]
+        super().__init__(config, partitions, RoundRobin(len(partitions)), variants)
+        self._by_topic = by_topic
+        self._use = use
+        self._topics: Sequence[int] = ()
+        self.waiting_for: str | None = None
+        self.waiting_since_us = NEVER_US
+        self.waits_us: list[int] = []
+
+    def begin(self, leg: Leg, start_us: int) -> None:
+        """The leg to follow; the one before is over."""
+        self._topics = leg.topics
+        self.generated = self.settled = 0
+        self.start(Schedule(start_us, leg.records, leg.rate))
+
+    def append_due(self, now_us: int) -> Iterator[Partition]:
+        """Put the records that are due into queues, up to one whose topic is not known."""
+        schedule, topics = self._schedule, self._topics
+        due = schedule.due(now_us)
+        while self.generated < due:
+            seq = self.generated
+            of_topic = self._by_topic[topics[seq % len(topics)]]
+            topic = of_topic[0].topic.name
+            if not self._use(topic, now_us):
+                if self.waiting_for is None:
+                    self.waiting_for, self.waiting_since_us = topic, now_us
+                self.due_us = NEVER_US  # until an answer comes
+                return
+            if self.waiting_for is not None:
+                self.waits_us.append(now_us - self.waiting_since_us)
+                self.waiting_for, self.waiting_since_us = None, NEVER_US
+            self.generated += 1
+            partition = of_topic[seq // len(topics) % len(of_topic)]
+            partition.append(seq, 1, 1, schedule.intended_us, self._next_variant)
+            yield partition
+        self.due_us = NEVER_US if due >= schedule.own_records else schedule.next_due_us(due)
+
+    def metadata_answered(self) -> None:
+        """An answer came: the record that waits may go on."""
+        if self.waiting_for is not None:
+            self.due_us = 0
+
+    def load(self, has_leader: Callable[[Partition], bool]) -> None:
+        """Each record goes where it is its turn: nobody looks at the load."""
+
+    def intended_us(self, batch: Batch) -> Iterator[int]:
+        """When each record of a batch of this leg should have been sent."""
+        return (self._schedule.intended_us(batch.first_seq + k) for k in range(batch.records))
+
+
+class ManyTopicsProducer(Producer):
+    """One client, which learns of topics as records come to them and forgets idle ones."""
+
+    def __init__(
+        self,
+        config: ProducerConfig,
+        policy: TopicPolicy,
+        topics: Sequence[Topic],
+        partitions: int,
+        variants: Sequence[Variant],
+        tracing: Tracing,
+        producer: tuple[int, int],
+    ) -> None:
+        """Each topic has so many `partitions`; `producer` is its id and epoch (-1 for none).
+
+        What topics there are it is told, for their ids and so that it has queues for them. Who
+        leads it has to ask.
+        """
+        counts = [partitions] * len(topics)
+        super().__init__(
+            config,
+            LeaderDiscovery.KIP951,
+            topics,
+            counts,
+            variants,
+            RoundRobin(sum(counts)),
+            tracing,
+            *producer,
+            on_tick=lambda: None,
+            working_set=WorkingSet(policy, config.metadata_max_idle_ms * 1000),
+        )
+        self._turns = InTurn(config, self._by_topic, variants, self._finder.use)
+        self._accumulator = self._turns
+        self._latencies_us: list[int] = []
+
+    def bootstrap(self, server: Address) -> None:
+        """Ask this server who the brokers are; no topic is asked for, as none is known.
+
+        Raises TimedOutError.
+        """
+        self._wall_offset_us = time.time_ns() // 1000 - now_us()
+        first = MetadataResponseBroker(_BOOTSTRAP_NODE, server.host, server.port)
+        self.learn(MetadataResponse(brokers=(first,)))
+        self._finder.want(MetadataCause.START)
+        deadline = now_us() + self._config.request_timeout_ms * 1000
+        while self._finder.is_asking:
+            self._turn()
+            if now_us() > deadline:
+                raise TimedOutError(
+                    f"Broker {server} does not answer Metadata.",
+                    "Check that it is running, and not overloaded or paused.",
+                )
+
+    def renew_after(self, max_age_ms: int) -> None:
+        """Another `metadata.max.age.ms` from now on."""
+        self._finder.renew_after(max_age_ms * 1000)
+
+    def send(self, legs: Sequence[Leg]) -> Sent:
+        """Send the legs' records one after the other, until they are settled and Metadata is too.
+
+        Raises TimedOutError when a topic does not come to be known.
+        """
+        turns, finder, totals = self._turns, self._finder, self.totals
+        calls, failed, waits = len(finder.calls), totals.failed, len(turns.waits_us)
+        self._latencies_us = []
+        began_us = now_us()
+        for leg in legs:
+            turns.begin(leg, now_us())
+            while not turns.is_over:
+                self._turn()
+        deadline = now_us() + self._config.request_timeout_ms * 1000
+        while finder.is_asking and now_us() < deadline:
+            self._turn()
+        return Sent(
+            sum(leg.records for leg in legs),
+            totals.failed - failed,
+            (now_us() - began_us) / 1e6,
+            self._latencies_us,
+            turns.waits_us[waits:],
+            finder.calls[calls:],
+        )
+
+    def _tick(self, now: int) -> None:
+        super()._tick(now)
+        if now - self._turns.waiting_since_us > MAX_BLOCK_US:
+            raise TimedOutError(
+                f"Topic {self._turns.waiting_for} is not in Metadata after"
+                f" {MAX_BLOCK_US / 1e6:.0f} s.",
+                "See whether somebody removed it: kipctl inspect leaders",
+            )
+
+    def _queue_up(self, partition: Partition) -> None:
+        if partition.queue and not self._finder.has_leader(partition):
+            # Its topic may have been dropped as idle while a batch was under way; then it is new
+            # again (Java's `Sender.sendProducerData`, for topics with unknown leaders).
+            self._finder.use(partition.topic.name, now_us())
+        super()._queue_up(partition)
+
+    def _answered(
+        self, link: ProducerLink, flight: InFlight, frame: memoryview, now: int, behind_us: int
+    ) -> None:
+        super()._answered(link, flight, frame, now, behind_us)
+        if flight.api_key == ApiKey.METADATA:
+            self._turns.metadata_answered()
+
+    def _settle(self, batch: Batch, done_us: int, error: int, base_offset: int) -> None:
+        if not error:
+            self._latencies_us += [done_us - due for due in self._turns.intended_us(batch)]
+        super()._settle(batch, done_us, error, base_offset)
