@@ -18,11 +18,12 @@ class ClientConfig:
     """Settings that Kafka's producer and consumer share, with their names and defaults.
 
     A field `retry_backoff_ms` is the property `retry.backoff.ms`. Times are in milliseconds, sizes
-    in bytes.
+    in bytes. `receive.buffer.bytes` is left to the system (-1) unless it is given.
     """
 
     client_id: str
     metadata_max_age_ms: int = 300_000
+    receive_buffer_bytes: int = -1
     reconnect_backoff_ms: int = 50
     request_timeout_ms: int = 30_000
     retry_backoff_max_ms: int = 1_000
@@ -67,6 +68,7 @@ def one_of(*names: str) -> Callable[[str], str]:
 CLIENT_PARSERS: dict[str, Parser] = {
     "client_id": str,
     "metadata_max_age_ms": whole(0),
+    "receive_buffer_bytes": whole(-1, 2**31 - 1),
     "reconnect_backoff_ms": whole(0),
     "request_timeout_ms": whole(1, 2**31 - 1),
     "retry_backoff_max_ms": whole(0),

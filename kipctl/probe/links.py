@@ -100,7 +100,9 @@ class Link:
         self.began_us = now_us
         address = self._address
         self._address += 1
-        self.connection = LoopConnection(self.node.host, self.node.port, number, address)
+        self.connection = LoopConnection(
+            self.node.host, self.node.port, number, address, self._config.receive_buffer_bytes
+        )
         self._watched = READ | WRITE
         self._epoll.register(self.connection, self._watched)
         return self.connection.fileno()

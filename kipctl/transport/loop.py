@@ -39,11 +39,13 @@ class LoopConnection:
     `finish_connect`, `write` and `read`; each raises ConnectionLostError when it is over.
     """
 
-    def __init__(self, host: str, port: int, number: int, address: int = 0) -> None:
+    def __init__(
+        self, host: str, port: int, number: int, address: int = 0, receive_buffer_bytes: int = -1
+    ) -> None:
         """Begin to connect. `number` names the connection in the trace.
 
         Of a host with several addresses (localhost may be ::1 and 127.0.0.1) it takes number
-        `address`, counted in a circle.
+        `address`, counted in a circle. The system chooses the size of the receive buffer for -1.
         """
         addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         family, kind, protocol, _, where = addresses[address % len(addresses)]
@@ -60,6 +62,8 @@ class LoopConnection:
         self._socket = socket.socket(family, kind, protocol)
         self._socket.setblocking(False)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if receive_buffer_bytes >= 0:
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
         failed = self._socket.connect_ex(where)
         if failed not in (0, errno.EINPROGRESS):
             self._socket.close()

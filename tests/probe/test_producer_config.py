@@ -18,6 +18,7 @@ ACCEPTED = [
     ("acks", "0", 0),
     ("acks", "1", 1),
     ("batch.size", "0", 0),
+    ("receive.buffer.bytes", "2097152", 2097152),
     ("batch.size", "65536", 65536),
     ("buffer.memory", "33554432", 33554432),
     ("client.id", "my client", "my client"),

@@ -34,7 +34,6 @@ class ConsumerConfig(ClientConfig):
     fetch_min_bytes: int = 1
     isolation_level: str = "read_uncommitted"
     max_partition_fetch_bytes: int = 1_048_576
-    receive_buffer_bytes: int = 65_536
 
     @property
     def in_flight_limit(self) -> int:
@@ -56,7 +55,6 @@ _PARSERS: dict[str, Parser] = {
     "fetch_min_bytes": whole(0, _INT_MAX),
     "isolation_level": one_of("read_uncommitted", READ_COMMITTED),
     "max_partition_fetch_bytes": whole(0, _INT_MAX),
-    "receive_buffer_bytes": whole(-1, _INT_MAX),
 }
 _MEANINGLESS = ("group.id", "key.deserializer", "value.deserializer", "enable.auto.commit")
 """Settings that Kafka's tools are given and that say nothing where partitions are assigned and

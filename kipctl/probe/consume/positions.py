@@ -1,0 +1,150 @@
+"""A partition as its consumer knows it, and what becomes of a refused position: rules, pure."""
+
+from enum import Enum
+from typing import NamedTuple
+
+from kipctl.probe.consume.replica_choice import ReplicaChoice
+from kipctl.probe.leadership import NO_EPOCH, Attempts
+from kipctl.probe.redirects import FailedAttempt
+from kipctl.protocol.produce_frames import Topic
+from kipctl.trace.codes import RangeCase, RangeHandling
+
+NO_OFFSET = -1
+NO_RESET = "none"
+
+
+class State(Enum):
+    """What has to happen to a partition's position."""
+
+    RESET = "reset"
+    """There is none: the leader says where the log begins or ends (ListOffsets)."""
+    VALIDATE = "validate"
+    """A new leader may have truncated what was read (OffsetForLeaderEpoch, KIP-320)."""
+    CHECK = "check"
+    """A broker called it out of range: the leader says what it is."""
+    READY = "ready"
+    """Read on from there."""
+    FAILED = "failed"
+    """Nothing more is read."""
+
+
+class Partition:
+    """One partition: where it is read on, from which broker, and what is being done about it.
+
+    Times are microseconds (monotonic); 0 is never.
+    """
+
+    __slots__ = (
+        "asked",
+        "asked_leader_us",
+        "attempts",
+        "check",
+        "choice",
+        "epoch",
+        "failures",
+        "index",
+        "last_sent_us",
+        "leader_rpc",
+        "leader_us",
+        "offset",
+        "retry_us",
+        "sent_us",
+        "state",
+        "topic",
+        "topic_position",
+        "turn_us",
+    )
+
+    def __init__(self, topic: Topic, topic_position: int, index: int, offset: int) -> None:
+        """`offset` is where to begin; NO_OFFSET lets `auto.offset.reset` say."""
+        self.topic = topic
+        self.topic_position = topic_position
+        self.index = index
+        self.offset = offset
+        self.epoch = NO_EPOCH
+        """The leader epoch of the batch read last."""
+        self.state = State.RESET if offset == NO_OFFSET else State.READY
+        self.choice = ReplicaChoice()
+        self.asked = False
+        """A request about its position is under way."""
+        self.check: Check | None = None
+        self.retry_us = 0
+        """Not before this is it read or asked about again."""
+        self.leader_us = 0
+        self.leader_rpc: object = None
+        self.turn_us = 0
+        """When its position was last found to be good, or the broker free to be asked."""
+        self.attempts: Attempts | None = None
+        self.failures: list[FailedAttempt] = []
+        """Since the last answer without error."""
+        self.sent_us = 0
+        """When the first of them was asked."""
+        self.last_sent_us = 0
+
+
+class Check:
+    """A position that `broker` called out of range, and what its leader has said so far.
+
+    `start` and `end` are those of the leader's log, `epoch_end` is where the leader's log has the
+    end of the epoch read last.
+    """
+
+    __slots__ = ("by_leader", "end", "epoch_end", "row", "start")
+
+    def __init__(self, row: list[int], by_leader: bool) -> None:
+        """`row` is the read's row of the trace, to be completed by what comes out."""
+        self.row = row
+        self.by_leader = by_leader
+        self.start = self.end = self.epoch_end = NO_OFFSET
+
+    @property
+    def missing_timestamp(self) -> bool | None:
+        """Which end of the log is still to be asked for: True the latest; None for none."""
+        if self.start == NO_OFFSET:
+            return False
+        return True if self.end == NO_OFFSET else None
+
+
+class Verdict(NamedTuple):
+    """What an offset out of range is, and what to do: read on at `offset`, unless it is a reset."""
+
+    case: RangeCase
+    handling: RangeHandling
+    offset: int = NO_OFFSET
+
+
+def judge(offset: int, start: int, end: int, epoch_end: int, reset: str, by_leader: bool) -> Verdict:
+    """What to make of OFFSET_OUT_OF_RANGE for `offset`, by what the leader knows.
+
+    `start` and `end` are of the leader's log; `epoch_end` is the end of the epoch read last in it,
+    NO_OFFSET where it is not known (OffsetForLeaderEpoch). `reset` is `auto.offset.reset`.
+
+    KIP-392 has four cases. Java asks the leader at once after a follower's refusal, and lets it
+    judge (`FetchCollector.handleInitializeErrors`); the check of the epoch is that of KIP-320
+    (`SubscriptionState.maybeCompleteValidation`), which the KIP wants here. What is done is what
+    Java does; kipctl asks first, so that the trace can tell the cases apart.
+    """
+    may_reset = reset != NO_RESET
+    if NO_OFFSET < epoch_end < offset:
+        if not may_reset:
+            return Verdict(RangeCase.TOO_LARGE, RangeHandling.FAIL)
+        return Verdict(RangeCase.TOO_LARGE, RangeHandling.TRUNCATE, epoch_end)
+    if start <= offset <= end and not by_leader:
+        return Verdict(RangeCase.UNAVAILABLE, RangeHandling.ASK_LEADER, offset)
+    if start <= offset <= end:  # it has grown, or its start has gone back, since the leader spoke
+        return Verdict(RangeCase.UNAVAILABLE, RangeHandling.WAIT, offset)
+    case = RangeCase.TOO_SMALL if offset < start else RangeCase.TOO_LARGE
+    return Verdict(case, RangeHandling.RESET if may_reset else RangeHandling.FAIL)
+
+
+def validated(offset: int, epoch_end: int, reset: str) -> tuple[State, int]:
+    """What a position is worth to a new leader, and where to read on.
+
+    `epoch_end` is the end of the epoch read last in the leader's log; NO_OFFSET if it has none.
+    (`SubscriptionState.maybeCompleteValidation`.)
+    """
+    if epoch_end >= offset:
+        return State.READY, offset
+    if reset == NO_RESET:
+        return State.FAILED, offset
+    return (State.RESET, NO_OFFSET) if epoch_end == NO_OFFSET else (State.READY, epoch_end)

@@ -1,0 +1,106 @@
+"""What the consumer asks brokers, as messages."""
+
+from collections.abc import Iterable, Mapping
+from uuid import UUID
+
+from kipctl.probe.consume.config import ConsumerConfig
+from kipctl.probe.consume.positions import Partition
+from kipctl.probe.consume.session import Asked, Wanted
+from kipctl.protocol.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
+from kipctl.protocol.list_offsets import (
+    CONSUMER_REPLICA_ID,
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from kipctl.protocol.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+
+_READ_COMMITTED = 1
+
+
+def fetch_request(config: ConsumerConfig, asked: Asked[Partition], max_bytes: int) -> FetchRequest:
+    """A Fetch that says to the session what is new; at most `max_bytes` of each partition."""
+    topics: dict[tuple[str, UUID], list[FetchPartition]] = {}
+    for partition, (offset, epoch) in asked.send.items():
+        topics.setdefault((partition.topic.name, partition.topic.id), []).append(
+            FetchPartition(
+                partition=partition.index,
+                current_leader_epoch=epoch,
+                fetch_offset=offset,
+                partition_max_bytes=max_bytes,
+            )
+        )
+    forgotten: dict[tuple[str, UUID], list[int]] = {}
+    for partition in asked.forget:
+        of_topic = forgotten.setdefault((partition.topic.name, partition.topic.id), [])
+        of_topic.append(partition.index)
+    return FetchRequest(
+        max_wait_ms=config.fetch_max_wait_ms,
+        min_bytes=config.fetch_min_bytes,
+        max_bytes=config.fetch_max_bytes,
+        isolation_level=_READ_COMMITTED if config.reads_committed else 0,
+        session_id=asked.session_id,
+        session_epoch=asked.session_epoch,
+        topics=tuple(
+            FetchTopic(topic=name, topic_id=id, partitions=tuple(partitions))
+            for (name, id), partitions in topics.items()
+        ),
+        forgotten_topics_data=tuple(
+            ForgottenTopic(topic=name, topic_id=id, partitions=tuple(indexes))
+            for (name, id), indexes in forgotten.items()
+        ),
+        rack_id=config.client_rack,
+    )
+
+
+def list_offsets_request(
+    config: ConsumerConfig,
+    wanted: Mapping[Partition, Wanted],
+    timestamp: int,
+    replica_id: int = CONSUMER_REPLICA_ID,
+) -> ListOffsetsRequest:
+    """Asks for one end of each partition's log; offsets in `wanted` are of no matter."""
+    topics: dict[str, list[ListOffsetsPartition]] = {}
+    for partition, (_, epoch) in wanted.items():
+        topics.setdefault(partition.topic.name, []).append(
+            ListOffsetsPartition(
+                partition_index=partition.index, current_leader_epoch=epoch, timestamp=timestamp
+            )
+        )
+    return ListOffsetsRequest(
+        replica_id=replica_id,
+        isolation_level=(
+            _READ_COMMITTED if config.reads_committed and replica_id == CONSUMER_REPLICA_ID else 0
+        ),
+        topics=tuple(
+            ListOffsetsTopic(name=name, partitions=tuple(partitions))
+            for name, partitions in topics.items()
+        ),
+        timeout_ms=config.request_timeout_ms,
+    )
+
+
+def leader_epoch_request(
+    wanted: Iterable[tuple[Partition, Wanted]],
+) -> OffsetForLeaderEpochRequest:
+    """Asks where the leader's log has the end of the epoch that each partition was read in."""
+    topics: dict[str, list[OffsetForLeaderPartition]] = {}
+    for partition, want in wanted:
+        topics.setdefault(partition.topic.name, []).append(
+            OffsetForLeaderPartition(
+                partition=partition.index,
+                current_leader_epoch=want.leader_epoch,
+                leader_epoch=partition.epoch,
+            )
+        )
+    return OffsetForLeaderEpochRequest(
+        replica_id=CONSUMER_REPLICA_ID,
+        topics=tuple(
+            OffsetForLeaderTopic(topic=name, partitions=tuple(partitions))
+            for name, partitions in topics.items()
+        ),
+    )
