@@ -119,6 +119,11 @@ class LeaderFinder(Generic[AnyPartition, AnyLink]):
             return None
         return self._network.link(self._leadership.nodes[leader.id])
 
+    @property
+    def nodes(self) -> Mapping[int, Node]:
+        """The brokers known, by id."""
+        return self._leadership.nodes
+
     def has_leader(self, partition: AnyPartition) -> bool:
         return self._leadership.leader(partition) is not None
 
