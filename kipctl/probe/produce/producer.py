@@ -29,6 +29,7 @@ from kipctl.probe.produce.partitioner import Partitioner
 from kipctl.probe.produce.payloads import Variant
 from kipctl.probe.produce.rows import batch_done
 from kipctl.probe.redirects import FailedAttempt, split_wait
+from kipctl.probe.retries import resent
 from kipctl.probe.schedule import Schedule
 from kipctl.probe.tracing import Tracing
 from kipctl.protocol.api import ApiKey, decode_response
@@ -337,22 +338,17 @@ class Producer:
         assert batch.failures
         assert batch.attempts
         partition = batch.partition
-        failed = batch.failures[-1]
-        failed.to_broker, failed.to_epoch = link.node.id, epoch
-        backoff_us = batch.attempts.backoff_us(self._discovery, epoch, failed.backoff_us)
-        failed.wait = split_wait(
-            failed.error_us,
+        turn_us = max(partition.turn_us, link.window_us)
+        resent(
+            batch.failures[-1],
+            batch.attempts,
+            self._discovery,
+            partition,
+            link,
+            epoch,
             sent,
-            failed.error_us + backoff_us,
-            partition.leader_us,
-            link.ready_us,
-            max(partition.turn_us, link.window_us),
+            turn_us,
         )
-        call = partition.leader_rpc
-        if failed.wait.metadata and isinstance(call, MetadataCall):
-            call.critical = True
-            behind_us = max(0, call.behind_until_us - failed.error_us)
-            failed.metadata_queued_us = min(failed.wait.metadata, behind_us)
 
     # --- answers ---
 
