@@ -11,7 +11,7 @@ _kipctl() {
     fi
     for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
         case "$command $word" in
-            'kipctl reassign' | 'kipctl demo' | 'kipctl lab' | 'kipctl lab up' | 'kipctl lab status' | 'kipctl lab down' | 'kipctl lab stop' | 'kipctl lab start' | 'kipctl lab restart' | 'kipctl lab pause' | 'kipctl lab resume' | 'kipctl lab logs' | 'kipctl elect' | 'kipctl elect preferred' | 'kipctl elect unclean' | 'kipctl inspect' | 'kipctl inspect replica-selection' | 'kipctl inspect leaders' | 'kipctl inspect hints' | 'kipctl perf' | 'kipctl perf produce' | 'kipctl request-log' | 'kipctl request-log on' | 'kipctl request-log off' | 'kipctl request-log status' | 'kipctl analyze' | 'kipctl analyze runs' | 'kipctl analyze request-log' | 'kipctl runs' | 'kipctl runs list' | 'kipctl runs show' | 'kipctl runs compare' | 'kipctl runs export' | 'kipctl runs remove') command+=" $word" ;;
+            'kipctl reassign' | 'kipctl demo' | 'kipctl lab' | 'kipctl lab up' | 'kipctl lab status' | 'kipctl lab down' | 'kipctl lab stop' | 'kipctl lab start' | 'kipctl lab restart' | 'kipctl lab pause' | 'kipctl lab resume' | 'kipctl lab logs' | 'kipctl elect' | 'kipctl elect preferred' | 'kipctl elect unclean' | 'kipctl inspect' | 'kipctl inspect brokers' | 'kipctl inspect replica-selection' | 'kipctl inspect leaders' | 'kipctl inspect hints' | 'kipctl perf' | 'kipctl perf produce' | 'kipctl request-log' | 'kipctl request-log on' | 'kipctl request-log off' | 'kipctl request-log status' | 'kipctl analyze' | 'kipctl analyze runs' | 'kipctl analyze request-log' | 'kipctl runs' | 'kipctl runs list' | 'kipctl runs show' | 'kipctl runs compare' | 'kipctl runs export' | 'kipctl runs remove') command+=" $word" ;;
         esac
     done
     case "$command $previous" in
@@ -58,6 +58,9 @@ _kipctl() {
         'kipctl elect unclean --timeout') return ;;
         'kipctl elect unclean --bootstrap-server') return ;;
         'kipctl elect unclean -o' | 'kipctl elect unclean --output') COMPREPLY=($(compgen -W 'auto table plain json csv' -- "$current")); return ;;
+        'kipctl inspect brokers --metrics-url') return ;;
+        'kipctl inspect brokers --bootstrap-server') return ;;
+        'kipctl inspect brokers -o' | 'kipctl inspect brokers --output') COMPREPLY=($(compgen -W 'auto table plain json csv' -- "$current")); return ;;
         'kipctl inspect replica-selection --topic') return ;;
         'kipctl inspect replica-selection --client-rack') return ;;
         'kipctl inspect replica-selection --explain') return ;;
@@ -145,7 +148,8 @@ _kipctl() {
         'kipctl elect') words='preferred unclean' options=--help ;;
         'kipctl elect preferred') words='' options='--topic --partition --all --json-file --dry-run --timeout --bootstrap-server --output --help' ;;
         'kipctl elect unclean') words='' options='--topic --partition --all --json-file --dry-run --yes --timeout --bootstrap-server --output --help' ;;
-        'kipctl inspect') words='replica-selection leaders hints' options=--help ;;
+        'kipctl inspect') words='brokers replica-selection leaders hints' options=--help ;;
+        'kipctl inspect brokers') words='' options='--metrics-url --bootstrap-server --output --help' ;;
         'kipctl inspect replica-selection') words='' options='--topic --client-rack --explain --watch --for --rate-over --price-per-gb --require-local --client --bootstrap-server --output --help' ;;
         'kipctl inspect leaders') words='' options='--topic --bootstrap-server --output --help' ;;
         'kipctl inspect hints') words='' options='--topic --bootstrap-server --output --help' ;;

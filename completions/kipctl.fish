@@ -4,7 +4,7 @@ function __kipctl_at --description 'Whether the command line has come to the com
     set -l command kipctl
     for word in (commandline -opc)[2..]
         switch "$command $word"
-            case 'kipctl reassign' 'kipctl demo' 'kipctl lab' 'kipctl lab up' 'kipctl lab status' 'kipctl lab down' 'kipctl lab stop' 'kipctl lab start' 'kipctl lab restart' 'kipctl lab pause' 'kipctl lab resume' 'kipctl lab logs' 'kipctl elect' 'kipctl elect preferred' 'kipctl elect unclean' 'kipctl inspect' 'kipctl inspect replica-selection' 'kipctl inspect leaders' 'kipctl inspect hints' 'kipctl perf' 'kipctl perf produce' 'kipctl request-log' 'kipctl request-log on' 'kipctl request-log off' 'kipctl request-log status' 'kipctl analyze' 'kipctl analyze runs' 'kipctl analyze request-log' 'kipctl runs' 'kipctl runs list' 'kipctl runs show' 'kipctl runs compare' 'kipctl runs export' 'kipctl runs remove'
+            case 'kipctl reassign' 'kipctl demo' 'kipctl lab' 'kipctl lab up' 'kipctl lab status' 'kipctl lab down' 'kipctl lab stop' 'kipctl lab start' 'kipctl lab restart' 'kipctl lab pause' 'kipctl lab resume' 'kipctl lab logs' 'kipctl elect' 'kipctl elect preferred' 'kipctl elect unclean' 'kipctl inspect' 'kipctl inspect brokers' 'kipctl inspect replica-selection' 'kipctl inspect leaders' 'kipctl inspect hints' 'kipctl perf' 'kipctl perf produce' 'kipctl request-log' 'kipctl request-log on' 'kipctl request-log off' 'kipctl request-log status' 'kipctl analyze' 'kipctl analyze runs' 'kipctl analyze request-log' 'kipctl runs' 'kipctl runs list' 'kipctl runs show' 'kipctl runs compare' 'kipctl runs export' 'kipctl runs remove'
                 set command "$command $word"
         end
     end
@@ -110,10 +110,15 @@ complete -c kipctl -n '__kipctl_at kipctl elect unclean' -l timeout -x -d 'How l
 complete -c kipctl -n '__kipctl_at kipctl elect unclean' -l bootstrap-server -x -d 'Brokers to ask first'
 complete -c kipctl -n '__kipctl_at kipctl elect unclean' -s o -l output -x -a 'auto table plain json csv' -d 'auto is table on a terminal and plain elsewhere'
 complete -c kipctl -n '__kipctl_at kipctl elect unclean' -s h -l help -d 'Show this message and exit'
+complete -c kipctl -n '__kipctl_at kipctl inspect' -a brokers -d 'Show brokers\' versions, features and settings, what is wrong, and what to change'
 complete -c kipctl -n '__kipctl_at kipctl inspect' -a replica-selection -d 'Show which replica the readers of each rack are sent to (KIP-392), and why no closer one'
 complete -c kipctl -n '__kipctl_at kipctl inspect' -a leaders -d 'Show each partition\'s leader and replicas, and how evenly brokers lead'
 complete -c kipctl -n '__kipctl_at kipctl inspect' -a hints -d 'Show whether each broker sends KIP-951 hints, and whether they agree with its Metadata'
 complete -c kipctl -n '__kipctl_at kipctl inspect' -s h -l help -d 'Show this message and exit'
+complete -c kipctl -n '__kipctl_at kipctl inspect brokers' -l metrics-url -x -d 'Where a broker\'s JMX exporter serves its metrics; repeatable, one per broker'
+complete -c kipctl -n '__kipctl_at kipctl inspect brokers' -l bootstrap-server -x -d 'Brokers to ask first'
+complete -c kipctl -n '__kipctl_at kipctl inspect brokers' -s o -l output -x -a 'auto table plain json csv' -d 'auto is table on a terminal and plain elsewhere'
+complete -c kipctl -n '__kipctl_at kipctl inspect brokers' -s h -l help -d 'Show this message and exit'
 complete -c kipctl -n '__kipctl_at kipctl inspect replica-selection' -l topic -x -d 'A topic, a glob or TOPIC:PARTITION; repeatable'
 complete -c kipctl -n '__kipctl_at kipctl inspect replica-selection' -l client-rack -x -d 'The reader\'s rack; repeatable'
 complete -c kipctl -n '__kipctl_at kipctl inspect replica-selection' -l explain -x -d 'Walk one choice through rule by rule'

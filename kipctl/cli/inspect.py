@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kipctl.cli.brokers import brokers
 from kipctl.cli.environment import Environment
 from kipctl.cli.leader_reports import listing
 from kipctl.cli.options import BootstrapOption, OutputOption
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from kipctl.cluster.snapshot import Snapshot
 
 app = typer.Typer(help="Look at a cluster and change nothing.", no_args_is_help=True)
+app.command()(brokers)
 app.command()(replica_selection)
 
 TopicOption = Annotated[

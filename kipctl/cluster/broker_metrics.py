@@ -61,6 +61,11 @@ class BrokerMetrics:
     under_replicated: int | None = None
     bytes_out: int | None = None
 
+    @property
+    def host(self) -> str:
+        """The host in the URL."""
+        return httpx.URL(self.url).host
+
     def requests_of(self, api: str) -> int:
         """All requests of an API, whatever their version."""
         return sum(count for (name, _), count in self.requests.items() if name == api)

@@ -1,0 +1,274 @@
+"""What `kipctl inspect brokers` prints."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from kipctl.cli.leader_reports import Value, listing
+from kipctl.report.tables import Report, Table
+
+if TYPE_CHECKING:
+    from kipctl.cluster.broker_metrics import BrokerMetrics
+    from kipctl.cluster.doctor_facts import BrokerFacts, ClusterFacts, MetricsFacts
+    from kipctl.cluster.doctor_findings import Finding
+
+COUNTED = {
+    "Metadata": "Metadata",
+    "Produce": "Produce",
+    "FetchConsumer": "Fetch",
+    "FetchFollower": None,
+}
+"""The requests that are shown, and what kipctl sends of the kind."""
+
+LEADER_ERRORS = ("NOT_LEADER_OR_FOLLOWER", "FENCED_LEADER_EPOCH")
+
+
+def brokers_report(facts: "ClusterFacts", findings: "tuple[Finding, ...]") -> Report:
+    """Tables of what is so, and the findings last, where a terminal still shows them."""
+    by_broker, brokers = _brokers(facts)
+    by_feature, features = _features(facts)
+    by_api, apis = _apis(facts)
+    by_setting, settings = _settings(facts)
+    tables = [by_broker, by_feature, by_api, by_setting]
+    if facts.metrics:
+        tables += [_counts(facts), _connections(facts)]
+    severities = Counter(str(finding.severity) for finding in findings)
+    return Report(
+        "inspect brokers",
+        {
+            "brokers": brokers,
+            "features": features,
+            "apis": apis,
+            "settings": settings,
+            "metrics": [_metrics_document(metrics) for metrics in facts.metrics],
+            "findings": [
+                {
+                    "severity": str(finding.severity),
+                    "what": finding.what,
+                    "consequence": finding.consequence,
+                    "change": finding.change,
+                }
+                for finding in findings
+            ],
+            "severities": dict(severities),
+        },
+        (*tables, _findings(findings)),
+        (_sentence(severities),),
+    )
+
+
+def _brokers(facts: "ClusterFacts") -> tuple[Table, list[dict[str, Value]]]:
+    snapshot = facts.snapshot
+    led = snapshot.leaders_per_broker
+    return listing(
+        "Brokers",
+        {
+            "broker": "Broker",
+            "address": "Address",
+            "rack": "Rack",
+            "release": "Kafka",
+            "leaders": "Leaders",
+            "preferred": "Preferred",
+            "not_in_sync": "Not in sync",
+            "answers": "Answers",
+        },
+        (
+            (
+                one.id,
+                f"{one.broker.host}:{one.broker.port}",
+                one.broker.rack,
+                _release(facts, one),
+                led[one.id],
+                sum(p.preferred_leader == one.id for p in snapshot.partitions),
+                sum(one.id in p.replicas and one.id not in p.isr for p in snapshot.partitions),
+                one.silence is None,
+            )
+            for one in facts.brokers
+        ),
+    )
+
+
+def _release(facts: "ClusterFacts", broker: "BrokerFacts") -> str | None:
+    """The exact version if the broker's metrics tell it, else what its features give away."""
+    from kipctl.cluster.doctor_settings import METADATA_VERSION
+    from kipctl.cluster.versions import release_of
+
+    metrics = facts.metrics_of(broker.id)
+    if metrics is not None and metrics.kafka_version is not None:
+        return metrics.kafka_version
+    return release_of(broker.supported.get(METADATA_VERSION, (0, 0))[1])
+
+
+def _features(facts: "ClusterFacts") -> tuple[Table, list[dict[str, Value]]]:
+    names = sorted({name for broker in facts.answering for name in broker.supported})
+    return listing(
+        "Features",
+        {"feature": "Feature", "in_use": "In use", "supported": "Supported"},
+        (
+            (
+                name,
+                _alike({b.id: str(b.finalized.get(name, 0)) for b in facts.answering}),
+                _alike({b.id: _range(b.supported.get(name)) for b in facts.answering}),
+            )
+            for name in names
+        ),
+    )
+
+
+def _apis(facts: "ClusterFacts") -> tuple[Table, list[dict[str, Value]]]:
+    from kipctl.cluster.doctor import API_MEANINGS, highest_of_all
+
+    return listing(
+        "APIs",
+        {
+            "api": "API",
+            "versions": "Versions",
+            "from_version": "From",
+            "brings": "Brings",
+            "all_brokers": "All brokers",
+        },
+        (
+            (
+                "".join(word.title() for word in api.name.split("_")),
+                _alike({b.id: _range(b.api_versions.get(api)) for b in facts.answering}),
+                version,
+                meaning,
+                version <= highest_of_all(facts, api),
+            )
+            for api, meanings in API_MEANINGS.items()
+            for version, meaning in meanings.items()
+        ),
+    )
+
+
+def _settings(facts: "ClusterFacts") -> tuple[Table, list[dict[str, Value]]]:
+    from kipctl.cluster.doctor_facts import SETTINGS
+
+    told = {b.id: b.settings for b in facts.answering if b.settings_error is None}
+    return listing(
+        "Settings",
+        {"setting": "Setting", "value": "Value", "decides": "Decides"},
+        (
+            (name, _alike({b: settings.get(name) or "-" for b, settings in told.items()}), decides)
+            for name, decides in SETTINGS.items()
+        ),
+        ("As brokers have them; what controllers decide they decide by their own file.",),
+    )
+
+
+def _counts(facts: "ClusterFacts") -> Table:
+    table, _ = listing(
+        "Counted by the brokers",
+        {
+            "broker": "Broker",
+            "count": "Count",
+            "since_start": "Since its start",
+            "meanwhile": "Meanwhile",
+            "own": "Of those kipctl's",
+        },
+        (row for metrics in facts.metrics for row in _count_rows(metrics)),
+        ("Meanwhile: from before this command's requests to the brokers until after them.",),
+    )
+    return table
+
+
+def _count_rows(metrics: "MetricsFacts") -> Iterator[tuple[Value, ...]]:
+    before, after = metrics.before, metrics.after
+    if before is None or after is None:
+        return
+    broker = metrics.url if metrics.broker is None else str(metrics.broker)
+    for api, sent in COUNTED.items():
+        own = None
+        if metrics.own is not None:
+            own = sum(count for (name, _), count in metrics.own.items() if name == sent)
+        now = after.requests_of(api)
+        yield broker, f"{api} requests", now, now - before.requests_of(api), own
+    for error in LEADER_ERRORS:
+        now = after.errors_named(error)
+        yield broker, f"{error} answers", now, now - before.errors_named(error), None
+
+
+def _connections(facts: "ClusterFacts") -> Table:
+    open_now: Counter[tuple[str, str]] = Counter()
+    told = [m.after.connections for m in facts.metrics if m.after and m.after.connections]
+    for connections in told:
+        open_now.update(connections)
+    table, _ = listing(
+        "Clients connected",
+        {"software": "Software", "version": "Version", "connections": "Connections"},
+        ((*software, count) for software, count in sorted(open_now.items())),
+        () if told else ("The exporters do not tell.",),
+    )
+    return table
+
+
+def _metrics_document(metrics: "MetricsFacts") -> dict[str, object]:
+    return {
+        "url": metrics.url,
+        "broker": metrics.broker,
+        "error": metrics.error.what if metrics.error else None,
+        "before": _counts_document(metrics.before),
+        "after": _counts_document(metrics.after),
+        "own_requests": None if metrics.own is None else _requests(metrics.own),
+    }
+
+
+def _counts_document(metrics: "BrokerMetrics | None") -> dict[str, object] | None:
+    if metrics is None:
+        return None
+    return {
+        "kafka_version": metrics.kafka_version,
+        "requests": _requests(metrics.requests),
+        "errors": [
+            {"api": api, "error": error, "count": count}
+            for (api, error), count in sorted(metrics.errors.items())
+        ],
+        "connections": None
+        if metrics.connections is None
+        else [
+            {"software": name, "version": version, "connections": count}
+            for (name, version), count in sorted(metrics.connections.items())
+        ],
+        "under_replicated": metrics.under_replicated,
+        "bytes_out": metrics.bytes_out,
+    }
+
+
+def _requests(counts: Mapping[tuple[str, int], int]) -> list[dict[str, object]]:
+    return [
+        {"api": api, "version": version, "count": count}
+        for (api, version), count in sorted(counts.items())
+    ]
+
+
+def _findings(findings: "tuple[Finding, ...]") -> Table:
+    """A row for each sentence: in one row they would be wider than any terminal."""
+    rows: list[tuple[Value, ...]] = []
+    for number, finding in enumerate(findings, 1):
+        rows.append((number, str(finding.severity), "what", finding.what))
+        rows.append((number, str(finding.severity), "consequence", finding.consequence))
+        rows.append((number, str(finding.severity), "change", finding.change))
+    table, _ = listing(
+        "Findings",
+        {"finding": "Finding", "severity": "Severity", "says": "Says", "text": "Text"},
+        rows,
+    )
+    return table
+
+
+def _sentence(severities: Counter[str]) -> str:
+    if not severities:
+        return "Nothing was found wrong. Nothing was changed."
+    told = ", ".join(f"{count} {name}{'s'[: count > 1]}" for name, count in severities.items())
+    return f"Found: {told}. Nothing was changed."
+
+
+def _alike(values: Mapping[int, str]) -> str | None:
+    """The one value of all brokers, or each broker's; None when nobody told."""
+    if len(set(values.values())) > 1:
+        return ", ".join(f"{broker}: {value}" for broker, value in values.items())
+    return next(iter(values.values()), None)
+
+
+def _range(versions: tuple[int, int] | None) -> str:
+    return f"{versions[0]}-{versions[1]}" if versions else "none"

@@ -1,0 +1,42 @@
+"""`kipctl inspect brokers`: a doctor for the cluster. Changes nothing."""
+
+from typing import Annotated
+
+import typer
+
+from kipctl.cli.environment import Environment
+from kipctl.cli.options import BootstrapOption, OutputOption
+from kipctl.report.formats import OutputFormat
+
+TIMEOUT_S = 10.0
+"""For each answer: a broker that hangs is a finding, not a reason to wait."""
+
+
+def brokers(
+    context: typer.Context,
+    metrics_url: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--metrics-url",
+            metavar="URL",
+            help="Where a broker's JMX exporter serves its metrics; repeatable, one per broker.",
+        ),
+    ] = None,
+    bootstrap_server: BootstrapOption = None,
+    output: OutputOption = OutputFormat.AUTO,
+) -> None:
+    """Show brokers' versions, features and settings, what is wrong, and what to change.
+
+    Each finding says what follows from it when leaders move. With --metrics-url the brokers' own
+    counts of requests and errors stand beside those that kipctl sent meanwhile.
+    """
+    environment = context.ensure_object(Environment)
+    from kipctl.cli.broker_reports import brokers_report
+    from kipctl.cluster.doctor import diagnose
+    from kipctl.cluster.doctor_facts import examine
+    from kipctl.transport.request import Cluster
+
+    servers = environment.bootstrap_server(bootstrap_server)
+    with Cluster(servers, timeout_s=TIMEOUT_S) as cluster:
+        facts = examine(cluster, tuple(dict.fromkeys(metrics_url or ())))
+    environment.report(brokers_report(facts, diagnose(facts)), output)
