@@ -20,8 +20,10 @@ class ConsumerLink(Link):
         self.readers: dict[Partition, None] = {}
         self.session: FetchSession[Partition] = FetchSession()
         self.is_fetching = False
-        self.answered_us = 0
+        self.fetched_us = 0
         """When the last Fetch was answered."""
+        self.not_before_us = 0
+        """No Fetch goes out before this: the broker has refused a whole one."""
         self.fetch_version = self.list_offsets_version = self.leader_epoch_version = 0
 
     def _settle_versions(self, ranges: ApiRanges) -> None:

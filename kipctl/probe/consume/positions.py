@@ -1,11 +1,13 @@
 """A partition as its consumer knows it, and what becomes of a refused position: rules, pure."""
 
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
 from kipctl.probe.consume.replica_choice import ReplicaChoice
 from kipctl.probe.leadership import NO_EPOCH, Attempts
 from kipctl.probe.redirects import FailedAttempt
+from kipctl.probe.tracing import ReadRow
 from kipctl.protocol.produce_frames import Topic
 from kipctl.trace.codes import RangeCase, RangeHandling
 
@@ -35,8 +37,8 @@ class Partition:
     """
 
     __slots__ = (
+        "ask_us",
         "asked",
-        "asked_leader_us",
         "attempts",
         "check",
         "choice",
@@ -66,10 +68,12 @@ class Partition:
         self.state = State.RESET if offset == NO_OFFSET else State.READY
         self.choice = ReplicaChoice()
         self.asked = False
-        """A request about its position is under way."""
+        """A question about its position is under way."""
+        self.ask_us = 0
+        """Not before this is the next one asked."""
         self.check: Check | None = None
         self.retry_us = 0
-        """Not before this is it read or asked about again."""
+        """Not before this is it read again; 0 if there is nothing to wait for."""
         self.leader_us = 0
         self.leader_rpc: object = None
         self.turn_us = 0
@@ -82,27 +86,39 @@ class Partition:
         self.last_sent_us = 0
 
 
-class Check:
-    """A position that `broker` called out of range, and what its leader has said so far.
+class Question(Enum):
+    """What a leader is asked about a partition."""
 
-    `start` and `end` are those of the leader's log, `epoch_end` is where the leader's log has the
-    end of the epoch read last.
+    RESET = "where to begin"
+    EPOCH_END = "where the epoch read last ends"
+    START = "where the log begins"
+    END = "where the log ends, committed or not"
+
+
+@dataclass(slots=True)
+class Check:
+    """A position that a broker called out of range, and what the leader has said about it so far.
+
+    `row` is the read's row of the trace, which is to say what came out.
     """
 
-    __slots__ = ("by_leader", "end", "epoch_end", "row", "start")
+    row: ReadRow
+    by_leader: bool
+    """It was the leader that refused it."""
+    answers: dict[Question, int] = field(default_factory=dict)
 
-    def __init__(self, row: list[int], by_leader: bool) -> None:
-        """`row` is the read's row of the trace, to be completed by what comes out."""
-        self.row = row
-        self.by_leader = by_leader
-        self.start = self.end = self.epoch_end = NO_OFFSET
 
-    @property
-    def missing_timestamp(self) -> bool | None:
-        """Which end of the log is still to be asked for: True the latest; None for none."""
-        if self.start == NO_OFFSET:
-            return False
-        return True if self.end == NO_OFFSET else None
+def next_question(partition: Partition) -> Question | None:
+    """What is to be asked about a partition that is neither READY nor FAILED; None if nothing."""
+    if partition.state is State.RESET:
+        return Question.RESET
+    if partition.state is State.VALIDATE:
+        return Question.EPOCH_END
+    assert partition.check
+    wanted = [Question.START, Question.END]
+    if partition.epoch != NO_EPOCH:
+        wanted.insert(0, Question.EPOCH_END)
+    return next((q for q in wanted if q not in partition.check.answers), None)
 
 
 class Verdict(NamedTuple):
@@ -113,7 +129,9 @@ class Verdict(NamedTuple):
     offset: int = NO_OFFSET
 
 
-def judge(offset: int, start: int, end: int, epoch_end: int, reset: str, by_leader: bool) -> Verdict:
+def judge(
+    offset: int, start: int, end: int, epoch_end: int, reset: str, by_leader: bool
+) -> Verdict:
     """What to make of OFFSET_OUT_OF_RANGE for `offset`, by what the leader knows.
 
     `start` and `end` are of the leader's log; `epoch_end` is the end of the epoch read last in it,

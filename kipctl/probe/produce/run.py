@@ -8,7 +8,8 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from kipctl.errors import RefusedError, UnreachableError, UsageError
+from kipctl.errors import UnreachableError
+from kipctl.probe.bootstrap import as_flight, find_topic
 from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.probe.outcome import Outcome, soon
 from kipctl.probe.parts import Part
@@ -19,16 +20,11 @@ from kipctl.probe.produce.producer import Producer
 from kipctl.probe.schedule import WHOLE, Schedule, Share
 from kipctl.probe.tracing import Tracing
 from kipctl.probe.undisturbed import cpu_s, undisturbed
-from kipctl.protocol.api import ApiKey, encode_request
 from kipctl.protocol.compression import Compression
-from kipctl.protocol.error_codes import ErrorCode, error_name, error_text
+from kipctl.protocol.error_codes import ErrorCode, error_name
 from kipctl.protocol.init_producer_id import InitProducerIdRequest
-from kipctl.protocol.message import encode
-from kipctl.protocol.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
-from kipctl.protocol.produce_frames import Topic
 from kipctl.trace.clock import now_us
 from kipctl.trace.codes import MetadataCause
-from kipctl.transport.loop import InFlight
 from kipctl.transport.request import Cluster
 
 _BOOTSTRAP_TIMEOUT_S = 30.0
@@ -109,11 +105,11 @@ def run_probe(
         asked_us = now_us()
         metadata = cluster.metadata([spec.topic])
         answered_us = now_us()
-        start = _as_flight(metadata, spec, cluster, asked_us)
-        topic, partitions = _topic(spec.topic, metadata)
+        start = as_flight(metadata, spec.topic, config.client_id, cluster, asked_us)
+        topic, partitions = find_topic(spec.topic, metadata)
         producer_id, producer_epoch = -1, -1
         if config.enable_idempotence:
-            producer_id, producer_epoch = _producer_id(cluster)
+            producer_id, producer_epoch = new_producer_id(cluster)
 
     producer: Producer
 
@@ -168,39 +164,7 @@ def run_probe(
     )
 
 
-def _as_flight(
-    answer: MetadataResponse, spec: ProbeSpec, cluster: Cluster, asked_us: int
-) -> InFlight:
-    """The bootstrap's Metadata request as the trace has it; `subject` is the answer's size.
-
-    The codec is exact, so the sizes are those of the frames that went over the wire.
-    """
-    api = MetadataRequest.api
-    highest = cluster.any_broker().api_versions[api.key][1]
-    version = min(api.versions[1], highest)
-    request = MetadataRequest(
-        topics=(MetadataRequestTopic(name=spec.topic),), allow_auto_topic_creation=False
-    )
-    asked = encode_request(request, version, 0, spec.config.client_id)
-    header = 8 + (version >= api.flexible_since)  # length, correlation id, no tags
-    answered = header + len(encode(answer, version))
-    return InFlight(0, ApiKey.METADATA, version, len(asked), asked_us, 0, answered)
-
-
-def _topic(name: str, metadata: MetadataResponse) -> tuple[Topic, int]:
-    """The topic and its number of partitions."""
-    found = next((t for t in metadata.topics if t.name == name), None)
-    if found is None or found.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-        raise UsageError(
-            f"Topic {name!r} does not exist on this cluster.",
-            "Create it first, or leave --topic out: kipctl then makes and removes its own.",
-        )
-    if found.error_code:
-        raise RefusedError(f"Topic {name!r}: {error_text(found.error_code)}.")
-    return Topic(name, found.topic_id), len(found.partitions)
-
-
-def _producer_id(cluster: Cluster) -> tuple[int, int]:
+def new_producer_id(cluster: Cluster) -> tuple[int, int]:
     """A producer id and epoch for idempotence; brokers that still start up are asked again."""
     deadline = time.monotonic() + _BOOTSTRAP_TIMEOUT_S
     while True:

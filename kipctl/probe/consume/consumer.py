@@ -1,0 +1,584 @@
+"""The consumer: assigned partitions over non-blocking sockets, each choice of a replica traced.
+
+One thread, one connection and one fetch session per broker. What is decided is decided elsewhere:
+from which replica to read (`replica_choice`), what a session is told (`session`), what a refused
+position is (`positions`), who leads and when a retry may follow (`leadership`). Here it is carried
+out, as Java's `AbstractFetch` and `FetchCollector` do.
+
+A moved partition's Fetch waits until the one that is under way at its new leader is answered, as in
+Java; with its position's check it is that redirect's phase `queued`.
+"""
+
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kipctl.probe.consume.config import ConsumerConfig
+from kipctl.probe.consume.link import ConsumerLink
+from kipctl.probe.consume.positioning import PositionCall, Positioning
+from kipctl.probe.consume.positions import Check, Partition, State
+from kipctl.probe.consume.requests import fetch_request
+from kipctl.probe.consume.session import Wanted
+from kipctl.probe.leader_finder import LeaderFinder, MetadataCall
+from kipctl.probe.leadership import (
+    Attempts,
+    Hint,
+    Leader,
+    LeaderDiscovery,
+    Node,
+    retry_backoff,
+)
+from kipctl.probe.metadata_policy import NEVER_US
+from kipctl.probe.network import Network
+from kipctl.probe.redirects import FailedAttempt, split_wait
+from kipctl.probe.retries import resent
+from kipctl.probe.tracing import ReadRow, Tracing
+from kipctl.protocol.api import ApiKey
+from kipctl.protocol.error_codes import LEADER_ERRORS, ErrorCode, error_name
+from kipctl.protocol.fetch_frames import FetchAnswer, Fetched, read_fetch
+from kipctl.protocol.metadata import MetadataResponse
+from kipctl.protocol.primitives import MalformedFrame
+from kipctl.protocol.produce_frames import Topic
+from kipctl.protocol.record_counts import Counted, count_records
+from kipctl.trace.clock import now_us
+from kipctl.trace.codes import Decision, MetadataCause, RangeCase, RangeHandling
+from kipctl.transport.loop import ConnectionLostError, InFlight
+
+FIRST_HINT_VERSION = 16
+"""Of Fetch, with CurrentLeader and NodeEndpoints (KIP-951); 12 to 15 name no endpoint, and clients
+take no hint from them."""
+NOTHING = -1
+_STALE_METADATA_ERRORS = LEADER_ERRORS | {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.LEADER_NOT_AVAILABLE,
+    ErrorCode.REPLICA_NOT_AVAILABLE,
+    ErrorCode.KAFKA_STORAGE_ERROR,
+    ErrorCode.OFFSET_NOT_AVAILABLE,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+    ErrorCode.INCONSISTENT_TOPIC_ID,
+}
+_RETRIABLE = frozenset(code for code in ErrorCode if code.retriable) | {
+    ErrorCode.UNKNOWN_SERVER_ERROR
+}
+_TICK_US = 50_000
+
+OnRecords = Callable[[Partition, memoryview, int], None]
+"""Called with a partition, the batches fetched for it, and the offset that was asked for; the bytes
+are good for this call only."""
+
+
+@dataclass(slots=True)
+class Totals:
+    """What the run came to."""
+
+    records: int = 0
+    bytes: int = 0
+    """Of whole batches, as they come over the wire."""
+    errors: dict[str, int] = field(default_factory=dict)
+    """Partitions that were given up, by the error's name."""
+
+
+@dataclass(frozen=True, slots=True)
+class _FetchCall:
+    """A Fetch under way: what the session reads for us with it."""
+
+    wanted: Mapping[Partition, Wanted]
+
+
+class Consumer:
+    """Reads the partitions that are assigned and writes the trace."""
+
+    def __init__(
+        self,
+        config: ConsumerConfig,
+        discovery: LeaderDiscovery,
+        partitions: Sequence[Sequence[Partition]],
+        assigned: Iterable[Partition],
+        tracing: Tracing,
+        on_tick: Callable[[], None],
+        on_records: OnRecords | None = None,
+    ) -> None:
+        """`partitions` are all those of each topic, `on_tick` is called every 50 ms or so."""
+        self._config = config
+        self._discovery = discovery
+        self._tracing = tracing
+        self._on_tick = on_tick
+        self._on_records = on_records
+        self._topics: list[Topic] = [of_topic[0].topic for of_topic in partitions]
+        self._by_topic: dict[str | bytes, Sequence[Partition]] = {}
+        for of_topic in partitions:
+            topic = of_topic[0].topic
+            self._by_topic |= {topic.name: of_topic, topic.id.bytes: of_topic}
+        self._assigned = dict.fromkeys(assigned)
+        self._reads_from: dict[Partition, ConsumerLink] = {}
+        self._network = Network(
+            config,
+            lambda node, epoll: ConsumerLink(node, config, epoll),
+            now_us,
+            self._answered,
+            self._lost,
+        )
+        by_name = {of_topic[0].topic.name: of_topic for of_topic in partitions}
+        self._finder = LeaderFinder(config, discovery, by_name, self._network, self._leader_moved)
+        self._positioning = Positioning(config, self._finder, self._network, self._settled)
+        self._backoff = retry_backoff(
+            discovery, config.retry_backoff_ms * 1000, config.retry_backoff_max_ms * 1000
+        )
+        self.endpoints: dict[str, int] = {}
+        """The endpoints that hints have named, numbered as in the trace."""
+        self.racks: dict[str, int] = {}
+        """The racks of brokers that answered, numbered as in the trace."""
+        self.totals = Totals()
+        self._read_us = 0
+        self._wake_us = NEVER_US
+        self._next_tick_us = 0
+        self.is_stopped = False
+        """Somebody asked to read nothing more."""
+
+    # --- before the run ---
+
+    def learn(self, response: MetadataResponse) -> None:
+        """Take the Metadata answer that the run starts with."""
+        self._finder.begin(response, now_us())
+
+    def find_positions(self, timeout_us: int) -> bool:
+        """Settle where each partition is read on, and connect; returns whether all are settled."""
+        deadline = now_us() + timeout_us
+        while (now := now_us()) < deadline:
+            is_ready = all(p.state in (State.READY, State.FAILED) for p in self._assigned)
+            if is_ready and all(link.ready for link in self._network.links if link.readers):
+                return True
+            self._look_after(now)
+            for link in self._network.links:
+                if link.readers:
+                    self._network.ensure_connected(link)
+            self._network.poll(0.02)
+        return False
+
+    # --- the run ---
+
+    def run(self, num_records: int, timeout_us: int) -> Totals:
+        """Read until there are so many records, or for so long there was none."""
+        self._read_us = now_us()
+        while not self._is_over(now_us(), num_records, timeout_us):
+            now = now_us()
+            self._look_after(now)
+            for link in self._network.links:
+                if link.readers and not link.is_fetching and now >= link.not_before_us:
+                    self._fetch(link, now)
+            until = min(self._next_tick_us, self._wake_us, self._finder.due_us)
+            self._network.poll(max(0, until - now_us()) / 1e6)
+        self._end(now_us())
+        return self.totals
+
+    def stop(self) -> None:
+        """Read nothing more."""
+        self.is_stopped = True
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._network.close()
+
+    def _is_over(self, now: int, num_records: int, timeout_us: int) -> bool:
+        return (
+            self.is_stopped
+            or self.totals.records >= num_records
+            or now - self._read_us > timeout_us
+            or all(p.state is State.FAILED for p in self._assigned)
+        )
+
+    def _look_after(self, now: int) -> None:
+        """All but fetching that is due."""
+        if now >= self._wake_us:
+            self._wake(now)
+        self._positioning.ask(now)
+        if now >= self._finder.due_us:
+            self._finder.ask(now)
+        if now >= self._next_tick_us:
+            self._next_tick_us = now + _TICK_US
+            self._network.lose_silent()
+            self._finder.a_link_may_be_free()
+            self._tracing.flush()
+            self._on_tick()
+            for partition in self._assigned:
+                lease_us = partition.choice.expires_us
+                if lease_us is not None and now >= lease_us:
+                    self._place(partition, now)
+
+    def _wake(self, now: int) -> None:
+        """Partitions whose backoff is over are read again."""
+        for partition in self._assigned:
+            if 0 < partition.retry_us <= now:
+                partition.retry_us = 0
+                self._place(partition, now)
+        waiting = (p.retry_us for p in self._assigned if p.retry_us)
+        self._wake_us = min(waiting, default=NEVER_US)
+
+    def _wait(self, partition: Partition, until_us: int) -> None:
+        partition.retry_us = until_us
+        self._wake_us = min(self._wake_us, until_us)
+
+    def _end(self, now: int) -> None:
+        """Write what is still open."""
+        for partition in self._assigned:
+            if partition.check:
+                self._tracing.rows["reads"](partition.check.row)
+            if partition.failures:
+                failed = partition.failures[-1]
+                if failed.to_broker == NOTHING:
+                    allowed_us = failed.error_us + failed.backoff_us
+                    failed.wait = split_wait(failed.error_us, now, allowed_us, now, 0, 0)
+                self._write_redirects(partition, 0, now)
+        self._finder.write_calls(self._tracing)
+
+    # --- where each partition is read from ---
+
+    def _place(self, partition: Partition, now: int) -> None:
+        """Put it where its state wants it: among a broker's readers, or to be positioned."""
+        link = self._reads_from.pop(partition, None)
+        if link is not None:
+            link.readers.pop(partition, None)
+        if partition.retry_us or partition not in self._assigned:
+            return
+        if partition.state is not State.READY:
+            if partition.state is not State.FAILED:
+                self._positioning.add(partition)
+            return
+        leader = self._finder.link(partition)
+        if leader is None:
+            self._finder.want(MetadataCause.LEADER_CHANGE)
+            return
+        nodes = self._finder.nodes
+        replica = partition.choice.read_from(leader.node.id, nodes, now)
+        link = leader if replica == leader.node.id else self._network.link(nodes[replica])
+        self._reads_from[partition] = link
+        link.readers[partition] = None
+
+    def _leader_moved(self, partition: Partition) -> None:
+        """There is a leader of a newer epoch: the position is checked with it, then read on."""
+        partition.choice.clear()
+        if partition.state is State.READY and self._positioning.can_validate(partition):
+            partition.state = State.VALIDATE
+        if partition.failures and partition.attempts:
+            failed = partition.failures[-1]
+            known = self._finder.epoch(partition)
+            wait_us = partition.attempts.backoff_us(self._discovery, known, failed.backoff_us)
+            partition.retry_us = 0
+            if wait_us:
+                self._wait(partition, failed.error_us + wait_us)
+        self._place(partition, now_us())
+
+    def _settled(self, partition: Partition, now: int) -> None:
+        """The position is known (`Positioning`'s on_settled), or there will be none."""
+        if partition.check:
+            self._tracing.rows["reads"](partition.check.row)
+            partition.check = None
+        if partition.state is State.FAILED:
+            self._count_error(ErrorCode.OFFSET_OUT_OF_RANGE)
+        partition.turn_us = now
+        self._place(partition, now)
+
+    # --- fetching ---
+
+    def _fetch(self, link: ConsumerLink, now: int) -> None:
+        if not self._network.ensure_connected(link) or not link.may_send:
+            return
+        epoch = self._finder.epoch
+        wanted = {p: Wanted(p.offset, epoch(p)) for p in link.readers}
+        for partition in wanted:
+            if partition.failures:
+                self._resent(link, partition, now)
+        request = fetch_request(
+            self._config, link.session.ask(wanted), self._config.max_partition_fetch_bytes
+        )
+        link.is_fetching = True
+        try:
+            link.send_message(request, ApiKey.FETCH, link.fetch_version, now, _FetchCall(wanted))
+        except ConnectionLostError:
+            self._network.lose(link)
+
+    def _resent(self, link: ConsumerLink, partition: Partition, now: int) -> None:
+        """A Fetch goes out for a partition whose last one failed."""
+        assert partition.attempts
+        epoch = self._finder.epoch(partition)
+        failed = partition.failures[-1]
+        if failed.to_broker == NOTHING:
+            turn_us = max(partition.turn_us, link.fetched_us)
+            resent(
+                failed, partition.attempts, self._discovery, partition, link, epoch, now, turn_us
+            )
+            partition.attempts.sent(epoch)
+            partition.last_sent_us = now
+
+    def _fetched(
+        self, link: ConsumerLink, flight: InFlight, frame: memoryview, now: int
+    ) -> tuple[int, int]:
+        """Take an answer to a Fetch; returns its error and its number of topics."""
+        answer = read_fetch(flight.api_version, frame)
+        call: _FetchCall = flight.subject
+        link.is_fetching, link.fetched_us = False, now
+        if not link.session.answered(answer.error_code, answer.session_id):
+            link.not_before_us = now + self._config.retry_backoff_ms * 1000
+            if answer.error_code == ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR:
+                self._finder.want(MetadataCause.LEADER_CHANGE)
+            return answer.error_code, 0
+        for fetched in answer.partitions:
+            of_topic = self._by_topic.get(fetched.topic, ())
+            if fetched.partition >= len(of_topic):
+                continue
+            partition = of_topic[fetched.partition]
+            want = call.wanted.get(partition)
+            if want is None:
+                continue
+            is_current = partition.state is State.READY and partition.offset == want.offset
+            if fetched.error_code:  # of a broker that it is not read from any more: no news
+                is_current &= self._reads_from.get(partition) is link
+            if not is_current:
+                self._write_read(link, partition, want, fetched, now)
+            elif fetched.error_code:
+                self._refused(link, partition, want, fetched, answer, flight, now)
+            else:
+                self._read(link, partition, want, fetched, now)
+        return 0, len(self._topics)
+
+    def _read(
+        self, link: ConsumerLink, partition: Partition, want: Wanted, fetched: Fetched, now: int
+    ) -> None:
+        """An answer without error: records, the name of a replica to read from, or nothing new."""
+        aborted = fetched.aborted if self._config.reads_committed else None
+        try:
+            counted = count_records(fetched.records, want.offset, self._config.check_crcs, aborted)
+        except MalformedFrame:
+            self._fail(partition, ErrorCode.CORRUPT_MESSAGE, now)
+            return
+        if self._on_records and len(fetched.records):
+            self._on_records(partition, fetched.records, want.offset)
+        self._write_read(link, partition, want, fetched, now, counted)
+        if fetched.preferred_read_replica != NOTHING:
+            self._named(partition, fetched.preferred_read_replica, now)
+            return
+        if partition.failures:
+            self._write_redirects(partition, counted.records, now)
+        if counted.next_offset > want.offset:
+            partition.offset = counted.next_offset
+            partition.epoch = counted.epoch
+            self._read_us = now
+            self.totals.records += counted.records
+            self.totals.bytes += counted.bytes
+
+    def _named(self, partition: Partition, replica: int, now: int) -> None:
+        """The leader has named the replica to read from."""
+        if replica in self._finder.nodes:
+            partition.choice.named(replica, now, self._config.metadata_max_age_ms * 1000)
+        else:  # the leader knows more than we do, or less
+            self._finder.want(MetadataCause.LEADER_CHANGE)
+            self._wait(partition, now + self._config.retry_backoff_ms * 1000)
+        self._place(partition, now)
+
+    def _refused(
+        self,
+        link: ConsumerLink,
+        partition: Partition,
+        want: Wanted,
+        fetched: Fetched,
+        answer: FetchAnswer,
+        flight: InFlight,
+        now: int,
+    ) -> None:
+        """A partition's error: learn what its hint says, and settle what comes next."""
+        error = fetched.error_code
+        row = self._read_row(link, partition, want, fetched, now)
+        was_replica = partition.choice.clear()
+        if error == ErrorCode.OFFSET_OUT_OF_RANGE:
+            partition.check = Check(row, by_leader=not was_replica)
+            partition.state = State.CHECK
+            self._place(partition, now)
+            return
+        self._tracing.rows["reads"](row)
+        if error not in _RETRIABLE:
+            self._fail(partition, error, now)
+            return
+        hint = Hint(Leader(NOTHING, NOTHING))
+        decision = Decision.NOT_APPLICABLE
+        if error in LEADER_ERRORS:
+            if fetched.leader and flight.api_version >= FIRST_HINT_VERSION:
+                endpoints = {e.node_id: e for e in answer.node_endpoints}
+                at = endpoints.get(fetched.leader[0])
+                node = Node(at.node_id, at.host, at.port, at.rack) if at else None
+                hint = Hint(Leader(*fetched.leader), node)
+            decision = self._finder.take_hint(partition, hint, now)
+        if error in _STALE_METADATA_ERRORS:
+            self._finder.want(MetadataCause.LEADER_CHANGE)
+        self._attempt_failed(link, partition, want, flight.sent_us, error, now, decision, hint)
+
+    def _attempt_failed(
+        self,
+        link: ConsumerLink,
+        partition: Partition,
+        want: Wanted,
+        sent_us: int,
+        error: int,
+        now: int,
+        decision: Decision = Decision.NOT_APPLICABLE,
+        hint: Hint | None = None,
+    ) -> None:
+        """It is read again: at once if a newer leader is known, else after the backoff."""
+        if partition.attempts is None:
+            partition.attempts = Attempts()
+            partition.attempts.sent(want.leader_epoch)
+            partition.sent_us = partition.last_sent_us = sent_us
+        attempts = partition.attempts
+        failed = FailedAttempt(
+            attempt=attempts.count,
+            sent_us=partition.last_sent_us,
+            error_us=now,
+            error=error,
+            is_leader_error=error in LEADER_ERRORS,
+            broker=link.node.id,
+            epoch=want.leader_epoch,
+            base_offset=NOTHING,
+            decision=decision,
+            backoff_us=self._backoff.wait_us(attempts.count - 1, random.random()),
+        )
+        if hint is not None:
+            failed.hint_leader, failed.hint_epoch = hint.leader.id, hint.leader.epoch
+            if hint.endpoint is not None:
+                address = f"{hint.endpoint.host}:{hint.endpoint.port}"
+                failed.hint_endpoint = self.endpoints.setdefault(address, len(self.endpoints))
+        partition.failures.append(failed)
+        known = self._finder.epoch(partition)
+        wait_us = attempts.backoff_us(self._discovery, known, failed.backoff_us)
+        if wait_us:
+            self._wait(partition, now + wait_us)
+        self._place(partition, now)
+
+    def _fail(self, partition: Partition, error: int, now: int) -> None:
+        """Nothing more can be read of it."""
+        self._count_error(error)
+        partition.state = State.FAILED
+        self._place(partition, now)
+
+    def _count_error(self, error: int) -> None:
+        name = error_name(error)
+        self.totals.errors[name] = self.totals.errors.get(name, 0) + 1
+
+    # --- what is written down ---
+
+    def _read_row(
+        self,
+        link: ConsumerLink,
+        partition: Partition,
+        want: Wanted,
+        fetched: Fetched,
+        now: int,
+        counted: Counted | None = None,
+    ) -> ReadRow:
+        rack = link.node.rack
+        leader = self._finder.link(partition)
+        case = handling = NOTHING
+        is_short = 0 <= fetched.high_watermark < want.offset
+        if not fetched.error_code and is_short and not len(fetched.records):
+            case, handling = RangeCase.UNCOMMITTED, RangeHandling.WAIT
+        return ReadRow(
+            partition.topic_position,
+            partition.index,
+            link.node.id,
+            NOTHING if rack is None else self.racks.setdefault(rack, len(self.racks)),
+            leader is link,
+            fetched.preferred_read_replica,
+            counted.records if counted else 0,
+            counted.bytes if counted else 0,
+            fetched.error_code,
+            want.offset,
+            counted.next_offset if counted else NOTHING,
+            fetched.high_watermark,
+            case,
+            handling,
+            now,
+        )
+
+    def _write_read(
+        self,
+        link: ConsumerLink,
+        partition: Partition,
+        want: Wanted,
+        fetched: Fetched,
+        now: int,
+        counted: Counted | None = None,
+    ) -> None:
+        self._tracing.rows["reads"](self._read_row(link, partition, want, fetched, now, counted))
+
+    def _write_redirects(self, partition: Partition, records: int, now: int) -> None:
+        """It is read again: write what it met before, the time from the first Fetch on."""
+        self._tracing.redirects(
+            partition.topic_position,
+            partition.index,
+            partition.offset,
+            records,
+            partition.failures,
+            partition.sent_us,
+            partition.last_sent_us,
+            now,
+        )
+        partition.failures, partition.attempts = [], None
+
+    # --- answers and losses ---
+
+    def _answered(
+        self, link: ConsumerLink, flight: InFlight, frame: memoryview, now: int, behind_us: int
+    ) -> None:
+        """An answer came (`Network`'s on_answer). Raises MalformedFrame."""
+        self._finder.a_link_may_be_free()
+        error, topics = 0, len(self._topics)
+        if flight.api_key == ApiKey.METADATA:
+            self._finder.answered(flight, frame, now, behind_us)
+            return
+        if flight.api_key == ApiKey.FETCH:
+            error, topics = self._fetched(link, flight, frame, now)
+        elif isinstance(flight.subject, PositionCall):
+            self._positioning.answered(flight, frame, now)
+        else:
+            error = link.finish_handshake(flight, frame, now).error_code
+        assert link.connection is not None
+        self._tracing.rpc(
+            link.node.id,
+            link.connection.number,
+            flight,
+            now,
+            len(frame) + 4,
+            behind_us,
+            topics,
+            error,
+        )
+
+    def _lost(self, link: ConsumerLink, number: int, flights: list[InFlight], now: int) -> None:
+        """A connection is gone (`Network`'s on_lost): leaders are read, of what was read there."""
+        self._finder.a_link_may_be_free()
+        self._finder.want(MetadataCause.ERROR_RETRY)
+        link.is_fetching = False
+        link.session.lost()
+        asked: Mapping[Partition, Wanted] = {}
+        for flight in flights:
+            if isinstance(flight.subject, MetadataCall):
+                self._finder.lost(flight.subject, now)
+                continue
+            if isinstance(flight.subject, PositionCall):
+                self._positioning.lost(flight.subject, now)
+            elif isinstance(flight.subject, _FetchCall):
+                asked = flight.subject.wanted
+            error = ErrorCode.NETWORK_EXCEPTION
+            self._tracing.rpc(link.node.id, number, flight, 0, 0, 0, len(self._topics), error)
+        sent_us = min((flight.sent_us for flight in flights), default=now)
+        for partition in list(link.readers):
+            partition.choice.clear()
+            if partition in asked:
+                self._attempt_failed(
+                    link,
+                    partition,
+                    asked[partition],
+                    sent_us,
+                    ErrorCode.NETWORK_EXCEPTION,
+                    now,
+                )
+            else:
+                self._place(partition, now)

@@ -1,0 +1,194 @@
+"""Where partitions are read on: what their leaders are asked about offsets and epochs."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from kipctl.probe.consume.config import ConsumerConfig
+from kipctl.probe.consume.link import ConsumerLink
+from kipctl.probe.consume.positions import (
+    NO_OFFSET,
+    Check,
+    Partition,
+    Question,
+    State,
+    judge,
+    next_question,
+    validated,
+)
+from kipctl.probe.consume.requests import leader_epoch_request, list_offsets_request
+from kipctl.probe.consume.session import Wanted
+from kipctl.probe.leader_finder import LeaderFinder
+from kipctl.probe.leadership import NO_EPOCH
+from kipctl.probe.network import Network
+from kipctl.protocol.api import ApiKey, decode_response
+from kipctl.protocol.error_codes import ErrorCode
+from kipctl.protocol.list_offsets import (
+    CONSUMER_REPLICA_ID,
+    DEBUGGING_REPLICA_ID,
+    EARLIEST_TIMESTAMP,
+    LATEST_TIMESTAMP,
+    ListOffsetsRequest,
+)
+from kipctl.protocol.message import Request
+from kipctl.protocol.offset_for_leader_epoch import OffsetForLeaderEpochRequest
+from kipctl.trace.codes import MetadataCause, RangeHandling
+from kipctl.transport.loop import ConnectionLostError, InFlight
+
+
+@dataclass(frozen=True, slots=True)
+class PositionCall:
+    """One question under way, and the partitions that it is about, with what was believed."""
+
+    question: Question
+    wanted: dict[Partition, Wanted]
+
+
+class Positioning:
+    """Carries out the rules of `positions` for partitions that cannot be read on as they are."""
+
+    def __init__(
+        self,
+        config: ConsumerConfig,
+        finder: LeaderFinder[Partition, ConsumerLink],
+        network: Network[ConsumerLink],
+        on_settled: Callable[[Partition, int], None],
+    ) -> None:
+        """`on_settled` is told of each partition that is READY or FAILED, and when."""
+        self._config = config
+        self._finder = finder
+        self._network = network
+        self._on_settled = on_settled
+        self._open: dict[Partition, None] = {}
+
+    def can_validate(self, partition: Partition) -> bool:
+        """Whether there is an epoch to ask for; a position that was just reset has none."""
+        return partition.epoch != NO_EPOCH
+
+    def add(self, partition: Partition) -> None:
+        """Its position has to be settled."""
+        self._open[partition] = None
+
+    def ask(self, now_us: int) -> None:
+        """Ask leaders what is to be asked, each question in one request to each."""
+        if not self._open:
+            return
+        calls: dict[tuple[ConsumerLink, Question], dict[Partition, Wanted]] = {}
+        for partition in self._open:
+            question = next_question(partition)
+            if partition.asked or partition.ask_us > now_us or question is None:
+                continue
+            link = self._finder.link(partition)
+            if link is None:
+                self._finder.want(MetadataCause.LEADER_CHANGE)
+            elif self._network.ensure_connected(link) and link.may_send:
+                calls.setdefault((link, question), {})[partition] = self._believed(partition)
+        for (link, question), wanted in calls.items():
+            self._send(link, PositionCall(question, wanted), now_us)
+
+    def _believed(self, partition: Partition) -> Wanted:
+        return Wanted(partition.offset, self._finder.epoch(partition))
+
+    def _send(self, link: ConsumerLink, call: PositionCall, now_us: int) -> None:
+        request: Request[Any]
+        if call.question is Question.EPOCH_END:
+            request, version = leader_epoch_request(call.wanted.items()), link.leader_epoch_version
+        else:
+            request, version = self._list_offsets(call), link.list_offsets_version
+        for partition in call.wanted:
+            partition.asked = True
+        try:
+            link.send_message(request, ApiKey(request.api.key), version, now_us, call)
+        except ConnectionLostError:
+            self._network.lose(link)  # it comes back to `lost`, as what was sent before it
+
+    def _list_offsets(self, call: PositionCall) -> ListOffsetsRequest:
+        config = self._config
+        latest = config.auto_offset_reset == "latest"
+        timestamp, replica_id = {
+            Question.RESET: (
+                LATEST_TIMESTAMP if latest else EARLIEST_TIMESTAMP,
+                CONSUMER_REPLICA_ID,
+            ),
+            Question.START: (EARLIEST_TIMESTAMP, CONSUMER_REPLICA_ID),
+            Question.END: (LATEST_TIMESTAMP, DEBUGGING_REPLICA_ID),
+        }[call.question]
+        return list_offsets_request(config, call.wanted, timestamp, replica_id)
+
+    def lost(self, call: PositionCall, now_us: int) -> None:
+        """The connection was lost before the answer."""
+        for partition in call.wanted:
+            self._ask_again(partition, now_us)
+
+    def answered(self, flight: InFlight, frame: memoryview, now_us: int) -> None:
+        """Take an answer. Raises MalformedFrame."""
+        call: PositionCall = flight.subject
+        answers = {place: (error, offset) for place, error, offset in _answers(flight, frame)}
+        for partition, want in call.wanted.items():
+            place = partition.topic.name, partition.index
+            error, offset = answers.get(place, (ErrorCode.UNKNOWN_SERVER_ERROR, NO_OFFSET))
+            if error:
+                self._finder.want(MetadataCause.LEADER_CHANGE)
+                self._ask_again(partition, now_us)
+                continue
+            partition.asked = False
+            if partition in self._open and want == self._believed(partition):
+                self._learn(partition, call.question, offset, now_us)
+
+    def _ask_again(self, partition: Partition, now_us: int) -> None:
+        partition.asked = False
+        partition.ask_us = now_us + self._config.retry_backoff_ms * 1000
+
+    def _learn(self, partition: Partition, question: Question, offset: int, now_us: int) -> None:
+        """Take an answer about the position as it is believed to be."""
+        reset, check = self._config.auto_offset_reset, partition.check
+        if partition.state is State.RESET:
+            partition.offset, partition.epoch = offset, NO_EPOCH
+            partition.state = State.READY
+            if check:
+                check.row = check.row._replace(next_offset=offset)
+        elif partition.state is State.VALIDATE:
+            partition.state, partition.offset = validated(partition.offset, offset, reset)
+        else:
+            assert check
+            check.answers[question] = offset
+            if next_question(partition) is None:
+                self._judge(partition, check, reset)
+        if partition.state in (State.READY, State.FAILED):
+            del self._open[partition]
+            self._on_settled(partition, now_us)
+
+    def _judge(self, partition: Partition, check: Check, reset: str) -> None:
+        """The leader has said all: settle what the refused position is, and what comes next."""
+        found = check.answers
+        verdict = judge(
+            partition.offset,
+            found[Question.START],
+            found[Question.END],
+            found.get(Question.EPOCH_END, NO_OFFSET),
+            reset,
+            check.by_leader,
+        )
+        check.row = check.row._replace(
+            range_case=verdict.case, range_handling=verdict.handling, next_offset=verdict.offset
+        )
+        if verdict.handling is RangeHandling.RESET:
+            partition.state = State.RESET
+        elif verdict.handling is RangeHandling.FAIL:
+            partition.state = State.FAILED
+        else:
+            partition.state, partition.offset = State.READY, verdict.offset
+
+
+def _answers(flight: InFlight, frame: memoryview) -> Iterator[tuple[tuple[str, int], int, int]]:
+    """Topic and partition, error and offset of each partition in an answer."""
+    if flight.api_key == ApiKey.OFFSET_FOR_LEADER_EPOCH:
+        _, ends = decode_response(OffsetForLeaderEpochRequest, flight.api_version, frame)
+        for result in ends.topics:
+            for end in result.partitions:
+                yield (result.topic, end.partition), end.error_code, end.end_offset
+        return
+    _, offsets = decode_response(ListOffsetsRequest, flight.api_version, frame)
+    for topic in offsets.topics:
+        for at in topic.partitions:
+            yield (topic.name, at.partition_index), at.error_code, at.offset
