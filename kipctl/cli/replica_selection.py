@@ -382,7 +382,7 @@ def _demand_all_told(found: "Observation") -> None:
     if missing:
         first = next(iter(missing.values()))
         raise PartlyDoneError(
-            f"{len(missing)} of {len(found.facts)} partitions have no leader that answers:"
+            f"{len(missing)} of {len(found.facts)} partitions could not be asked for:"
             f" {first.id}, {first.why}",
             "Look: kipctl inspect leaders",
         )

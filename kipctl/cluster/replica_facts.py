@@ -3,6 +3,7 @@
 Nothing is written and no offset committed. The Fetch asks at the high watermark for one byte.
 """
 
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -63,6 +64,8 @@ _MOVED = frozenset(
     )
 )
 _ATTEMPTS = 3
+_NEWS_S = 0.1
+"""Seconds in which news of the controller reach every broker, as a rule."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,18 +134,24 @@ def observe(
 ) -> Observation:
     """Ask who serves these partitions in each rack of the cluster, or in the racks given.
 
-    When a leader moves meanwhile all is asked anew, three times at most. Raises RefusedError when
-    no broker has a rack, UnreachableError when no broker answers.
+    When leaders or replicas in sync change meanwhile, all is asked anew, up to three times. Raises
+    RefusedError when no broker has a rack, UnreachableError when no broker answers.
     """
     racks = broker_racks(cluster)
     known = tuple(sorted({rack for rack in racks.values() if rack}))
-    found = _observe(cluster, wanted, client_racks or known, racks)
+    found = _observe(cluster, wanted, client_racks or known, racks, {})
     for _ in range(_ATTEMPTS - 1):
-        if not any(choice.detail in _MOVED for choice in found.choices):
+        if not any(_has_changed(choice) for choice in found.choices):
             break
+        time.sleep(_NEWS_S)
         now = take(cluster, wanted.topics).only(p.id for p in wanted.partitions)
-        found = _observe(cluster, now, client_racks or known, racks)
+        found = _observe(cluster, now, client_racks or known, racks, found.silent)
     return found
+
+
+def _has_changed(choice: Choice) -> bool:
+    """Whether the answer does not fit the Metadata that it was judged by, which may be old."""
+    return choice.detail in _MOVED or choice.as_expected is False
 
 
 def _observe(
@@ -150,8 +159,9 @@ def _observe(
     wanted: Snapshot,
     client_racks: Sequence[str],
     racks: Mapping[int, str | None],
+    silent: Mapping[int, KipctlError],
 ) -> Observation:
-    asked = _Asked(cluster, wanted)
+    asked = _Asked(cluster, wanted, silent)
     facts = tuple(asked.facts(partition, racks) for partition in wanted.partitions)
     by_id = {one.id: one for one in facts}
     known = frozenset(rack for rack in racks.values() if rack)
@@ -167,9 +177,11 @@ def _observe(
 class _Asked:
     """What brokers answered about partitions; one that fails is asked nothing more."""
 
-    def __init__(self, cluster: Cluster, wanted: Snapshot) -> None:
+    def __init__(
+        self, cluster: Cluster, wanted: Snapshot, silent: Mapping[int, KipctlError]
+    ) -> None:
         self.cluster = cluster
-        self.silent: dict[int, KipctlError] = {}
+        self.silent = dict(silent)
         self.led = _by_broker(wanted.partitions, lambda p: (p.leader,))
         held = _by_broker(wanted.partitions, lambda p: p.replicas)
         alive = set(wanted.broker_ids)
