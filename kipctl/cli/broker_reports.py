@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kipctl.cli.leader_reports import Value, listing
@@ -29,14 +30,18 @@ def brokers_report(facts: "ClusterFacts", findings: "tuple[Finding, ...]") -> Re
     by_feature, features = _features(facts)
     by_api, apis = _apis(facts)
     by_setting, settings = _settings(facts)
-    tables = [by_broker, by_feature, by_api, by_setting]
+    tables = {"brokers": by_broker, "features": by_feature, "apis": by_api, "settings": by_setting}
     if facts.metrics:
-        tables += [_counts(facts), _connections(facts)]
+        tables |= {"counts": _counts(facts), "connections": _connections(facts)}
+    tables["findings"] = _findings(findings)
     severities = Counter(str(finding.severity) for finding in findings)
     return Report(
         "inspect brokers",
         {
-            "brokers": brokers,
+            "brokers": [
+                shown | _broker_document(one)
+                for shown, one in zip(brokers, facts.brokers, strict=True)
+            ],
             "features": features,
             "apis": apis,
             "settings": settings,
@@ -52,7 +57,7 @@ def brokers_report(facts: "ClusterFacts", findings: "tuple[Finding, ...]") -> Re
             ],
             "severities": dict(severities),
         },
-        (*tables, _findings(findings)),
+        tuple(replace(table, name=name) for name, table in tables.items()),
         (_sentence(severities),),
     )
 
@@ -86,6 +91,20 @@ def _brokers(facts: "ClusterFacts") -> tuple[Table, list[dict[str, Value]]]:
             for one in facts.brokers
         ),
     )
+
+
+def _broker_document(one: "BrokerFacts") -> dict[str, object]:
+    """What the tables show of all brokers together, for each of them."""
+    return {
+        "error": one.silence or one.settings_error,
+        "lists": None if one.lists is None else sorted(one.lists),
+        "features": {
+            name: {"in_use": one.finalized.get(name, 0), "supported": list(versions)}
+            for name, versions in one.supported.items()
+        },
+        "api_versions": {str(key): list(versions) for key, versions in one.api_versions.items()},
+        "settings": dict(one.settings),
+    }
 
 
 def _release(facts: "ClusterFacts", broker: "BrokerFacts") -> str | None:

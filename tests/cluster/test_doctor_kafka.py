@@ -9,6 +9,8 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 from on_lab import Kipctl, MakeTopic, in_sync, wait_until_everywhere
 
+from kipctl.cluster.broker_metrics import error_counts
+from kipctl.cluster.doctor_facts import SETTINGS
 from kipctl.lab.cluster import Lab
 from kipctl.transport.request import Cluster
 
@@ -46,9 +48,19 @@ def test_versions_features_and_settings_are_those_of_the_lab(
     settings = {one["setting"]: one["value"] for one in shown["settings"]}
     assert settings["replica.selector.class"].endswith(".RackAwareReplicaSelector")
     assert settings["replica.fetch.backoff.ms"] == "1000"
+    for broker in shown["brokers"]:
+        assert broker["features"]["metadata.version"] == {"in_use": 30, "supported": [7, 30]}
+        assert broker["api_versions"]["3"] == [0, 13]
+        assert broker["settings"]["min.insync.replicas"] == "1"
+        assert (broker["lists"], broker["error"]) == ([1, 2, 3], None)
     assert shown["metrics"] == []
     (found,) = [what for what in whats(shown) if "a-lonely-topic" in what]
     assert "partitions with one replica: a-lonely-topic" in found
+    rows = kipctl("inspect", "brokers", "-o", "csv").out.splitlines()
+    assert "table,Broker,Address,Rack,Kafka,Leaders,Preferred,Not in sync,Answers" in rows
+    assert f"settings,min.insync.replicas,1,{SETTINGS['min.insync.replicas']!r}" in [
+        row.replace('"', "'") for row in rows
+    ]
     last = kipctl("inspect", "brokers", "-o", "plain").out.splitlines()[-1]
     assert last.startswith("Found: ")
     assert last.endswith(" Nothing was changed.")
@@ -88,6 +100,14 @@ def test_brokers_count_what_was_sent_and_one_that_stops_is_found(
         assert asked == {"Metadata", "DescribeConfigs"}
         assert {sent: n for sent, n in new.items() if sent[0] in asked} == own
     assert [metrics["broker"] for metrics in shown["metrics"]] == [1, 2, 3]
+
+    # Each broker is asked as if it led once, with a batch that it cannot append.
+    before = error_counts(lab.metrics_urls)
+    ran = kipctl("inspect", "hints", "--bootstrap-server", lab.bootstrap_server, "-o", "json")
+    assert json.loads(ran.out)["hinting"] == 3
+    for url, errors in error_counts(lab.metrics_urls).items():
+        refused = Counter(errors) - Counter(before[url])
+        assert refused["Produce", "NOT_LEADER_OR_FOLLOWER"] == 1
 
     lab.stop(3)
     with Cluster(lab.bootstrap_server) as brokers:
