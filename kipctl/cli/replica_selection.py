@@ -2,25 +2,30 @@
 
 import time
 from collections.abc import Sequence
-from datetime import datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kipctl.cli import replica_selection_documents as documents
 from kipctl.cli.environment import Environment
 from kipctl.cli.options import BootstrapOption, OutputOption
 from kipctl.cli.request_log import parse_duration
 from kipctl.errors import InterruptedRunError, PartlyDoneError, ThresholdError, UsageError
 from kipctl.report.formats import OutputFormat
+from kipctl.report.replica_selection_tables import (
+    flip_line,
+    flips_table,
+    selection_tables,
+    walk_tables,
+)
 from kipctl.report.tables import Report
 
 if TYPE_CHECKING:
     from kipctl.cluster.replica_facts import Observation
-    from kipctl.cluster.replica_selection import Choice, Flip
     from kipctl.cluster.replica_selection_librdkafka import ClientRead
     from kipctl.cluster.replica_traffic import RackSummary
-    from kipctl.cluster.snapshot import PartitionId, Snapshot
+    from kipctl.cluster.snapshot import Snapshot
     from kipctl.transport.request import Cluster
 
 COMMAND = "inspect replica-selection"
@@ -92,12 +97,15 @@ def replica_selection(
     Nothing is written, and no offset committed.
     """
     environment = context.ensure_object(Environment)
+    if explain is not None and topic:
+        raise UsageError("--topic does not go with --explain, which names its own.")
     _refuse_together(explain, watch, duration, rate_over, price_per_gb, require_local, client)
     from kipctl.cluster.replica_facts import chosen, observe
     from kipctl.cluster.replica_traffic import parse_percent
     from kipctl.cluster.snapshot import take
     from kipctl.transport.request import Cluster
 
+    patterns = topic or [] if explain is None else [_one(explain)]
     limit = None if require_local is None else parse_percent(require_local)
     over_s = None if rate_over is None else _seconds(rate_over)
     for_s = None if duration is None else _seconds(duration)
@@ -105,20 +113,19 @@ def replica_selection(
     server = environment.bootstrap_server(bootstrap_server)
     timeout_s = _WATCH_TIMEOUT_S if watch else _TIMEOUT_S
     with Cluster(server, timeout_s=timeout_s) as cluster:
-        wanted = chosen(take(cluster), [_one(explain)] if explain else topic or [])
+        wanted = chosen(take(cluster), patterns)
         found = observe(cluster, wanted, racks)
         _warn_of_unknown(environment, racks, found.racks)
-        if explain:
-            environment.report(_walks(found), output)
+        if explain is not None:
+            walked = documents.walks(found)
+            environment.report(Report(COMMAND, walked, walk_tables(walked)), output)
             return
         if watch:
             _watch(environment, cluster, wanted, found, for_s, output)
             return
         found, summaries = _summaries(environment, cluster, wanted, racks, found, over_s)
     reads = _client_reads(environment, server, found) if client else ()
-    document = _document(found, summaries, reads, over_s, price_per_gb)
-    from kipctl.report.replica_selection_tables import selection_tables
-
+    document = documents.document(found, summaries, reads, over_s, price_per_gb)
     environment.report(Report(COMMAND, document, selection_tables(document)), output)
     if limit is not None:
         _demand_local(summaries, limit)
@@ -214,111 +221,6 @@ def _client_reads(
     return tuple(reads)
 
 
-def _document(
-    found: "Observation",
-    summaries: "Sequence[RackSummary]",
-    reads: "Sequence[ClientRead]",
-    over_s: float | None,
-    price_per_gb: float | None,
-) -> dict[str, Any]:
-    return {
-        "partitions": [_choice(choice) for choice in found.choices],
-        "racks": [_rack(summary, found, price_per_gb) for summary in summaries],
-        "rate_over_s": over_s,
-        "price_per_gb": price_per_gb,
-        "client": _client(found, reads) if reads else None,
-    }
-
-
-def _choice(choice: "Choice") -> dict[str, Any]:
-    return {
-        "topic": choice.id.topic,
-        "partition": choice.id.partition,
-        "rack": choice.rack,
-        "leader": None if choice.leader < 0 else choice.leader,
-        "leader_rack": choice.leader_rack,
-        "reads_from": choice.reads_from,
-        "reads_from_rack": choice.reads_from_rack,
-        "local": choice.local,
-        "closest": choice.closest,
-        "reason": str(choice.reason),
-        "detail": choice.detail,
-        "expected": choice.expected,
-        "as_expected": choice.as_expected,
-    }
-
-
-def _rack(
-    summary: "RackSummary", found: "Observation", price_per_gb: float | None
-) -> dict[str, Any]:
-    return {
-        "rack": summary.rack,
-        "known": summary.rack in found.racks,
-        "partitions": summary.partitions,
-        "local": summary.local,
-        "local_percent": summary.local_percent,
-        "closest": summary.closest,
-        "held_bytes": summary.held_bytes,
-        "cross_held_bytes": summary.cross_held_bytes,
-        "bytes_per_s": summary.bytes_per_s,
-        "cross_bytes_per_s": summary.cross_bytes_per_s,
-        "cross_percent": summary.cross_percent,
-        "price_of_30_days": (
-            None if price_per_gb is None else summary.cost_per_month(price_per_gb)
-        ),
-    }
-
-
-def _client(found: "Observation", reads: "Sequence[ClientRead]") -> dict[str, Any]:
-    from kipctl.cluster.replica_selection_librdkafka import version
-
-    said: dict[tuple[PartitionId, str], int | None] = {
-        (choice.id, choice.rack): choice.reads_from for choice in found.choices
-    }
-    racks = {r.broker: r.rack for one in found.facts for r in one.replicas}
-    return {
-        "name": StockClient.LIBRDKAFKA.value,
-        "version": version(),
-        "reads": [
-            {
-                "topic": read.id.topic,
-                "partition": read.id.partition,
-                "rack": read.rack,
-                "broker": read.broker,
-                "broker_rack": None if read.broker is None else racks.get(read.broker),
-                "records": read.records,
-                "bytes": read.bytes,
-                "agrees": (
-                    None if read.broker is None else read.broker == said[read.id, read.rack]
-                ),
-            }
-            for read in reads
-        ],
-    }
-
-
-def _walks(found: "Observation") -> Report:
-    from kipctl.cluster.replica_selection import walk
-    from kipctl.report.replica_selection_tables import walk_tables
-
-    (facts,) = found.facts
-    document = {
-        "topic": facts.id.topic,
-        "partition": facts.id.partition,
-        "walks": [
-            {
-                **_choice(choice),
-                "steps": [
-                    {"rule": step.rule, "facts": step.facts, "left": step.left}
-                    for step in walk(facts, choice.rack)
-                ],
-            }
-            for choice in found.choices
-        ],
-    }
-    return Report(COMMAND, document, walk_tables(document))
-
-
 def _watch(
     environment: Environment,
     cluster: "Cluster",
@@ -330,7 +232,6 @@ def _watch(
     """A line for each change, as it happens; JSON and CSV come whole, at the end."""
     from kipctl.cli.signals import noted_signals
     from kipctl.cluster.replica_selection_watch import watch
-    from kipctl.report.replica_selection_tables import flip_line, flips_table
 
     until = "until Ctrl-C" if for_s is None else f"for {for_s:g} s"
     environment.message(
@@ -341,7 +242,7 @@ def _watch(
     flips = []
     with noted_signals() as ended:
         for flip in watch(cluster, wanted, found.choices, for_s, ended):
-            flips.append(_flip(flip))
+            flips.append(documents.flip(flip))
             if lines_at_once:
                 environment.stdout.write(flip_line(flips[-1]) + "\n")
                 environment.stdout.flush()
@@ -351,18 +252,6 @@ def _watch(
         environment.report(Report(COMMAND, document, (flips_table(document),)), output)
     if interrupted and for_s is not None:
         raise InterruptedRunError(f"Interrupted after {len(flips)} flips.")
-
-
-def _flip(flip: "Flip") -> dict[str, Any]:
-    return {
-        "time": datetime.now().astimezone().isoformat(timespec="milliseconds"),
-        "topic": flip.id.topic,
-        "partition": flip.id.partition,
-        "rack": flip.rack,
-        "from": flip.before,
-        "to": flip.after,
-        "why": flip.why,
-    }
 
 
 def _demand_local(summaries: "Sequence[RackSummary]", limit: float) -> None:

@@ -6,7 +6,7 @@ each, and says in its statistics which broker each partition is fetched from.
 
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,13 +44,15 @@ def read(
     facts: Iterable[PartitionFacts],
     rack: str,
     timeout_s: float,
-    ended: Callable[[], bool] = lambda: False,
 ) -> tuple[ClientRead, ...]:
     """Let librdkafka read in a rack until records of each partition that has some have come.
 
-    After `timeout_s` seconds, or once `ended` says so, it is over all the same.
+    A partition whose offset is not known is left out. After `timeout_s` seconds it is over all the
+    same.
     """
     facts = tuple(facts)
+    begin = {one.id: _begin(one, one.offset) for one in facts if one.offset is not None}
+    waited_for = {one.id for one in facts if one.id in begin and one.offset != begin[one.id]}
     statistics: dict[str, Any] = {}
     consumer = Consumer(
         {
@@ -67,12 +69,11 @@ def read(
             "log_level": 0,
         }
     )
-    waited_for = {one.id for one in facts if _has_records(one)}
     try:
-        consumer.assign([TopicPartition(*one.id, _begin(one)) for one in facts])
+        consumer.assign([TopicPartition(*i, offset) for i, offset in begin.items()])
         deadline = time.monotonic() + timeout_s
         found: tuple[ClientRead, ...] = ()
-        while time.monotonic() < deadline and not ended():
+        while time.monotonic() < deadline:
             consumer.poll(_POLL_S)
             found = fetched_from(statistics, (one.id for one in facts), rack)
             if waited_for <= {one.id for one in found if one.broker is not None}:
@@ -97,11 +98,7 @@ def fetched_from(
     return tuple(found)
 
 
-def _begin(facts: PartitionFacts) -> int:
+def _begin(facts: PartitionFacts, offset: int) -> int:
     leader = facts.replica(facts.leader)
     first = leader.log_start if leader and leader.log_start is not None else 0
-    return max(first, (facts.offset or 0) - RECORDS)
-
-
-def _has_records(facts: PartitionFacts) -> bool:
-    return facts.offset is not None and facts.offset > _begin(facts)
+    return max(first, offset - RECORDS)

@@ -51,6 +51,7 @@ COMMANDS_THAT_ASK = [
     "elect unclean --all --yes",
     "inspect leaders",
     "inspect hints",
+    "inspect replica-selection",
     "request-log status",
     "request-log off",
     "request-log on",

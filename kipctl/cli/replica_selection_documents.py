@@ -1,0 +1,135 @@
+"""What `kipctl inspect replica-selection` prints, as documents."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kipctl.cluster.replica_facts import Observation
+    from kipctl.cluster.replica_selection import Choice, Flip
+    from kipctl.cluster.replica_selection_librdkafka import ClientRead
+    from kipctl.cluster.replica_traffic import RackSummary
+    from kipctl.cluster.snapshot import PartitionId
+
+
+def document(
+    found: "Observation",
+    summaries: "Sequence[RackSummary]",
+    reads: "Sequence[ClientRead]",
+    over_s: float | None,
+    price_per_gb: float | None,
+) -> dict[str, Any]:
+    """Each partition in each rack, the racks, and what a client did, None without one.
+
+    `over_s` are the seconds that rates were measured for, None without.
+    """
+    return {
+        "partitions": [_choice(choice) for choice in found.choices],
+        "racks": [_rack(summary, found, price_per_gb) for summary in summaries],
+        "rate_over_s": over_s,
+        "price_per_gb": price_per_gb,
+        "client": _client(found, reads) if reads else None,
+    }
+
+
+def _choice(choice: "Choice") -> dict[str, Any]:
+    return {
+        "topic": choice.id.topic,
+        "partition": choice.id.partition,
+        "rack": choice.rack,
+        "leader": None if choice.leader < 0 else choice.leader,
+        "leader_rack": choice.leader_rack,
+        "reads_from": choice.reads_from,
+        "reads_from_rack": choice.reads_from_rack,
+        "local": choice.local,
+        "closest": choice.closest,
+        "reason": str(choice.reason),
+        "detail": choice.detail,
+        "expected": choice.expected,
+        "as_expected": choice.as_expected,
+    }
+
+
+def _rack(
+    summary: "RackSummary", found: "Observation", price_per_gb: float | None
+) -> dict[str, Any]:
+    return {
+        "rack": summary.rack,
+        "known": summary.rack in found.racks,
+        "partitions": summary.partitions,
+        "local": summary.local,
+        "local_percent": summary.local_percent,
+        "closest": summary.closest,
+        "held_bytes": summary.held_bytes,
+        "cross_held_bytes": summary.cross_held_bytes,
+        "bytes_per_s": summary.bytes_per_s,
+        "cross_bytes_per_s": summary.cross_bytes_per_s,
+        "cross_percent": summary.cross_percent,
+        "price_of_30_days": (
+            None if price_per_gb is None else summary.cost_per_month(price_per_gb)
+        ),
+    }
+
+
+def _client(found: "Observation", reads: "Sequence[ClientRead]") -> dict[str, Any]:
+    from kipctl.cluster.replica_selection_librdkafka import version
+
+    said: dict[tuple[PartitionId, str], int | None] = {
+        (choice.id, choice.rack): choice.reads_from for choice in found.choices
+    }
+    racks = {r.broker: r.rack for one in found.facts for r in one.replicas}
+    return {
+        "name": "librdkafka",
+        "version": version(),
+        "reads": [
+            {
+                "topic": read.id.topic,
+                "partition": read.id.partition,
+                "rack": read.rack,
+                "broker": read.broker,
+                "broker_rack": None if read.broker is None else racks.get(read.broker),
+                "records": read.records,
+                "bytes": read.bytes,
+                "agrees": _agrees(read.broker, said[read.id, read.rack]),
+            }
+            for read in reads
+        ],
+    }
+
+
+def _agrees(read_from: int | None, named: int | None) -> bool | None:
+    return None if read_from is None or named is None else read_from == named
+
+
+def walks(found: "Observation") -> dict[str, Any]:
+    """One partition's choices, rule by rule."""
+    from kipctl.cluster.replica_selection import walk
+
+    (facts,) = found.facts
+    return {
+        "topic": facts.id.topic,
+        "partition": facts.id.partition,
+        "walks": [
+            {
+                **_choice(choice),
+                "steps": [
+                    {"rule": step.rule, "facts": step.facts, "left": step.left}
+                    for step in walk(facts, choice.rack)
+                ],
+            }
+            for choice in found.choices
+        ],
+    }
+
+
+def flip(one: "Flip") -> dict[str, Any]:
+    """A change, with the time of the wall clock as it is now."""
+    return {
+        "time": datetime.now().astimezone().isoformat(timespec="milliseconds"),
+        "topic": one.id.topic,
+        "partition": one.id.partition,
+        "rack": one.rack,
+        "from": one.before,
+        "to": one.after,
+        "why": one.why,
+    }

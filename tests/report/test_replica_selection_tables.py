@@ -1,0 +1,124 @@
+"""What a person reads of replica selection: where it differs is said under the table."""
+
+from typing import Any
+
+from kipctl.report.replica_selection_tables import (
+    flip_line,
+    flips_table,
+    selection_tables,
+    walk_tables,
+)
+
+
+def row(**more: Any) -> dict[str, Any]:
+    return {
+        "topic": "orders",
+        "partition": 0,
+        "rack": "b",
+        "leader": 1,
+        "leader_rack": "a",
+        "reads_from": 2,
+        "reads_from_rack": "b",
+        "local": True,
+        "closest": True,
+        "reason": "a follower in the rack",
+        "detail": "",
+        "expected": (2,),
+        "as_expected": True,
+        **more,
+    }
+
+
+def rack(**more: Any) -> dict[str, Any]:
+    return {
+        "rack": "b",
+        "known": True,
+        "partitions": 4,
+        "local": 3,
+        "local_percent": 75.0,
+        "closest": 4,
+        "held_bytes": 1000,
+        "cross_held_bytes": 250,
+        "bytes_per_s": None,
+        "cross_bytes_per_s": None,
+        "cross_percent": 25.0,
+        "price_of_30_days": None,
+        **more,
+    }
+
+
+def document(**more: Any) -> dict[str, Any]:
+    empty = {"rate_over_s": None, "price_per_gb": None, "client": None}
+    return {"partitions": [row()], "racks": [rack()], **empty, **more}
+
+
+def test_a_reason_and_its_detail_are_one_sentence() -> None:
+    lagging = row(reason="the replica in the rack is not in sync", detail="broker 2 is 9 behind")
+    table, _ = selection_tables(document(partitions=[row(), lagging]))
+    why = [found[-1] for found in table.rows]
+    assert why == [
+        "a follower in the rack",
+        "the replica in the rack is not in sync: broker 2 is 9 behind",
+    ]
+    assert table.notes == ()
+
+
+def test_an_answer_that_the_rules_do_not_explain_is_told() -> None:
+    odd = row(reads_from=1, expected=(2, 3), as_expected=False)
+    table, _ = selection_tables(document(partitions=[odd, row(as_expected=None)]))
+    assert table.notes == ("orders-0 for b: the broker named 1, the rules say 2 or 3.",)
+
+
+def test_rates_and_prices_have_columns_only_where_they_were_asked_for() -> None:
+    _, held = selection_tables(document())
+    assert held.titles[-1] == "Across racks %"
+    assert held.rows == (("b", 4, 3, 75.0, 4, 1000, 25.0),)
+    assert "of the bytes that the leaders hold" in held.notes[0]
+    rates = {"bytes_per_s": 4e6, "cross_bytes_per_s": 1e6, "price_of_30_days": 51.84}
+    _, priced = selection_tables(
+        document(racks=[rack(**rates)], rate_over_s=30.0, price_per_gb=0.02)
+    )
+    assert priced.titles[-3:] == ("Bytes/s", "Across racks bytes/s", "Price of 30 days")
+    assert priced.rows[0][-3:] == (4e6, 1e6, 51.84)
+    assert "over 30 s" in priced.notes[0]
+
+
+def test_what_a_client_did_stands_beside_it() -> None:
+    read = {"topic": "orders", "partition": 0, "rack": "b", "broker": 2, "broker_rack": "b"}
+    read |= {"records": 10, "bytes": 1000, "agrees": True}
+    client = {"name": "librdkafka", "version": "2.16.0", "reads": [read]}
+    *_, table = selection_tables(document(client=client))
+    assert table.title == "Where librdkafka 2.16.0 reads"
+    assert table.rows == (("orders", 0, "b", 2, "b", 10, 1000, True),)
+    assert table.notes == ()
+    empty = {**client, "reads": [{**read, "broker": None, "records": 0}]}
+    assert selection_tables(document(client=empty))[2].notes != ()
+
+
+def test_a_walk_ends_with_what_the_broker_really_said() -> None:
+    steps = [
+        {"rule": "in b", "facts": "1 a, 2 b", "left": (2,)},
+        {"rule": "the rest", "facts": "not told", "left": ()},
+    ]
+    walks = [
+        row(steps=steps),
+        row(steps=steps, reads_from=1, as_expected=False, reason="chose otherwise"),
+        row(steps=[], reads_from=None, as_expected=None, reason="no leader"),
+    ]
+    tables = walk_tables({"topic": "orders", "partition": 0, "walks": walks})
+    assert tables[0].title == "orders-0, for a reader in b"
+    assert tables[0].rows == (("in b", "1 a, 2 b", "2"), ("the rest", "not told", "cannot be told"))
+    assert [table.notes[0] for table in tables] == [
+        "The leader really sends it to broker 2: a follower in the rack.",
+        "The leader really sends it to broker 1, which is not what the rules say: chose otherwise.",
+        "The leader named nobody: no leader.",
+    ]
+
+
+def test_a_flip_is_one_line() -> None:
+    flip = {"time": "12:00:00", "topic": "orders", "partition": 0, "rack": "b"}
+    flip |= {"from": None, "to": 2, "why": "leader 1 -> 2; the leader is in the rack"}
+    assert flip_line(flip) == (
+        "12:00:00  orders-0  b: nowhere -> 2  leader 1 -> 2; the leader is in the rack"
+    )
+    assert flips_table({"flips": [flip]}).rows == (tuple(flip.values()),)
