@@ -18,7 +18,7 @@ def demo(context: typer.Context, output: OutputOption = OutputFormat.AUTO) -> No
     no cluster, and leaves nothing behind.
     """
     from kipctl.experiments.demo import DemoPlan, compare, findings
-    from kipctl.experiments.perf import Listeners
+    from kipctl.experiments.conduct import Listeners
     from kipctl.lab.cluster import Lab
     from kipctl.lab.properties import LabSpec
     from kipctl.pipeline.analysis import Question, analyse_runs

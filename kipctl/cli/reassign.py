@@ -231,7 +231,8 @@ def _measured(
     """Act; with a bootstrap server to be probed, also the document of what a producer felt."""
     if probed is None:
         return act(), None
-    from kipctl.experiments.perf import Listeners, measured_during
+    from kipctl.experiments.conduct import Listeners
+    from kipctl.experiments.perf import measured_during
 
     done, felt = measured_during(act, cluster, probed, Listeners(environment.message))
     return done, felt.document

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
+from kipctl.probe.outcome import AnyOutcome, Spec
 from kipctl.probe.parts import Part
 from kipctl.probe.process import running_probe
 from kipctl.probe.produce.run import ProbeOutcome, ProbeSpec
@@ -18,17 +19,17 @@ WORKERS_FOLDER = ".workers"
 """Where workers keep their rows while they run, in the folder of the record."""
 
 
-class Probe(Protocol):
+class Probe(Protocol[AnyOutcome]):
     """A run under way: a probe, or several workers. Times are those of this machine's clock."""
 
     schedule: Schedule
-    parts: tuple[Part[ProbeOutcome], ...]
+    parts: tuple[Part[AnyOutcome], ...]
     """Where the rows are, once there is an outcome."""
 
     def new_rows(self, dataset: str) -> IntRows:
         """The rows of a dataset written since the last call."""
 
-    def outcome(self) -> ProbeOutcome:
+    def outcome(self) -> AnyOutcome:
         """Wait until it is done."""
 
     def is_done_by(self, time_us: int) -> bool:
@@ -38,12 +39,12 @@ class Probe(Protocol):
         """Ask it to send no further records."""
 
 
-Begin = Callable[[ProbeSpec], AbstractContextManager[Probe]]
+Begin = Callable[[ProbeSpec], AbstractContextManager[Probe[ProbeOutcome]]]
 """Starts what a specification says; what it wrote is there until the block is left."""
 
 
 @contextmanager
-def on_this_machine(spec: ProbeSpec) -> Iterator[Probe]:
+def on_this_machine(spec: Spec[AnyOutcome]) -> Iterator[Probe[AnyOutcome]]:
     """One probe, in a process of its own."""
     with (
         tempfile.TemporaryDirectory(prefix="kipctl-") as scratch,
@@ -69,7 +70,7 @@ def on_spark(
     with spark_for_workers(master, workers) as session:
 
         @contextmanager
-        def begin(spec: ProbeSpec) -> Iterator[Probe]:
+        def begin(spec: ProbeSpec) -> Iterator[Probe[ProbeOutcome]]:
             if spec.payload_file:
                 spec = replace(spec, payload_file=spec.payload_file.absolute())
             with (

@@ -10,11 +10,13 @@ import numpy as np
 
 from kipctl.errors import RefusedError
 from kipctl.experiments.actions import parse_action
-from kipctl.experiments.perf import OWN_TOPIC, Listeners, PerfPlan, PerfResult, measure, own_topic
+from kipctl.experiments.conduct import Listeners
+from kipctl.experiments.perf import OWN_TOPIC, PerfPlan, PerfResult, measure, own_topic
+from kipctl.probe.distribution import Distribution, distribution
 from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.probe.produce.config import ProducerConfig
 from kipctl.probe.produce.run import ProbeSpec
-from kipctl.probe.produce.summary import Distribution, distribution, metadata_rpcs, redirects
+from kipctl.probe.summary import metadata_rpcs, redirects
 from kipctl.trace.store import Run
 from kipctl.transport.request import Cluster
 

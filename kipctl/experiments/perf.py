@@ -4,7 +4,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,12 +22,12 @@ from kipctl.errors import InterruptedRunError, PipelineError, RefusedError, Usag
 from kipctl.experiments.actions import (
     Action,
     ActionKind,
-    Performed,
     Performer,
     check_action,
     lab_of,
 )
 from kipctl.experiments.begin import Begin, Probe, on_spark, on_this_machine
+from kipctl.experiments.conduct import Listeners, conduct, tell_of_missing
 from kipctl.experiments.record import record, recording
 from kipctl.probe.process import running_probe
 from kipctl.probe.produce.run import ProbeOutcome, ProbeSpec
@@ -40,7 +40,6 @@ from kipctl.probe.produce.summary import (
     record_times,
     summarize,
 )
-from kipctl.probe.schedule import Schedule
 from kipctl.trace.clock import now_us
 from kipctl.trace.store import Run
 from kipctl.transport.request import Cluster
@@ -138,14 +137,6 @@ class PerfResult:
         return (total, kafka_line(self.measured.steady, " steady state"))
 
 
-@dataclass(slots=True)
-class Listeners:
-    """Who is told while it runs: `message` of steps, `interval` of Kafka's interval lines."""
-
-    message: Callable[[str], None] = field(default=lambda _: None)
-    interval: Callable[[str], None] = field(default=lambda _: None)
-
-
 def _begins(plan: PerfPlan, message: Callable[[str], None]) -> AbstractContextManager[Begin]:
     if plan.on_spark:
         return on_spark(plan.workers, plan.master, plan.record, message)
@@ -190,7 +181,7 @@ def measure(
     performer = Performer(cluster, spec.topic, plan.during) if plan.during else None
     with begin(spec) as probe:
         with _intervals(probe, plan, listeners):
-            outcome, interrupted = _conduct(probe, performer, plan, listeners)
+            outcome, interrupted = conduct(probe, performer, plan, listeners.message)
         start_us = probe.schedule.start_us
         measurement = measured_together(outcome, probe.parts)
         actions = [p.as_document(start_us) for p in performer.performed] if performer else []
@@ -219,17 +210,8 @@ def measure(
             _undo(plan, actions),
         )
     if performer:
-        _tell_of_missing(len(actions), plan, listeners)
+        tell_of_missing(len(actions), plan, listeners.message)
     return result
-
-
-def _tell_of_missing(happened: int, plan: PerfPlan, listeners: Listeners) -> None:
-    wanted = plan.count or 1
-    if happened < wanted:
-        listeners.message(
-            f"{happened} of {wanted} actions happened before the records were sent: "
-            f"send more of them, or act more often than every {plan.every_s:g} s (--every)."
-        )
 
 
 def measured_during(
@@ -321,55 +303,8 @@ def own_topic(
         delete_topic(bootstrap_server, OWN_TOPIC)
 
 
-def _conduct(
-    probe: Probe, performer: Performer | None, plan: PerfPlan, listeners: Listeners
-) -> tuple[ProbeOutcome, str]:
-    """Perform the actions on time until the probe is done. Ctrl-C stops the probe in good order.
-
-    Returns the outcome, and how far the action came that Ctrl-C cut off.
-    """
-    try:
-        number, free_us = 0, probe.schedule.start_us
-        while performer and (not plan.count or number < plan.count):
-            number += 1
-            begins_us = action_begins_us(probe.schedule, number, plan.every_s, free_us)
-            if begins_us is None or probe.is_done_by(begins_us):
-                break
-            listeners.message(_told(number, performer.perform()))
-            free_us = now_us()
-        return probe.outcome(), ""
-    except (KeyboardInterrupt, InterruptedRunError) as interrupted:
-        probe.stop()
-        told = interrupted.what if isinstance(interrupted, InterruptedRunError) else ""
-        return probe.outcome(), told.removeprefix("Interrupted. ")
-
-
-def action_begins_us(schedule: Schedule, number: int, every_s: float, free_us: int) -> int | None:
-    """When action `number` (from 1) begins, in monotonic microseconds; None if it does not.
-
-    It is due every so many seconds after the start, and waits for the one before it, which was over
-    at `free_us`. Without load there is nothing to measure: none begins when the last record is
-    due, or later. Unthrottled nobody knows when that is.
-    """
-    begins_us = max(schedule.start_us + round(number * every_s * 1e6), free_us)
-    if schedule.throttled and begins_us >= schedule.intended_us(schedule.num_records - 1):
-        return None
-    return begins_us
-
-
-def _told(number: int, done: Performed) -> str:
-    if done.error:
-        return f"{done.action} {number}: {done.error}"
-    took_ms = (done.answered_us - done.called_us) / 1000
-    spread_ms = (done.converged_us - done.answered_us) / 1000
-    return (
-        f"{done.action} {number}: {done.partitions} partitions in {took_ms:.0f} ms, "
-        f"known to every broker {spread_ms:.0f} ms later."
-    )
-
-
 @contextmanager
-def _intervals(probe: Probe, plan: PerfPlan, listeners: Listeners) -> Iterator[None]:
+def _intervals(probe: Probe[ProbeOutcome], plan: PerfPlan, listeners: Listeners) -> Iterator[None]:
     """Print Kafka's interval lines from a thread while the block runs."""
     over = threading.Event()
     schedule = probe.schedule

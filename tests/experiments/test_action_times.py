@@ -4,7 +4,7 @@ from itertools import count
 
 import pytest
 
-from kipctl.experiments.perf import action_begins_us
+from kipctl.experiments.conduct import action_begins_us
 from kipctl.probe.schedule import Schedule, Share
 
 START_US = 7_000_000

@@ -6,8 +6,8 @@ import pytest
 from kipctl.errors import UsageError
 from kipctl.experiments.actions import Action, ActionKind, parse_action
 from kipctl.experiments.demo import Arm, findings
+from kipctl.probe.distribution import Distribution
 from kipctl.probe.leadership import LeaderDiscovery
-from kipctl.probe.produce.summary import Distribution
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from kipctl.experiments.begin import WORKERS_FOLDER
 from kipctl.experiments.perf import OWN_TOPIC
 from kipctl.lab.cluster import Lab
 from kipctl.pipeline.analysis import Question, analyse_runs
-from kipctl.probe.produce.summary import distribution
+from kipctl.probe.distribution import distribution
 from kipctl.trace.codes import PHASES
 from kipctl.trace.store import Run
 from kipctl.transport.request import Cluster

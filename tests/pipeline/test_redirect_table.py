@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from rows import rows_of
 
 from kipctl.pipeline.redirects import KEYS, episodes, failed_batches, redirect_table
-from kipctl.probe.produce.summary import redirects as live_redirects
+from kipctl.probe.summary import redirects as live_redirects
 from kipctl.trace.codes import PHASES, Decision
 
 pytestmark = pytest.mark.spark

@@ -13,7 +13,8 @@ from rows import rows_of
 
 from kipctl.pipeline.columns import API_NAMES, api_name, error_name, nearest_rank
 from kipctl.pipeline.rpcs import KEYS, metadata_table, rpc_table, with_inferred_causes
-from kipctl.probe.produce.summary import distribution, metadata_rpcs
+from kipctl.probe.distribution import distribution
+from kipctl.probe.summary import metadata_rpcs
 from kipctl.protocol.api import ApiKey
 from kipctl.trace.codes import MetadataCause
 

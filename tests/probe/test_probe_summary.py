@@ -7,15 +7,10 @@ import numpy as np
 import pytest
 from rows import rows_of
 
-from kipctl.probe.produce.summary import (
-    distribution,
-    interval_line,
-    kafka_line,
-    metadata_rpcs,
-    record_times,
-    redirects,
-)
+from kipctl.probe.distribution import distribution
+from kipctl.probe.produce.summary import interval_line, kafka_line, record_times
 from kipctl.probe.schedule import Schedule
+from kipctl.probe.summary import metadata_rpcs, redirects
 from kipctl.trace.codes import PHASES, Decision, MetadataCause
 from kipctl.trace.rows import IntRows
 

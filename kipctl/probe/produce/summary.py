@@ -7,59 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from kipctl.probe.distribution import QUANTILES, Distribution, distribution
 from kipctl.probe.parts import Part, rows_of_parts
 from kipctl.probe.produce.run import ProbeOutcome
+from kipctl.probe.summary import metadata_rpcs, redirects
 from kipctl.probe.tracing import COLUMNS
-from kipctl.protocol.api import ApiKey
-from kipctl.protocol.error_codes import LEADER_ERRORS
-from kipctl.trace.codes import PHASES, Decision, MetadataCause
 from kipctl.trace.rows import IntRows
 
-QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p999": 0.999}
 _BATCH = {name: i for i, name in enumerate(COLUMNS["batches"])}
-_RPC = {name: i for i, name in enumerate(COLUMNS["rpcs"])}
-_REDIRECT = {name: i for i, name in enumerate(COLUMNS["redirects"])}
-
-
-@dataclass(frozen=True, slots=True)
-class Distribution:
-    """How often each value (microseconds, ascending) occurred. Exact: nothing is rounded."""
-
-    values: IntRows
-    counts: IntRows
-
-    @property
-    def total(self) -> int:
-        return int(self.counts.sum())
-
-    def quantile(self, q: float) -> int:
-        """The nearest-rank quantile: the least value that q of all do not exceed; 0 if empty."""
-        if not len(self.values):
-            return 0
-        cumulative = np.cumsum(self.counts)
-        rank = max(1, int(np.ceil(round(q * int(cumulative[-1]), 6))))
-        return int(self.values[np.searchsorted(cumulative, rank)])
-
-    def mean(self) -> float:
-        return float(np.average(self.values, weights=self.counts)) if len(self.values) else 0.0
-
-    def as_ms(self) -> dict[str, float]:
-        """mean, p50, p95, p99, p999 and max in milliseconds."""
-        shown: dict[str, float] = {"mean": round(self.mean() / 1000, 4)}
-        shown |= {name: self.quantile(q) / 1000 for name, q in QUANTILES.items()}
-        return shown | {"max": int(self.values[-1]) / 1000 if len(self.values) else 0.0}
-
-
-def distribution(parts: Iterable[tuple[IntRows, IntRows]]) -> Distribution:
-    """Add up (values, counts) pairs; the values need be neither sorted nor unique."""
-    values = np.empty(0, dtype=np.int64)
-    counts = np.empty(0, dtype=np.int64)
-    for more_values, more_counts in parts:
-        merged = np.concatenate([values, more_values])
-        weights = np.concatenate([counts, more_counts])
-        values, where = np.unique(merged, return_inverse=True)
-        counts = np.bincount(where, weights=weights, minlength=len(values)).astype(np.int64)
-    return Distribution(values, counts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,68 +87,6 @@ def run_times(
     """`record_times` of a whole run."""
     batches = rows_of_parts(parts, "batches", outcome.start_us)
     return record_times(batches, outcome.start_us, outcome.interval_ns, skip_records)
-
-
-def redirects(rows: IntRows) -> dict[str, Any]:
-    """The `redirects` object of `perf produce --output json`, from rows of that dataset.
-
-    Batches count that met NOT_LEADER_OR_FOLLOWER or FENCED_LEADER_EPOCH at least once; the phases
-    are those of their whole latency.
-    """
-    is_leader_error = np.isin(rows[:, _REDIRECT["error"]], list(LEADER_ERRORS))
-    errors = rows[is_leader_error]
-    keys = rows[:, [_REDIRECT[name] for name in ("topic", "partition", "first_seq")]]
-    batch_keys, batch_of_row = np.unique(keys, axis=0, return_inverse=True)
-    batch_of_row = batch_of_row.reshape(-1)
-    redirected = np.zeros(len(batch_keys), dtype=bool)
-    redirected[batch_of_row[is_leader_error]] = True
-    decisions = {
-        decision.name.lower(): int((errors[:, _REDIRECT["decision"]] == decision).sum())
-        for decision in Decision
-        if decision is not Decision.NOT_APPLICABLE
-    }
-    phases_ms = {}
-    for phase in PHASES:
-        spent = np.bincount(
-            batch_of_row, weights=rows[:, _REDIRECT[f"{phase}_us"]], minlength=len(batch_keys)
-        )[redirected]
-        of_batches = distribution([(spent.astype(np.int64), np.ones(len(spent), np.int64))])
-        phases_ms[phase] = {
-            "p50": of_batches.quantile(0.5) / 1000,
-            "p99": of_batches.quantile(0.99) / 1000,
-            "sum": int(spent.sum()) / 1000,
-        }
-    client = np.bincount(
-        batch_of_row,
-        weights=rows[:, _REDIRECT["backoff_us"]] + rows[:, _REDIRECT["metadata_us"]],
-        minlength=len(batch_keys),
-    )[redirected].astype(np.int64)
-    client_share = distribution([(client, np.ones(len(client), np.int64))])
-    return {
-        "batches": int(redirected.sum()),
-        "errors": len(errors),
-        "appended_then_failed": int((errors[:, _REDIRECT["base_offset"]] >= 0).sum()),
-        "hints": {"present": len(errors) - decisions["absent"], **decisions},
-        "same_epoch_retries": int(errors[:, _REDIRECT["same_epoch_retry"]].sum()),
-        "client_share_ms": {
-            "p50": client_share.quantile(0.5) / 1000,
-            "p99": client_share.quantile(0.99) / 1000,
-            "sum": int(client.sum()) / 1000,
-        },
-        "phases_ms": phases_ms,
-    }
-
-
-def metadata_rpcs(rows: IntRows) -> dict[str, Any]:
-    """The `metadata_rpcs` object, from rows of `rpcs`: bytes are of requests and responses."""
-    calls = rows[rows[:, _RPC["api_key"]] == ApiKey.METADATA]
-    causes = [MetadataCause(int(c)).name.lower() for c in calls[:, _RPC["cause"]]]
-    return {
-        "total": len(calls),
-        "on_critical_path": int(calls[:, _RPC["critical"]].sum()),
-        "bytes": int(calls[:, [_RPC["request_bytes"], _RPC["response_bytes"]]].sum()),
-        "by_cause": {cause: causes.count(cause) for cause in sorted(set(causes))},
-    }
 
 
 @dataclass(frozen=True, slots=True)
