@@ -63,9 +63,11 @@ _MOVED = frozenset(
         ErrorCode.OFFSET_OUT_OF_RANGE,
     )
 )
-_ATTEMPTS = 3
-_NEWS_S = 0.1
-"""Seconds in which news of the controller reach every broker, as a rule."""
+SETTLE_S = 2.0
+"""Seconds in which, as a rule, news reach every broker, and a new leader hears from its followers:
+before their first fetch it does not know where their logs end, and names none."""
+
+_POLL_S = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,27 +132,30 @@ def broker_racks(cluster: Cluster) -> dict[int, str | None]:
 
 
 def observe(
-    cluster: Cluster, wanted: Snapshot, client_racks: Sequence[str] | None = None
+    cluster: Cluster,
+    wanted: Snapshot,
+    client_racks: Sequence[str] | None = None,
+    settle_s: float = SETTLE_S,
 ) -> Observation:
     """Ask who serves these partitions in each rack of the cluster, or in the racks given.
 
-    When leaders or replicas in sync change meanwhile, all is asked anew, up to three times. Raises
-    RefusedError when no broker has a rack, UnreachableError when no broker answers.
+    While an answer does not fit what the others told, as when leaders change meanwhile, all is
+    asked anew, for up to `settle_s` seconds. Raises RefusedError when no broker has a rack,
+    UnreachableError when no broker answers.
     """
     racks = broker_racks(cluster)
     known = tuple(sorted({rack for rack in racks.values() if rack}))
     found = _observe(cluster, wanted, client_racks or known, racks, {})
-    for _ in range(_ATTEMPTS - 1):
-        if not any(_has_changed(choice) for choice in found.choices):
-            break
-        time.sleep(_NEWS_S)
+    deadline = time.monotonic() + settle_s
+    while any(_does_not_fit(choice) for choice in found.choices) and time.monotonic() < deadline:
+        time.sleep(_POLL_S)
         now = take(cluster, wanted.topics).only(p.id for p in wanted.partitions)
         found = _observe(cluster, now, client_racks or known, racks, found.silent)
     return found
 
 
-def _has_changed(choice: Choice) -> bool:
-    """Whether the answer does not fit the Metadata that it was judged by, which may be old."""
+def _does_not_fit(choice: Choice) -> bool:
+    """Whether the leader's view is another than that of Metadata and of the followers."""
     return choice.detail in _MOVED or choice.as_expected is False
 
 

@@ -263,7 +263,7 @@ def _reason(
         return Reason.BEHIND, "; ".join(_lag(facts, r, silent) for r in in_sync)
     if not any(_starts_before(r, facts.offset) for r in in_sync):
         return Reason.STARTS_LATER, _brokers(in_sync)
-    return Reason.UNFORESEEN, f"they say broker {_or(expected)}"
+    return Reason.UNFORESEEN, f"they say broker {_or(expected)}, if its followers have fetched yet"
 
 
 def _lag(facts: PartitionFacts, replica: Replica, silent: Collection[int]) -> str:

@@ -9,6 +9,8 @@ from kipctl.cluster.snapshot import Snapshot, take
 from kipctl.transport.request import Cluster
 
 POLL_S = 0.25
+SETTLE_S = 0.5
+"""Seconds: a change is told soon, though its reason may not be known yet."""
 
 
 def watch(
@@ -27,6 +29,6 @@ def watch(
     racks = list(dict.fromkeys(choice.rack for choice in before))
     deadline = float("inf") if seconds is None else time.monotonic() + seconds
     while (left_s := deadline - time.monotonic()) > 0 and not ended(min(POLL_S, left_s)):
-        now = observe(cluster, take(cluster, wanted.topics).only(ids), racks).choices
+        now = observe(cluster, take(cluster, wanted.topics).only(ids), racks, SETTLE_S).choices
         yield from flips(before, now)
         before = now
