@@ -64,7 +64,7 @@ def fetched_exporter(java: Java, progress: Callable[[str], None]) -> Path:
     """The agent's jar. Raises what `ivy.fetched` raises."""
     name = "jmx_prometheus_javaagent"
     download = Download(
-        title=f"the JMX exporter {VERSION}",
+        title=f"JMX exporter {VERSION}",
         folder=f"{name}-{VERSION}",
         size_mb=3,
         modules=(Module("io.prometheus.jmx", name, VERSION),),

@@ -101,7 +101,7 @@ def _fetch(
     shutil.rmtree(partial / "jars", ignore_errors=True)
     (partial / "jars").mkdir(parents=True)
     (partial / "ivy.xml").write_text(_ivy_module(download), encoding="utf-8")
-    command = [str(java.path), "-jar", str(_ivy_jar()), "-ivy", str(partial / "ivy.xml")]
+    command = [str(java.path), "-jar", str(_ivy_jar(download)), "-ivy", str(partial / "ivy.xml")]
     command += ["-cache", str(partial / "ivy")]
     command += ["-retrieve", f"{partial}/jars/[artifact]-[revision](-[classifier]).[ext]"]
     progress(f"Fetching {download.title}: about {download.size_mb} MB, once.")
@@ -144,14 +144,14 @@ def _fetch(
     partial.rename(folder)
 
 
-def _ivy_jar() -> Path:
+def _ivy_jar(download: Download) -> Path:
     pyspark = importlib.util.find_spec("pyspark")
     places = (pyspark.submodule_search_locations or ()) if pyspark else ()
     jars = [jar for place in places for jar in Path(place, "jars").glob("ivy-*.jar")]
     if not jars:
         raise UsageError(
-            "PySpark, whose Ivy fetches Kafka, is not installed whole: there is no ivy-*.jar.",
-            "Install it (pip install pyspark), or use an installed Kafka: --kafka-home DIR.",
+            "PySpark, whose Ivy fetches jars, is not installed whole: there is no ivy-*.jar.",
+            f"Install it (pip install pyspark), or {download.otherwise}.",
         )
     return jars[0]
 

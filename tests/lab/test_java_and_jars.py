@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from kipctl.errors import KipctlError, RefusedError, UnreachableError, UsageError
+from kipctl.lab.exporter import fetched_exporter
 from kipctl.lab.jars import fetched_jars, installed_jars
 from kipctl.lab.java import Java, find_java
 
@@ -105,6 +106,39 @@ def test_why_kafka_could_not_be_fetched(
         fetch(java_that(tmp_path, f"echo '{said}'; exit 1"))
     assert failed.value.what == told
     assert "--kafka-home" in failed.value.next_step
+
+
+def test_the_exporter_is_fetched_once_and_kept_apart_from_kafka(
+    tmp_path: Path, cache: Path
+) -> None:
+    java = java_that(tmp_path, 'echo agent > "$jars/jmx_prometheus_javaagent-1.0.1.jar"')
+    told: list[str] = []
+    assert fetched_exporter(java, told.append) == fetched_exporter(java, told.append)
+    assert told == ["Fetching JMX exporter 1.0.1: about 3 MB, once."]
+    assert runs(tmp_path) == 1
+    assert [path.name for path in cache.iterdir()] == ["jmx_prometheus_javaagent-1.0.1"]
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        (
+            "(java.net.UnknownHostException: somewhere)",
+            "JMX exporter 1.0.1 could not be fetched: UnknownHostException: somewhere.",
+        ),
+        (
+            ":: io.prometheus.jmx#jmx_prometheus_javaagent;1.0.1: not found",
+            "There is no JMX exporter 1.0.1 to fetch.",
+        ),
+    ],
+)
+def test_why_the_exporter_could_not_be_fetched(
+    tmp_path: Path, cache: Path, said: str, told: str
+) -> None:
+    with pytest.raises(KipctlError) as failed:
+        fetched_exporter(java_that(tmp_path, f"echo '{said}'; exit 1"), lambda text: None)
+    assert failed.value.what == told
+    assert "eave out --metrics" in failed.value.next_step
 
 
 def test_a_second_kipctl_waits_for_what_the_first_fetches_even_when_that_was_killed(
