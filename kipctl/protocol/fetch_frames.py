@@ -159,10 +159,10 @@ class _Frame:
                     (node,) = self._unpack(_INT32)
                     host = self._text()
                     (port,) = self._unpack(_INT32)
-                    rack = reader.unsigned_varint()
-                    name = bytes(reader.take(rack - 1)).decode() if rack else None
+                    length = reader.unsigned_varint() - 1
+                    rack = self._decoded(length) if length >= 0 else None
                     reader.skip_tags()
-                    endpoints.append(NodeEndpoint(node, host, port, name))
+                    endpoints.append(NodeEndpoint(node, host, port, rack))
             else:
                 reader.take(size)
             self._must_be_at(end)
@@ -194,6 +194,9 @@ class _Frame:
         else:
             reader = self._reader
             size = int.from_bytes(reader.take(2), "big", signed=True)
+        return self._decoded(size)
+
+    def _decoded(self, size: int) -> str:
         try:
             return bytes(self._reader.take(size)).decode()
         except UnicodeDecodeError:

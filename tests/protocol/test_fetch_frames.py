@@ -1,0 +1,234 @@
+"""Fetch answers read in place against the full codec, on random answers in every version."""
+
+import random
+from dataclasses import replace
+from uuid import UUID
+
+import pytest
+from protocol_oracles import random_message
+
+from kipctl.protocol.api import decode_response
+from kipctl.protocol.fetch import (
+    AbortedTransaction,
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
+from kipctl.protocol.fetch_frames import FetchAnswer, Fetched, read_fetch
+from kipctl.protocol.message import encode
+from kipctl.protocol.primitives import MalformedFrame
+from kipctl.protocol.produce import LeaderIdAndEpoch, NodeEndpoint
+
+VERSIONS = range(4, 19)
+FLEXIBLE = range(12, 19)
+
+each_version = pytest.mark.parametrize("version", VERSIONS)
+each_flexible_version = pytest.mark.parametrize("version", FLEXIBLE)
+
+
+def framed(response: FetchResponse, version: int, correlation_id: int = 77) -> memoryview:
+    header = correlation_id.to_bytes(4, "big") + (b"\0" if version >= 12 else b"")
+    return memoryview(header + encode(response, version))
+
+
+def as_read(version: int, frame: memoryview) -> FetchAnswer:
+    """What the codec finds, in the form of `read_fetch`."""
+    _, response = decode_response(FetchRequest, version, frame)
+    return FetchAnswer(
+        response.error_code,
+        response.session_id,
+        [
+            Fetched(
+                topic.topic_id.bytes if version >= 13 else topic.topic,
+                p.partition_index,
+                p.error_code,
+                p.high_watermark,
+                p.last_stable_offset,
+                p.log_start_offset,
+                tuple((a.producer_id, a.first_offset) for a in p.aborted_transactions or ()),
+                p.preferred_read_replica,
+                memoryview(p.records or b""),
+                _unless_default((p.current_leader.leader_id, p.current_leader.leader_epoch)),
+                _unless_default((p.diverging_epoch.epoch, p.diverging_epoch.end_offset)),
+            )
+            for topic in response.responses
+            for p in topic.partitions
+        ],
+        response.node_endpoints,
+    )
+
+
+def _unless_default(pair: tuple[int, int]) -> tuple[int, int] | None:
+    return None if pair == (-1, -1) else pair
+
+
+def small_response(version: int) -> FetchResponse:
+    """An answer with something in every field."""
+    partition = PartitionData(
+        partition_index=3,
+        error_code=74,
+        high_watermark=100,
+        last_stable_offset=90,
+        log_start_offset=10 if version >= 5 else -1,
+        current_leader=LeaderIdAndEpoch(2, 7) if version >= 12 else LeaderIdAndEpoch(),
+        diverging_epoch=EpochEndOffset(5, 80) if version >= 12 else EpochEndOffset(),
+        aborted_transactions=(AbortedTransaction(4000, 20),),
+        preferred_read_replica=2 if version >= 11 else -1,
+        records=b"records",
+    )
+    topic = FetchableTopicResponse(
+        topic="" if version >= 13 else "topic",
+        topic_id=UUID(int=9) if version >= 13 else UUID(int=0),
+        partitions=(partition, PartitionData(partition_index=4)),
+    )
+    return FetchResponse(
+        error_code=71 if version >= 7 else 0,
+        session_id=5 if version >= 7 else 0,
+        responses=(topic,),
+        node_endpoints=(NodeEndpoint(2, "host", 9092, "rack"),) if version >= 16 else (),
+    )
+
+
+@each_version
+def test_an_answer_reads_as_the_codec_reads_it(version: int) -> None:
+    choose = random.Random(version)
+    for _ in range(25):
+        response = random_message(FetchResponse, version, choose)
+        frame = framed(response, version, choose.randrange(1 << 31))
+        assert read_fetch(version, frame) == as_read(version, frame)
+
+
+@each_version
+def test_every_field_is_where_it_belongs(version: int) -> None:
+    frame = framed(small_response(version), version)
+    answer = read_fetch(version, frame)
+    first, second = answer.partitions
+    assert (first.topic, first.partition) == (UUID(int=9).bytes if version >= 13 else "topic", 3)
+    assert (first.error_code, first.high_watermark, first.last_stable_offset) == (74, 100, 90)
+    assert first.aborted == ((4000, 20),)
+    assert bytes(first.records) == b"records"
+    assert first.log_start_offset == (10 if version >= 5 else -1)
+    assert (answer.error_code, answer.session_id) == ((71, 5) if version >= 7 else (0, 0))
+    assert first.preferred_read_replica == (2 if version >= 11 else -1)
+    assert first.leader == ((2, 7) if version >= 12 else None)
+    assert first.diverging == ((5, 80) if version >= 12 else None)
+    assert len(answer.node_endpoints) == (version >= 16)
+    assert (second.partition, len(second.records), second.leader) == (4, 0, None)
+
+
+def test_records_are_not_copied() -> None:
+    frame = framed(small_response(18), 18)
+    assert read_fetch(18, frame).partitions[0].records.obj is frame.obj
+
+
+@each_version
+def test_a_frame_cut_anywhere_or_too_long_is_malformed(version: int) -> None:
+    frame = framed(small_response(version), version)
+    for length in range(len(frame)):
+        with pytest.raises(MalformedFrame):
+            read_fetch(version, frame[:length])
+    with pytest.raises(MalformedFrame, match="left over"):
+        read_fetch(version, memoryview(bytes(frame) + b"\0"))
+
+
+@each_version
+def test_absurd_lengths_are_malformed_and_cost_nothing(version: int) -> None:
+    """A count of two thousand million, or one below null, wherever a count may stand."""
+    frame = bytes(framed(small_response(version), version))
+    absurd = [b"\xff\xff\xff\xff\x07", b"\xff\xff\xff\xff\x0f"]
+    if version < 12:
+        absurd = [b"\x7f\xff\xff\xff", b"\x80\0\0\0", b"\xff\xff\xff\xfe"]
+    for at in range(4, len(frame)):
+        for length in absurd:
+            for spoilt in (frame[:at] + length, frame[:at] + length + frame[at + len(length) :]):
+                try:
+                    read_fetch(version, memoryview(spoilt))
+                except MalformedFrame:
+                    continue  # else the bytes stood in a field that may hold anything
+    for count in absurd:
+        topics = frame[: 4 + (version >= 12) + 4 + 6 * (version >= 7)] + count
+        with pytest.raises(MalformedFrame):
+            read_fetch(version, memoryview(topics + b"\0" * 1000))
+
+
+@each_version
+def test_flipped_bytes_never_read_other_than_the_codec_reads_them(version: int) -> None:
+    choose = random.Random(version)
+    frame = bytes(framed(small_response(version), version))
+    read = 0
+    for _ in range(1500):
+        flipped = bytearray(frame)
+        for _ in range(choose.randint(1, 3)):
+            flipped[choose.randrange(len(frame))] = choose.randrange(256)
+        view = memoryview(bytes(flipped))
+        try:
+            expected = without_empty_hints(as_read(version, view))
+        except MalformedFrame:
+            with pytest.raises(MalformedFrame):
+                read_fetch(version, view)
+            continue
+        assert without_empty_hints(read_fetch(version, view)) == expected
+        read += 1
+    assert read > 100
+
+
+def without_empty_hints(answer: FetchAnswer) -> FetchAnswer:
+    """A hint that is there and says nothing is as good as none."""
+    return answer._replace(
+        partitions=[
+            p._replace(
+                leader=_unless_default(p.leader or (-1, -1)),
+                diverging=_unless_default(p.diverging or (-1, -1)),
+            )
+            for p in answer.partitions
+        ]
+    )
+
+
+@each_flexible_version
+def test_tags_that_are_not_known_are_skipped(version: int) -> None:
+    plain = small_response(version)
+    (topic,) = plain.responses
+    first, second = topic.partitions
+    tag = ((9, b"what is this"),)
+    tagged = replace(
+        plain,
+        unknown_tags=tag,
+        responses=(
+            replace(topic, unknown_tags=tag, partitions=(replace(first, unknown_tags=tag), second)),
+        ),
+    )
+    frame = bytes(framed(tagged, version))
+    assert len(frame) > len(framed(plain, version)) + 3 * len(tag[0][1])
+    in_header = frame[:4] + b"\x01\x05\x03abc" + frame[5:]
+    expected = read_fetch(version, framed(plain, version))
+    assert read_fetch(version, memoryview(frame)) == expected
+    assert read_fetch(version, memoryview(in_header)) == expected
+
+
+@pytest.mark.parametrize("version", range(16, 19))
+def test_names_that_are_not_utf_8_are_malformed(version: int) -> None:
+    frame = bytes(framed(small_response(version), version))
+    for name in (b"host", b"rack"):
+        assert frame.count(name) == 1
+        with pytest.raises(MalformedFrame):
+            read_fetch(version, memoryview(frame.replace(name, b"\xff" * 4)))
+
+
+@pytest.mark.parametrize("version", [4, 12])
+def test_a_topic_name_that_is_not_utf_8_is_malformed(version: int) -> None:
+    frame = bytes(framed(small_response(version), version))
+    with pytest.raises(MalformedFrame, match="UTF-8"):
+        read_fetch(version, memoryview(frame.replace(b"topic", b"\xfftopi")))
+
+
+@each_flexible_version
+def test_a_tag_of_another_size_than_it_says_is_malformed(version: int) -> None:
+    hint = b"\x01\x09" + (2).to_bytes(4, "big") + (7).to_bytes(4, "big") + b"\0"
+    frame = bytes(framed(small_response(version), version))
+    assert frame.count(hint) == 1
+    for size in (b"\x08", b"\x0a", b"\x00"):
+        with pytest.raises(MalformedFrame):
+            read_fetch(version, memoryview(frame.replace(hint, b"\x01" + size + hint[2:])))
