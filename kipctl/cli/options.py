@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.report.formats import OutputFormat
 
 BootstrapOption = Annotated[
@@ -23,5 +24,48 @@ MasterOption = Annotated[
     str,
     typer.Option(
         "--master", metavar="URL", help="Where Spark runs: local[N], spark://HOST:PORT, yarn, ..."
+    ),
+]
+MasterOrHereOption = Annotated[
+    str | None,
+    typer.Option(
+        "--master",
+        metavar="URL",
+        help="The Spark that runs the workers, as spark://HOST:PORT; this machine by default.",
+    ),
+]
+WorkersOption = Annotated[
+    int,
+    typer.Option(
+        "--workers", metavar="N", help="Share records and partitions among N workers on Spark."
+    ),
+]
+LeaderDiscoveryOption = Annotated[
+    LeaderDiscovery,
+    typer.Option(
+        "--leader-discovery",
+        help="How the new leader is found: by the broker's hint, by a Metadata refresh at "
+        "once, or as clients before KIP-951 did.",
+    ),
+]
+DuringOption = Annotated[
+    str | None,
+    typer.Option(
+        "--during", metavar="rotate|elect|restart:BROKER", help="Done to the cluster meanwhile."
+    ),
+]
+EveryOption = Annotated[
+    float, typer.Option("--every", metavar="SECONDS", help="Between two such actions.")
+]
+CountOption = Annotated[
+    int, typer.Option("--count", help="How many actions; 0 until the records are through.")
+]
+RecordOption = Annotated[
+    str | None,
+    typer.Option(
+        "--record",
+        metavar="NAME|DIR",
+        help="Keep the run's trace: a name is one in the run store (kipctl runs), anything "
+        "with a / is a folder.",
     ),
 ]

@@ -39,8 +39,10 @@ class Probe(Protocol[AnyOutcome]):
         """Ask it to send no further records."""
 
 
-Begin = Callable[[ProbeSpec], AbstractContextManager[Probe[ProbeOutcome]]]
-"""Starts what a specification says; what it wrote is there until the block is left."""
+class Begin(Protocol[AnyOutcome]):
+    """Starts what a specification says; what it wrote is there until the block is left."""
+
+    def __call__(self, spec: Spec[AnyOutcome], /) -> AbstractContextManager[Probe[AnyOutcome]]: ...
 
 
 @contextmanager
@@ -56,7 +58,7 @@ def on_this_machine(spec: Spec[AnyOutcome]) -> Iterator[Probe[AnyOutcome]]:
 @contextmanager
 def on_spark(
     workers: int, master: str | None, record: Path | None, message: Callable[[str], None]
-) -> Iterator[Begin]:
+) -> Iterator[Begin[ProbeOutcome]]:
     """Begins runs that so many workers send together, as tasks of a Spark that is there meanwhile.
 
     Without a master they are on this machine. With `record` each writes its Parquet files there.
@@ -70,7 +72,8 @@ def on_spark(
     with spark_for_workers(master, workers) as session:
 
         @contextmanager
-        def begin(spec: ProbeSpec) -> Iterator[Probe[ProbeOutcome]]:
+        def begin(spec: Spec[ProbeOutcome], /) -> Iterator[Probe[ProbeOutcome]]:
+            assert isinstance(spec, ProbeSpec)
             if spec.payload_file:
                 spec = replace(spec, payload_file=spec.payload_file.absolute())
             with (

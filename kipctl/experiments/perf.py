@@ -30,6 +30,7 @@ from kipctl.experiments.begin import Begin, Probe, on_spark, on_this_machine
 from kipctl.experiments.conduct import Listeners, conduct, tell_of_missing
 from kipctl.experiments.record import record, recording
 from kipctl.probe.process import running_probe
+from kipctl.probe.produce.config import producer_properties
 from kipctl.probe.produce.run import ProbeOutcome, ProbeSpec
 from kipctl.probe.produce.summary import (
     Measured,
@@ -41,7 +42,7 @@ from kipctl.probe.produce.summary import (
     summarize,
 )
 from kipctl.trace.clock import now_us
-from kipctl.trace.store import Run
+from kipctl.trace.store import Run, without_secrets
 from kipctl.transport.request import Cluster
 
 OWN_TOPIC = "kipctl-perf"
@@ -137,7 +138,9 @@ class PerfResult:
         return (total, kafka_line(self.measured.steady, " steady state"))
 
 
-def _begins(plan: PerfPlan, message: Callable[[str], None]) -> AbstractContextManager[Begin]:
+def _begins(
+    plan: PerfPlan, message: Callable[[str], None]
+) -> AbstractContextManager[Begin[ProbeOutcome]]:
     if plan.on_spark:
         return on_spark(plan.workers, plan.master, plan.record, message)
     return nullcontext(on_this_machine)
@@ -170,7 +173,7 @@ def measure(
     before: Snapshot,
     listeners: Listeners,
     run: Run | None = None,
-    begin: Begin = on_this_machine,
+    begin: Begin[ProbeOutcome] = on_this_machine,
 ) -> PerfResult:
     """Run the probe on a topic that is there and ready, with the plan's actions meanwhile.
 
@@ -189,12 +192,12 @@ def measure(
         if run and (outcome.generated or outcome.failure):
             events = performer.events if performer else []
             after = take(cluster, [spec.topic])
-            how = {
+            how = produce_settings(spec, outcome) | {
                 "workers": plan.workers,
                 "master": plan.master,
                 "arm": plan.arm or spec.discovery.value,
             }
-            record(run, how, measurement, probe.parts, events, document, before, after)
+            record(run, "perf produce", how, outcome, probe.parts, events, document, before, after)
     result = PerfResult(measurement, document)
     if outcome.failure:
         kept = f" What is known is in {run.folder}." if run else ""
@@ -212,6 +215,20 @@ def measure(
     if performer:
         tell_of_missing(len(actions), plan, listeners.message)
     return result
+
+
+def produce_settings(spec: ProbeSpec, outcome: ProbeOutcome) -> dict[str, object]:
+    """What was asked for, for `run.json`."""
+    return {
+        "interval_ns": outcome.interval_ns,
+        "num_records": spec.num_records,
+        "throughput": spec.throughput,
+        "record_size": None if spec.payload_file else spec.record_size,
+        "warmup_records": spec.warmup_records,
+        "leader_discovery": spec.discovery.value,
+        "bootstrap_server": spec.bootstrap_server,
+        "producer": without_secrets(producer_properties(spec.config)),
+    }
 
 
 def measured_during(

@@ -15,12 +15,10 @@ from kipctl.cluster.snapshot import Snapshot
 from kipctl.cluster.watch import ClusterEvent
 from kipctl.experiments.begin import WORKERS_FOLDER
 from kipctl.probe.export import record_batches
+from kipctl.probe.outcome import AnyOutcome, Outcome
 from kipctl.probe.parts import Part
-from kipctl.probe.produce.config import producer_properties
-from kipctl.probe.produce.run import ProbeOutcome
-from kipctl.probe.produce.summary import Measured
 from kipctl.trace.schema import DATASETS, EVENTS
-from kipctl.trace.store import RUN_FILE, Run, wall_time, without_secrets
+from kipctl.trace.store import RUN_FILE, Run, wall_time
 
 
 @contextmanager
@@ -47,12 +45,14 @@ def recording(folder: Path | None) -> Iterator[Run | None]:
 
 
 def _holds_nothing(run: Run) -> bool:
-    """No batch: workers that had nothing to send may have written files without."""
+    """No batch and no read: workers that had nothing to do may have written files without."""
     if (run.folder / RUN_FILE).exists() or (run.folder / WORKERS_FOLDER).exists():
         return False
     try:
         return not any(
-            pq.read_metadata(part).num_rows for part in (run.folder / "batches").glob("*.parquet")
+            pq.read_metadata(part).num_rows
+            for dataset in ("batches", "reads")
+            for part in (run.folder / dataset).glob("*.parquet")
         )
     except pa.ArrowException:  # cut off while it was written: there are rows
         return False
@@ -60,9 +60,10 @@ def _holds_nothing(run: Run) -> bool:
 
 def record(
     run: Run,
+    command: str,
     how: Mapping[str, object],
-    measurement: Measured,
-    parts: Sequence[Part[ProbeOutcome]],
+    outcome: Outcome,
+    parts: Sequence[Part[AnyOutcome]],
     events: list[ClusterEvent],
     document: dict[str, Any],
     before: Snapshot,
@@ -70,35 +71,24 @@ def record(
 ) -> None:
     """Write the run's folder: the datasets of its parts and of the events, then `run.json`.
 
-    `how` is what the plan says beside the probe's specification. Parts that their workers have
-    recorded already are left as they are. Of a run that did not come to its end, `run.json` says
-    that it `failed`, and why, or that it was `stopped`: somebody asked it to send no more.
+    `how` is what was asked for. Parts that their workers have recorded already are left as they
+    are. Of a run that did not come to its end, `run.json` says that it `failed`, and why, or that
+    it was `stopped`: somebody asked it to do no more.
     """
-    for part in parts:
+    for number, part in enumerate(parts):
         if not part.recorded:
             for dataset in part.outcome.datasets:
-                rows = record_batches(part.outcome, part.directory, dataset)
-                run.write(dataset, rows, part.outcome.spec.share.worker)
-    outcome = measurement.outcome
+                run.write(dataset, record_batches(part.outcome, part.directory, dataset), number)
     run.write("events", [_event_rows(events, outcome.start_us)])
-    spec = outcome.spec
     run.describe(
         {
             "kipctl_version": __version__,
-            "command": "perf produce",
+            "command": command,
             "started": wall_time(outcome.wall_start_us),
             "start_wall_us": outcome.wall_start_us,
-            "interval_ns": outcome.interval_ns,
-            "num_records": spec.num_records,
-            "throughput": spec.throughput,
-            "record_size": None if spec.payload_file else spec.record_size,
-            "warmup_records": spec.warmup_records,
             **how,
             "hosts": [part.outcome.host for part in parts],
             **_cut_short(outcome),
-            "leader_discovery": spec.discovery.value,
-            "bootstrap_server": spec.bootstrap_server,
-            "producer": without_secrets(producer_properties(spec.config)),
             "cluster_before": asdict(before),
             "cluster_after": asdict(after),
             "summary": document,
@@ -106,7 +96,7 @@ def record(
     )
 
 
-def _cut_short(outcome: ProbeOutcome) -> dict[str, object]:
+def _cut_short(outcome: Outcome) -> dict[str, object]:
     if outcome.failure:
         return {"failed": outcome.failure}
     return {"stopped": True} if outcome.stopped else {}

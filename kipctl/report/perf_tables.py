@@ -57,8 +57,8 @@ def times_table(document: Document) -> Table:
     )
 
 
-def redirects_table(document: Document) -> Table:
-    """Where the time of redirected batches went, by phase."""
+def redirects_table(document: Document, what: str = "batches") -> Table:
+    """Where the time of redirected batches, or of `what` else, went by phase."""
     redirects = document["redirects"]
     phases = redirects["phases_ms"]
     total = sum(phase["sum"] for phase in phases.values()) or 1
@@ -69,7 +69,7 @@ def redirects_table(document: Document) -> Table:
         for phase in [phases[name]]
     )
     return Table(
-        f"Redirects: {redirects['batches']:,} batches met {redirects['errors']:,} leader errors",
+        f"Redirects: {redirects['batches']:,} {what} met {redirects['errors']:,} leader errors",
         (
             "phase",
             Column("p50 ms", 3),

@@ -1,7 +1,8 @@
 """What a consumer's run came to, computed from its rows: who was read, and why that changed."""
 
+import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -23,6 +24,9 @@ _READ = {name: i for i, name in enumerate(COLUMNS["reads"])}
 _RPC = {name: i for i, name in enumerate(COLUMNS["rpcs"])}
 _NONE = -1
 MEGABYTE = 1024 * 1024
+
+TimeText = Callable[[int], str]
+"""Writes a wall clock (Unix epoch, microseconds)."""
 
 NAMED = "named by the leader"
 LOST = "connection lost"
@@ -263,7 +267,7 @@ DETAILED_HEADER = (
 """The same with --show-detailed-stats."""
 
 
-def kafka_line(run: Measured, time_text: Any) -> str:
+def kafka_line(run: Measured, time_text: TimeText) -> str:
     """The line that Kafka's ConsumerPerformance ends with.
 
     The end is that of the last record, not of the wait for more; there is no group, so nothing is
@@ -279,3 +283,21 @@ def kafka_line(run: Measured, time_text: Any) -> str:
         f"{time_text(outcome.wall_start_us)}, {time_text(end_us)}, {megabytes:.4f}, {rates[0]}, "
         f"{outcome.records}, {rates[1]}, 0, {round(seconds * 1000)}, {rates[0]}, {rates[1]}"
     )
+
+
+def interval_line(
+    rows: IntRows, records: int, size: int, seconds: float, time_text: TimeText
+) -> tuple[str, int, int]:
+    """The line of an interval, with --show-detailed-stats, and the new totals of both.
+
+    `rows` are the reads since the last one, `records` and `size` the totals then.
+    """
+    new_records, new_size = (int(rows[:, _READ[name]].sum()) for name in ("records", "bytes"))
+    records, size = records + new_records, size + new_size
+    rates = f"{new_size / MEGABYTE / seconds:.4f}", f"{new_records / seconds:.4f}"
+    now_us = time.time_ns() // 1000
+    line = (
+        f"{time_text(now_us)}, 0, {size / MEGABYTE:.4f}, {rates[0]}, {records}, {rates[1]}, "
+        f"0, {round(seconds * 1000)}, {rates[0]}, {rates[1]}"
+    )
+    return line, records, size

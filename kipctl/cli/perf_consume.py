@@ -1,0 +1,174 @@
+"""`kipctl perf consume`: read a topic, and show from whom and why."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kipctl.cli.environment import Environment
+from kipctl.cli.options import (
+    BootstrapOption,
+    CountOption,
+    DuringOption,
+    EveryOption,
+    LeaderDiscoveryOption,
+    MasterOrHereOption,
+    OutputOption,
+    RecordOption,
+    WorkersOption,
+)
+from kipctl.errors import ExitStatus, PartlyDoneError, UsageError
+from kipctl.probe.leadership import LeaderDiscovery
+from kipctl.report.formats import OutputFormat
+from kipctl.report.tables import Report
+
+
+def consume(
+    context: typer.Context,
+    topic: Annotated[str, typer.Option("--topic", help="What to read.")],
+    num_records: Annotated[
+        int,
+        typer.Option("--num-records", "--messages", help="Records to read."),
+    ],
+    partition: Annotated[
+        list[int] | None,
+        typer.Option("--partition", metavar="P", help="Only this partition; repeatable."),
+    ] = None,
+    offset: Annotated[
+        int | None,
+        typer.Option("--offset", help="Begin each partition here, not at its earliest record."),
+    ] = None,
+    from_latest: Annotated[
+        bool, typer.Option("--from-latest", help="Begin at the end of each partition.")
+    ] = False,
+    client_rack: Annotated[
+        str | None,
+        typer.Option("--client-rack", metavar="RACK", help="Where the consumer is (client.rack)."),
+    ] = None,
+    fetch_size: Annotated[
+        int | None, typer.Option("--fetch-size", help="Bytes of a partition in one answer.")
+    ] = None,
+    socket_buffer_size: Annotated[
+        int | None, typer.Option("--socket-buffer-size", help="Bytes of the receive buffer.")
+    ] = None,
+    timeout: Annotated[
+        int, typer.Option("--timeout", metavar="MS", help="End when no record came for so long.")
+    ] = 10_000,
+    group: Annotated[
+        str | None,
+        typer.Option("--group", help="Taken and left alone: partitions are assigned."),
+    ] = None,
+    command_property: Annotated[
+        list[str] | None,
+        typer.Option("--command-property", metavar="NAME=VALUE...", help="Consumer settings."),
+    ] = None,
+    command_config: Annotated[
+        Path | None,
+        typer.Option("--command-config", "--consumer.config", help="File of consumer settings."),
+    ] = None,
+    print_metrics: Annotated[
+        bool, typer.Option("--print-metrics", help="Print every number of the result.")
+    ] = False,
+    show_detailed_stats: Annotated[
+        bool,
+        typer.Option("--show-detailed-stats", help="Print Kafka's line for each interval."),
+    ] = False,
+    reporting_interval: Annotated[
+        int, typer.Option("--reporting-interval", metavar="MS", help="Between progress lines.")
+    ] = 5000,
+    hide_header: Annotated[
+        bool, typer.Option("--hide-header", help="Leave Kafka's header line out.")
+    ] = False,
+    leader_discovery: LeaderDiscoveryOption = LeaderDiscovery.KIP951,
+    during: DuringOption = None,
+    every: EveryOption = 5.0,
+    count: CountOption = 0,
+    record: RecordOption = None,
+    workers: WorkersOption = 1,
+    master: MasterOrHereOption = None,
+    bootstrap_server: BootstrapOption = None,
+    output: OutputOption = OutputFormat.AUTO,
+) -> None:
+    """Read a topic's partitions and show which brokers they came from, and why that changed.
+
+    Records are counted, not unpacked. The last lines on stdout are those of Kafka's own perf tool;
+    its MB are of keys and values, these are of whole record batches as they come over the wire.
+    """
+    from kipctl.experiments.actions import parse_action
+    from kipctl.experiments.conduct import Listeners
+    from kipctl.experiments.consume import ConsumePlan, result_line
+    from kipctl.experiments.consume import consume as run
+    from kipctl.probe.config import parse_pairs, read_properties_file
+    from kipctl.probe.consume.config import parse_properties
+    from kipctl.probe.consume.positions import NO_OFFSET
+    from kipctl.probe.consume.run import ConsumeSpec
+    from kipctl.probe.consume.summary import HEADER
+    from kipctl.report.consume_tables import consume_tables
+    from kipctl.report.perf_tables import metrics_table
+    from kipctl.trace.runs import folder_of
+
+    environment: Environment = context.obj
+    if from_latest and offset is not None:
+        raise UsageError("Give --offset or --from-latest, not both.")
+    named = read_properties_file(command_config) if command_config else {}
+    named |= parse_pairs(command_property or [])
+    options = {
+        "client.rack": client_rack,
+        "max.partition.fetch.bytes": fetch_size,
+        "receive.buffer.bytes": socket_buffer_size,
+    }
+    properties = {"auto.offset.reset": "earliest", **named}
+    properties |= {name: str(value) for name, value in options.items() if value is not None}
+    if from_latest:
+        properties["auto.offset.reset"] = "latest"
+    config = parse_properties(properties)
+    if config.auto_offset_reset == "none" and offset is None:
+        raise UsageError(
+            "With auto.offset.reset=none nobody says where to begin.", "Say it with --offset."
+        )
+    plan = ConsumePlan(
+        probe=ConsumeSpec(
+            bootstrap_server=environment.bootstrap_server(
+                bootstrap_server or properties.get("bootstrap.servers")
+            ),
+            topic=topic,
+            num_records=num_records,
+            timeout_ms=timeout,
+            partitions=tuple(partition or ()),
+            offset=NO_OFFSET if offset is None else offset,
+            discovery=leader_discovery,
+            config=config,
+        ),
+        during=parse_action(during) if during else None,
+        every_s=every,
+        count=count,
+        record=folder_of(record, environment.variables) if record else None,
+        reporting_interval_s=reporting_interval / 1000,
+        show_detailed_stats=show_detailed_stats,
+        workers=workers,
+        master=master,
+    )
+    result = run(plan, Listeners(environment.message, environment.message))
+    tables = consume_tables(result.document)
+    if print_metrics:
+        tables += (metrics_table(result.document),)
+    closing = (result_line(result.measured),)
+    if not hide_header:
+        closing = (HEADER, *closing)
+    environment.report(Report("perf consume", result.document, tables, closing), output)
+    outcome = result.measured.outcome
+    if outcome.records < num_records:
+        environment.message(
+            f"kipctl: {outcome.records:,} of {num_records:,} records were there: none came for "
+            f"{timeout} ms (--timeout)."
+        )
+    if outcome.errors:
+        told = ", ".join(f"{count} x {name}" for name, count in outcome.errors.items())
+        environment.message(f"kipctl: partitions that were given up: {told}.")
+        raise typer.Exit(ExitStatus.PARTLY_DONE)
+    if wrong := [action for action in result.document["actions"] if action["error"]]:
+        raise PartlyDoneError(
+            f"{len(wrong)} of {len(result.document['actions'])} actions failed: "
+            f"{wrong[0]['error']}",
+            "Look: kipctl inspect leaders",
+        )

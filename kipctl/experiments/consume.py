@@ -1,0 +1,242 @@
+"""`perf consume`: the probe's consumer on a topic, actions on the cluster meanwhile, the record."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from kipctl.cluster.journal import journal
+from kipctl.cluster.snapshot import Snapshot, take
+from kipctl.cluster.topics import EARLIEST, LATEST, offsets
+from kipctl.errors import InterruptedRunError, PipelineError, UsageError
+from kipctl.experiments.actions import Action, ActionKind, Performer, check_action
+from kipctl.experiments.begin import Begin, Probe, on_this_machine
+from kipctl.experiments.conduct import Listeners, conduct, tell_of_missing
+from kipctl.experiments.perf import kafka_version
+from kipctl.experiments.record import record, recording
+from kipctl.probe.config import as_properties
+from kipctl.probe.consume.positions import NO_OFFSET
+from kipctl.probe.consume.run import ConsumeOutcome, ConsumeSpec, assignment
+from kipctl.probe.consume.summary import (
+    DETAILED_HEADER,
+    Measured,
+    interval_line,
+    kafka_line,
+    measured,
+    summarize,
+)
+from kipctl.trace.store import Run, without_secrets
+from kipctl.transport.request import Cluster
+
+_CLIENT_ID = "kipctl"
+_ADMIN_TIMEOUT_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumePlan:
+    """A run of the consumer and what is done to the cluster meanwhile. Times are in seconds.
+
+    `count` 0 repeats the action as long as records are read. With `show_detailed_stats` a line of
+    Kafka's tool is told every `reporting_interval_s`. Several workers, or one where `master` says,
+    are tasks of that Spark; without, the probe is a process of this machine.
+    """
+
+    probe: ConsumeSpec
+    during: Action | None = None
+    every_s: float = 5.0
+    count: int = 0
+    record: Path | None = None
+    reporting_interval_s: float = 5.0
+    show_detailed_stats: bool = False
+    workers: int = 1
+    master: str | None = None
+
+    @property
+    def on_spark(self) -> bool:
+        """Whether it is Spark that runs the workers."""
+        return self.workers > 1 or self.master is not None
+
+    @property
+    def moves_leaders(self) -> bool:
+        """Whether the action changes the topic's assignment."""
+        return self.during is not None and self.during.kind is not ActionKind.RESTART
+
+    def __post_init__(self) -> None:
+        """Raises UsageError for numbers that make no sense."""
+        spec = self.probe
+        for name, value, least in (
+            ("--num-records", spec.num_records, 1),
+            ("--timeout", spec.timeout_ms, 1),
+            ("--offset", spec.offset, NO_OFFSET),
+            ("--partition", min(spec.partitions, default=0), 0),
+            ("--count", self.count, 0),
+            ("--workers", self.workers, 1),
+        ):
+            if value < least:
+                raise UsageError(f"{name} is {value}; it must be at least {least}.")
+        if self.every_s <= 0 or self.reporting_interval_s <= 0:
+            raise UsageError("--every and --reporting-interval must be above 0.")
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumeResult:
+    """What a run came to. `document` is what `--output json` prints."""
+
+    measured: Measured
+    document: dict[str, Any]
+
+
+def consume(plan: ConsumePlan, listeners: Listeners) -> ConsumeResult:
+    """Read a topic. Raises KipctlError when it cannot begin, broke off, or was interrupted.
+
+    What was measured until then is recorded; of a run that did not begin nothing is left.
+    """
+    spec = plan.probe
+    with (
+        recording(plan.record) as run,
+        Cluster(spec.bootstrap_server, _CLIENT_ID, _ADMIN_TIMEOUT_S) as cluster,
+    ):
+        if plan.during:
+            check_action(cluster, plan.during)
+        before = take(cluster, [spec.topic])
+        check_assignment(cluster, spec, before)
+        partitions = assignment(spec, len(before.partitions))
+        if plan.workers > len(partitions):
+            raise UsageError(
+                f"{plan.workers} workers share {len(partitions)} partitions of {spec.topic}.",
+                f"Ask for at most {len(partitions)} with --workers.",
+            )
+        warn_of_rack(spec.config.client_rack, before, listeners.message)
+        if plan.moves_leaders:
+            journal(before.cluster_id).save(before.assignment)
+            listeners.message("Its assignment is saved; afterwards: kipctl reassign --rollback")
+        with _begins(plan, listeners.message) as begin:
+            return measure(plan, cluster, before, listeners, run, begin)
+
+
+def _begins(
+    plan: ConsumePlan, message: Callable[[str], None]
+) -> AbstractContextManager[Begin[ConsumeOutcome]]:
+    return nullcontext(on_this_machine)
+
+
+def check_assignment(cluster: Cluster, spec: ConsumeSpec, before: Snapshot) -> None:
+    """Raise UsageError for a partition that is not there, or an offset outside of its log."""
+    partitions = assignment(spec, len(before.partitions))
+    if spec.offset == NO_OFFSET:
+        return
+    starts, ends = offsets(cluster, spec.topic, EARLIEST), offsets(cluster, spec.topic, LATEST)
+    for partition in partitions:
+        if not starts[partition] <= spec.offset <= ends[partition]:
+            raise UsageError(
+                f"Offset {spec.offset} is outside of {spec.topic}:{partition}, whose log has "
+                f"{starts[partition]} to {ends[partition]}.",
+                "Name one within with --offset, or leave it out to begin at the earliest.",
+            )
+
+
+def warn_of_rack(rack: str, cluster: Snapshot, message: Callable[[str], None]) -> None:
+    """Say so when no broker is in the consumer's rack: then every record comes from a leader."""
+    known = sorted({broker.rack for broker in cluster.brokers if broker.rack is not None})
+    if rack and rack not in known:
+        message(
+            f"Warning: no broker is in rack {rack!r}, so leaders are read. "
+            + (f"Racks of this cluster: {', '.join(known)}." if known else "None has a rack.")
+        )
+
+
+def measure(
+    plan: ConsumePlan,
+    cluster: Cluster,
+    before: Snapshot,
+    listeners: Listeners,
+    run: Run | None = None,
+    begin: Begin[ConsumeOutcome] = on_this_machine,
+) -> ConsumeResult:
+    """Run the consumer, with the plan's actions meanwhile.
+
+    Raises InterruptedRunError after Ctrl-C, and PipelineError when a worker died; what was
+    measured until then is recorded.
+    """
+    spec = plan.probe
+    performer = Performer(cluster, spec.topic, plan.during) if plan.during else None
+    with begin(spec) as probe:
+        with _intervals(probe, plan, listeners):
+            outcome, interrupted = conduct(probe, performer, plan, listeners.message)
+        measurement = measured(outcome, probe.parts)
+        start_us = probe.schedule.start_us
+        actions = [p.as_document(start_us) for p in performer.performed] if performer else []
+        document = summarize(measurement, actions, kafka_version(cluster))
+        if run and (outcome.records or outcome.failure):
+            how = consume_settings(spec) | {"workers": plan.workers, "master": plan.master}
+            events = performer.events if performer else []
+            after = take(cluster, [spec.topic])
+            record(run, "perf consume", how, outcome, probe.parts, events, document, before, after)
+    if outcome.failure:
+        kept = f" What is known is in {run.folder}." if run else ""
+        raise PipelineError(f"{outcome.failure} {outcome.records} records were read.{kept}")
+    if outcome.stopped:
+        raise InterruptedRunError(
+            f"Interrupted: {outcome.records} records were read. {interrupted}\n"
+            f"{result_line(measurement)}",
+            "Leaders were moved. Undo: kipctl reassign --rollback"
+            if actions and plan.moves_leaders
+            else "",
+        )
+    if performer:
+        tell_of_missing(len(actions), plan, listeners.message)
+    return ConsumeResult(measurement, document)
+
+
+def consume_settings(spec: ConsumeSpec) -> dict[str, object]:
+    """What was asked for, for `run.json`."""
+    return {
+        "num_records": spec.num_records,
+        "timeout_ms": spec.timeout_ms,
+        "leader_discovery": spec.discovery.value,
+        "bootstrap_server": spec.bootstrap_server,
+        "consumer": without_secrets(as_properties(spec.config)),
+    }
+
+
+def result_line(run: Measured) -> str:
+    """The line of Kafka's tool, with local times."""
+    return kafka_line(run, local_time)
+
+
+def local_time(wall_us: int) -> str:
+    """As Kafka's consumer perf tool prints times: `yyyy-MM-dd HH:mm:ss:SSS`."""
+    local = datetime.fromtimestamp(wall_us / 1e6)
+    return f"{local:%Y-%m-%d %H:%M:%S}:{local.microsecond // 1000:03d}"
+
+
+@contextmanager
+def _intervals(
+    probe: Probe[ConsumeOutcome], plan: ConsumePlan, listeners: Listeners
+) -> Iterator[None]:
+    """Tell Kafka's interval lines from a thread while the block runs."""
+    if not plan.show_detailed_stats:
+        yield
+        return
+    over = threading.Event()
+    listeners.interval(DETAILED_HEADER)
+
+    def report() -> None:
+        records = size = 0
+        while not over.wait(plan.reporting_interval_s):
+            rows = probe.new_rows("reads")
+            line, records, size = interval_line(
+                rows, records, size, plan.reporting_interval_s, local_time
+            )
+            listeners.interval(line)
+
+    thread = threading.Thread(target=report, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()

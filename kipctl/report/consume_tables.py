@@ -1,0 +1,138 @@
+"""Tables of a consumer's run, from the document that `--output json` prints."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from kipctl.report.perf_tables import actions_table, metadata_table, redirects_table
+from kipctl.report.tables import Column, Table
+
+Document = Mapping[str, Any]
+
+_HANDLINGS = {
+    "wait": "waits for the high watermark",
+    "ask_leader": "reads from the leader",
+    "reset": "goes to where auto.offset.reset says",
+    "truncate": "goes back to where the logs part",
+    "fail": "gives up: auto.offset.reset is none",
+}
+_CASES = {
+    "uncommitted": "between the high watermark and the log's end",
+    "unavailable": "the leader has it, the follower not yet",
+    "too_small": "before the start of the leader's log",
+    "too_large": "beyond the end of the leader's log",
+}
+
+
+def consume_tables(document: Document) -> tuple[Table, ...]:
+    """What a person wants to see: from whom, how that changed, what was refused, Metadata."""
+    tables = [brokers_table(document)]
+    if document["flips"]:
+        tables.append(flips_table(document))
+    if document["out_of_range"]:
+        tables.append(out_of_range_table(document))
+    if document["redirects"]["batches"]:
+        tables.append(redirects_table(document, "partitions"))
+    tables.append(metadata_table(document))
+    if document["actions"]:
+        tables.append(actions_table(document))
+    return tuple(tables)
+
+
+def brokers_table(document: Document) -> Table:
+    """From which brokers it was read, as leader and as follower."""
+    rack, version = document["client_rack"], document["kafka_version"]
+    fetches = document["fetches"]
+    errors = ", ".join(f"{count:,} x {name}" for name, count in fetches["errors"].items())
+    local = sum(broker["share"] for broker in document["brokers"] if broker["local"])
+    notes = [
+        f"{document['records']['read']:,} records in {document['seconds']:.3f} s; "
+        f"{fetches['requests']:,} Fetch requests, p50 {fetches['took_ms']['p50']:.3f} ms, "
+        f"p99 {fetches['took_ms']['p99']:.3f} ms"
+        + (f"; {fetches['lost']:,} lost with their connection" if fetches["lost"] else "")
+        + (f"; errors: {errors}" if errors else "")
+        + "."
+    ]
+    if rack is not None:
+        notes.append(f"{100 * local:.1f} % of the bytes came from rack {rack}.")
+    return Table(
+        f"Read from {document['topic']}, {document['partitions']} partitions, "
+        + (f"client.rack {rack}" if rack else "no client.rack")
+        + (f", Kafka {version}" if version else ""),
+        (
+            Column("broker", right=True),
+            "rack",
+            "read as",
+            "partitions",
+            "records",
+            Column("MB", 1),
+            Column("share %", 1),
+            "in client's rack",
+        ),
+        tuple(
+            (
+                str(broker["broker"]),
+                broker["rack"],
+                broker["read_as"],
+                broker["partitions"],
+                broker["records"],
+                broker["bytes"] / 1048576,
+                100 * broker["share"],
+                broker["local"],
+            )
+            for broker in document["brokers"]
+        ),
+        tuple(notes),
+        name="brokers",
+    )
+
+
+def flips_table(document: Document) -> Table:
+    """When a partition came from another broker than before, and why."""
+    return Table(
+        "Other brokers than before",
+        (
+            Column("from", right=True),
+            Column("to", right=True),
+            "why",
+            "partitions",
+            "times",
+            Column("first at s", 3),
+            Column("gap p50 ms", 3),
+            Column("gap max ms", 3),
+        ),
+        tuple(
+            (
+                str(flip["from_broker"]),
+                str(flip["to_broker"]),
+                flip["why"],
+                flip["partitions"],
+                flip["times"],
+                flip["first_ms"] / 1000,
+                flip["gap_ms"]["p50"],
+                flip["gap_ms"]["max"],
+            )
+            for flip in document["flips"]
+        ),
+        (
+            "A gap is the time between the last records from one broker and the first from the next.",
+        ),
+        name="flips",
+    )
+
+
+def out_of_range_table(document: Document) -> Table:
+    """Offsets that a broker did not have, by KIP-392's cases."""
+    return Table(
+        "Offsets out of range (KIP-392)",
+        ("case", "what it is", "what the consumer did", "times"),
+        tuple(
+            (
+                one["case"].replace("_", " "),
+                _CASES[one["case"]],
+                _HANDLINGS[one["handling"]],
+                one["times"],
+            )
+            for one in document["out_of_range"]
+        ),
+        name="out_of_range",
+    )
