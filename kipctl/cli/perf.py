@@ -7,6 +7,7 @@ import typer
 
 from kipctl.cli.environment import Environment
 from kipctl.cli.options import BootstrapOption, OutputOption
+from kipctl.cli.perf_metadata import metadata
 from kipctl.errors import ExitStatus, PartlyDoneError, UsageError
 from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.report.formats import OutputFormat
@@ -15,6 +16,7 @@ from kipctl.report.tables import Report
 app = typer.Typer(
     help="Measure what a producer feels, also while leaders move.", no_args_is_help=True
 )
+app.command()(metadata)
 
 PAIR_OPTIONS = ("--command-property", "--producer-props")
 """Options that take any number of NAME=VALUE words, as in Kafka's tools."""

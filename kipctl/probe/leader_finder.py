@@ -98,9 +98,9 @@ class LeaderFinder(Generic[AnyPartition, AnyLink]):
         """The Metadata requests sent so far."""
         return self._calls
 
-    def renew_after(self, max_age_us: int) -> None:
-        """Another `metadata.max.age.ms`, in microseconds, from now on."""
-        self._policy.max_age_us = max_age_us
+    def renew_after(self, max_age_us: int, now_us: int) -> None:
+        """Another `metadata.max.age.ms`, in microseconds, counted from now."""
+        self._policy.max_age_us, self._policy.refreshed_us = max_age_us, now_us
 
     @property
     def is_asking(self) -> bool:

@@ -159,10 +159,10 @@ class ManyTopicsProducer(Producer):
         self._accumulator = self._turns
         self._latencies_us: list[int] = []
 
-    def bootstrap(self, server: Address) -> None:
+    def bootstrap(self, server: Address) -> Sequence[MetadataCall]:
         """Ask this server who the brokers are; no topic is asked for, as none is known.
 
-        Raises TimedOutError.
+        Returns the requests that it took. Raises TimedOutError.
         """
         self._wall_offset_us = time.time_ns() // 1000 - now_us()
         first = MetadataResponseBroker(_BOOTSTRAP_NODE, server.host, server.port)
@@ -176,10 +176,11 @@ class ManyTopicsProducer(Producer):
                     f"Broker {server} does not answer Metadata.",
                     "Check that it is running, and not overloaded or paused.",
                 )
+        return tuple(self._finder.calls)
 
     def renew_after(self, max_age_ms: int) -> None:
-        """Another `metadata.max.age.ms` from now on."""
-        self._finder.renew_after(max_age_ms * 1000)
+        """Another `metadata.max.age.ms`, counted from now."""
+        self._finder.renew_after(max_age_ms * 1000, now_us())
 
     def send(self, legs: Sequence[Leg]) -> Sent:
         """Send the legs' records one after the other, until they are settled and Metadata is too.

@@ -1,0 +1,106 @@
+"""`kipctl perf metadata`: what many topics cost a client in Metadata."""
+
+from typing import Annotated
+
+import typer
+
+from kipctl.cli.environment import Environment
+from kipctl.cli.options import BootstrapOption, OutputOption
+from kipctl.errors import ExitStatus
+from kipctl.experiments.metadata_plan import ClientKind, Phase
+from kipctl.probe.metadata_policy import TopicPolicy
+from kipctl.report.formats import OutputFormat
+from kipctl.report.tables import Report
+
+DEFAULTS = {"metadata.max.idle.ms": "5000", "enable.idempotence": "false"}
+
+
+def metadata(
+    context: typer.Context,
+    topics: Annotated[
+        int,
+        typer.Option(
+            "--topics", help="How many topics, kipctl-metadata-0001 and so on, made and removed."
+        ),
+    ] = 1000,
+    partitions: Annotated[int, typer.Option("--partitions", help="Of each topic.")] = 3,
+    throughput: Annotated[
+        float, typer.Option("--throughput", help="Records per second, to the topics in turn.")
+    ] = 500,
+    seconds: Annotated[
+        float, typer.Option("--seconds", help="How long steady and leader-changes last.")
+    ] = 6,
+    record_size: Annotated[
+        int, typer.Option("--record-size", help="Bytes of a record's value.")
+    ] = 100,
+    phase: Annotated[
+        list[Phase] | None,
+        typer.Option("--phase", help="What is done after startup; repeatable. Default: all."),
+    ] = None,
+    client: Annotated[
+        list[ClientKind] | None,
+        typer.Option("--client", help="Whose requests are looked at; repeatable. Default: probe."),
+    ] = None,
+    policy: Annotated[
+        list[TopicPolicy] | None,
+        typer.Option(
+            "--policy",
+            help="For a new topic the probe asks for it alone, or, as before KIP-526, for all that"
+            " it knows; repeatable. Default: both.",
+        ),
+    ] = None,
+    command_property: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--command-property",
+            metavar="NAME=VALUE...",
+            help="Producer settings. metadata.max.idle.ms is 5000 here if it is not given.",
+        ),
+    ] = None,
+    metrics_url: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--metrics-url",
+            metavar="URL",
+            help="A broker's metrics, each broker's once: its own count of requests is shown too."
+            " Nobody else may be at work on the cluster then.",
+        ),
+    ] = None,
+    bootstrap_server: BootstrapOption = None,
+    output: OutputOption = OutputFormat.AUTO,
+) -> None:
+    """Produce to many topics and show what that costs in Metadata requests, and why (KIP-526).
+
+    Clients under test go one after another through the same phases: startup, steady,
+    leader-changes and idle-return, in which topics come back that were idle too long.
+    """
+    from kipctl.experiments.metadata import run
+    from kipctl.experiments.metadata_plan import MetadataPlan
+    from kipctl.probe.config import parse_pairs
+    from kipctl.probe.produce.config import parse_properties
+    from kipctl.report.metadata_tables import perf_metadata_tables
+
+    environment: Environment = context.obj
+    properties = parse_pairs(command_property or [])
+    plan = MetadataPlan(
+        config=parse_properties(DEFAULTS | properties),
+        bootstrap_server=environment.bootstrap_server(
+            bootstrap_server or properties.get("bootstrap.servers")
+        ),
+        topics=topics,
+        partitions=partitions,
+        throughput=throughput,
+        record_size=record_size,
+        seconds=seconds,
+        phases=tuple(phase or Phase),
+        clients=tuple(dict.fromkeys(client or [ClientKind.PROBE])),
+        policies=tuple(dict.fromkeys(policy or TopicPolicy)),
+        metrics_urls=tuple(metrics_url or ()),
+    )
+    document = run(plan, environment.message)
+    tables = perf_metadata_tables(document)
+    environment.report(Report("perf metadata", document, tables), output)
+    failed = sum(p["failed"] for c in document["clients"] for p in c["phases"])
+    if failed:
+        environment.message(f"kipctl: {failed:,} records failed.")
+        raise typer.Exit(ExitStatus.PARTLY_DONE)

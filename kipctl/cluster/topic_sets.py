@@ -1,0 +1,110 @@
+"""Many topics at once, for measuring: made, waited for, and removed."""
+
+import re
+import time
+from collections.abc import Callable, Iterator, Sequence
+from uuid import UUID
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+
+from kipctl.errors import RefusedError, TimedOutError
+from kipctl.protocol.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponseTopic
+from kipctl.transport.request import Cluster
+
+_TIMEOUT_S = 120.0
+_POLL_S = 0.2
+_PARTITIONS_AT_ONCE = 2_000
+"""Partitions that one request makes; a controller takes 10,000 records for a request."""
+
+
+def create_topics(
+    bootstrap_server: str, names: Sequence[str], partitions: int, replication_factor: int
+) -> None:
+    """Create the topics. Raises RefusedError."""
+    at_once = max(1, _PARTITIONS_AT_ONCE // partitions)
+    for first in range(0, len(names), at_once):
+        some = names[first : first + at_once]
+        new = [NewTopic(name, partitions, replication_factor) for name in some]
+        _change(bootstrap_server, "create_topics", new)
+
+
+def delete_topics(bootstrap_server: str, names: Sequence[str]) -> None:
+    """Delete the topics; those that are gone already are no error. Raises RefusedError."""
+    if names:
+        _change(bootstrap_server, "delete_topics", list(names), KafkaError.UNKNOWN_TOPIC_OR_PART)
+
+
+def _change(bootstrap_server: str, call: str, what: Sequence[object], ignored: int = 0) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap_server, "log_level": 0})
+    changed = getattr(admin, call)(what, operation_timeout=_TIMEOUT_S, request_timeout=_TIMEOUT_S)
+    for name, future in changed.items():
+        try:
+            future.result()
+        except KafkaException as refused:
+            error = refused.args[0]
+            if error.code() != ignored:
+                said = error.str().rstrip(".")
+                raise RefusedError(
+                    f"The cluster refuses to {call.split('_')[0]} topic {name!r}: {said}."
+                ) from None
+
+
+def topics_named(cluster: Cluster, pattern: str) -> tuple[str, ...]:
+    """The topics whose whole name this regular expression matches."""
+    shown = (topic.name or "" for topic in cluster.metadata(None).topics)
+    return tuple(name for name in shown if re.fullmatch(pattern, name))
+
+
+def await_topics(cluster: Cluster, names: Sequence[str]) -> dict[str, UUID]:
+    """Wait until every broker shows all topics led and in sync; returns their ids by name.
+
+    Raises TimedOutError.
+    """
+    ids: dict[str, UUID] = {}
+
+    def are_there() -> bool:
+        for seen in _as_seen(cluster, names):
+            if not all(map(_is_ready, seen)):
+                return False
+            ids.update((topic.name or "", topic.topic_id) for topic in seen)
+        return True
+
+    _await(are_there, "are not in sync on all brokers")
+    return ids
+
+
+def await_no_topics(cluster: Cluster, names: Sequence[str]) -> None:
+    """Wait until no broker shows any of the topics. Raises TimedOutError."""
+    _await(
+        lambda: all(topic.error_code for seen in _as_seen(cluster, names) for topic in seen),
+        "are still shown by a broker",
+    )
+
+
+def _await(holds: Callable[[], bool], otherwise: str) -> None:
+    deadline = time.monotonic() + _TIMEOUT_S
+    while not holds():
+        if time.monotonic() > deadline:
+            raise TimedOutError(
+                f"The topics {otherwise} after {_TIMEOUT_S:.0f} s.",
+                "Try fewer topics, or look: kipctl inspect leaders",
+            )
+        time.sleep(_POLL_S)
+
+
+def _as_seen(cluster: Cluster, names: Sequence[str]) -> Iterator[list[MetadataResponseTopic]]:
+    """The topics as each broker shows them, one broker after the other."""
+    request = MetadataRequest(
+        topics=tuple(MetadataRequestTopic(name=name) for name in names),
+        allow_auto_topic_creation=False,
+    )
+    for broker in cluster.nodes:
+        yield list(cluster.broker(broker).request(request).topics)
+
+
+def _is_ready(topic: MetadataResponseTopic) -> bool:
+    return not topic.error_code and all(
+        p.leader_id >= 0 and set(p.replica_nodes) - set(p.offline_replicas) <= set(p.isr_nodes)
+        for p in topic.partitions
+    )

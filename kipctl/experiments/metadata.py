@@ -1,0 +1,166 @@
+"""`perf metadata`: what many topics cost clients in Metadata, side by side (KIP-526)."""
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from typing import Any
+from uuid import UUID
+
+from kipctl.cluster.broker_metrics import scrape
+from kipctl.cluster.change import rotate_once
+from kipctl.cluster.topic_sets import (
+    await_no_topics,
+    await_topics,
+    create_topics,
+    delete_topics,
+    topics_named,
+)
+from kipctl.errors import KipctlError, UsageError
+from kipctl.experiments.metadata_phases import Client, courses, growth, phase_document
+from kipctl.experiments.metadata_plan import OWN_TOPICS, ClientKind, MetadataPlan, Phase
+from kipctl.experiments.metadata_probe import ProbeClient
+from kipctl.experiments.perf import kafka_version
+from kipctl.probe.metadata_policy import TopicPolicy
+from kipctl.probe.produce.config import producer_properties
+from kipctl.protocol.produce_frames import Topic
+from kipctl.transport.request import Cluster
+
+REPLICAS = 2
+"""Of each topic: as few as let a leader move."""
+MOVED_TOPICS = 10
+MOVES = 3
+_FIRST_MOVE_S = 0.5
+_BETWEEN_MOVES_S = 1.5
+_ADMIN_TIMEOUT_S = 60.0
+
+
+def run(plan: MetadataPlan, message: Callable[[str], None]) -> dict[str, Any]:
+    """Carry it out; returns what `--output json` prints. Raises KipctlError."""
+    with Cluster(plan.bootstrap_server, "kipctl", _ADMIN_TIMEOUT_S) as cluster:
+        if Phase.LEADER_CHANGES in plan.phases and len(cluster.nodes) < REPLICAS:
+            raise UsageError(
+                "No leader can move on a cluster of one broker.",
+                "Leave that phase out: --phase startup --phase steady --phase idle-return",
+            )
+        for url in plan.metrics_urls:
+            scrape(url)
+        with _own_topics(plan, cluster, message) as ids:
+            arms = [_measure(plan, arm, cluster, ids, message) for arm in plan.arms]
+            version = kafka_version(cluster)
+    return {
+        "topics": plan.topics,
+        "partitions": plan.partitions,
+        "throughput": plan.throughput,
+        "kafka_version": version,
+        "configuration": producer_properties(plan.config),
+        "clients": arms,
+    }
+
+
+@contextmanager
+def _own_topics(
+    plan: MetadataPlan, cluster: Cluster, message: Callable[[str], None]
+) -> Iterator[Mapping[str, UUID]]:
+    """The run's topics, made anew, with their ids; they are removed after the block."""
+    names, server = plan.names, plan.bootstrap_server
+    if left := topics_named(cluster, OWN_TOPICS + r"\d+"):
+        message(f"Removing {len(left):,} topics that an earlier run has left.")
+        delete_topics(server, left)
+        await_no_topics(cluster, left)
+    replicas = min(REPLICAS, len(cluster.nodes))
+    each = f"{plan.partitions} partitions on {replicas} replicas each"
+    message(f"Creating {plan.topics:,} topics: {each}.")
+    try:
+        create_topics(server, names, plan.partitions, replicas)
+        yield await_topics(cluster, names)
+    finally:
+        delete_topics(server, names)
+
+
+def _measure(
+    plan: MetadataPlan,
+    arm: tuple[ClientKind, TopicPolicy | None],
+    cluster: Cluster,
+    ids: Mapping[str, UUID],
+    message: Callable[[str], None],
+) -> dict[str, Any]:
+    """One client through all phases."""
+    kind, policy = arm
+    name = f"{kind} {policy}" if policy else str(kind)
+    phases: list[dict[str, Any]] = []
+    grown: list[dict[str, Any]] = []
+    idle_ms = plan.config.metadata_max_idle_ms
+    with closing(_client(plan, policy, cluster, ids)) as client:
+        for course in courses(plan.phases, plan.topics, plan.throughput, plan.seconds, idle_ms):
+            message(f"{name}: {course.phase}")
+            if course.phase is Phase.LEADER_CHANGES:
+                with _leaders_moving(plan, message) as moves:
+                    came = client.take(course)
+                counted = None  # moving them asks for Metadata too
+            else:
+                moves = []
+                before = _brokers_counted(plan.metrics_urls)
+                came = client.take(course)
+                after = _brokers_counted(plan.metrics_urls)
+                counted = after - before if before is not None and after is not None else None
+            if course.phase is Phase.STARTUP:
+                grown = growth(came)
+            phases.append(phase_document(course.phase, came, counted) | {"moves": len(moves)})
+        version = client.version
+    return {
+        "client": str(kind),
+        "policy": str(policy) if policy else None,
+        "version": version,
+        "phases": phases,
+        "growth": grown,
+    }
+
+
+def _client(
+    plan: MetadataPlan, policy: TopicPolicy | None, cluster: Cluster, ids: Mapping[str, UUID]
+) -> Client:
+    """The probe under a policy, or librdkafka."""
+    if policy is None:
+        from kipctl.experiments.metadata_librdkafka import Librdkafka
+
+        return Librdkafka(plan.bootstrap_server, plan.config, plan.names, plan.record_size)
+    topics = [Topic(name, ids[name]) for name in plan.names]
+    return ProbeClient(plan.config, policy, topics, plan.partitions, plan.record_size, cluster)
+
+
+def _brokers_counted(urls: Sequence[str]) -> int | None:
+    """How many Metadata requests the brokers have answered so far; None without metrics.
+
+    A request is counted a moment after its answer is sent: so until the count stands still.
+    """
+    if not urls:
+        return None
+    before, now = -1, 0
+    while now != before:
+        before, now = now, sum(scrape(url).requests_of("Metadata") for url in urls)
+    return now
+
+
+@contextmanager
+def _leaders_moving(plan: MetadataPlan, message: Callable[[str], None]) -> Iterator[list[int]]:
+    """Move leaders of some topics while the block runs; yields how many, move by move."""
+    over, moves = threading.Event(), list[int]()
+
+    def move() -> None:
+        try:
+            with Cluster(plan.bootstrap_server, "kipctl", _ADMIN_TIMEOUT_S) as cluster:
+                while not over.wait(_BETWEEN_MOVES_S if moves else _FIRST_MOVE_S):
+                    moved = rotate_once(cluster, plan.names[:MOVED_TOPICS])
+                    moves.append(len(moved.held.outcomes))
+                    if len(moves) == MOVES:
+                        return
+        except KipctlError as error:
+            message(f"Leaders could not be moved: {error.what}")
+
+    thread = threading.Thread(target=move)
+    thread.start()
+    try:
+        yield moves
+    finally:
+        over.set()
+        thread.join()

@@ -1,0 +1,153 @@
+"""What a client does to its topics, phase by phase, and what is known of its Metadata: pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from kipctl.experiments.metadata_plan import Phase
+from kipctl.probe.distribution import distribution
+from kipctl.probe.produce.many_topics import Leg
+from kipctl.trace.codes import MetadataCause
+
+RENEWED_MS = 2_000
+"""`metadata.max.age.ms` where a phase is about renewal: as in minutes, but in seconds."""
+CAUSES = tuple(cause.name.lower() for cause in MetadataCause)
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """How a phase goes. `renewed_ms` is its `metadata.max.age.ms`; None for the client's own."""
+
+    phase: Phase
+    legs: tuple[Leg, ...]
+    renewed_ms: int | None = None
+
+
+def courses(
+    phases: Sequence[Phase], topics: int, rate: float, seconds: float, idle_ms: int
+) -> tuple[Course, ...]:
+    """The courses of these phases, in their order, for so many topics (2 or more).
+
+    Startup is always the first. `rate` is in records per second, `seconds` the length of a phase
+    that could last for any time.
+    """
+    every = range(topics)
+    busy = range(max(1, topics // 10))
+    for_a_while = Leg(every, max(1, round(rate * seconds)), rate)
+    idle_s = (idle_ms + 2 * RENEWED_MS) / 1000
+    known = {
+        Phase.STARTUP: Course(Phase.STARTUP, (Leg(every, topics, rate),)),
+        Phase.STEADY: Course(Phase.STEADY, (for_a_while,), RENEWED_MS),
+        Phase.LEADER_CHANGES: Course(Phase.LEADER_CHANGES, (for_a_while,)),
+        Phase.IDLE_RETURN: Course(
+            Phase.IDLE_RETURN,
+            (
+                Leg(busy, max(1, round(rate * idle_s)), rate),
+                Leg(range(len(busy), topics), topics - len(busy), rate),
+            ),
+            RENEWED_MS,
+        ),
+    }
+    return tuple(known[phase] for phase in Phase if phase in {Phase.STARTUP, *phases})
+
+
+@dataclass(frozen=True, slots=True)
+class Rpc:
+    """A Metadata request and its answer; None is what the client does not tell.
+
+    `cause` is the name of a MetadataCause. Bytes are of whole frames, `us` is from sent to
+    received.
+    """
+
+    cause: str | None
+    topics: int | None
+    request_bytes: int | None
+    response_bytes: int | None
+    us: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Came:
+    """What a client did in a phase. Times are microseconds, from a record's intended send time."""
+
+    records: int
+    failed: int
+    seconds: float
+    latencies_us: Sequence[int]
+    waits_us: Sequence[int] | None
+    """Of each record that waited for Metadata; None where the client does not tell."""
+    rpcs: Sequence[Rpc]
+
+
+class Client(Protocol):
+    """A client under test."""
+
+    version: str
+    """Of its software."""
+
+    def take(self, course: Course) -> Came:
+        """Do what the course says. The first also tells of what went before it."""
+
+    def close(self) -> None:
+        """Give up its connections."""
+
+
+def phase_document(phase: Phase, came: Came, brokers_counted: int | None) -> dict[str, Any]:
+    """A phase as JSON has it. `brokers_counted` are the Metadata requests that brokers counted."""
+    rpcs = came.rpcs
+    causes = [rpc.cause for rpc in rpcs]
+    by_cause: dict[str, int] = {c: causes.count(c) for c in CAUSES if c in causes}
+    if None in causes:
+        by_cause["unknown"] = causes.count(None)
+    return {
+        "phase": str(phase),
+        "records": came.records,
+        "failed": came.failed,
+        "seconds": round(came.seconds, 3),
+        "requests": len(rpcs),
+        "brokers_counted": brokers_counted,
+        "by_cause": by_cause,
+        "topics_asked": _sum([rpc.topics for rpc in rpcs]),
+        "most_topics_asked": max((rpc.topics for rpc in rpcs if rpc.topics is not None), default=0),
+        "request_bytes": _sum([rpc.request_bytes for rpc in rpcs]),
+        "response_bytes": _sum([rpc.response_bytes for rpc in rpcs]),
+        "request_ms": spread_ms([rpc.us for rpc in rpcs if rpc.us is not None]),
+        "waited_records": None if came.waits_us is None else len(came.waits_us),
+        "waited_ms": None if came.waits_us is None else spread_ms(came.waits_us),
+        "latency_ms": spread_ms(came.latencies_us),
+    }
+
+
+def growth(came: Came) -> list[dict[str, Any]]:
+    """Requests of a phase for new topics: the first, and those at each tenth of them."""
+    new = [r for r in came.rpcs if r.cause == MetadataCause.NEW_TOPIC.name.lower()]
+    numbers = sorted({1, *(len(new) * tenth // 10 for tenth in range(1, 11))} - {0})
+    return [
+        {
+            "number": number,
+            "topics": rpc.topics,
+            "request_bytes": rpc.request_bytes,
+            "response_bytes": rpc.response_bytes,
+            "ms": None if rpc.us is None else rpc.us / 1000,
+        }
+        for number in numbers
+        if number <= len(new)
+        for rpc in [new[number - 1]]
+    ]
+
+
+def spread_ms(times_us: Sequence[int]) -> dict[str, float] | None:
+    """mean, p50, p95, p99, p999, max and sum in milliseconds; None for no times."""
+    if not times_us:
+        return None
+    values = np.array(times_us, dtype=np.int64)
+    spread = distribution([(values, np.ones(len(values), dtype=np.int64))])
+    return spread.as_ms() | {"sum": int(values.sum()) / 1000}
+
+
+def _sum(numbers: Sequence[int | None]) -> int | None:
+    """Their sum; None when one is not known."""
+    known = [number for number in numbers if number is not None]
+    return sum(known) if len(known) == len(numbers) else None

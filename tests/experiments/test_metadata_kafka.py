@@ -1,0 +1,105 @@
+"""`perf metadata` on real brokers: who asks for what, held to what brokers count themselves."""
+
+import io
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kipctl.cli.app import run
+from kipctl.cli.environment import Environment
+from kipctl.lab.cluster import Lab
+from kipctl.transport.request import Cluster
+
+pytestmark = pytest.mark.kafka
+
+TOPICS = 40
+
+
+def kipctl(*arguments: str) -> tuple[int, str, str]:
+    out, err = io.StringIO(), io.StringIO()
+    status = run(list(arguments), Environment(io.StringIO(), out, err, {}))
+    return status, out.getvalue(), err.getvalue()
+
+
+def perf_metadata(lab: Lab, *arguments: str) -> list[dict[str, Any]]:
+    """The clients of a run, every broker's metrics asked."""
+    urls = [word for url in lab.metrics_urls for word in ("--metrics-url", url)]
+    status, out, err = kipctl(
+        *("perf", "metadata", "--topics", str(TOPICS), "--partitions", "2", "-o", "json"),
+        *("--throughput", "200", "--bootstrap-server", lab.bootstrap_server),
+        *(*urls, *arguments),
+    )
+    assert status == 0, err
+    clients: list[dict[str, Any]] = json.loads(out)["clients"]
+    assert all(phase["failed"] == 0 for client in clients for phase in client["phases"])
+    return clients
+
+
+def phases_of(client: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {phase["phase"]: phase for phase in client["phases"]}
+
+
+def test_requests_topics_and_bytes_are_those_that_brokers_count(
+    make_lab: Callable[..., Lab],
+) -> None:
+    lab = make_lab(brokers=2, metrics=True)
+    kip526, legacy = perf_metadata(lab, "--phase", "idle-return")
+    for client in (kip526, legacy):
+        phases = phases_of(client)
+        assert list(phases) == ["startup", "idle-return"]
+        startup, idle = phases.values()
+        for phase in (startup, idle):
+            assert phase["requests"] == phase["brokers_counted"]
+        assert startup["by_cause"] == {"start": 1, "new_topic": TOPICS}
+        assert startup["waited_records"] == TOPICS
+        # Nine tenths are idle meanwhile, are dropped, and come back one after the other.
+        assert idle["by_cause"]["idle_eviction"] >= TOPICS - TOPICS // 10
+        assert idle["waited_records"] == idle["by_cause"]["idle_eviction"]
+    assert kip526["phases"][0]["topics_asked"] == TOPICS
+    assert legacy["phases"][0]["topics_asked"] == TOPICS * (TOPICS + 1) // 2
+    assert {step["topics"] for step in kip526["growth"]} == {1}
+    assert [step["topics"] for step in legacy["growth"]] == [s["number"] for s in legacy["growth"]]
+
+    changes, librdkafka = perf_metadata(
+        lab,
+        *("--phase", "steady", "--phase", "leader-changes", "--seconds", "4"),
+        *("--client", "probe", "--policy", "kip526", "--client", "librdkafka"),
+    )
+    _, steady, moved = changes["phases"]
+    assert steady["requests"] == steady["brokers_counted"]
+    assert steady["by_cause"].keys() == {"max_age"}
+    assert steady["topics_asked"] == TOPICS * steady["requests"]
+    assert steady["waited_records"] == 0
+    assert moved["by_cause"].keys() == {"leader_change"}
+    assert moved["topics_asked"] == TOPICS * moved["requests"]
+    assert moved["moves"] > 0
+
+    # One topic costs the same bytes, whoever asks for it under the same client id.
+    ones = [
+        (step["request_bytes"], step["response_bytes"])
+        for client in (changes, librdkafka)
+        for step in client["growth"]
+        if step["topics"] == 1
+    ]
+    assert len(ones) > len(changes["growth"])
+    assert len(set(ones)) == 1
+    assert all("unknown" not in phase["by_cause"] for phase in librdkafka["phases"])
+    assert all(phase["waited_records"] is None for phase in librdkafka["phases"])
+    assert phases_of(librdkafka)["steady"]["most_topics_asked"] == TOPICS
+
+    with Cluster(lab.bootstrap_server) as cluster:
+        assert cluster.metadata(None).topics == ()
+
+
+def test_an_idle_time_that_kafka_does_not_take_is_refused_before_anything_is_done() -> None:
+    status, out, err = kipctl(
+        *("perf", "metadata", "--command-property", "metadata.max.idle.ms=4999"),
+        *("--bootstrap-server", "127.0.0.1:1"),
+    )
+    assert (status, out) == (2, "")
+    assert err == (
+        "kipctl: Property metadata.max.idle.ms='4999' has a wrong value:"
+        " it must be at least 5000.\n"
+    )
