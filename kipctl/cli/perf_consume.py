@@ -152,9 +152,8 @@ def consume(
     tables = consume_tables(result.document)
     if print_metrics:
         tables += (metrics_table(result.document),)
-    closing = (result_line(result.measured),)
-    if not hide_header:
-        closing = (HEADER, *closing)
+    line = result_line(result.measured)
+    closing = (line,) if hide_header else (HEADER, line)
     environment.report(Report("perf consume", result.document, tables, closing), output)
     outcome = result.measured.outcome
     if outcome.records < num_records:

@@ -113,9 +113,7 @@ def flips_table(document: Document) -> Table:
             )
             for flip in document["flips"]
         ),
-        (
-            "A gap is the time between the last records from one broker and the first from the next.",
-        ),
+        ("A gap lies between the last records from one broker and the first from the next.",),
         name="flips",
     )
 
