@@ -74,13 +74,16 @@ def count_records(
             break
         if check_crcs and crc32c(fetched[at + ATTRIBUTES_AT : end]) != crc:
             raise CorruptBatchError(f"Record batch at offset {base}: its CRC is wrong (byte {at})")
+        if not 0 <= count <= delta + 1:
+            raise MalformedFrame(f"Record batch: {count} records, {delta + 1} offsets (byte {at})")
         last = base + delta
         if last >= fetch_offset:
             next_offset, last_epoch = last + 1, epoch
             while aborts and aborts[0][1] <= last:
                 aborting.add(aborts.pop(0)[0])
             if attributes & CONTROL:
-                if producer in aborting and _control_type(fetched[at:end]) == _ABORT:
+                # One that was emptied by compaction has outlived its transaction's records.
+                if count and producer in aborting and _control_type(fetched[at:end]) == _ABORT:
                     aborting.discard(producer)
             elif not (attributes & TRANSACTIONAL and producer in aborting):
                 records += count if base >= fetch_offset else min(count, last - fetch_offset + 1)
