@@ -162,7 +162,7 @@ def produce(plan: PerfPlan, listeners: Listeners) -> PerfResult:
             plan.check_partitions(len(take(cluster, [spec.topic]).partitions))
         with (
             _begins(plan, listeners.message) as begin,
-            _topic(plan, cluster, listeners.message) as before,
+            topic_of(plan, cluster, listeners.message) as before,
         ):
             return measure(plan, cluster, before, listeners, run, begin)
 
@@ -204,13 +204,13 @@ def measure(
         raise PipelineError(
             f"{outcome.failure} Of {spec.num_records} records {outcome.acknowledged} are known to "
             f"be acknowledged, {outcome.failed} failed.{kept}\n{result.kafka_lines[0]}",
-            _undo(plan, actions),
+            undo(plan, actions),
         )
     if outcome.stopped:
         raise InterruptedRunError(
             f"Interrupted: of {spec.num_records} records {outcome.generated} were sent, "
             f"{outcome.acknowledged} acknowledged. {interrupted}\n{result.kafka_lines[0]}",
-            _undo(plan, actions),
+            undo(plan, actions),
         )
     if performer:
         tell_of_missing(len(actions), plan, listeners.message)
@@ -265,14 +265,16 @@ def kafka_version(cluster: Cluster) -> str | None:
         return kafka_release(cluster)
 
 
-def _undo(plan: PerfPlan, actions: Sequence[object]) -> str:
+def undo(plan: PerfPlan, actions: Sequence[object]) -> str:
     if actions and plan.moves_leaders and plan.probe.topic != OWN_TOPIC:
         return "Leaders were moved. Undo: kipctl reassign --rollback"
     return ""
 
 
 @contextmanager
-def _topic(plan: PerfPlan, cluster: Cluster, message: Callable[[str], None]) -> Iterator[Snapshot]:
+def topic_of(
+    plan: PerfPlan, cluster: Cluster, message: Callable[[str], None]
+) -> Iterator[Snapshot]:
     """The topic, ready to be produced to; kipctl's own is made before and removed after."""
     spec = plan.probe
     name = spec.topic

@@ -15,7 +15,7 @@ from kipctl.cluster.snapshot import Snapshot
 from kipctl.cluster.watch import ClusterEvent
 from kipctl.experiments.begin import WORKERS_FOLDER
 from kipctl.probe.export import record_batches
-from kipctl.probe.outcome import AnyOutcome, Outcome
+from kipctl.probe.outcome import Outcome
 from kipctl.probe.parts import Part
 from kipctl.trace.schema import DATASETS, EVENTS
 from kipctl.trace.store import RUN_FILE, Run, wall_time
@@ -63,7 +63,7 @@ def record(
     command: str,
     how: Mapping[str, object],
     outcome: Outcome,
-    parts: Sequence[Part[AnyOutcome]],
+    parts: Sequence[Part[Any]],
     events: list[ClusterEvent],
     document: dict[str, Any],
     before: Snapshot,

@@ -31,7 +31,7 @@ def consume_tables(document: Document) -> tuple[Table, ...]:
     if document["out_of_range"]:
         tables.append(out_of_range_table(document))
     if document["redirects"]["batches"]:
-        tables.append(redirects_table(document, "partitions"))
+        tables.append(redirects_table(document, of_fetches=True))
     tables.append(metadata_table(document))
     if document["actions"]:
         tables.append(actions_table(document))

@@ -16,6 +16,10 @@ _PHASE_MEANINGS = {
     "not_ready": "refused by a leader that did not know yet",
     "acknowledge": "the new leader, until it acknowledged",
 }
+_FETCH_MEANINGS = _PHASE_MEANINGS | {
+    "queued": "checking the position with the new leader, behind its Fetch under way",
+    "acknowledge": "the new leader, until it answered",
+}
 CLIENT_PHASES = ("backoff", "metadata")
 
 
@@ -57,15 +61,18 @@ def times_table(document: Document) -> Table:
     )
 
 
-def redirects_table(document: Document, what: str = "batches") -> Table:
-    """Where the time of redirected batches, or of `what` else, went by phase."""
+def redirects_table(document: Document, of_fetches: bool = False) -> Table:
+    """Where the time of redirected batches, or of partitions that were read, went by phase."""
     redirects = document["redirects"]
     phases = redirects["phases_ms"]
     total = sum(phase["sum"] for phase in phases.values()) or 1
+    what, meanings = (
+        ("partitions read", _FETCH_MEANINGS) if of_fetches else ("batches", _PHASE_MEANINGS)
+    )
     hints = redirects["hints"]
     rows: tuple[tuple[Cell, ...], ...] = tuple(
         (name, phase["p50"], phase["p99"], phase["sum"], 100 * phase["sum"] / total, meaning)
-        for name, meaning in _PHASE_MEANINGS.items()
+        for name, meaning in meanings.items()
         for phase in [phases[name]]
     )
     return Table(
@@ -88,11 +95,12 @@ def redirects_table(document: Document, what: str = "batches") -> Table:
     )
 
 
-def metadata_table(document: Document) -> Table:
-    """Metadata requests by cause."""
+def metadata_table(document: Document, client: str = "") -> Table:
+    """Metadata requests by cause, of one client if there are several."""
     rpcs = document["metadata_rpcs"]
+    whose = f" of the {client}" if client else ""
     return Table(
-        f"Metadata requests: {rpcs['total']:,}, {rpcs['bytes']:,} bytes, "
+        f"Metadata requests{whose}: {rpcs['total']:,}, {rpcs['bytes']:,} bytes, "
         f"{rpcs['on_critical_path']:,} of them waited for",
         ("cause", "requests"),
         tuple((cause.replace("_", " "), count) for cause, count in rpcs["by_cause"].items()),

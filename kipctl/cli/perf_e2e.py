@@ -1,0 +1,165 @@
+"""`kipctl perf e2e`: how long a record takes from its producer to its consumer."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kipctl.cli.environment import Environment
+from kipctl.cli.options import (
+    BootstrapOption,
+    CountOption,
+    DuringOption,
+    EveryOption,
+    LeaderDiscoveryOption,
+    MasterOrHereOption,
+    OutputOption,
+    RecordOption,
+    WorkersOption,
+)
+from kipctl.errors import ExitStatus, PartlyDoneError, UsageError
+from kipctl.probe.leadership import LeaderDiscovery
+from kipctl.report.formats import OutputFormat
+from kipctl.report.tables import Report
+
+
+def e2e(
+    context: typer.Context,
+    num_records: Annotated[int, typer.Option("--num-records", help="Records to send.")],
+    throughput: Annotated[
+        float, typer.Option("--throughput", help="Records per second; -1 for as many as possible.")
+    ] = 1000,
+    record_size: Annotated[
+        int, typer.Option("--record-size", help="Bytes of a record's value.")
+    ] = 1000,
+    producer_acks: Annotated[
+        str, typer.Option("--producer-acks", metavar="all|1", help="The producer's acks.")
+    ] = "all",
+    topic: Annotated[
+        str, typer.Option("--topic", help="kipctl-perf is made for the run and removed after it.")
+    ] = "kipctl-perf",
+    partitions: Annotated[
+        int, typer.Option("--partitions", help="Partitions of kipctl-perf.")
+    ] = 12,
+    replication_factor: Annotated[
+        int,
+        typer.Option(
+            "--replication-factor", help="Of kipctl-perf; 0 for 3, or all brokers if fewer."
+        ),
+    ] = 0,
+    warmup_records: Annotated[
+        int, typer.Option("--warmup-records", help="First records, left out of the times.")
+    ] = 0,
+    client_rack: Annotated[
+        str | None,
+        typer.Option("--client-rack", metavar="RACK", help="Where the consumer is (client.rack)."),
+    ] = None,
+    producer_property: Annotated[
+        list[str] | None,
+        typer.Option("--producer-property", metavar="NAME=VALUE...", help="Producer settings."),
+    ] = None,
+    consumer_property: Annotated[
+        list[str] | None,
+        typer.Option("--consumer-property", metavar="NAME=VALUE...", help="Consumer settings."),
+    ] = None,
+    command_config: Annotated[
+        Path | None,
+        typer.Option("--command-config", help="File of settings that both clients have."),
+    ] = None,
+    timeout: Annotated[
+        int,
+        typer.Option("--timeout", metavar="MS", help="After the last send: end when none came."),
+    ] = 10_000,
+    print_metrics: Annotated[
+        bool, typer.Option("--print-metrics", help="Print every number of the result.")
+    ] = False,
+    leader_discovery: LeaderDiscoveryOption = LeaderDiscovery.KIP951,
+    during: DuringOption = None,
+    every: EveryOption = 5.0,
+    count: CountOption = 0,
+    record: RecordOption = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Produce to a topic that holds records.")
+    ] = False,
+    workers: WorkersOption = 1,
+    master: MasterOrHereOption = None,
+    bootstrap_server: BootstrapOption = None,
+    output: OutputOption = OutputFormat.AUTO,
+) -> None:
+    """Produce at a fixed rate, read it back at once, and show how long records took to come.
+
+    Latency counts from when a record should have been sent to the Fetch answer that brought it, so
+    a stall on either side is charged to every record that had to wait. The last lines on stdout are
+    those of Kafka's own EndToEndLatency.
+    """
+    from kipctl.experiments.actions import parse_action
+    from kipctl.experiments.conduct import Listeners
+    from kipctl.experiments.e2e import EndToEndPlan, end_to_end
+    from kipctl.experiments.perf import PerfPlan
+    from kipctl.probe.config import parse_pairs, read_properties_file
+    from kipctl.probe.consume.config import parse_properties as consumer_config
+    from kipctl.probe.produce.config import parse_properties as producer_config
+    from kipctl.probe.produce.run import ProbeSpec
+    from kipctl.report.e2e_tables import e2e_tables
+    from kipctl.report.perf_tables import metrics_table
+    from kipctl.trace.runs import folder_of
+
+    environment: Environment = context.obj
+    if producer_acks not in ("all", "-1", "1"):
+        raise UsageError(
+            f"--producer-acks is {producer_acks!r}; give all or 1.",
+            "With 0 nobody says which offset a record got.",
+        )
+    shared = read_properties_file(command_config) if command_config else {}
+    produce_properties = {"client.id": "kipctl-perf", **shared, "acks": producer_acks}
+    produce_properties |= parse_pairs(producer_property or [])
+    consume_properties = {"client.id": "kipctl-perf-consumer", **shared}
+    consume_properties |= parse_pairs(consumer_property or [])
+    consume_properties |= {"auto.offset.reset": "latest"}
+    if client_rack is not None:
+        consume_properties["client.rack"] = client_rack
+    plan = EndToEndPlan(
+        produce=PerfPlan(
+            probe=ProbeSpec(
+                bootstrap_server=environment.bootstrap_server(
+                    bootstrap_server or shared.get("bootstrap.servers")
+                ),
+                topic=topic,
+                num_records=num_records,
+                throughput=throughput,
+                record_size=record_size,
+                warmup_records=warmup_records,
+                discovery=leader_discovery,
+                config=producer_config(produce_properties),
+            ),
+            during=parse_action(during) if during else None,
+            every_s=every,
+            count=count,
+            record=folder_of(record, environment.variables) if record else None,
+            force=force,
+            partitions=partitions,
+            replication_factor=replication_factor,
+            workers=workers,
+            master=master,
+        ),
+        consumer=consumer_config(consume_properties),
+        quiet_s=timeout / 1000,
+    )
+    result = end_to_end(plan, Listeners(environment.message, environment.message))
+    tables = e2e_tables(result.document)
+    if print_metrics:
+        tables += (metrics_table(result.document),)
+    environment.report(Report("perf e2e", result.document, tables, result.kafka_lines), output)
+    records = result.document["records"]
+    if records["failed"] or records["missing"]:
+        environment.message(
+            f"kipctl: of {records['sent']:,} records {records['failed']:,} failed, "
+            f"{records['missing']:,} were acknowledged and did not come."
+        )
+        raise typer.Exit(ExitStatus.PARTLY_DONE)
+    if wrong := [action for action in result.document["actions"] if action["error"]]:
+        raise PartlyDoneError(
+            f"{len(wrong)} of {len(result.document['actions'])} actions failed: "
+            f"{wrong[0]['error']}",
+            "Look: kipctl inspect leaders",
+        )

@@ -1,0 +1,243 @@
+"""`perf e2e`: producer and consumer at once, and each record's way from one to the other."""
+
+import time
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from kipctl.cluster.snapshot import Snapshot, take
+from kipctl.errors import InterruptedRunError, UsageError
+from kipctl.experiments.actions import Performer, check_action
+from kipctl.experiments.begin import Probe, on_this_machine
+from kipctl.experiments.conduct import Listeners, conduct, tell_of_missing
+from kipctl.experiments.consume import warn_of_rack
+from kipctl.experiments.perf import (
+    PerfPlan,
+    kafka_version,
+    produce_settings,
+    topic_of,
+    undo,
+)
+from kipctl.experiments.record import record, recording
+from kipctl.probe.config import as_properties
+from kipctl.probe.consume.config import ConsumerConfig
+from kipctl.probe.consume.delivery import Delivery, deliver
+from kipctl.probe.consume.run import ConsumeOutcome, ConsumeSpec
+from kipctl.probe.consume.summary import (
+    Measured,
+    brokers,
+    fetches,
+    flip_groups,
+    measured,
+    out_of_range,
+)
+from kipctl.probe.outcome import Outcome
+from kipctl.probe.parts import Part, rows_of_parts
+from kipctl.probe.produce.run import ProbeOutcome
+from kipctl.probe.produce.summary import Measured as MeasuredProduce
+from kipctl.probe.produce.summary import measured_together
+from kipctl.probe.summary import metadata_rpcs, redirects
+from kipctl.probe.tracing import COLUMNS
+from kipctl.trace.rows import IntRows
+from kipctl.trace.store import Run, without_secrets
+from kipctl.transport.request import Cluster
+
+_CLIENT_ID = "kipctl"
+_ADMIN_TIMEOUT_S = 30.0
+_LOOK_S = 0.02
+_ALL = 1 << 62
+_FOREVER_MS = 1 << 40
+_RECORDS = COLUMNS["reads"].index("records")
+
+
+@dataclass(frozen=True, slots=True)
+class EndToEndPlan:
+    """What is produced, and how it is read; the consumer begins at the end of the topic's log.
+
+    When all is sent, it is waited until all that was acknowledged has come, or nothing has for
+    `quiet_s`.
+    """
+
+    produce: PerfPlan
+    consumer: ConsumerConfig = field(default_factory=ConsumerConfig)
+    quiet_s: float = 10.0
+
+    def __post_init__(self) -> None:
+        """Raises UsageError for what makes no sense."""
+        if self.quiet_s <= 0:
+            raise UsageError("--timeout must be above 0.")
+
+
+@dataclass(frozen=True, slots=True)
+class EndToEndResult:
+    """What a run came to. `document` is what `--output json` prints."""
+
+    produced: MeasuredProduce
+    consumed: Measured
+    delivery: Delivery
+    document: dict[str, Any]
+
+    @property
+    def kafka_lines(self) -> tuple[str, ...]:
+        """The lines that Kafka's EndToEndLatency ends with: whole milliseconds, rounded down."""
+        latency = self.delivery.times.latency
+        p50, p99, p999 = (latency.quantile(q) // 1000 for q in (0.5, 0.99, 0.999))
+        return (
+            f"Avg latency: {latency.mean() / 1000:.4f} ms",
+            f"Percentiles: 50th = {p50}, 99th = {p99}, 99.9th = {p999}",
+        )
+
+
+def end_to_end(plan: EndToEndPlan, listeners: Listeners) -> EndToEndResult:
+    """Run it on its topic. Raises KipctlError when it cannot begin or was interrupted.
+
+    What was measured until then is recorded; of a run that did not begin nothing is left.
+    """
+    spec = plan.produce.probe
+    with (
+        recording(plan.produce.record) as run,
+        Cluster(spec.bootstrap_server, _CLIENT_ID, _ADMIN_TIMEOUT_S) as cluster,
+    ):
+        if plan.produce.during:
+            check_action(cluster, plan.produce.during)
+        with topic_of(plan.produce, cluster, listeners.message) as before:
+            warn_of_rack(plan.consumer.client_rack, before, listeners.message)
+            return measure(plan, cluster, before, listeners, run)
+
+
+def measure(
+    plan: EndToEndPlan,
+    cluster: Cluster,
+    before: Snapshot,
+    listeners: Listeners,
+    run: Run | None = None,
+) -> EndToEndResult:
+    """Run both on a topic that is there and ready, with the plan's actions meanwhile."""
+    spec = plan.produce.probe
+    action = plan.produce.during
+    performer = Performer(cluster, spec.topic, action) if action else None
+    reading = ConsumeSpec(
+        spec.bootstrap_server,
+        spec.topic,
+        num_records=_ALL,
+        timeout_ms=_FOREVER_MS,
+        discovery=spec.discovery,
+        config=plan.consumer,
+    )
+    with on_this_machine(reading) as reader, on_this_machine(spec) as writer:
+        outcome, interrupted = conduct(writer, performer, plan.produce, listeners.message)
+        await_records(reader, outcome.acknowledged, plan.quiet_s)
+        reader.stop()
+        came = reader.outcome()
+        produced = measured_together(outcome, writer.parts)
+        consumed = measured(came, reader.parts)
+        actions = (
+            [p.as_document(outcome.start_us) for p in performer.performed] if performer else []
+        )
+        delivery = follow(produced, consumed, writer.parts)
+        document = summarize(produced, consumed, delivery, actions, kafka_version(cluster))
+        if run and outcome.generated:
+            how = produce_settings(spec, outcome) | {
+                "consumer": without_secrets(as_properties(plan.consumer)),
+                "arm": plan.produce.arm or spec.discovery.value,
+            }
+            parts: list[Part[Any]] = [*writer.parts, *(_at(part, outcome) for part in reader.parts)]
+            events = performer.events if performer else []
+            after = take(cluster, [spec.topic])
+            record(run, "perf e2e", how, outcome, parts, events, document, before, after)
+    result = EndToEndResult(produced, consumed, delivery, document)
+    if outcome.stopped:
+        raise InterruptedRunError(
+            f"Interrupted: of {spec.num_records} records {outcome.generated} were sent, "
+            f"{delivery.delivered} came. {interrupted}\n" + " ".join(result.kafka_lines),
+            undo(plan.produce, actions),
+        )
+    if performer:
+        tell_of_missing(len(actions), plan.produce, listeners.message)
+    return result
+
+
+def await_records(reader: Probe[ConsumeOutcome], wanted: int, quiet_s: float) -> None:
+    """Wait until the reader has read so many records, or none for so long, or is done."""
+    read, quiet_since = 0, time.monotonic()
+    while read < wanted and time.monotonic() - quiet_since < quiet_s:
+        new = int(reader.new_rows("reads")[:, _RECORDS].sum())
+        if new:
+            read, quiet_since = read + new, time.monotonic()
+        time.sleep(_LOOK_S)
+
+
+def _at(part: Part[ConsumeOutcome], start: Outcome) -> Part[ConsumeOutcome]:
+    """The part with its times told from the producer's start on: both are on one clock."""
+    outcome = replace(part.outcome, start_us=start.start_us, wall_start_us=start.wall_start_us)
+    return replace(part, outcome=outcome)
+
+
+def follow(
+    produced: MeasuredProduce, consumed: Measured, parts: tuple[Part[ProbeOutcome], ...]
+) -> Delivery:
+    """Each record's way, from the rows of both."""
+    outcome = produced.outcome
+    empty: IntRows = np.empty((0, len(COLUMNS["batches"])), dtype=np.int64)
+    batches = np.concatenate([empty, *rows_of_parts(parts, "batches", outcome.start_us)])
+    return deliver(
+        batches,
+        consumed.reads,
+        outcome.start_us,
+        outcome.interval_ns,
+        outcome.spec.warmup_records,
+    )
+
+
+def summarize(
+    produced: MeasuredProduce,
+    consumed: Measured,
+    delivery: Delivery,
+    actions: list[dict[str, Any]],
+    kafka_version: str | None,
+) -> dict[str, Any]:
+    """The object that `perf e2e --output json` prints.
+
+    `latency_ms` is from the intended send time to the answer that brought the record; times and
+    the rate leave the warm-up out, all else is of the whole run.
+    """
+    outcome, times = produced.outcome, delivery.times
+    return {
+        "topic": outcome.spec.topic,
+        "partitions": consumed.outcome.partitions,
+        "client_rack": consumed.outcome.config.client_rack or None,
+        "records": {
+            "sent": outcome.generated,
+            "acknowledged": outcome.acknowledged,
+            "failed": outcome.failed,
+            "errors": outcome.errors,
+            "delivered": delivery.delivered,
+            "missing": delivery.missing,
+            "extra": delivery.extra,
+        },
+        "warmup_records": outcome.spec.warmup_records,
+        "latency_ms": times.latency.as_ms(),
+        "acknowledged_ms": produced.steady.latency.as_ms(),
+        "seconds": round(times.seconds, 6),
+        "records_per_second": round(times.latency.total / times.seconds, 1),
+        "cpu_seconds": {
+            "producer": round(outcome.cpu_s, 3),
+            "consumer": round(consumed.outcome.cpu_s, 3),
+        },
+        "fetches": fetches(consumed),
+        "brokers": brokers(consumed),
+        "flips": flip_groups(consumed),
+        "out_of_range": out_of_range(consumed),
+        "redirects": {
+            "produce": redirects(produced.redirect_rows),
+            "fetch": redirects(consumed.redirects),
+        },
+        "metadata_rpcs": {
+            "producer": metadata_rpcs(produced.rpc_rows),
+            "consumer": metadata_rpcs(consumed.rpcs),
+        },
+        "actions": actions,
+        "leader_discovery": outcome.spec.discovery.value,
+        "kafka_version": kafka_version,
+    }

@@ -1,0 +1,72 @@
+"""From the producer's intended send time to the consumer: each record's way, out of both traces.
+
+Nothing is written into the records: the producer's trace says which offset each batch got, the
+consumer's when each offset came. Both are on the same clock.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from kipctl.probe.produce.summary import RecordTimes, record_times
+from kipctl.probe.tracing import COLUMNS
+from kipctl.trace.rows import IntRows
+
+_BATCH = {name: i for i, name in enumerate(COLUMNS["batches"])}
+_READ = {name: i for i, name in enumerate(COLUMNS["reads"])}
+_NOT_DELIVERED = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """What became of the acknowledged records, from record number `skipped` on.
+
+    `extra` are records that came although no acknowledged batch has their offset: of attempts that
+    were appended and then failed (a retry wrote them again), or somebody else's.
+    """
+
+    times: RecordTimes
+    delivered: int
+    missing: int
+    extra: int
+
+
+def deliver(
+    batches: IntRows, reads: IntRows, start_us: int, interval_ns: int, skip_records: int = 0
+) -> Delivery:
+    """Follow each acknowledged batch to the Fetch answer that brought it.
+
+    `batches` and `reads` are rows of these datasets of one topic, with absolute times. A batch is
+    delivered by the first answer that holds its last offset.
+    """
+    acknowledged = batches[batches[:, _BATCH["error"]] == 0].copy()
+    with_records = reads[(reads[:, _READ["records"]] > 0)]
+    count = acknowledged[:, _BATCH["records"]]
+    for partition in np.unique(acknowledged[:, _BATCH["partition"]]):
+        mine = np.flatnonzero(acknowledged[:, _BATCH["partition"]] == partition)
+        theirs = with_records[with_records[:, _READ["partition"]] == partition]
+        theirs = theirs[np.argsort(theirs[:, _READ["next_offset"]], kind="stable")]
+        first = acknowledged[mine, _BATCH["base_offset"]]
+        last = first + count[mine] - 1
+        at = np.searchsorted(theirs[:, _READ["next_offset"]], last, side="right")
+        found = at < len(theirs)
+        where = at[found]
+        begins = theirs[where, _READ["fetch_offset"]] <= last[found]
+        # An offset of -1 (acks=0) was acknowledged without a place in the log.
+        begins &= first[found] >= 0
+        is_delivered = np.zeros(len(mine), dtype=bool)
+        is_delivered[np.flatnonzero(found)[begins]] = True
+        acknowledged[mine[is_delivered], _BATCH["acked_us"]] = theirs[
+            where[begins], _READ["time_us"]
+        ]
+        acknowledged[mine[~is_delivered], _BATCH["error"]] = _NOT_DELIVERED
+    if not len(with_records):
+        acknowledged[:, _BATCH["error"]] = _NOT_DELIVERED
+    came = acknowledged[:, _BATCH["error"]] == 0
+    delivered = int(count[came].sum())
+    return Delivery(
+        times=record_times([acknowledged], start_us, interval_ns, skip_records),
+        delivered=delivered,
+        missing=int(count[~came].sum()),
+        extra=int(with_records[:, _READ["records"]].sum()) - delivered,
+    )

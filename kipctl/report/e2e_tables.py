@@ -1,0 +1,70 @@
+"""Tables of an end-to-end run, from the document that `--output json` prints."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from kipctl.report.consume_tables import brokers_table, flips_table, out_of_range_table
+from kipctl.report.perf_tables import actions_table, metadata_table, redirects_table
+from kipctl.report.tables import Column, Table
+
+Document = Mapping[str, Any]
+
+
+def e2e_tables(document: Document) -> tuple[Table, ...]:
+    """What a person wants to see: times, from whom, redirects of both sides, Metadata of both."""
+    read = {**document, "records": {"read": _came(document)}}
+    tables = [times_table(document), brokers_table(read)]
+    if document["flips"]:
+        tables.append(flips_table(document))
+    if document["out_of_range"]:
+        tables.append(out_of_range_table(document))
+    for side, redirects in document["redirects"].items():
+        if redirects["batches"]:
+            tables.append(redirects_table({"redirects": redirects}, of_fetches=side == "fetch"))
+    tables += (
+        metadata_table({"metadata_rpcs": rpcs}, side)
+        for side, rpcs in document["metadata_rpcs"].items()
+    )
+    if document["actions"]:
+        tables.append(actions_table(document))
+    return tuple(tables)
+
+
+def _came(document: Document) -> int:
+    return int(document["records"]["delivered"] + document["records"]["extra"])
+
+
+def times_table(document: Document) -> Table:
+    """How long records took to come, and to be acknowledged, in ms."""
+    records = document["records"]
+    failed = "".join(f" {count:,} x {name}" for name, count in records["errors"].items())
+    version = document["kafka_version"]
+    notes = [
+        f"{records['sent']:,} records sent, {records['acknowledged']:,} acknowledged, "
+        f"{records['failed']:,} failed{':' + failed if failed else ''}; "
+        f"{records['delivered']:,} came; {document['records_per_second']:,.0f} records/s."
+    ]
+    if records["missing"]:
+        notes.append(f"{records['missing']:,} were acknowledged and did not come.")
+    if records["extra"]:
+        notes.append(
+            f"{records['extra']:,} came besides: attempts that were appended and then failed, or "
+            "somebody else's."
+        )
+    return Table(
+        f"End to end through {document['topic']}, leader discovery {document['leader_discovery']}"
+        + (f", Kafka {version}" if version else ""),
+        (
+            "time",
+            *(Column(f"{name} ms", 3) for name in ("mean", "p50", "p95", "p99", "p99.9", "max")),
+        ),
+        tuple(
+            (label, *document[name].values())
+            for label, name in (
+                ("from the intended send time to the consumer", "latency_ms"),
+                ("from the intended send time to the acknowledgement", "acknowledged_ms"),
+            )
+        ),
+        tuple(notes),
+        name="times",
+    )
