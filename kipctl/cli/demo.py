@@ -17,8 +17,8 @@ def demo(context: typer.Context, output: OutputOption = OutputFormat.AUTO) -> No
     The traces of all runs then go through the Spark pipeline. It takes about three minutes, needs
     no cluster, and leaves nothing behind.
     """
-    from kipctl.experiments.demo import DemoPlan, compare, findings
     from kipctl.experiments.conduct import Listeners
+    from kipctl.experiments.demo import DemoPlan, compare, findings
     from kipctl.lab.cluster import Lab
     from kipctl.lab.properties import LabSpec
     from kipctl.pipeline.analysis import Question, analyse_runs

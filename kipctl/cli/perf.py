@@ -6,19 +6,36 @@ from typing import Annotated
 import typer
 
 from kipctl.cli.environment import Environment
-from kipctl.cli.options import BootstrapOption, OutputOption
+from kipctl.cli.options import (
+    BootstrapOption,
+    CountOption,
+    DuringOption,
+    EveryOption,
+    LeaderDiscoveryOption,
+    MasterOrHereOption,
+    OutputOption,
+    RecordOption,
+    WorkersOption,
+)
+from kipctl.cli.perf_consume import consume
+from kipctl.cli.perf_e2e import e2e
 from kipctl.cli.perf_metadata import metadata
 from kipctl.errors import ExitStatus, PartlyDoneError, UsageError
 from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.report.formats import OutputFormat
 from kipctl.report.tables import Report
 
-app = typer.Typer(
-    help="Measure what a producer feels, also while leaders move.", no_args_is_help=True
-)
+app = typer.Typer(help="Measure what clients feel, also while leaders move.", no_args_is_help=True)
+app.command()(consume)
+app.command()(e2e)
 app.command()(metadata)
 
-PAIR_OPTIONS = ("--command-property", "--producer-props")
+PAIR_OPTIONS = (
+    "--command-property",
+    "--producer-props",
+    "--producer-property",
+    "--consumer-property",
+)
 """Options that take any number of NAME=VALUE words, as in Kafka's tools."""
 
 
@@ -90,52 +107,16 @@ def produce(
     reporting_interval: Annotated[
         int, typer.Option("--reporting-interval", metavar="MS", help="Between progress lines.")
     ] = 5000,
-    leader_discovery: Annotated[
-        LeaderDiscovery,
-        typer.Option(
-            "--leader-discovery",
-            help="How the new leader is found: by the broker's hint, by a Metadata refresh at "
-            "once, or as clients before KIP-951 did.",
-        ),
-    ] = LeaderDiscovery.KIP951,
-    during: Annotated[
-        str | None,
-        typer.Option(
-            "--during", metavar="rotate|elect|restart:BROKER", help="Done to the cluster meanwhile."
-        ),
-    ] = None,
-    every: Annotated[
-        float, typer.Option("--every", metavar="SECONDS", help="Between two such actions.")
-    ] = 5.0,
-    count: Annotated[
-        int, typer.Option("--count", help="How many actions; 0 until the records are sent.")
-    ] = 0,
-    record: Annotated[
-        str | None,
-        typer.Option(
-            "--record",
-            metavar="NAME|DIR",
-            help="Keep the run's trace: a name is one in the run store (kipctl runs), anything "
-            "with a / is a folder.",
-        ),
-    ] = None,
+    leader_discovery: LeaderDiscoveryOption = LeaderDiscovery.KIP951,
+    during: DuringOption = None,
+    every: EveryOption = 5.0,
+    count: CountOption = 0,
+    record: RecordOption = None,
     force: Annotated[
         bool, typer.Option("--force", help="Produce to a topic that holds records.")
     ] = False,
-    workers: Annotated[
-        int,
-        typer.Option(
-            "--workers", metavar="N", help="Share records and partitions among N workers on Spark."
-        ),
-    ] = 1,
-    master: Annotated[
-        str | None,
-        typer.Option(
-            "--master",
-            metavar="URL",
-            help="The Spark that runs the workers, as spark://HOST:PORT; this machine by default.",
-        ),
-    ] = None,
+    workers: WorkersOption = 1,
+    master: MasterOrHereOption = None,
     bootstrap_server: BootstrapOption = None,
     output: OutputOption = OutputFormat.AUTO,
 ) -> None:
@@ -145,7 +126,8 @@ def produce(
     that had to wait. The last line on stdout is that of Kafka's own perf tool.
     """
     from kipctl.experiments.actions import parse_action
-    from kipctl.experiments.perf import Listeners, PerfPlan
+    from kipctl.experiments.conduct import Listeners
+    from kipctl.experiments.perf import PerfPlan
     from kipctl.experiments.perf import produce as run
     from kipctl.probe.config import parse_pairs, read_properties_file
     from kipctl.probe.produce.config import parse_properties
