@@ -22,6 +22,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
@@ -38,6 +39,8 @@ PARTITIONS = 12
 RECORD_SIZE = 1000
 SETTINGS = "acks=1 linger.ms=0 batch.size=16384"
 FIXED_RATE = 5000
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,9 +189,9 @@ def spread(values: list[float]) -> tuple[Cell, Cell, Cell]:
 
 
 def rows(
-    results: dict[str, list[Result]], figure: str, of: Callable[[Result], float | None]
+    results: dict[str, list[T]], figure: str, of: Callable[[T], float | None]
 ) -> list[tuple[Cell, ...]]:
-    """A row for each producer: the figure's median, least and greatest, and its ratio to Java's."""
+    """A row for each client: the figure's median, least and greatest, and its ratio to Java's."""
     found = []
     for name, runs in results.items():
         values = [v for r in runs if (v := of(r)) is not None]
@@ -203,7 +206,7 @@ def rows(
 
 COLUMNS = (
     "figure",
-    "producer",
+    "client",
     Column("median", 2),
     Column("least", 2),
     Column("greatest", 2),
