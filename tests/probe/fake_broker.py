@@ -18,7 +18,9 @@ from uuid import UUID
 from kipctl.probe.leadership import Leader
 from kipctl.protocol.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from kipctl.protocol.error_codes import ErrorCode
+from kipctl.protocol.fetch import FetchRequest
 from kipctl.protocol.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from kipctl.protocol.list_offsets import ListOffsetsRequest
 from kipctl.protocol.message import Request, Response, decode, encode
 from kipctl.protocol.metadata import (
     MetadataRequest,
@@ -27,6 +29,7 @@ from kipctl.protocol.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from kipctl.protocol.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from kipctl.protocol.produce import (
     LeaderIdAndEpoch,
     NodeEndpoint,
@@ -44,7 +47,15 @@ VERSIONS = {0: (0, 13), 3: (0, 13), 18: (0, 4), 22: (0, 5)}
 
 _REQUESTS: dict[int, type[Request[Any]]] = {
     cls.api.key: cls
-    for cls in (ApiVersionsRequest, InitProducerIdRequest, MetadataRequest, ProduceRequest)
+    for cls in (
+        ApiVersionsRequest,
+        FetchRequest,
+        InitProducerIdRequest,
+        ListOffsetsRequest,
+        MetadataRequest,
+        OffsetForLeaderEpochRequest,
+        ProduceRequest,
+    )
 }
 
 
