@@ -247,9 +247,9 @@ def _reason(
             return Reason.LEADER_IN_RACK, ""
         return Reason.FOLLOWER_IN_RACK, ""
     if rack not in racks:
-        return Reason.UNKNOWN_RACK, f"it has {', '.join(sorted(racks))}"
+        return Reason.UNKNOWN_RACK, f"it has {', '.join(sorted(racks))}{_untold(facts)}"
     if not there:
-        return Reason.NO_REPLICA, ""
+        return Reason.NO_REPLICA, _untold(facts).removeprefix("; ")
     if facts.selector == NO_SELECTOR:
         return Reason.NO_SELECTOR, f"broker {leader}"
     if not any(r.online for r in there):
@@ -264,6 +264,12 @@ def _reason(
     if not any(_starts_before(r, facts.offset) for r in in_sync):
         return Reason.STARTS_LATER, _brokers(in_sync)
     return Reason.UNFORESEEN, f"they say broker {_or(expected)}, if its followers have fetched yet"
+
+
+def _untold(facts: PartitionFacts) -> str:
+    """Replicas that may be in any rack: clusters before Kafka 4.0 tell that of live brokers only."""
+    untold = tuple(r for r in facts.replicas if r.rack is None and not r.online)
+    return f"; the rack of {_brokers(untold)}, offline, is not told" if untold else ""
 
 
 def _lag(facts: PartitionFacts, replica: Replica, silent: Collection[int]) -> str:

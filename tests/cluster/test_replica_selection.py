@@ -107,6 +107,22 @@ def test_a_walk_tells_each_rule_with_its_facts_and_who_is_left() -> None:
         (replace(ALL, leader=-1), "b", None, Reason.NO_LEADER, "", False),
         (ALL, "d", 1, Reason.UNKNOWN_RACK, "it has a, b, c", True),
         (partition(LEADER, IN_B), "c", 1, Reason.NO_REPLICA, "", True),
+        (
+            partition(LEADER, replica(2, None, in_sync=False, online=False)),
+            "d",
+            1,
+            Reason.UNKNOWN_RACK,
+            "it has a, b, c; the rack of broker 2, offline, is not told",
+            True,
+        ),
+        (
+            partition(LEADER, replica(2, None, in_sync=False, online=False)),
+            "b",
+            1,
+            Reason.NO_REPLICA,
+            "the rack of broker 2, offline, is not told",
+            True,
+        ),
         # Without a replica there, no setting would help.
         (partition(LEADER, selector=NO_SELECTOR), "c", 1, Reason.NO_REPLICA, "", True),
         (replace(ALL, selector=NO_SELECTOR), "b", 1, Reason.NO_SELECTOR, "broker 1", False),
