@@ -200,9 +200,14 @@ class Consumer:
             self._finder.a_link_may_be_free()
             self._tracing.flush()
             self._on_tick()
-            for partition in self._assigned:
-                lease_us = partition.choice.expires_us
-                if lease_us is not None and now >= lease_us:
+            self._move_readers(now)
+
+    def _move_readers(self, now: int) -> None:
+        """Leases end, and brokers come and go, without a word about the partition itself."""
+        for partition in self._assigned:
+            if partition.state is State.READY and not partition.retry_us:
+                link = self._link_to_read(partition, now)
+                if link is None or link is not self._reads_from.get(partition):
                     self._place(partition, now)
 
     def _wake(self, now: int) -> None:
@@ -244,15 +249,21 @@ class Consumer:
             if partition.state is not State.FAILED:
                 self._positioning.add(partition)
             return
-        leader = self._finder.link(partition)
-        if leader is None:
+        link = self._link_to_read(partition, now)
+        if link is None:
             self._finder.want(MetadataCause.LEADER_CHANGE)
             return
-        nodes = self._finder.nodes
-        replica = partition.choice.read_from(leader.node.id, nodes, now)
-        link = leader if replica == leader.node.id else self._network.link(nodes[replica])
         self._reads_from[partition] = link
         link.readers[partition] = None
+
+    def _link_to_read(self, partition: Partition, now: int) -> ConsumerLink | None:
+        """The link to the broker to read it from, None while it has no leader."""
+        leader = self._finder.link(partition)
+        if leader is None:
+            return None
+        nodes = self._finder.nodes
+        replica = partition.choice.read_from(leader.node.id, nodes, now)
+        return leader if replica == leader.node.id else self._network.link(nodes[replica])
 
     def _leader_moved(self, partition: Partition) -> None:
         """There is a leader of a newer epoch: the position is checked with it, then read on."""
@@ -529,6 +540,8 @@ class Consumer:
     ) -> None:
         """An answer came (`Network`'s on_answer). Raises MalformedFrame."""
         self._finder.a_link_may_be_free()
+        assert link.connection is not None
+        number = link.connection.number  # it is given up if a hint moves this very broker
         error, topics = 0, len(self._topics)
         if flight.api_key == ApiKey.METADATA:
             self._finder.answered(flight, frame, now, behind_us)
@@ -539,17 +552,8 @@ class Consumer:
             self._positioning.answered(flight, frame, now)
         else:
             error = link.finish_handshake(flight, frame, now).error_code
-        assert link.connection is not None
-        self._tracing.rpc(
-            link.node.id,
-            link.connection.number,
-            flight,
-            now,
-            len(frame) + 4,
-            behind_us,
-            topics,
-            error,
-        )
+        size = len(frame) + 4
+        self._tracing.rpc(link.node.id, number, flight, now, size, behind_us, topics, error)
 
     def _lost(self, link: ConsumerLink, number: int, flights: list[InFlight], now: int) -> None:
         """A connection is gone (`Network`'s on_lost): leaders are read, of what was read there."""
