@@ -267,7 +267,7 @@ def _reason(
 
 
 def _untold(facts: PartitionFacts) -> str:
-    """Replicas that may be in any rack: clusters before Kafka 4.0 tell that of live brokers only."""
+    """Replicas that may be in any rack: before Kafka 4.0, only live brokers have theirs told."""
     untold = tuple(r for r in facts.replicas if r.rack is None and not r.online)
     return f"; the rack of {_brokers(untold)}, offline, is not told" if untold else ""
 
