@@ -6,6 +6,7 @@ import typer
 
 from kipctl.cli.brokers import brokers
 from kipctl.cli.environment import Environment
+from kipctl.cli.inspect_metadata import metadata
 from kipctl.cli.leader_reports import listing
 from kipctl.cli.options import BootstrapOption, OutputOption
 from kipctl.cli.replica_selection import replica_selection
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Look at a cluster and change nothing.", no_args_is_help=True)
 app.command()(brokers)
 app.command()(replica_selection)
+app.command()(metadata)
 
 TopicOption = Annotated[
     list[str] | None, typer.Option("--topic", metavar="TOPIC", help="A topic or glob; repeatable.")

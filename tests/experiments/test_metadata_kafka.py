@@ -9,6 +9,7 @@ import pytest
 
 from kipctl.cli.app import run
 from kipctl.cli.environment import Environment
+from kipctl.cluster.topic_sets import await_no_topics
 from kipctl.lab.cluster import Lab
 from kipctl.transport.request import Cluster
 
@@ -90,7 +91,7 @@ def test_requests_topics_and_bytes_are_those_that_brokers_count(
     assert phases_of(librdkafka)["steady"]["most_topics_asked"] == TOPICS
 
     with Cluster(lab.bootstrap_server) as cluster:
-        assert cluster.metadata(None).topics == ()
+        await_no_topics(cluster, [f"kipctl-metadata-{n:04}" for n in range(1, TOPICS + 1)])
 
 
 def test_an_idle_time_that_kafka_does_not_take_is_refused_before_anything_is_done() -> None:

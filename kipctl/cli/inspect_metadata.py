@@ -1,0 +1,257 @@
+"""`kipctl inspect metadata`: what Metadata costs, and whether all brokers show the same."""
+
+from math import ceil
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kipctl.cli.environment import Environment
+from kipctl.cli.leader_reports import ids, listing
+from kipctl.cli.options import BootstrapOption, OutputOption
+from kipctl.errors import UsageError
+from kipctl.report.formats import OutputFormat
+from kipctl.report.tables import Column, Report, Table
+
+if TYPE_CHECKING:
+    from kipctl.cluster.metadata_convergence import Sightings
+    from kipctl.cluster.metadata_cost import Cost
+    from kipctl.cluster.metadata_views import Compared, Standing
+
+TIMEOUT_S = 5.0
+"""For each request: a broker that hangs is told of, not waited for."""
+_MOST_SHOWN = 20
+"""Differences that are shown of a broker; JSON has all."""
+
+
+def metadata(
+    context: typer.Context,
+    topic: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--topic",
+            metavar="TOPIC",
+            help="Compare brokers' views of this topic or glob; repeatable. Default: all.",
+        ),
+    ] = None,
+    measure_convergence: Annotated[
+        bool,
+        typer.Option(
+            "--measure-convergence",
+            help="Also move leaders, of a topic made and removed for it, and measure when each"
+            " broker knows.",
+        ),
+    ] = False,
+    moves: Annotated[
+        int, typer.Option("--moves", help="How often --measure-convergence moves them.")
+    ] = 5,
+    bootstrap_server: BootstrapOption = None,
+    output: OutputOption = OutputFormat.AUTO,
+) -> None:
+    """Show what a Metadata request costs, and whether every broker shows the same.
+
+    Each broker is asked for one topic and for all, and its view is compared with the newest that
+    any broker has.
+    """
+    environment = context.ensure_object(Environment)
+    from kipctl.cluster.metadata_convergence import measure_convergence as measure
+    from kipctl.cluster.metadata_cost import costs
+    from kipctl.cluster.metadata_views import compare_views
+    from kipctl.cluster.snapshot import select, take
+    from kipctl.transport.request import Cluster
+
+    if moves < 1:
+        raise UsageError(f"--moves is {moves}; it must be at least 1.")
+    server = environment.bootstrap_server(bootstrap_server)
+    with Cluster(server, timeout_s=TIMEOUT_S) as cluster:
+        snapshot = take(cluster)
+        chosen = select(snapshot, topic) if topic else snapshot
+        one = next(iter(chosen.topics), None)
+        cost = costs(cluster, snapshot.brokers, one)
+        compared = compare_views(cluster, snapshot.brokers, chosen.topics if topic else None)
+        seen: tuple[Sightings, ...] | None = None
+        if measure_convergence:
+            seen = measure(cluster, server, moves, environment.message)
+    environment.report(_report(cost, compared, seen), output)
+
+
+def _report(
+    cost: "tuple[Cost, ...]", compared: "Compared", seen: "tuple[Sightings, ...] | None"
+) -> Report:
+    cost_table, costs = _costs(cost)
+    view_table, views = _views(compared)
+    difference_table, differences = _differences(compared)
+    tables = [cost_table, view_table]
+    if differences:
+        tables.append(difference_table)
+    document: dict[str, object] = {
+        "costs": costs,
+        "brokers": views,
+        "differences": differences,
+        "looks": compared.looks,
+        "agree": compared.agree,
+    }
+    if seen is not None:
+        table, convergence = _convergence(seen)
+        tables.append(table)
+        document["convergence"] = convergence
+    return Report("inspect metadata", document, tuple(tables), (_sentence(compared),))
+
+
+def _costs(cost: "tuple[Cost, ...]") -> tuple[Table, list[dict[str, object]]]:
+    table, objects = listing(
+        "What a Metadata request costs",
+        {
+            "broker": "Broker",
+            "asked": "Asked for",
+            "topics": "Topics",
+            "partitions": "Partitions",
+            "request_bytes": "Request bytes",
+            "response_bytes": "Response bytes",
+            "p50_ms": "p50 ms",
+            "max_ms": "max ms",
+            "error": "Error",
+        },
+        (
+            (
+                one.broker.id,
+                "all topics" if one.asked is None else one.asked,
+                *((one.topics, one.partitions) if not one.error else (None, None)),
+                *((one.request_bytes, one.response_bytes) if not one.error else (None, None)),
+                _quantile_ms(one.times_us, 0.5),
+                _quantile_ms(one.times_us, 1),
+                one.error.what if one.error else None,
+            )
+            for one in cost
+        ),
+    )
+    columns = (*table.columns[:6], Column("p50 ms", 2), Column("max ms", 2), table.columns[8])
+    return _without_errors(Table(table.title, columns, table.rows)), list(map(dict, objects))
+
+
+def _views(compared: "Compared") -> tuple[Table, list[dict[str, object]]]:
+    table, objects = listing(
+        "Each broker's view",
+        {
+            "broker": "Broker",
+            "rack": "Rack",
+            "partitions": "Partitions",
+            "behind": "Behind",
+            "most_epochs_behind": "Most epochs",
+            "otherwise": "Otherwise different",
+            "unseen_brokers": "Brokers unseen",
+            "extra_brokers": "Brokers only it sees",
+            "error": "Error",
+        },
+        (
+            (
+                standing.broker.id,
+                standing.broker.rack,
+                len(standing.snapshot.partitions) if standing.snapshot else None,
+                *(_behind(standing) if standing.snapshot else (None, None, None)),
+                standing.unseen,
+                standing.extra,
+                standing.error.what if standing.error else None,
+            )
+            for standing in compared.standings
+        ),
+    )
+    return _without_errors(table), list(map(dict, objects))
+
+
+def _behind(standing: "Standing") -> tuple[int, int, int]:
+    """Partitions behind, by how many epochs at most, and partitions that differ otherwise."""
+    behind = standing.behind
+    epochs = max((one.epochs_behind or 0 for one in behind), default=0)
+    return len(behind), epochs, len(standing.differences) - len(behind)
+
+
+def _differences(compared: "Compared") -> tuple[Table, list[dict[str, object]]]:
+    table, objects = listing(
+        "Shown otherwise than in the newest view",
+        {
+            "broker": "Broker",
+            "topic": "Topic",
+            "partition": "Partition",
+            "leader": "Shows leader",
+            "leader_epoch": "Epoch",
+            "isr": "In sync",
+            "newest_leader": "Newest leader",
+            "newest_epoch": "Epoch",
+            "newest_isr": "In sync",
+        },
+        (
+            (
+                standing.broker.id,
+                *one.id,
+                *(
+                    (one.shown.leader, one.shown.leader_epoch, one.shown.isr)
+                    if one.shown
+                    else (None, None, None)
+                ),
+                one.newest.leader,
+                one.newest.leader_epoch,
+                one.newest.isr,
+            )
+            for standing in compared.standings
+            for one in standing.differences
+        ),
+    )
+    left = len(table.rows) - _MOST_SHOWN
+    notes = (f"And {left:,} more; --output json has all.",) if left > 0 else ()
+    return (
+        Table(table.title, table.columns, table.rows[:_MOST_SHOWN], notes),
+        list(map(dict, objects)),
+    )
+
+
+def _convergence(seen: "tuple[Sightings, ...]") -> tuple[Table, list[dict[str, object]]]:
+    table, objects = listing(
+        "Until each broker showed a new leader",
+        {
+            "broker": "Broker",
+            "seen": "Seen",
+            "after_call_p50_ms": "p50 ms after the call",
+            "after_call_max_ms": "max ms",
+            "behind_p50_ms": "p50 ms behind the first",
+            "behind_max_ms": "max ms",
+        },
+        (
+            (
+                one.broker,
+                len(one.after_call_us),
+                _quantile_ms(one.after_call_us, 0.5),
+                _quantile_ms(one.after_call_us, 1),
+                _quantile_ms(one.behind_us, 0.5),
+                _quantile_ms(one.behind_us, 1),
+            )
+            for one in seen
+        ),
+        ("The call is that of the election; the first is the first broker that showed it.",),
+    )
+    return table, list(map(dict, objects))
+
+
+def _sentence(compared: "Compared") -> str:
+    again = f" after {compared.looks} looks" if compared.looks > 1 else ""
+    if compared.agree:
+        return f"All brokers show the same{again}."
+    astray = [standing.broker.id for standing in compared.standings if not standing.agrees]
+    verb = "do" if len(astray) > 1 else "does"
+    noun = "Brokers" if len(astray) > 1 else "Broker"
+    return f"{noun} {ids(astray)} {verb} not show what the others do, even{again}."
+
+
+def _without_errors(table: Table) -> Table:
+    """The table without its last column where nothing stands in it."""
+    if any(row[-1] is not None for row in table.rows):
+        return table
+    return Table(
+        table.title, table.columns[:-1], tuple(row[:-1] for row in table.rows), table.notes
+    )
+
+
+def _quantile_ms(times_us: tuple[int, ...], q: float) -> float | None:
+    """The nearest-rank quantile in milliseconds; None of no times."""
+    if not times_us:
+        return None
+    return sorted(times_us)[ceil(q * len(times_us)) - 1] / 1000

@@ -1,0 +1,105 @@
+"""What a client's Metadata request costs: bytes, and time until the answer is there."""
+
+import socket
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kipctl.cluster.snapshot import Broker
+from kipctl.errors import KipctlError, TimedOutError, UnreachableError
+from kipctl.protocol.api import ApiKey, decode_response, encode_request
+from kipctl.protocol.metadata import MetadataRequest, MetadataRequestTopic
+from kipctl.protocol.primitives import INT32
+from kipctl.transport.request import Address, Cluster, open_socket
+
+SAMPLES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What one broker's answers cost. `asked` is a topic's name, None for all topics.
+
+    Bytes are of whole frames. Times are microseconds from the request's first byte to the answer's
+    last: nothing is decoded meanwhile. Without an answer `error` says why.
+    """
+
+    broker: Broker
+    asked: str | None
+    topics: int = 0
+    partitions: int = 0
+    request_bytes: int = 0
+    response_bytes: int = 0
+    times_us: tuple[int, ...] = ()
+    error: KipctlError | None = None
+
+
+def costs(
+    cluster: Cluster, brokers: Sequence[Broker], topic: str | None, samples: int = SAMPLES
+) -> tuple[Cost, ...]:
+    """Ask every broker for one topic (if there is one) and for all, each several times."""
+    asked = ([topic] if topic else []) + [None]
+    return tuple(_cost(cluster, broker, one, samples) for one in asked for broker in brokers)
+
+
+def _cost(cluster: Cluster, broker: Broker, asked: str | None, samples: int) -> Cost:
+    request = MetadataRequest(
+        topics=None if asked is None else (MetadataRequestTopic(name=asked),),
+        allow_auto_topic_creation=False,
+    )
+    try:
+        highest = cluster.broker(broker.id).api_versions[ApiKey.METADATA][1]
+        version = min(highest, request.api.versions[1])
+        frame = encode_request(request, version, 1, cluster.client_id)
+        times_us, answer = _ask(
+            Address(broker.host, broker.port), frame, samples, cluster.timeout_s
+        )
+        _, response = decode_response(MetadataRequest, version, answer)
+    except KipctlError as error:
+        return Cost(broker, asked, error=error)
+    return Cost(
+        broker,
+        asked,
+        len(response.topics),
+        sum(len(topic.partitions) for topic in response.topics),
+        len(frame),
+        len(answer) + INT32.size,
+        times_us,
+    )
+
+
+def _ask(
+    address: Address, frame: bytes, samples: int, timeout_s: float
+) -> tuple[tuple[int, ...], bytes]:
+    """Send the same request again and again; the times in microseconds, and the last answer."""
+    times_us = []
+    answer = b""
+    try:
+        with open_socket(address, timeout_s) as connected:
+            for _ in range(samples):
+                began_ns = time.perf_counter_ns()
+                connected.sendall(frame)
+                (size,) = INT32.unpack(_receive(connected, INT32.size))
+                answer = _receive(connected, size)
+                times_us.append((time.perf_counter_ns() - began_ns) // 1000)
+    except TimeoutError:
+        raise TimedOutError(
+            f"Broker {address} did not answer Metadata in {timeout_s:g} s.",
+            "Check that the broker is not overloaded or paused.",
+        ) from None
+    except OSError as error:
+        raise UnreachableError(
+            f"Broker {address} cannot be reached for Metadata: {error.strerror or error}.",
+            "Check the address, and that the broker is running.",
+        ) from None
+    return tuple(times_us), answer
+
+
+def _receive(connected: socket.socket, size: int) -> bytes:
+    received = bytearray(size)
+    view = memoryview(received)
+    while view:
+        count = connected.recv_into(view)
+        if not count:
+            raise OSError("it closed the connection instead of answering")
+        view = view[count:]
+    return bytes(received)

@@ -1,0 +1,102 @@
+"""Who is behind, and how long brokers take to know: by table."""
+
+from dataclasses import replace
+
+import pytest
+
+from kipctl.cluster.metadata_convergence import Sightings, sightings
+from kipctl.cluster.metadata_views import Difference, Standing, compare
+from kipctl.cluster.snapshot import Broker, Partition, PartitionId, Snapshot
+from kipctl.cluster.watch import ClusterEvent, EventKind
+from kipctl.errors import UnreachableError
+
+BROKERS = tuple(Broker(id, "h", 9090 + id, None) for id in (1, 2, 3))
+ID = PartitionId("t", 0)
+NEW = Partition(ID, (1, 2, 3), (1, 2, 3), leader=2, leader_epoch=7)
+OLD = replace(NEW, leader=1, leader_epoch=5)
+SHRUNK = replace(NEW, isr=(2, 3))
+
+
+def view(*partitions: Partition, brokers: tuple[Broker, ...] = BROKERS) -> Snapshot:
+    return Snapshot("cluster", brokers, partitions)
+
+
+@pytest.mark.parametrize(
+    ("shown", "newest", "behind", "otherwise"),
+    [
+        ((NEW, NEW, NEW), NEW, [], []),
+        # The highest epoch is the newest, even if one broker alone has it.
+        ((OLD, OLD, NEW), NEW, [1, 2], []),
+        ((NEW, OLD, NEW), NEW, [2], []),
+        ((None, NEW, NEW), NEW, [1], []),
+        # Of one epoch there is no telling who is behind: what most show is the newest.
+        ((NEW, SHRUNK, NEW), NEW, [], [2]),
+        ((SHRUNK, NEW, SHRUNK), SHRUNK, [], [2]),
+        ((OLD, SHRUNK, OLD), SHRUNK, [1, 3], []),
+    ],
+)
+def test_who_is_behind_the_newest_view(
+    shown: tuple[Partition | None, ...],
+    newest: Partition,
+    behind: list[int],
+    otherwise: list[int],
+) -> None:
+    views = {
+        broker.id: view(*(p for p in [partition] if p))
+        for broker, partition in zip(BROKERS, shown, strict=True)
+    }
+    standings = compare(BROKERS, views)
+    assert [s.broker.id for s in standings if s.behind] == behind
+    differ = [s.broker.id for s in standings if len(s.differences) > len(s.behind)]
+    assert differ == otherwise
+    assert {d.newest for s in standings for d in s.differences} <= {newest}
+    assert all(s.agrees == (s.broker.id not in behind + otherwise) for s in standings)
+
+
+def test_how_far_behind() -> None:
+    assert Difference(ID, NEW, OLD).epochs_behind == 2
+    assert Difference(ID, NEW, SHRUNK).epochs_behind == 0
+    assert Difference(ID, NEW, None).epochs_behind is None
+
+
+def test_brokers_that_one_does_not_see_and_those_that_only_it_sees() -> None:
+    lost = view(NEW, brokers=BROKERS[1:])
+    first, second, _ = compare(BROKERS, {1: view(NEW), 2: lost, 3: view(NEW)})
+    assert first.agrees
+    assert (second.unseen, second.extra, second.agrees) == ((1,), (), False)
+    *_, third = compare(BROKERS, {1: lost, 2: lost, 3: view(NEW)})
+    assert (third.unseen, third.extra) == ((), (1,))
+
+
+def test_a_broker_that_does_not_answer_has_no_view_and_others_are_compared() -> None:
+    error = UnreachableError("Broker 1 cannot be reached.")
+    first, second, third = compare(BROKERS, {1: error, 2: view(OLD), 3: view(NEW)})
+    assert first == Standing(BROKERS[0], None, error=error)
+    assert not first.agrees
+    assert (len(second.behind), third.agrees) == (1, True)
+    nobody = compare(BROKERS, dict.fromkeys((1, 2, 3), error))
+    assert [standing.error for standing in nobody] == [error] * 3
+
+
+def seen(time_us: int, partition: int, broker: int, epoch: int = 1) -> ClusterEvent:
+    return ClusterEvent(EventKind.LEADER_SEEN, time_us, "t", partition, 1, 2, epoch, broker)
+
+
+def test_each_broker_is_timed_from_the_call_and_from_the_first_that_knew() -> None:
+    first_move = [
+        ClusterEvent(EventKind.REASSIGNMENT_CALLED, 50),
+        ClusterEvent(EventKind.ELECTION_CALLED, 100),
+        seen(130, 0, 2),
+        seen(120, 0, 1),
+        seen(180, 1, 2),
+        seen(150, 1, 1),
+        # Seen once more after the broker was connected to anew: the first time counts.
+        seen(190, 1, 1),
+        ClusterEvent(EventKind.ELECTION_ANSWERED, 140),
+    ]
+    second_move = [ClusterEvent(EventKind.ELECTION_CALLED, 1000), seen(1005, 0, 2, epoch=2)]
+    assert sightings([first_move, second_move]) == (
+        Sightings(1, (20, 50), (0, 0)),
+        Sightings(2, (5, 30, 80), (0, 10, 30)),
+    )
+    assert sightings([]) == ()
