@@ -142,9 +142,12 @@ class Consumer:
         self._finder.begin(response, now_us())
 
     def find_positions(self, timeout_us: int) -> bool:
-        """Settle where each partition is read on, and connect; returns whether all are settled."""
+        """Settle where each partition is read on, and connect.
+
+        Returns whether all are settled, or somebody asked to stop.
+        """
         deadline = now_us() + timeout_us
-        while (now := now_us()) < deadline:
+        while (now := now_us()) < deadline and not self.is_stopped:
             is_ready = all(p.state in (State.READY, State.FAILED) for p in self._assigned)
             if is_ready and all(link.ready for link in self._network.links if link.readers):
                 return True
@@ -153,7 +156,7 @@ class Consumer:
                 if link.readers:
                     self._network.ensure_connected(link)
             self._network.poll(0.02)
-        return False
+        return self.is_stopped
 
     # --- the run ---
 
@@ -268,6 +271,8 @@ class Consumer:
     def _leader_moved(self, partition: Partition) -> None:
         """There is a leader of a newer epoch: the position is checked with it, then read on."""
         partition.choice.clear()
+        if partition.check:
+            partition.check.answers.clear()  # they were the old leader's
         if partition.state is State.READY and self._positioning.can_validate(partition):
             partition.state = State.VALIDATE
         if partition.failures and partition.attempts:
@@ -282,8 +287,10 @@ class Consumer:
     def _settled(self, partition: Partition, now: int) -> None:
         """The position is known (`Positioning`'s on_settled), or there will be none."""
         if partition.check:
-            self._tracing.rows["reads"](partition.check.row)
-            partition.check = None
+            row, partition.check = partition.check.row, None
+            self._tracing.rows["reads"](row)
+            if row.range_handling == RangeHandling.WAIT:
+                self._wait(partition, now + self._config.retry_backoff_ms * 1000)
         if partition.state is State.FAILED:
             self._count_error(ErrorCode.OFFSET_OUT_OF_RANGE)
         partition.turn_us = now
@@ -487,8 +494,8 @@ class Consumer:
         rack = link.node.rack
         leader = self._finder.link(partition)
         case = handling = NOTHING
-        is_short = 0 <= fetched.high_watermark < want.offset
-        if not fetched.error_code and is_short and not len(fetched.records):
+        is_short = 0 <= fetched.high_watermark < want.offset and not len(fetched.records)
+        if is_short and not fetched.error_code and fetched.preferred_read_replica == NOTHING:
             case, handling = RangeCase.UNCOMMITTED, RangeHandling.WAIT
         return ReadRow(
             partition.topic_position,

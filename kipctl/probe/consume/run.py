@@ -11,7 +11,7 @@ from kipctl.errors import TimedOutError, UsageError
 from kipctl.probe.bootstrap import as_flight, find_topic
 from kipctl.probe.consume.config import ConsumerConfig
 from kipctl.probe.consume.consumer import Consumer, OnRecords
-from kipctl.probe.consume.positions import NO_OFFSET, Partition
+from kipctl.probe.consume.positions import NO_OFFSET, NO_RESET, Partition
 from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.probe.outcome import Outcome, soon
 from kipctl.probe.parts import Part
@@ -32,7 +32,7 @@ class ConsumeSpec:
 
     `num_records` are those of the whole run, of which this consumer reads every partition that is
     its `share`. It ends early when there was no record for `timeout_ms`. `partitions` empty is
-    all; `offset` -1 lets `auto.offset.reset` say where to begin.
+    all; `offset` -1 lets `auto.offset.reset` say where to begin: raises UsageError if that is none.
     """
 
     bootstrap_server: str
@@ -44,6 +44,12 @@ class ConsumeSpec:
     discovery: LeaderDiscovery = LeaderDiscovery.KIP951
     config: ConsumerConfig = field(default_factory=ConsumerConfig)
     share: Share = WHOLE
+
+    def __post_init__(self) -> None:
+        if self.offset == NO_OFFSET and self.config.auto_offset_reset == NO_RESET:
+            raise UsageError(
+                "With auto.offset.reset=none nobody says where to begin.", "Say it with --offset."
+            )
 
     def run(
         self,
