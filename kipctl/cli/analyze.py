@@ -81,7 +81,7 @@ def runs(
 
     question = Question(_names(by or ["run,arm"]), duration_us("--window", window))
     period = parse_period(since, until)
-    paths = [path_of(text) for text in run]
+    paths = [path_of(text, environment.variables) for text in run]
     with (
         environment.progress(f"Starting Spark on {master}.") as progress,
         spark_session(master, progress) as spark,

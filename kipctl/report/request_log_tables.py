@@ -46,6 +46,7 @@ def _lines(document: Document) -> Table:
         ("read", "parsed", "broken", "other"),
         ((lines["read"], lines["parsed"], lines["broken"], lines["other"]),),
         tuple(notes),
+        name="lines",
     )
 
 
@@ -85,6 +86,7 @@ def _fleet(rows: Rows) -> Table:
             Column("across racks %", 1),
         ),
         tuple(map(cells, rows)),
+        name="fleet",
     )
 
 
@@ -104,6 +106,7 @@ def _clients(rows: Rows) -> Table:
             )
             for row in rows
         ),
+        name="clients",
     )
 
 
@@ -126,6 +129,7 @@ def _requests(rows: Rows) -> Table:
             )
             for row in rows
         ),
+        name="apis",
     )
 
 
@@ -138,6 +142,7 @@ def _leader_errors(document: Document) -> Table:
         "NOT_LEADER_OR_FOLLOWER in answers to Produce, by partition",
         ("errors", "with a hint", "appended, then failed"),
         ((refused["total"], refused["hinted"], refused["appended_then_failed"]),),
+        name="produce_errors",
     )
 
 
@@ -160,6 +165,7 @@ def _fetch_errors(document: Document) -> Table:
             f"{document['preferred_read_replica']['named']:,} answers sent a consumer to a "
             "preferred read replica.",
         ),
+        name="fetch_errors",
     )
 
 
@@ -174,6 +180,7 @@ def _metadata(metadata: Mapping[str, Any]) -> Table:
             + (f", {rate:,.1f} a minute" if rate else "")
             + f"; {metadata['response_bytes'] / 1e6:,.3f} MB of answers.",
         ),
+        name="metadata",
     )
 
 
@@ -185,4 +192,5 @@ def _reads(rows: Rows) -> Table:
             (row["client_rack"], row["broker_rack"], row["fetches"], row["bytes"] / 1e6)
             for row in rows
         ),
+        name="reads",
     )
