@@ -100,6 +100,7 @@ def read_fake(
     defaults = {
         "auto_offset_reset": "earliest",
         "retry_backoff_ms": 20,
+        "retry_backoff_max_ms": max(1000, config.get("retry_backoff_ms", 0)),
         "reconnect_backoff_ms": 5,
     }
     spec = ConsumeSpec(
@@ -144,6 +145,7 @@ def run_read(
 def _is_consistent(ran: ReadRan) -> None:
     assert ran.outcome.records == sum(row["records"] for row in ran.reads)
     assert ran.outcome.bytes == sum(row["bytes"] for row in ran.reads)
+    assert all(ran.outcome.start_us <= r["time_us"] <= ran.outcome.end_us for r in ran.reads)
     if not ran.outcome.config.reads_committed:
         assert ran.outcome.records == ran.received.count
     sent = {(r["broker"], r["sent_us"]) for r in ran.rpcs if r["api_key"] == ApiKey.FETCH}

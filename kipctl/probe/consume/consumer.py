@@ -160,16 +160,17 @@ class Consumer:
 
     # --- the run ---
 
-    def run(self, num_records: int, timeout_us: int) -> Totals:
-        """Read until there are so many records, or for so long there was none."""
-        self._read_us = now_us()
+    def run(self, start_us: int, num_records: int, timeout_us: int) -> Totals:
+        """Read from then on, until there are so many records, or for so long there was none."""
+        self._read_us = start_us
         while not self._is_over(now_us(), num_records, timeout_us):
             now = now_us()
             self._look_after(now)
-            for link in self._network.links:
-                if link.readers and not link.is_fetching and now >= link.not_before_us:
-                    self._fetch(link, now)
             until = min(self._next_tick_us, self._wake_us, self._finder.due_us)
+            if now < start_us:
+                until = min(until, start_us)
+            else:
+                self._fetch_from_all()
             self._network.poll(max(0, until - now_us()) / 1e6)
         self._end(now_us())
         return self.totals
@@ -298,6 +299,12 @@ class Consumer:
 
     # --- fetching ---
 
+    def _fetch_from_all(self) -> None:
+        for link in self._network.links:
+            now = now_us()  # not before a link's loss, which may just have sent its readers here
+            if link.readers and not link.is_fetching and now >= link.not_before_us:
+                self._fetch(link, now)
+
     def _fetch(self, link: ConsumerLink, now: int) -> None:
         if not self._network.ensure_connected(link) or not link.may_send:
             return
@@ -366,16 +373,18 @@ class Consumer:
         aborted = fetched.aborted if self._config.reads_committed else None
         try:
             counted = count_records(fetched.records, want.offset, self._config.check_crcs, aborted)
+            if len(fetched.records) and counted.next_offset == want.offset:
+                raise MalformedFrame("No whole batch, which there is since KIP-74")
         except MalformedFrame:
+            corrupt = fetched._replace(error_code=ErrorCode.CORRUPT_MESSAGE)
+            self._write_read(link, partition, want, corrupt, now)
             self._fail(partition, ErrorCode.CORRUPT_MESSAGE, now)
             return
         if self._on_records and len(fetched.records):
             self._on_records(partition, fetched.records, want.offset)
         self._write_read(link, partition, want, fetched, now, counted)
-        if fetched.preferred_read_replica != NOTHING:
-            self._named(partition, fetched.preferred_read_replica, now)
-            return
-        if partition.failures:
+        is_elsewhere = fetched.preferred_read_replica != NOTHING
+        if partition.failures and (counted.records or not is_elsewhere):
             self._write_redirects(partition, counted.records, now)
         if counted.next_offset > want.offset:
             partition.offset = counted.next_offset
@@ -383,6 +392,8 @@ class Consumer:
             self._read_us = now
             self.totals.records += counted.records
             self.totals.bytes += counted.bytes
+        if is_elsewhere:
+            self._named(partition, fetched.preferred_read_replica, now)
 
     def _named(self, partition: Partition, replica: int, now: int) -> None:
         """The leader has named the replica to read from."""
@@ -439,13 +450,18 @@ class Consumer:
         now: int,
         decision: Decision = Decision.NOT_APPLICABLE,
         hint: Hint | None = None,
+        may_be_read_at_once: bool = False,
     ) -> None:
-        """It is read again: at once if a newer leader is known, else after the backoff."""
+        """It is read again: at once if a newer leader is known, else after the backoff.
+
+        At once as well when a replica was lost: it is another broker, the leader, that comes next.
+        """
         if partition.attempts is None:
             partition.attempts = Attempts()
             partition.attempts.sent(want.leader_epoch)
             partition.sent_us = partition.last_sent_us = sent_us
         attempts = partition.attempts
+        backoff_us = self._backoff.wait_us(attempts.count - 1, random.random())
         failed = FailedAttempt(
             attempt=attempts.count,
             sent_us=partition.last_sent_us,
@@ -456,7 +472,7 @@ class Consumer:
             epoch=want.leader_epoch,
             base_offset=NOTHING,
             decision=decision,
-            backoff_us=self._backoff.wait_us(attempts.count - 1, random.random()),
+            backoff_us=0 if may_be_read_at_once else backoff_us,
         )
         if hint is not None:
             failed.hint_leader, failed.hint_epoch = hint.leader.id, hint.leader.epoch
@@ -569,6 +585,7 @@ class Consumer:
         link.is_fetching = False
         link.session.lost()
         asked: Mapping[Partition, Wanted] = {}
+        sent_us = now
         for flight in flights:
             if isinstance(flight.subject, MetadataCall):
                 self._finder.lost(flight.subject, now)
@@ -576,20 +593,20 @@ class Consumer:
             if isinstance(flight.subject, PositionCall):
                 self._positioning.lost(flight.subject, now)
             elif isinstance(flight.subject, _FetchCall):
-                asked = flight.subject.wanted
+                asked, sent_us = flight.subject.wanted, flight.sent_us
             error = ErrorCode.NETWORK_EXCEPTION
             self._tracing.rpc(link.node.id, number, flight, 0, 0, 0, len(self._topics), error)
-        sent_us = min((flight.sent_us for flight in flights), default=now)
         for partition in list(link.readers):
-            partition.choice.clear()
-            if partition in asked:
-                self._attempt_failed(
-                    link,
-                    partition,
-                    asked[partition],
-                    sent_us,
-                    ErrorCode.NETWORK_EXCEPTION,
-                    now,
-                )
-            else:
+            was_replica = partition.choice.clear()
+            if partition not in asked:
                 self._place(partition, now)
+                continue
+            self._attempt_failed(
+                link,
+                partition,
+                asked[partition],
+                sent_us,
+                ErrorCode.NETWORK_EXCEPTION,
+                now,
+                may_be_read_at_once=was_replica,
+            )

@@ -138,7 +138,7 @@ def run_consumer(
             on_start(schedule)
             wall_start_us = time.time_ns() // 1000 + schedule.start_us - now_us()
             cpu_before = cpu_s()
-            totals = consumer.run(spec.num_records, spec.timeout_ms * 1000)
+            totals = consumer.run(schedule.start_us, spec.num_records, spec.timeout_ms * 1000)
     return ConsumeOutcome(
         spec=spec,
         cluster_id=metadata.cluster_id or "",
