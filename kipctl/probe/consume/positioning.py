@@ -84,6 +84,8 @@ class Positioning:
             elif self._network.ensure_connected(link) and link.may_send:
                 calls.setdefault((link, question), {})[partition] = self._believed(partition)
         for (link, question), wanted in calls.items():
+            if not link.may_send:  # the question before has broken the connection
+                continue
             self._send(link, PositionCall(question, wanted), now_us)
 
     def _believed(self, partition: Partition) -> Wanted:

@@ -1,0 +1,88 @@
+"""Positions asked about over a connection that breaks between two questions."""
+
+import select
+import socket
+from uuid import UUID
+
+import pytest
+
+from kipctl.probe.consume.config import ConsumerConfig
+from kipctl.probe.consume.link import ConsumerLink
+from kipctl.probe.consume.positioning import PositionCall, Positioning
+from kipctl.probe.consume.positions import Partition, State
+from kipctl.probe.leader_finder import LeaderFinder
+from kipctl.probe.leadership import LeaderDiscovery, Node
+from kipctl.probe.network import Network
+from kipctl.protocol.metadata import (
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from kipctl.protocol.produce_frames import Topic
+from kipctl.transport.loop import ConnectionLostError, InFlight, LoopConnection
+
+TOPIC = Topic("t", UUID(int=1))
+
+
+def test_what_is_asked_over_a_connection_that_breaks_is_asked_again_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One partition is to be reset, another validated: two requests to the same leader."""
+    config = ConsumerConfig(retry_backoff_ms=1)
+    lost: list[PositionCall] = []
+
+    def on_lost(link: ConsumerLink, number: int, flights: list[InFlight], now_us: int) -> None:
+        for flight in flights:
+            lost.append(flight.subject)
+            positioning.lost(flight.subject, now_us)
+
+    def broken(connection: LoopConnection, buffers: list[bytes]) -> None:
+        raise ConnectionLostError("broken")
+
+    partitions = [Partition(TOPIC, 0, index, -1) for index in (0, 1)]
+    partitions[1].state, partitions[1].offset, partitions[1].epoch = State.VALIDATE, 5, 3
+    network: Network[ConsumerLink] = Network(
+        config,
+        lambda node, epoll: ConsumerLink(node, config, epoll),
+        lambda: 0,
+        lambda *_: None,
+        on_lost,
+    )
+    finder: LeaderFinder[Partition, ConsumerLink] = LeaderFinder(
+        config, LeaderDiscovery.KIP951, {"t": partitions}, network, lambda partition: None
+    )
+    positioning = Positioning(config, finder, network, lambda partition, now_us: None)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        node = Node(1, *listener.getsockname())
+        finder.begin(
+            MetadataResponse(
+                brokers=(MetadataResponseBroker(1, node.host, node.port),),
+                topics=(
+                    MetadataResponseTopic(
+                        name="t",
+                        partitions=tuple(
+                            MetadataResponsePartition(partition_index=i, leader_id=1)
+                            for i in (0, 1)
+                        ),
+                    ),
+                ),
+            ),
+            0,
+        )
+        for partition in partitions:
+            positioning.add(partition)
+        link = finder.link(partitions[0])
+        assert link
+        network.ensure_connected(link)
+        assert link.connection
+        select.select([], [link.connection], [])
+        link.connection.finish_connect()
+        link.ready = True
+        link.list_offsets_version, link.leader_epoch_version = 7, 4
+        monkeypatch.setattr(LoopConnection, "send", broken)
+        positioning.ask(0)
+        assert len(lost) == 1
+        assert link.connection is None
+        assert not any(partition.asked for partition in partitions)
+        network.close()
