@@ -12,7 +12,7 @@ from kipctl.probe.metadata_policy import TopicPolicy
 from kipctl.report.formats import OutputFormat
 from kipctl.report.tables import Report
 
-DEFAULTS = {"metadata.max.idle.ms": "5000", "enable.idempotence": "false"}
+DEFAULTS = {"enable.idempotence": "false"}
 
 
 def metadata(
@@ -54,7 +54,7 @@ def metadata(
         typer.Option(
             "--command-property",
             metavar="NAME=VALUE...",
-            help="Producer settings. metadata.max.idle.ms is 5000 here if it is not given.",
+            help="Producer settings. enable.idempotence is false here if it is not given.",
         ),
     ] = None,
     metrics_url: Annotated[

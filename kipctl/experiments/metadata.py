@@ -89,9 +89,8 @@ def _measure(
     name = f"{kind} {policy}" if policy else str(kind)
     phases: list[dict[str, Any]] = []
     grown: list[dict[str, Any]] = []
-    idle_ms = plan.config.metadata_max_idle_ms
     with closing(_client(plan, policy, cluster, ids)) as client:
-        for course in courses(plan.phases, plan.topics, plan.throughput, plan.seconds, idle_ms):
+        for course in courses(plan.phases, plan.topics, plan.throughput, plan.seconds):
             message(f"{name}: {course.phase}")
             if course.phase is Phase.LEADER_CHANGES:
                 with _leaders_moving(plan, message) as moves:

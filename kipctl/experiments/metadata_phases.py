@@ -8,25 +8,30 @@ import numpy as np
 
 from kipctl.experiments.metadata_plan import Phase
 from kipctl.probe.distribution import distribution
+from kipctl.probe.produce.config import LEAST_IDLE_MS
 from kipctl.probe.produce.many_topics import Leg
 from kipctl.trace.codes import MetadataCause
 
 RENEWED_MS = 2_000
-"""`metadata.max.age.ms` where a phase is about renewal: as in minutes, but in seconds."""
+"""`metadata.max.age.ms` where a phase is about renewal: what takes minutes, in seconds."""
 CAUSES = tuple(cause.name.lower() for cause in MetadataCause)
 
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """How a phase goes. `renewed_ms` is its `metadata.max.age.ms`; None for the client's own."""
+    """How a phase goes, with its own `metadata.max.age.ms` and `metadata.max.idle.ms`.
+
+    None is what the client is configured to.
+    """
 
     phase: Phase
     legs: tuple[Leg, ...]
-    renewed_ms: int | None = None
+    max_age_ms: int | None = None
+    max_idle_ms: int | None = None
 
 
 def courses(
-    phases: Sequence[Phase], topics: int, rate: float, seconds: float, idle_ms: int
+    phases: Sequence[Phase], topics: int, rate: float, seconds: float
 ) -> tuple[Course, ...]:
     """The courses of these phases, in their order, for so many topics (2 or more).
 
@@ -36,7 +41,7 @@ def courses(
     every = range(topics)
     busy = range(max(1, topics // 10))
     for_a_while = Leg(every, max(1, round(rate * seconds)), rate)
-    idle_s = (idle_ms + 2 * RENEWED_MS) / 1000
+    idle_s = (LEAST_IDLE_MS + 2 * RENEWED_MS) / 1000
     known = {
         Phase.STARTUP: Course(Phase.STARTUP, (Leg(every, topics, rate),)),
         Phase.STEADY: Course(Phase.STEADY, (for_a_while,), RENEWED_MS),
@@ -48,6 +53,7 @@ def courses(
                 Leg(range(len(busy), topics), topics - len(busy), rate),
             ),
             RENEWED_MS,
+            LEAST_IDLE_MS,
         ),
     }
     return tuple(known[phase] for phase in Phase if phase in {Phase.STARTUP, *phases})

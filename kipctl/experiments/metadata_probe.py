@@ -67,8 +67,10 @@ class ProbeClient:
         if self._first:
             calls += producer.bootstrap(self._server)
             self._first = False
-        renewed_ms = course.renewed_ms or self._config.metadata_max_age_ms
-        producer.renew_after(renewed_ms)
+        producer.keep_metadata(
+            course.max_age_ms or self._config.metadata_max_age_ms,
+            course.max_idle_ms or self._config.metadata_max_idle_ms,
+        )
         with undisturbed():
             sent = producer.send(course.legs)
         calls += sent.calls

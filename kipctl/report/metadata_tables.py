@@ -66,7 +66,8 @@ def requests_table(document: Document) -> Table:
         ),
         rows,
         (
-            "Steady and idle-return renew Metadata every 2 s instead of metadata.max.age.ms.",
+            "Steady and idle-return have metadata.max.age.ms=2000, idle-return also"
+            " metadata.max.idle.ms=5000.",
             *(
                 ("By brokers: as they count them; not while leaders move, which asks too.",)
                 if counted

@@ -21,17 +21,18 @@ STARTUP, STEADY, CHANGES, IDLE = Phase
 
 
 def test_every_topic_gets_a_record_at_startup_and_all_of_them_in_turn_after_it() -> None:
-    startup, steady, changes, _ = courses(tuple(Phase), 1000, 500, 6, 5000)
+    startup, steady, changes, _ = courses(tuple(Phase), 1000, 500, 6)
     assert [leg.records for leg in startup.legs] == [1000]
     assert list(startup.legs[0].topics) == list(range(1000))
     assert [leg.records for leg in (*steady.legs, *changes.legs)] == [3000, 3000]
-    assert (startup.renewed_ms, steady.renewed_ms, changes.renewed_ms) == (None, 2000, None)
+    assert (startup.max_age_ms, steady.max_age_ms, changes.max_age_ms) == (None, 2000, None)
 
 
 @pytest.mark.parametrize(("topics", "busy"), [(2, 1), (9, 1), (60, 6), (1000, 100)])
 def test_nine_tenths_are_idle_long_enough_and_come_back_once(topics: int, busy: int) -> None:
-    idle = courses([IDLE], topics, 100, 1, 5000)[-1]
+    idle = courses([IDLE], topics, 100, 1)[-1]
     meanwhile, back = idle.legs
+    assert (idle.max_age_ms, idle.max_idle_ms) == (2000, 5000)
     assert list(meanwhile.topics) == list(range(busy))
     # Idle for 5 s, and until a renewal of every 2 s after that has been answered.
     assert meanwhile.records / meanwhile.rate == 9
@@ -51,7 +52,7 @@ def test_nine_tenths_are_idle_long_enough_and_come_back_once(topics: int, busy: 
 def test_phases_have_their_order_and_begin_with_startup(
     asked: tuple[Phase, ...], done: list[Phase]
 ) -> None:
-    assert [course.phase for course in courses(asked, 10, 100, 1, 5000)] == done
+    assert [course.phase for course in courses(asked, 10, 100, 1)] == done
 
 
 @pytest.mark.parametrize(

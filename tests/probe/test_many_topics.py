@@ -119,12 +119,11 @@ class ManyTopics(FakeCluster):
 def producing(
     cluster: ManyTopics, directory: Path, policy: TopicPolicy = KIP526, **settings: int
 ) -> Iterator[ManyTopicsProducer]:
-    """A producer that has asked who the brokers are. Topics are idle after 300 ms."""
+    """A producer that has asked who the brokers are."""
     config = ProducerConfig(
         acks=1,
         enable_idempotence=False,
-        **{"metadata_max_idle_ms": 300, "retry_backoff_ms": 20, "reconnect_backoff_ms": 5}
-        | settings,  # type: ignore[arg-type]
+        **{"retry_backoff_ms": 20, "reconnect_backoff_ms": 5} | settings,  # type: ignore[arg-type]
     )
     choose = random.Random(0)
     payload = variants(random_values(10, choose, 16384), 16384, Compression.NONE, choose)
@@ -195,10 +194,10 @@ def test_a_topic_that_was_idle_is_dropped_and_asked_for_when_it_comes_back(
 ) -> None:
     with ManyTopics() as cluster, producing(cluster, tmp_path, policy) as producer:
         producer.send([every_topic_once()])
-        producer.renew_after(350)
+        producer.keep_metadata(350, 300)
         # All but the first two are used for 900 ms, the first two are idle.
         busy = producer.send([Leg((2, 3, 4, 5), 900, 1000)])
-        producer.renew_after(60_000)
+        producer.keep_metadata(60_000, 60_000)
         asked = [call.topics for call in busy.calls]
         assert {call.cause for call in busy.calls} == {MAX_AGE}
         # The answer drops them, so the request before still asked for them.

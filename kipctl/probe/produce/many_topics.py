@@ -143,6 +143,7 @@ class ManyTopicsProducer(Producer):
         leads it has to ask.
         """
         counts = [partitions] * len(topics)
+        self._working_set = WorkingSet(policy, config.metadata_max_idle_ms * 1000)
         super().__init__(
             config,
             LeaderDiscovery.KIP951,
@@ -153,7 +154,7 @@ class ManyTopicsProducer(Producer):
             tracing,
             *producer,
             on_tick=lambda: None,
-            working_set=WorkingSet(policy, config.metadata_max_idle_ms * 1000),
+            working_set=self._working_set,
         )
         self._turns = InTurn(config, self._by_topic, variants, self._finder.use)
         self._accumulator = self._turns
@@ -178,9 +179,10 @@ class ManyTopicsProducer(Producer):
                 )
         return tuple(self._finder.calls)
 
-    def renew_after(self, max_age_ms: int) -> None:
-        """Another `metadata.max.age.ms`, counted from now."""
+    def keep_metadata(self, max_age_ms: int, max_idle_ms: int) -> None:
+        """Another `metadata.max.age.ms`, counted from now, and another `metadata.max.idle.ms`."""
         self._finder.renew_after(max_age_ms * 1000, now_us())
+        self._working_set.idle_us = max_idle_ms * 1000
 
     def send(self, legs: Sequence[Leg]) -> Sent:
         """Send the legs' records one after the other, until they are settled and Metadata is too.
