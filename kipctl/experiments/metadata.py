@@ -32,6 +32,7 @@ MOVES = 3
 _FIRST_MOVE_S = 0.5
 _BETWEEN_MOVES_S = 1.5
 _ADMIN_TIMEOUT_S = 60.0
+_MOST_SCRAPES = 10
 
 
 def run(plan: MetadataPlan, message: Callable[[str], None]) -> dict[str, Any]:
@@ -130,13 +131,16 @@ def _client(
 def _brokers_counted(urls: Sequence[str]) -> int | None:
     """How many Metadata requests the brokers have answered so far; None without metrics.
 
-    A request is counted a moment after its answer is sent: so until the count stands still.
+    A request is counted a moment after its answer is sent: so they are asked until the count
+    stands still, but not for ever, as others may be at work.
     """
     if not urls:
         return None
-    before, now = -1, 0
-    while now != before:
+    now = -1
+    for _ in range(_MOST_SCRAPES):
         before, now = now, sum(scrape(url).requests_of("Metadata") for url in urls)
+        if now == before:
+            break
     return now
 
 
