@@ -1,0 +1,194 @@
+"""The probe's consumer on real brokers, while others write to them and something happens there."""
+
+import itertools
+import threading
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Message, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+from fake_reads import ReadRan, Received, run_read
+from rows import read_back
+
+from kipctl.cluster.topics import await_topic
+from kipctl.probe.consume.config import ConsumerConfig
+from kipctl.probe.consume.run import ConsumeSpec
+from kipctl.probe.leadership import LeaderDiscovery
+from kipctl.protocol.metadata import MetadataRequest, MetadataRequestTopic
+from kipctl.trace.clock import now_us
+from kipctl.transport.request import Cluster
+
+Written = dict[int, list[tuple[int, bytes]]]
+"""Offset and value of each acknowledged record, by partition, in the order of offsets."""
+
+
+def make_topic(bootstrap_server: str, name: str, replicas: list[list[int]], **config: str) -> None:
+    """A topic with these replicas, the first of each its leader; all in sync."""
+    admin = AdminClient({"bootstrap.servers": bootstrap_server, "log_level": 0})
+    settings = {key.replace("_", "."): value for key, value in config.items()}
+    new = NewTopic(name, len(replicas), replica_assignment=replicas, config=settings)
+    admin.create_topics([new])[name].result()
+    with Cluster(bootstrap_server) as cluster:
+        await_topic(cluster, name, len(replicas))
+
+
+def write(
+    bootstrap_server: str, topic: str, values: list[bytes], partition: int = 0, acks: int = -1
+) -> None:
+    """Write these, and wait until all are acknowledged."""
+    producer = Producer({"bootstrap.servers": bootstrap_server, "acks": acks, "log_level": 0})
+    for value in values:
+        producer.produce(topic, value, partition=partition)
+    assert producer.flush(60) == 0
+
+
+class Writer:
+    """Writes numbered records to all partitions in turn, until it is told to stop.
+
+    Idempotent, so that what is in the log is what it was told of; some batches are compressed.
+    """
+
+    def __init__(self, bootstrap_server: str, topic: str, partitions: int) -> None:
+        self._topic, self._partitions = topic, partitions
+        self._producers = [
+            Producer(
+                {
+                    "bootstrap.servers": bootstrap_server,
+                    "enable.idempotence": True,
+                    "compression.type": codec,
+                    "linger.ms": 5,
+                    "delivery.timeout.ms": 120_000,
+                    "log_level": 0,
+                }
+            )
+            for codec in ("none", "lz4", "zstd")
+        ]
+        self._delivered: Written = defaultdict(list)
+        self._failures: list[object] = []
+        self.count = 0
+        self.stopping = threading.Event()
+
+    def run(self) -> None:
+        for number in itertools.count():
+            if self.stopping.is_set():
+                break
+            producer = self._producers[number % 3]
+            value = b"%d " % number + b"x" * (number * 7919 % 900)
+            partition = number % self._partitions
+            while True:
+                try:
+                    producer.produce(
+                        self._topic, value, partition=partition, on_delivery=self._done
+                    )
+                    break
+                except BufferError:
+                    producer.poll(0.1)
+            producer.poll(0.001)
+        for producer in self._producers:
+            assert producer.flush(120) == 0
+
+    def _done(self, error: object, message: Message) -> None:
+        if error:
+            self._failures.append(error)
+            return
+        partition = message.partition()
+        self._delivered[partition].append((message.offset(), message.value()))
+        self.count += 1
+
+    def written(self) -> Written:
+        assert not self._failures, self._failures
+        return {partition: sorted(records) for partition, records in self._delivered.items()}
+
+
+class Watch:
+    """What a scenario waits for while the consumer runs."""
+
+    def __init__(self, directory: Path, over: threading.Event) -> None:
+        self._directory = directory
+        self._over = over
+
+    def until(self, seen: Callable[[list[dict[str, Any]]], bool]) -> None:
+        """Until rows of `reads` that are written from now on are so."""
+        begun_us = now_us()
+        while True:
+            rows = read_back(self._directory, "reads")
+            if seen([row for row in rows if row["time_us"] >= begun_us]):
+                return
+            assert not self._over.wait(0.2), "the consumer has ended"
+
+    def until_read_from(self, *brokers: int) -> None:
+        """Until records have come from each of these."""
+        self.until(lambda rows: set(brokers) <= {r["broker"] for r in rows if r["records"]})
+
+
+def read_while(
+    bootstrap_server: str,
+    topic: str,
+    partitions: int,
+    directory: Path,
+    act: Callable[[Watch], object],
+    discovery: LeaderDiscovery = LeaderDiscovery.KIP951,
+    **config: Any,
+) -> tuple[ReadRan, Written]:
+    """Read while records are written and something is done, until all that was written is read."""
+    writer, over, failures = Writer(bootstrap_server, topic, partitions), threading.Event(), []
+    received: list[Received] = []
+    written_all = threading.Event()
+
+    def write_and_act() -> None:
+        writing = threading.Thread(target=writer.run)
+        writing.start()
+        try:
+            act(Watch(directory, over))
+        except BaseException as failure:
+            failures.append(failure)
+        finally:
+            writer.stopping.set()
+            writing.join()
+            written_all.set()
+
+    def should_stop() -> bool:
+        if not written_all.is_set():
+            return False
+        return bool(failures) or (bool(received) and received[0].count >= writer.count)
+
+    def on_records(now: Received) -> None:
+        if not received:
+            received.append(now)
+
+    acting = threading.Thread(target=write_and_act)
+    acting.start()
+    settings = {"auto_offset_reset": "earliest", "retry_backoff_ms": 50} | config
+    spec = ConsumeSpec(
+        bootstrap_server,
+        topic,
+        num_records=10**9,
+        timeout_ms=60_000,
+        discovery=discovery,
+        config=ConsumerConfig(**settings),
+    )
+    try:
+        ran = run_read(spec, directory, should_stop, on_records)
+    finally:
+        over.set()
+        writer.stopping.set()
+        acting.join()
+    if failures:
+        raise failures[0]
+    return ran, writer.written()
+
+
+def in_sync(bootstrap_server: str, topic: str) -> None:
+    """Wait until every replica is in sync, as every broker sees it."""
+    asked = MetadataRequest(topics=(MetadataRequestTopic(name=topic),))
+    with Cluster(bootstrap_server) as cluster:
+        while True:
+            cluster.metadata(())
+            answers = [cluster.broker(broker).request(asked) for broker in cluster.nodes]
+            partitions = [p for a in answers for t in a.topics for p in t.partitions]
+            if partitions and all(
+                set(p.isr_nodes) == set(p.replica_nodes) and p.leader_id >= 0 for p in partitions
+            ):
+                return

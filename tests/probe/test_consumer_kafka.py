@@ -1,0 +1,347 @@
+"""The consumer on real brokers: every record once and in order, whatever happens to them."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from fake_reads import ReadRan, Received, Row, run_read
+from real_reads import Watch, Written, in_sync, make_topic, read_while, write
+
+from kipctl.cluster.change import rotate_once
+from kipctl.cluster.topics import delete_topic
+from kipctl.lab.cluster import Lab
+from kipctl.probe.consume.config import ConsumerConfig
+from kipctl.probe.consume.run import ConsumeSpec
+from kipctl.probe.leadership import LeaderDiscovery
+from kipctl.protocol.error_codes import ErrorCode
+from kipctl.trace.codes import Decision, RangeCase, RangeHandling
+from kipctl.transport.request import Cluster
+
+pytestmark = pytest.mark.kafka
+
+TOPIC = "reads"
+KIP951, REFRESH, BASELINE = LeaderDiscovery
+ON_ALL = [[1, 2, 3], [2, 3, 1], [3, 1, 2]]
+SOON_FENCED = (
+    ("broker.session.timeout.ms", "3000"),
+    ("broker.heartbeat.interval.ms", "500"),
+    ("replica.lag.time.max.ms", "3000"),
+)
+"""A broker that does not answer is out after 3 s."""
+
+
+@pytest.fixture
+def on_lab(lab: Lab) -> Iterator[Lab]:
+    """The session's lab, whose topic is removed afterwards."""
+    yield lab
+    delete_topic(lab.bootstrap_server, TOPIC)
+
+
+def assert_read_once_and_in_order(ran: ReadRan, written: Written) -> None:
+    assert sum(map(len, written.values())) > 100
+    assert dict(ran.received.by_partition) == written
+    assert ran.outcome.errors == {}
+
+
+def read(
+    lab: Lab, directory: Path, num_records: int, offset: int = -1, **config: object
+) -> ReadRan:
+    settings = {"auto_offset_reset": "earliest", **config}
+    spec = ConsumeSpec(
+        lab.bootstrap_server,
+        TOPIC,
+        num_records,
+        timeout_ms=30_000,
+        offset=offset,
+        config=ConsumerConfig(**settings),  # type: ignore[arg-type]
+    )
+    return run_read(spec, directory)
+
+
+# --- replicas (KIP-392) ---
+
+
+def test_the_replica_of_the_rack_is_read_from_within_one_extra_fetch(
+    on_lab: Lab, tmp_path: Path
+) -> None:
+    make_topic(on_lab.bootstrap_server, TOPIC, ON_ALL * 2)
+    for index in range(6):
+        write(on_lab.bootstrap_server, TOPIC, [b"%d" % n for n in range(500)], index)
+    ran = read(on_lab, tmp_path, 3000, client_rack="rack-2")
+    assert ran.outcome.records == 3000
+    for index in range(6):
+        rows = [row for row in ran.reads if row["partition"] == index]
+        before = rows[: [bool(row["records"]) for row in rows].index(True)]
+        leads = index % 3 == 1
+        assert [
+            (r["is_leader"], r["preferred_read_replica"]) for r in before if r["is_leader"]
+        ] == ([] if leads else [(1, 2)])
+        assert {row["broker"] for row in rows if row["records"]} == {2}
+    assert not ran.redirects
+
+
+def test_a_follower_s_stop_hang_crash_and_return_cost_no_record(
+    make_lab: Callable[..., Lab], tmp_path: Path
+) -> None:
+    lab = make_lab(config=SOON_FENCED)
+    make_topic(lab.bootstrap_server, TOPIC, [[1, 2, 3], [3, 2, 1]])
+
+    def act(watch: Watch) -> None:
+        watch.until_read_from(2)
+        for away, back in ((lab.stop, lab.start), (lab.pause, lab.resume), (lab.kill, lab.start)):
+            away(2)
+            watch.until_read_from(1, 3)
+            back(2)
+            in_sync(lab.bootstrap_server, TOPIC)
+            watch.until_read_from(2)
+
+    ran, written = read_while(
+        lab.bootstrap_server,
+        TOPIC,
+        2,
+        tmp_path,
+        act,
+        client_rack="rack-2",
+        request_timeout_ms=2000,
+    )
+    assert_read_once_and_in_order(ran, written)
+    away_us = [row["error_us"] for row in ran.redirects if row["from_broker"] == 2]
+    assert away_us
+    assert {1, 2, 3} == set(ran.brokers_read)
+    named = [row for row in ran.reads if row["preferred_read_replica"] == 2]
+    assert {row["is_leader"] for row in named} == {1}
+
+
+# --- leaders ---
+
+
+@pytest.mark.parametrize(
+    ("discovery", "rack"), [(KIP951, ""), (KIP951, "rack-2"), (REFRESH, ""), (BASELINE, "")]
+)
+def test_rotations_cost_no_record(
+    on_lab: Lab, tmp_path: Path, discovery: LeaderDiscovery, rack: str
+) -> None:
+    make_topic(on_lab.bootstrap_server, TOPIC, ON_ALL * 2)
+
+    def act(watch: Watch) -> None:
+        watch.until_read_from(2)
+        with Cluster(on_lab.bootstrap_server) as cluster:
+            for _ in range(3):
+                assert rotate_once(cluster, [TOPIC]).failures == ()
+                watch.until_read_from(2)
+
+    ran, written = read_while(
+        on_lab.bootstrap_server, TOPIC, 6, tmp_path, act, discovery, client_rack=rack
+    )
+    assert_read_once_and_in_order(ran, written)
+    errors = {row["error"] for row in ran.redirects}
+    assert errors <= {
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+    }
+    decisions = {
+        row["decision"] for row in ran.redirects if row["error"] == ErrorCode.FENCED_LEADER_EPOCH
+    }
+    if discovery is KIP951:
+        assert Decision.FOLLOWED in decisions
+        assert Decision.IGNORED not in decisions
+    else:
+        assert decisions <= {Decision.IGNORED, Decision.ABSENT}
+
+
+def test_restarts_of_every_broker_cost_no_record(
+    make_lab: Callable[..., Lab], tmp_path: Path
+) -> None:
+    lab = make_lab(config=SOON_FENCED)
+    make_topic(lab.bootstrap_server, TOPIC, ON_ALL)
+
+    def act(watch: Watch) -> None:
+        watch.until_read_from(1, 2, 3)
+        for broker, away in ((1, lab.stop), (2, lab.kill), (3, lab.stop)):
+            away(broker)
+            lab.start(broker)
+            in_sync(lab.bootstrap_server, TOPIC)
+            with Cluster(lab.bootstrap_server) as cluster:
+                rotate_once(cluster, [TOPIC])
+            watch.until_read_from(broker)
+
+    ran, written = read_while(lab.bootstrap_server, TOPIC, 3, tmp_path, act)
+    assert_read_once_and_in_order(ran, written)
+    assert ErrorCode.NETWORK_EXCEPTION in {row["error"] for row in ran.redirects}
+
+
+def test_an_unclean_election_takes_back_what_was_read_and_it_is_read_on_from_there(
+    make_lab: Callable[..., Lab], tmp_path: Path
+) -> None:
+    lab = make_lab(config=SOON_FENCED)
+    server = lab.bootstrap_server
+    make_topic(server, TOPIC, [[1, 2]], unclean_leader_election_enable="true")
+    write(server, TOPIC, [b"both %d" % n for n in range(10)])
+    lab.stop(2)
+    write(server, TOPIC, [b"only 1: %d" % n for n in range(20)])
+
+    def lose_the_leader(received: Received) -> None:
+        if received.count == 30:
+            lab.kill(1)
+            lab.start(2)
+            write(server, TOPIC, [b"only 2: %d" % n for n in range(5)])
+
+    spec = ConsumeSpec(
+        server, TOPIC, 35, 60_000, config=ConsumerConfig(auto_offset_reset="earliest")
+    )
+    ran = run_read(spec, tmp_path, on_records=lose_the_leader)
+    assert ran.received.offsets() == [*range(30), *range(10, 15)]
+    assert [value for _, value in ran.received.by_partition[0]][-5:] == [
+        b"only 2: %d" % n for n in range(5)
+    ]
+    assert ran.reads[-1]["broker"] == 2
+
+
+# --- out of range ---
+
+
+def ranged(ran: ReadRan) -> list[Row]:
+    return [row for row in ran.reads if row["range_case"] != -1]
+
+
+def delete_records(lab: Lab, before: int) -> None:
+    admin = AdminClient({"bootstrap.servers": lab.bootstrap_server, "log_level": 0})
+    for deleted in admin.delete_records([TopicPartition(TOPIC, 0, before)]).values():
+        deleted.result()
+
+
+@pytest.mark.parametrize(("offset", "case"), [(3, RangeCase.TOO_SMALL), (99, RangeCase.TOO_LARGE)])
+@pytest.mark.parametrize("reset", ["earliest", "none"])
+def test_positions_that_the_leader_does_not_have(
+    on_lab: Lab, tmp_path: Path, offset: int, case: RangeCase, reset: str
+) -> None:
+    make_topic(on_lab.bootstrap_server, TOPIC, [[1, 2, 3]])
+    write(on_lab.bootstrap_server, TOPIC, [b"%d" % n for n in range(20)])
+    delete_records(on_lab, before=7)
+    ran = read(on_lab, tmp_path, 13, offset, auto_offset_reset=reset)
+    (row,) = ranged(ran)
+    assert (row["error"], row["is_leader"]) == (ErrorCode.OFFSET_OUT_OF_RANGE, 1)
+    if reset == "none":
+        assert (row["range_case"], row["range_handling"]) == (case, RangeHandling.FAIL)
+        assert ran.outcome.errors == {"OFFSET_OUT_OF_RANGE": 1}
+    else:
+        assert (row["range_case"], row["range_handling"]) == (case, RangeHandling.RESET)
+        assert ran.received.offsets() == list(range(7, 20))
+
+
+def test_a_position_that_is_deleted_while_the_follower_is_read_from(
+    on_lab: Lab, tmp_path: Path
+) -> None:
+    """The follower refuses it, and the leader says why."""
+    make_topic(on_lab.bootstrap_server, TOPIC, [[1, 2, 3]])
+    write(on_lab.bootstrap_server, TOPIC, [b"%d" % n for n in range(10)])
+
+    def delete(received: Received) -> None:
+        if received.count == 10:
+            write(on_lab.bootstrap_server, TOPIC, [b"%d" % n for n in range(10, 50)])
+            delete_records(on_lab, before=40)  # answered when all replicas have done it
+
+    spec = ConsumeSpec(
+        on_lab.bootstrap_server,
+        TOPIC,
+        20,
+        30_000,
+        config=ConsumerConfig(auto_offset_reset="earliest", client_rack="rack-2"),
+    )
+    ran = run_read(spec, tmp_path, on_records=delete)
+    (row,) = ranged(ran)
+    assert (row["error"], row["is_leader"]) == (ErrorCode.OFFSET_OUT_OF_RANGE, 0)
+    assert (row["range_case"], row["range_handling"]) == (
+        RangeCase.TOO_SMALL,
+        RangeHandling.RESET,
+    )
+    assert (row["broker"], row["fetch_offset"], row["next_offset"]) == (2, 10, 40)
+    assert ran.received.offsets() == [*range(10), *range(40, 50)]
+    assert ran.brokers_read == [2]
+
+
+def test_a_position_between_the_high_watermark_and_the_end_is_waited_for(
+    make_lab: Callable[..., Lab], tmp_path: Path
+) -> None:
+    """A follower that is in sync and hangs holds the high watermark back."""
+    lab = make_lab(racks=0)
+    make_topic(lab.bootstrap_server, TOPIC, [[1, 2]])
+    lab.pause(2)
+    write(lab.bootstrap_server, TOPIC, [b"%d" % n for n in range(10)], acks=1)
+    resumed: list[int] = []
+
+    def should_stop() -> bool:
+        if not resumed:
+            resumed.append(2)
+            lab.resume(2)
+        return False
+
+    spec = ConsumeSpec(
+        lab.bootstrap_server,
+        TOPIC,
+        5,
+        60_000,
+        offset=5,
+        config=ConsumerConfig(fetch_max_wait_ms=100),
+    )
+    ran = run_read(spec, tmp_path, should_stop)
+    rows = ranged(ran)
+    assert {(row["range_case"], row["range_handling"], row["error"]) for row in rows} == {
+        (RangeCase.UNCOMMITTED, RangeHandling.WAIT, 0)
+    }
+    assert ran.received.offsets() == [5, 6, 7, 8, 9]
+
+
+# --- transactions ---
+
+
+def test_what_is_committed_is_what_librdkafka_reads(on_lab: Lab, tmp_path: Path) -> None:
+    server = on_lab.bootstrap_server
+    make_topic(server, TOPIC, [[1, 2, 3]])
+    producer = Producer(
+        {"bootstrap.servers": server, "transactional.id": "reads-test", "log_level": 0}
+    )
+    producer.init_transactions(30)
+    for transaction in range(6):
+        producer.begin_transaction()
+        for n in range(50):
+            producer.produce(TOPIC, b"%d:%d" % (transaction, n), partition=0)
+        producer.flush(30)
+        write(server, TOPIC, [b"%d:no transaction" % transaction])
+        if transaction % 2:
+            producer.abort_transaction(30)
+        else:
+            producer.commit_transaction(30)
+    write(server, TOPIC, [b"the end"])
+    expected = {}
+    for level in ("read_committed", "read_uncommitted"):
+        consumer = Consumer(
+            {
+                "bootstrap.servers": server,
+                "group.id": "reads-test",
+                "isolation.level": level,
+                "log_level": 0,
+            }
+        )
+        consumer.assign([TopicPartition(TOPIC, 0, 0)])
+        values: list[bytes] = []
+        while values[-1:] != [b"the end"]:
+            values += [m.value() for m in consumer.consume(1000, timeout=1) if not m.error()]
+        consumer.close()
+        expected[level] = len(values)
+    assert expected == {"read_committed": 157, "read_uncommitted": 307}
+    for level, records in expected.items():
+        for max_bytes in (1 << 20, 1000):  # in one answer, and in many
+            folder = tmp_path / f"{level}-{max_bytes}"
+            folder.mkdir()
+            ran = read(
+                on_lab,
+                folder,
+                records,
+                isolation_level=level,
+                max_partition_fetch_bytes=max_bytes,
+            )
+            assert ran.outcome.records == records
