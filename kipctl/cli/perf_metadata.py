@@ -12,7 +12,8 @@ from kipctl.probe.metadata_policy import TopicPolicy
 from kipctl.report.formats import OutputFormat
 from kipctl.report.tables import Report
 
-DEFAULTS = {"enable.idempotence": "false"}
+DEFAULTS = {"acks": "1", "enable.idempotence": "false"}
+"""What is measured is Metadata: with acks=all it would stand behind replication."""
 
 
 def metadata(
@@ -54,7 +55,7 @@ def metadata(
         typer.Option(
             "--command-property",
             metavar="NAME=VALUE...",
-            help="Producer settings. enable.idempotence is false here if it is not given.",
+            help="Producer settings. acks is 1 and enable.idempotence false if not given.",
         ),
     ] = None,
     metrics_url: Annotated[

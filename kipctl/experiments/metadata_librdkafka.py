@@ -32,7 +32,7 @@ _CAUSES = {
     "broker down": MetadataCause.ERROR_RETRY,
 }
 _WANTED = re.compile(r"(\S+): Request metadata for (?:(\d+) topic\(s\)|(\S+) \S+): (.+)")
-_SENT = re.compile(r"(\S+): Sent MetadataRequest \(v\d+, (\d+) bytes @ 0, CorrId (\d+)\)")
+_SENT = re.compile(r"(\S+): Sent MetadataRequest \(v\d+, (\d+) bytes @ \d+, CorrId (\d+)\)")
 _RECEIVED = re.compile(
     r"(\S+): Received MetadataResponse \(v\d+, (\d+) bytes, CorrId (\d+), rtt ([\d.]+)ms\)"
 )

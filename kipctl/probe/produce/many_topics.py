@@ -107,7 +107,8 @@ class InTurn(Accumulator):
                 self.waiting_for, self.waiting_since_us = None, NEVER_US
             self.generated += 1
             partition = of_topic[seq // len(topics) % len(of_topic)]
-            partition.append(seq, 1, 1, schedule.intended_us, self._next_variant)
+            # It is sent from now on: while it waited `delivery.timeout.ms` did not run.
+            partition.append(seq, 1, 1, lambda _: now_us, self._next_variant)
             yield partition
         self.due_us = NEVER_US if due >= schedule.own_records else schedule.next_due_us(due)
 
