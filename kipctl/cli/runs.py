@@ -58,11 +58,12 @@ def _listed(run: "StoredRun") -> dict[str, Any]:
 
     description = run.description or {}
     made_with = settings(description)
+    records = run.summary.get("records", {})
     return {
         "name": run.name,
         "started": description.get("started"),
         "command": description.get("command"),
-        "records": run.summary.get("records", {}).get("acknowledged"),
+        "records": records.get("acknowledged", records.get("read")),
         "records_per_second": run.summary.get("records_per_second"),
         "acks": made_with.get("acks"),
         "leader_discovery": description.get("leader_discovery"),
@@ -104,11 +105,19 @@ def show(
 
 
 def _summary_tables(run: "StoredRun") -> tuple[Table, ...]:
+    from kipctl.report.consume_tables import consume_tables
+    from kipctl.report.e2e_tables import e2e_tables
     from kipctl.report.perf_tables import perf_tables
 
     # A run that failed may have a part of a summary.
-    whole = run.summary.keys() >= {"records", "latency_ms", "service_ms", "redirects", "actions"}
-    return perf_tables(run.summary) if whole else ()
+    for tables, needed in (
+        (perf_tables, {"latency_ms", "service_ms"}),
+        (e2e_tables, {"latency_ms", "acknowledged_ms", "flips"}),
+        (consume_tables, {"brokers", "fetches", "flips"}),
+    ):
+        if run.summary.keys() >= {"records", "redirects", "actions", *needed}:
+            return tables(run.summary)
+    return ()
 
 
 @app.command()
@@ -131,7 +140,8 @@ def compare(
     """Compare runs measure by measure, and tell real differences from chance.
 
     Settings in which the runs differ are told first. Measures: mean, p50, p95, p99, p999, max (of
-    the latency), service_p99, throughput, failed, redirected, client_share_p50, metadata_rpcs.
+    the latency), service_p99, throughput, read, failed, redirected, client_share_p50,
+    metadata_rpcs.
     """
     environment = context.ensure_object(Environment)
     from kipctl.pipeline.compare import UNITS

@@ -1,4 +1,7 @@
-"""Before, during and after each action on the cluster: what the records of the run felt of it."""
+"""Before, during and after each action on the cluster: what the records of the run felt of it.
+
+Those of a producer are acknowledged or given up, those of a consumer are read.
+"""
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
@@ -38,24 +41,27 @@ def with_last_action(frame: DataFrame, actions: DataFrame, time: str) -> DataFra
     )
 
 
-def action_table(actions: DataFrame, batches: DataFrame, failed: DataFrame) -> DataFrame:
+def action_table(
+    actions: DataFrame, batches: DataFrame, failed: DataFrame, reads: DataFrame
+) -> DataFrame:
     """The table *actions*: a row for each action of each run.
 
     `failed` is of `redirects.failed_batches`. Result: the action's columns; `controller_us` (called
     to answered) and `convergence_us` (answered to converged), null when it did not come to that;
     `redirected` (episodes that began with it) and `recovery_us`; and for each of WINDOWS
-    `<window>_seconds`, `_records` (acknowledged), `_records_per_second`, `_failed` (records) and
-    `_p99_us` (latency, exact, by records after the warm-up); null where the window is empty.
+    `<window>_seconds`, `_records` (acknowledged), `_records_per_second`, `_failed` (records),
+    `_p99_us` (latency, exact, by records after the warm-up) and `_read` (records that consumers
+    got; null of a run without); null where the window is empty.
 
-    A record counts in the window in which it was acknowledged or given up. `recovery_us` is from
-    the call until the last batch was settled whose first error came between this call and the
-    next; 0 if there was none. *During* is from the call until that moment and the controller's
-    answer; *before* and *after* are up to AROUND_US long, and reach neither into another action's
-    *during* nor beyond the run.
+    A record counts in the window in which it was acknowledged, given up or read. `recovery_us` is
+    from the call until the last batch or Fetch was settled whose first error came between this call
+    and the next; 0 if there was none. *During* is from the call until that moment and the
+    controller's answer; *before* and *after* are up to AROUND_US long, and reach neither into
+    another action's *during* nor beyond the run.
     """
     # A row for each action: kept, as all that follows reads it, and it took all batches to make.
-    felt = with_windows(actions, batches, failed).cache()
-    tagged = batches.transform(_in_windows, felt)
+    felt = with_windows(actions, batches, failed, reads).cache()
+    tagged = batches.transform(_in_windows, felt, "acked_us")
     keys = [*_OF_ACTION, "window"]
     done = F.col("error") == 0
     counts = tagged.groupBy(*keys).agg(
@@ -63,27 +69,37 @@ def action_table(actions: DataFrame, batches: DataFrame, failed: DataFrame) -> D
         sum_of(F.when(~done, F.col("records"))).alias("failed"),
     )
     p99 = percentiles(record_counts(tagged, keys, "latency_us"), keys, "latency_us")
+    read = (
+        reads.transform(_in_windows, felt, "time_us")
+        .groupBy(*keys)
+        .agg(sum_of("records").alias("read"))
+    )
     measured = (
         felt.transform(_window_rows)
         .join(counts, keys, "left")
+        .join(read, keys, "left")
+        .withColumn("read", F.when(F.col("consumes"), F.coalesce("read", F.lit(0))))
         .join(p99.select(*keys, "p99_us"), keys, "left")
         .fillna(0, ["records", "failed"])
         .withColumn("seconds", (F.col("until_us") - F.col("from_us")) / 1e6)
         .withColumn("records_per_second", F.round(F.col("records") / F.col("seconds"), 1))
     )
-    shown = ("seconds", "records", "records_per_second", "failed", "p99_us")
+    shown = ("seconds", "records", "records_per_second", "failed", "p99_us", "read")
     wide = (
         measured.groupBy(*_OF_ACTION)
         .pivot("window", list(WINDOWS))
         .agg(*(F.first(name).alias(name) for name in shown))
     )
     bounds = [name for window in WINDOWS for name in _bounds(window)]
-    return felt.drop(*bounds).join(wide, list(_OF_ACTION), "left")
+    return felt.drop("consumes", *bounds).join(wide, list(_OF_ACTION), "left")
 
 
-def with_windows(actions: DataFrame, batches: DataFrame, failed: DataFrame) -> DataFrame:
-    """The actions with `controller_us`, `convergence_us`, `redirected`, `recovery_us` and the
-    bounds of their windows (`before_from_us`, `before_until_us`, ...; until is exclusive).
+def with_windows(
+    actions: DataFrame, batches: DataFrame, failed: DataFrame, reads: DataFrame
+) -> DataFrame:
+    """The actions with `controller_us`, `convergence_us`, `redirected`, `recovery_us`, whether the
+    run `consumes`, and the bounds of their windows (`before_from_us`, `before_until_us`, ...; until
+    is exclusive).
     """
     settled = (
         failed.transform(_with_settled, batches)
@@ -93,7 +109,13 @@ def with_windows(actions: DataFrame, batches: DataFrame, failed: DataFrame) -> D
             count_if(F.col("errors") > 0).alias("redirected"),
         )
     )
-    ends = batches.groupBy("run", "arm").agg((F.max("acked_us") + 1).alias("_run_until"))
+    moments = batches.select("run", F.col("acked_us").alias("_at"), F.lit(False).alias("_read"))
+    moments = moments.unionByName(
+        reads.select("run", F.col("time_us").alias("_at"), F.lit(True).alias("_read"))
+    )
+    ends = moments.groupBy("run").agg(
+        (F.max("_at") + 1).alias("_run_until"), F.bool_or("_read").alias("consumes")
+    )
     in_order = Window.partitionBy("run").orderBy("called_us", "number")
     next_called = F.lead("called_us").over(in_order)
     during_until = F.least(
@@ -104,7 +126,7 @@ def with_windows(actions: DataFrame, batches: DataFrame, failed: DataFrame) -> D
     before_from = F.greatest(F.col("called_us") - AROUND_US, previous_until, F.lit(0))
     return (
         actions.join(settled, list(_OF_ACTION), "left")
-        .join(ends, ["run", "arm"], "left")
+        .join(ends, "run", "left")
         .fillna(0, ["redirected"])
         .withColumn("controller_us", F.col("answered_us") - F.col("called_us"))
         .withColumn("convergence_us", F.col("converged_us") - F.col("answered_us"))
@@ -120,11 +142,18 @@ def with_windows(actions: DataFrame, batches: DataFrame, failed: DataFrame) -> D
 
 
 def _with_settled(failed: DataFrame, batches: DataFrame) -> DataFrame:
-    """Add `settled_us`: when the batch was acknowledged or given up."""
+    """Add `settled_us`: when the batch was acknowledged or given up, or the Fetch answered.
+
+    A Fetch has no intended time: its phases begin when it is sent, the first with its first error.
+    """
     batch = ["run", "client", "topic", "partition", "first_seq"]
     settled = batches.select(*batch, F.col("acked_us").alias("settled_us"))
     # Few batches fail, of however many: all the others need not be shuffled.
-    return settled.join(F.broadcast(failed), batch)
+    produced = settled.join(F.broadcast(failed.filter("api = 'produce'")), batch)
+    fetched = failed.filter("api = 'fetch'").withColumn(
+        "settled_us", F.expr("first_error_us - until_error_us + latency_us")
+    )
+    return produced.unionByName(fetched)
 
 
 def _bounds(window: str) -> tuple[str, str]:
@@ -132,7 +161,8 @@ def _bounds(window: str) -> tuple[str, str]:
 
 
 def _window_rows(felt: DataFrame) -> DataFrame:
-    """A row for each window that is not empty: the action, `window`, `from_us`, `until_us`."""
+    """A row for each window that is not empty: the action, `consumes`, `window`, `from_us`,
+    `until_us`."""
 
     def bounds(window: str) -> Column:
         start, end = _bounds(window)
@@ -143,17 +173,18 @@ def _window_rows(felt: DataFrame) -> DataFrame:
         )
 
     rows = F.explode(F.array(*map(bounds, WINDOWS))).alias("row")
-    return felt.select(*_OF_ACTION, rows).select(*_OF_ACTION, "row.*").filter("from_us < until_us")
+    kept = (*_OF_ACTION, "consumes")
+    return felt.select(*kept, rows).select(*kept, "row.*").filter("from_us < until_us")
 
 
-def _in_windows(batches: DataFrame, felt: DataFrame) -> DataFrame:
-    """The batches that were settled in a window of an action, with `number` and `window`."""
+def _in_windows(rows: DataFrame, felt: DataFrame, time: str) -> DataFrame:
+    """The rows whose moment `time` is in a window of an action, with `number` and `window`."""
     windows = felt.transform(_window_rows).select(
         F.col("run").alias("_run"), "number", "window", "from_us", "until_us"
     )
     within = (
         (F.col("run") == F.col("_run"))
-        & (F.col("acked_us") >= F.col("from_us"))
-        & (F.col("acked_us") < F.col("until_us"))
+        & (F.col(time) >= F.col("from_us"))
+        & (F.col(time) < F.col("until_us"))
     )
-    return batches.join(F.broadcast(windows), within).drop("_run", "from_us", "until_us")
+    return rows.join(F.broadcast(windows), within).drop("_run", "from_us", "until_us")

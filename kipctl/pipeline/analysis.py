@@ -27,7 +27,7 @@ from kipctl.pipeline.inputs import (
 )
 from kipctl.pipeline.latency import failures, latency, volumes
 from kipctl.pipeline.period import Period
-from kipctl.pipeline.reads import flip_table, read_error_table, read_table
+from kipctl.pipeline.reads import flip_table, out_of_range_table, read_error_table, read_table
 from kipctl.pipeline.redirects import episodes, failed_batches, redirect_table
 from kipctl.pipeline.rpcs import metadata_table, rpc_table, with_inferred_causes
 
@@ -45,6 +45,7 @@ DIMENSIONS: Mapping[str, tuple[str, ...]] = {
     "reads": ("run", "arm", "client", "topic", "partition", "broker"),
     "flips": ("run", "arm", "client", "topic", "partition"),
     "read_errors": ("run", "arm", "client", "topic", "partition", "broker"),
+    "out_of_range": ("run", "arm", "client", "topic", "partition", "broker"),
 }
 """What each table can be broken down by; the table of actions always is by run and action."""
 BY = tuple(dict.fromkeys(name for names in DIMENSIONS.values() for name in names))
@@ -59,6 +60,7 @@ TABLES = {
     "reads": "reads",
     "flips": "reads",
     "read_errors": "reads",
+    "out_of_range": "reads",
 }
 """Every table, in the order in which they are shown, and the dataset that it is made of."""
 _AT_ONCE = 3
@@ -96,7 +98,7 @@ def run_tables(trace: Trace, question: Question, period: Period = ALWAYS) -> dic
     within = partial(trace.in_period, period=period)
     failed = failed_batches(trace.redirects, trace.actions).cache()
     redirected = within(episodes(failed), "first_error_us")
-    actions = action_table(trace.actions, trace.batches, failed)
+    actions = action_table(trace.actions, trace.batches, failed, trace.reads)
     leader_errors = trace.redirects.filter(is_leader_error()).select(
         "run", "client", F.col("error_us").alias("time_us")
     )
@@ -108,7 +110,7 @@ def run_tables(trace: Trace, question: Question, period: Period = ALWAYS) -> dic
         "records": volumes(batches, question.keys("records")),
         "latency": latency(batches, question.keys("latency"), window),
         "failures": failures(batches, question.keys("failures")),
-        "redirects": redirect_table(redirected, question.keys("redirects")),
+        "redirects": redirect_table(redirected, [*question.keys("redirects"), "api"]),
         "actions": within(actions, "called_us"),
         "rpcs": rpc_table(
             rpcs,
@@ -120,6 +122,7 @@ def run_tables(trace: Trace, question: Question, period: Period = ALWAYS) -> dic
         "reads": read_table(reads, [*question.keys("reads"), "client_rack", "broker_rack", "role"]),
         "flips": flip_table(reads, question.keys("flips")),
         "read_errors": read_error_table(reads, question.keys("read_errors")),
+        "out_of_range": out_of_range_table(reads, question.keys("out_of_range")),
     }
     return {name: tables[name] for name in TABLES if TABLES[name] in trace.present}
 

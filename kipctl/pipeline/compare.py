@@ -63,8 +63,9 @@ MEASURES = (
     Measure("max", "latency, max", "ms"),
     Measure("service_p99", "service time, p99", "ms"),
     Measure("throughput", "acknowledged", "records/s"),
+    Measure("read", "read", "records/s"),
     Measure("failed", "failed", "records"),
-    Measure("redirected", "redirected", "batches"),
+    Measure("redirected", "redirected", "batches and fetches"),
     Measure("client_share_p50", "client's share of a redirect, p50", "ms"),
     Measure("metadata_rpcs", "Metadata requests", "requests"),
 )
@@ -157,13 +158,15 @@ def compare(a: Trace, b: Trace) -> Comparison:
         (side, run.name) for side, trace in zip(SIDES, (a, b), strict=True) for run in trace.runs
     ]
     batches = _both(a, b, lambda trace: trace.batches)
-    spans = _spans(batches)
+    reads = _both(a, b, lambda trace: trace.reads)
+    spans = _spans(batches, reads)
     window_us = _window_us(spans.values())
     redirected = _both(a, b, _redirected).persist()
     times = _times(batches, redirected, window_us).persist()
     try:
         spreads = _spreads(times, several_runs=len(runs) > len(SIDES))
-        seen = _seen(batches, redirected, _both(a, b, lambda trace: trace.rpcs), window_us)
+        rpcs = _both(a, b, lambda trace: trace.rpcs)
+        seen = _seen(batches, reads, redirected, rpcs, window_us)
     finally:
         times.unpersist()
         redirected.unpersist()
@@ -171,6 +174,8 @@ def compare(a: Trace, b: Trace) -> Comparison:
     for measure in MEASURES:
         if measure.name == "throughput":
             compared = _throughput(batches, seen["throughput"], window_us)
+        elif measure.name == "read":
+            compared = _read(reads, seen["read"], window_us)
         elif measure.name in COUNTED:
             compared = _count(runs, seen[measure.name], spans, window_us)
         else:
@@ -190,14 +195,26 @@ def _both(a: Trace, b: Trace, of: Callable[[Trace], DataFrame]) -> DataFrame:
 
 
 def _redirected(trace: Trace) -> DataFrame:
-    """The redirected batches: run, when the first error came, and what the client took."""
+    """What was redirected: run, when the first error came, and what the client took."""
     found = episodes(failed_batches(trace.redirects, trace.actions))
     return found.select("run", "first_error_us", "client_share_us")
 
 
-def _spans(batches: DataFrame) -> dict[Run, Span]:
-    """The earliest intended time and the latest acknowledgement of each run, warm-up and all."""
-    spans = batches.groupBy("side", "run").agg(F.min("intended_us"), F.max("acked_us"))
+def _spans(batches: DataFrame, reads: DataFrame) -> dict[Run, Span]:
+    """The earliest intended time and the latest acknowledgement of each run, warm-up and all.
+
+    Reads count too, from the start of the run.
+    """
+    moments = batches.select("side", "run", "intended_us", "acked_us")
+    moments = moments.unionByName(
+        reads.select(
+            "side",
+            "run",
+            F.lit(0).cast("bigint").alias("intended_us"),
+            F.col("time_us").alias("acked_us"),
+        )
+    )
+    spans = moments.groupBy("side", "run").agg(F.min("intended_us"), F.max("acked_us"))
     return {(side, run): (first, last) for side, run, first, last in spans.collect()}
 
 
@@ -225,7 +242,7 @@ def _times(batches: DataFrame, redirected: DataFrame, window_us: int) -> DataFra
 
 
 def _seen(
-    batches: DataFrame, redirected: DataFrame, rpcs: DataFrame, window_us: int
+    batches: DataFrame, reads: DataFrame, redirected: DataFrame, rpcs: DataFrame, window_us: int
 ) -> dict[str, dict[Run, dict[int, int]]]:
     """What is counted, by what it is, by run and by window; windows without any are left out."""
 
@@ -238,6 +255,7 @@ def _seen(
     metadata = rpcs.filter(F.col("api_key") == int(ApiKey.METADATA))
     by_window = [
         counted("throughput", acknowledged, "acked_us", "sum(records)"),
+        counted("read", reads.filter("records > 0"), "time_us", "sum(records)"),
         counted("failed", batches.filter("error != 0"), "acked_us", "sum(records)"),
         counted("redirected", redirected, "first_error_us", "count(*)"),
         counted("metadata_rpcs", metadata, "sent_us", "count(*)"),
@@ -258,6 +276,29 @@ def _throughput(
         run = (row["side"], row["run"])
         rates[run] = float(row["records_per_second"])
         spans[run] = (row["first_us"], row["last_us"])
+    return _rated(rates, spans, seen, window_us)
+
+
+def _read(reads: DataFrame, seen: Mapping[Run, Mapping[int, int]], window_us: int) -> Measured:
+    """Records read per second, from the start to the last of them; whole windows are compared."""
+    with_records = reads.filter("records > 0").groupBy("side", "run")
+    rates: dict[Run, float] = {}
+    spans: dict[Run, Span] = {}
+    for side, run, records, last_us in with_records.agg(
+        F.sum("records"), F.greatest(F.lit(1), F.max("time_us"))
+    ).collect():
+        rates[side, run] = 1e6 * records / last_us
+        spans[side, run] = (0, last_us)
+    return _rated(rates, spans, seen, window_us)
+
+
+def _rated(
+    rates: Mapping[Run, float],
+    spans: Mapping[Run, Span],
+    seen: Mapping[Run, Mapping[int, int]],
+    window_us: int,
+) -> Measured:
+    """Rates by side, each run's by how long it took, and how the windows differ."""
     samples = {
         run: _filled(seen.get(run, {}), -(-first // window_us), last // window_us)
         for run, (first, last) in spans.items()

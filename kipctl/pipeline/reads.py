@@ -105,3 +105,14 @@ def read_error_table(reads: DataFrame, keys: Sequence[str] = ("run", "arm")) -> 
     """
     failed = reads.filter("error != 0").transform(with_role).withColumn("name", error_name())
     return failed.groupBy(*keys, "error", "name").agg(F.count("*").alias("responses"))
+
+
+def out_of_range_table(reads: DataFrame, keys: Sequence[str] = ("run", "arm")) -> DataFrame:
+    """The table *out_of_range*: offsets that a broker asked for them did not have (KIP-392).
+
+    By these KEYS, `case` (the name of a RangeCase) and `handling` (of a RangeHandling). Result:
+    those and `times`. Only a client tells its cases.
+    """
+    told = reads.filter("range_case is not null").transform(with_role)
+    named = (F.col("range_case").alias("case"), F.col("range_handling").alias("handling"))
+    return told.groupBy(*keys, *named).agg(F.count("*").alias("times"))

@@ -1,8 +1,8 @@
 """Redirect episodes of a client that told its phases: the probe.
 
-An *episode* is a batch that met NOT_LEADER_OR_FOLLOWER or FENCED_LEADER_EPOCH at least once. Its
-phases are the sums over all its failed attempts, those that met another error too; together they
-are its latency. The rules are those of the live summary
+An *episode* is a batch, or a consumer's Fetch for a partition, that met NOT_LEADER_OR_FOLLOWER or
+FENCED_LEADER_EPOCH at least once. Its phases are the sums over all its failed attempts, those that
+met another error too; together they are its latency. The rules are those of the live summary
 (`kipctl.probe.summary.redirects`), and the numbers are equal.
 """
 
@@ -25,7 +25,8 @@ from kipctl.trace.codes import PHASES, Decision
 KEYS = ("run", "arm", "client", "api", "topic", "partition", "action", "brokers")
 """What `redirect_table` can be broken down by; `action` stands for its number and its kind."""
 BATCH = ("run", "arm", "client", "api", "topic", "partition", "first_seq")
-"""What names a batch that failed."""
+"""What names a batch that failed; of a Fetch, `first_seq` is the offset that it asked for."""
+_EPISODE = (*BATCH, "episode")
 
 _PHASE_COLUMNS = tuple(f"{phase}_us" for phase in PHASES)
 _HINTS = tuple(
@@ -42,14 +43,15 @@ _COUNTS = (
 
 
 def failed_batches(redirects: DataFrame, actions: DataFrame) -> DataFrame:
-    """A row for each batch that met any error after which it was to be sent again.
+    """A row for each batch or Fetch that met any error after which it was to be sent again.
 
-    Result: BATCH; `records`, `attempts`; `errors` (leader errors) and `other_errors`;
+    Result: BATCH; `episode`; `records`, `attempts`; `errors` (leader errors) and `other_errors`;
     `appended_then_failed`, `hints_present` and `hints_<decision>` (of the leader errors);
     `same_epoch_retries`; the phases (`queued_us` ... `acknowledge_us`), `client_share_us` (backoff
     and metadata) and `latency_us` (all of them); `brokers` (`1->2`: the one that gave the first
-    leader error, and the one tried after the last); `looped`; `first_error_us`; and of the last
-    action called before that, `number` (0 before any) and `action` ("-").
+    leader error, and the one tried after the last); `looped`; `first_error_us` and
+    `until_error_us` (from when that attempt was sent to its error); and of the last action called
+    before that, `number` (0 before any) and `action` ("-").
     """
     refused = is_leader_error()
     decided = F.col("decision") != Decision.ABSENT.name.lower()
@@ -59,8 +61,9 @@ def failed_batches(redirects: DataFrame, actions: DataFrame) -> DataFrame:
     )
     went_on = F.col("is_last") & F.col("to_broker").isNotNull()
     batches = (
-        redirects.transform(with_returns)
-        .groupBy(*BATCH)
+        redirects.transform(with_episode)
+        .transform(with_returns)
+        .groupBy(*_EPISODE)
         .agg(
             F.max("records").cast("bigint").alias("records"),
             (F.count("*") + count_if(went_on)).alias("attempts"),
@@ -75,6 +78,9 @@ def failed_batches(redirects: DataFrame, actions: DataFrame) -> DataFrame:
             count_if(refused & same_epoch).alias("same_epoch_retries"),
             *(F.sum(phase).alias(phase) for phase in _PHASE_COLUMNS),
             F.min("error_us").alias("first_error_us"),
+            sum_of(F.when(F.col("attempt") == 1, F.col("detect_us") + F.col("not_ready_us"))).alias(
+                "until_error_us"
+            ),
             F.min_by("from_broker", F.when(refused, F.col("attempt"))).alias("_first_broker"),
             F.max_by("to_broker", F.when(refused, F.col("attempt"))).alias("_last_broker"),
             F.collect_set(F.when(refused, F.col("from_broker"))).alias("_refused_by"),
@@ -98,6 +104,20 @@ def failed_batches(redirects: DataFrame, actions: DataFrame) -> DataFrame:
     )
 
 
+def with_episode(redirects: DataFrame) -> DataFrame:
+    """Add `episode`: which one it is of what BATCH names, by the first attempts that had failed.
+
+    A batch has one; a Fetch from one offset may succeed, bring no records, and fail anew.
+    """
+    so_far = (
+        Window.partitionBy(*BATCH)
+        .orderBy("error_us", F.col("attempt").desc())
+        .rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    )
+    number = F.when(F.col("api") == "fetch", count_if(F.col("attempt") == 1).over(so_far))
+    return redirects.withColumn("episode", F.coalesce(number, F.lit(1)))
+
+
 def with_returns(redirects: DataFrame) -> DataFrame:
     """Add `is_last` (of its batch) and `returned`: whether the attempt went in a circle.
 
@@ -105,9 +125,9 @@ def with_returns(redirects: DataFrame) -> DataFrame:
     was tried in between, or it refused again although the client knew no newer epoch. A leader that
     was elected anew and is asked in its new epoch is none.
     """
-    by_attempt = Window.partitionBy(*BATCH).orderBy("attempt")
+    by_attempt = Window.partitionBy(*_EPISODE).orderBy("attempt")
     earlier_at_broker = (
-        Window.partitionBy(*BATCH, "from_broker")
+        Window.partitionBy(*_EPISODE, "from_broker")
         .orderBy("attempt")
         .rowsBetween(Window.unboundedPreceding, -1)
     )

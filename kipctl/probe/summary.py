@@ -18,15 +18,15 @@ _REDIRECT = {name: i for i, name in enumerate(COLUMNS["redirects"])}
 def redirects(rows: IntRows) -> dict[str, Any]:
     """The `redirects` object of `perf produce --output json`, from rows of that dataset.
 
-    Batches count that met NOT_LEADER_OR_FOLLOWER or FENCED_LEADER_EPOCH at least once; the phases
-    are those of their whole latency.
+    Batches (or Fetches) count that met NOT_LEADER_OR_FOLLOWER or FENCED_LEADER_EPOCH at least once;
+    the phases are those of their whole latency. The rows of one are written together, the first
+    attempt first: nothing else tells two Fetches from one offset.
     """
     is_leader_error = np.isin(rows[:, _REDIRECT["error"]], list(LEADER_ERRORS))
     errors = rows[is_leader_error]
-    keys = rows[:, [_REDIRECT[name] for name in ("topic", "partition", "first_seq")]]
-    batch_keys, batch_of_row = np.unique(keys, axis=0, return_inverse=True)
-    batch_of_row = batch_of_row.reshape(-1)
-    redirected = np.zeros(len(batch_keys), dtype=bool)
+    batch_of_row = np.cumsum(rows[:, _REDIRECT["attempt"]] == 1) - 1
+    batches = int(batch_of_row[-1]) + 1 if len(rows) else 0
+    redirected = np.zeros(batches, dtype=bool)
     redirected[batch_of_row[is_leader_error]] = True
     decisions = {
         decision.name.lower(): int((errors[:, _REDIRECT["decision"]] == decision).sum())
@@ -36,7 +36,7 @@ def redirects(rows: IntRows) -> dict[str, Any]:
     phases_ms = {}
     for phase in PHASES:
         spent = np.bincount(
-            batch_of_row, weights=rows[:, _REDIRECT[f"{phase}_us"]], minlength=len(batch_keys)
+            batch_of_row, weights=rows[:, _REDIRECT[f"{phase}_us"]], minlength=batches
         )[redirected]
         of_batches = distribution([(spent.astype(np.int64), np.ones(len(spent), np.int64))])
         phases_ms[phase] = {
@@ -47,7 +47,7 @@ def redirects(rows: IntRows) -> dict[str, Any]:
     client = np.bincount(
         batch_of_row,
         weights=rows[:, _REDIRECT["backoff_us"]] + rows[:, _REDIRECT["metadata_us"]],
-        minlength=len(batch_keys),
+        minlength=batches,
     )[redirected].astype(np.int64)
     client_share = distribution([(client, np.ones(len(client), np.int64))])
     return {

@@ -35,6 +35,11 @@ def _per_second(title: str, name: str) -> _Measure:
     return _Measure(title, lambda row: row[name], 0)
 
 
+def _per_second_of(title: str, name: str, seconds: str) -> _Measure:
+    """A column of counts, by one of seconds; '-' where either is not known."""
+    return _Measure(title, lambda row: row[name] / row[seconds] if row[name] else row[name], 0)
+
+
 def _share(part: str, of: Sequence[str]) -> Callable[[Row], Cell]:
     def cell(row: Row) -> Cell:
         total = sum(row[name] or 0 for name in of)
@@ -67,7 +72,7 @@ _LATENCY = (
     ),
 )
 _REDIRECTS = (
-    _count("batches", "episodes"),
+    _count("redirected", "episodes"),
     _count("leader errors", "errors"),
     _count("hints followed", "hints_followed"),
     _count("known", "hints_known"),
@@ -91,7 +96,7 @@ _ACTIONS = (
     _count("partitions", "partitions"),
     _ms("done after ms", "controller_us", 0),
     _ms("known to all after ms", "convergence_us", 0),
-    _count("batches redirected", "redirected"),
+    _count("redirected", "redirected"),
     _ms("recovered after ms", "recovery_us", 0),
     *(
         measure
@@ -100,6 +105,7 @@ _ACTIONS = (
             _per_second(f"{window}: records/s", f"{window}_records_per_second"),
             _ms(f"{window}: p99 ms", f"{window}_p99_us", 1),
             _count(f"{window}: failed", f"{window}_failed"),
+            _per_second_of(f"{window}: read/s", f"{window}_read", f"{window}_seconds"),
         )
     ),
     _Measure("error", lambda row: row["error"] or ""),
@@ -149,14 +155,15 @@ def analysis_tables(document: Document, names: Sequence[str] = ()) -> tuple[Tabl
         ("records", "Records", _RECORDS),
         ("latency", "Latency from the intended send time, service time from the actual", _LATENCY),
         ("failures", "Records that were given up", (_count("records", "records"),)),
-        ("redirects", "Redirects: batches that met a leader that leads no more", _REDIRECTS),
-        ("redirects", "Where the redirected batches' time went", _REDIRECTED_TIME),
+        ("redirects", "Redirects: what met a leader that leads no more", _REDIRECTS),
+        ("redirects", "Where the time of what was redirected went", _REDIRECTED_TIME),
         ("actions", "Actions: before, during and after", _ACTIONS),
         ("rpcs", "Requests", _RPCS),
         ("metadata", "Metadata requests by cause", _METADATA),
         ("reads", "Reads, by racks and role of the broker", _READS),
         ("flips", "Changes of the replica that was read from", _FLIPS),
         ("read_errors", "Errors of fetches", (_count("answers", "responses"),)),
+        ("out_of_range", "Offsets out of range", (_count("times", "times"),)),
     )
     return tuple(
         _table(
@@ -205,6 +212,8 @@ _KEYS = (
     "client_rack",
     "broker_rack",
     "role",
+    "case",
+    "handling",
     "name",
     "time",
     "error",

@@ -75,9 +75,9 @@ def interrupted_after(description: Mapping[str, Any]) -> str:
     """How far a run came that was interrupted: "27,391 of 80,000 records"; empty if none was."""
     if not description.get("stopped"):
         return ""
-    sent = (description.get("summary") or {}).get("records", {}).get("sent")
-    planned = description.get("num_records")
-    counts = (f"{count:,}" if isinstance(count, int) else "?" for count in (sent, planned))
+    records = (description.get("summary") or {}).get("records", {})
+    done, planned = records.get("sent", records.get("read")), description.get("num_records")
+    counts = (f"{count:,}" if isinstance(count, int) else "?" for count in (done, planned))
     return f"{' of '.join(counts)} records"
 
 

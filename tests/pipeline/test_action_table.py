@@ -1,5 +1,6 @@
 """Windows around actions, what was measured in them, and how long it took to recover."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -17,14 +18,21 @@ ZERO: Row = {f"{phase}_us": 0 for phase in PHASES}
 
 
 def table_of(
-    spark: SparkSession, actions: list[Row], batches: list[Row], redirects: list[Row], **common: Any
+    spark: SparkSession,
+    actions: list[Row],
+    batches: list[Row],
+    redirects: list[Row],
+    reads: Sequence[Row] = (),
+    **common: Any,
 ) -> dict[Any, Row]:
     """The table's rows by run and number."""
     done = action_frame(spark, actions, action="rotate", partitions=3)
     defaults: Row = {"records": 1, "seq_stride": 1, "error": 0, "warmup_records": 0}
     sent = frame(spark, "batches", batches, **{**defaults, "interval_ns": 0, **common})
-    rows = frame(spark, "redirects", redirects, **ZERO, attempt=1, from_broker=1, from_epoch=1)
-    return rows_by(action_table(done, sent, failed_batches(rows, done)), "run", "number")
+    met: Row = {"api": "produce", **ZERO, "attempt": 1, "from_broker": 1, "from_epoch": 1}
+    rows = frame(spark, "redirects", redirects, **met)
+    read = frame(spark, "reads", reads)
+    return rows_by(action_table(done, sent, failed_batches(rows, done), read), "run", "number")
 
 
 def acked(at_us: int, latency_us: int = 10, **more: Any) -> Row:
@@ -138,3 +146,40 @@ def test_the_warm_up_is_out_of_the_percentile_but_not_of_the_rate(spark: SparkSe
         spark, [{"number": 1, "called_us": 2 * S}], batches, [], warmup_records=10
     ).values()
     assert (row["before_records"], row["before_p99_us"]) == (11, 30)
+
+
+def test_a_consumer_has_what_it_read_and_when_the_last_fetch_recovered(
+    spark: SparkSession,
+) -> None:
+    called = 10 * S
+    reads: list[Row] = [
+        {"time_us": 8 * S - 1, "records": 100},  # too early
+        {"time_us": 8 * S, "records": 7},
+        {"time_us": called, "records": 1},
+        {"time_us": called + 300_000, "error": 74},
+        {"time_us": called + 800_000, "records": 2},
+        {"time_us": called + 900_000, "records": 30},
+        {"time_us": called + 2_000_000, "records": 5},
+    ]
+    met = {"api": "fetch", "first_seq": 50, "error": 74, "error_us": called + 300_000}
+    # It was sent 100 ms before the error, and read on 500 ms after it.
+    phases = {"detect_us": 100_000, "backoff_us": 400_000, "acknowledge_us": 100_000}
+    action = {"number": 1, "called_us": called, "answered_us": called + 10}
+    [row] = table_of(spark, [action], [], [{**met, **phases, "to_broker": 2}], reads).values()
+    assert (row["redirected"], row["recovery_us"]) == (1, 800_000)
+    assert windows_of(row, "read") == (7, 3, 35)
+    assert windows_of(row, "seconds") == (2.0, 0.800001, 1.2)
+    assert windows_of(row, "records") == (0, 0, 0)
+
+
+def test_two_fetches_from_one_offset_are_two(spark: SparkSession) -> None:
+    """Nothing came between: the second began where the first did."""
+    called = 10 * S
+    redirects = [
+        {"api": "fetch", "first_seq": 50, "error": 74, "error_us": at, "to_broker": 2}
+        | {"attempt": attempt, "detect_us": 10}
+        for at, attempt in ((called + 10, 1), (called + 20, 2), (called + 500, 1))
+    ]
+    action = {"number": 1, "called_us": called, "answered_us": called + 5}
+    [row] = table_of(spark, [action], [], redirects, [{"time_us": called + 600}]).values()
+    assert (row["redirected"], row["recovery_us"]) == (2, 500)

@@ -35,12 +35,13 @@ def record(
     `factor` makes all that takes time take so much longer.
     """
     chance = np.random.default_rng(seed)
-    batches, redirects, rpcs = [], [], []
+    batches, redirects, rpcs, reads = [], [], [], []
     for seq in range(seconds * PER_SECOND):
         due = seq * INTERVAL_NS // 1000
         latency = int(factor * chance.lognormal(8, 0.4))
         place = {"partition": seq % 3, "first_seq": seq}
         times = {"intended_us": due, "sent_us": due + 30, "acked_us": due + latency}
+        reads.append({"time_us": due + latency, "records": seq % 3, "partition": seq % 3})
         error = 7 if seq % 400 == 399 else 0
         batches.append(place | times | {"bytes": 10, "attempts": 1, "error": error})
         if seq % 20 == 7:
@@ -59,6 +60,7 @@ def record(
         batches=batches,
         redirects=redirects,
         rpcs=rpcs,
+        reads=reads,
     )
 
 
@@ -78,6 +80,7 @@ def expected(runs: list[Run]) -> dict[str, float]:
     share: list[int] = []
     failed = redirected = metadata = 0
     acknowledged = lasted_us = 0
+    read = read_us = 0
     for run in runs:
         batches = run.read("batches").to_pylist()
         done = [row for row in batches if not row["error"] and row["first_seq"] >= WARMUP]
@@ -90,6 +93,9 @@ def expected(runs: list[Run]) -> dict[str, float]:
         share += [row["backoff_us"] + row["metadata_us"] for row in redirects]
         redirected += len(redirects)
         metadata += sum(row["api_key"] == 3 for row in run.read("rpcs").to_pylist())
+        reads = [row for row in run.read("reads").to_pylist() if row["records"]]
+        read += sum(row["records"] for row in reads)
+        read_us += max(row["time_us"] for row in reads)
     return {
         "mean": sum(latency) / len(latency) / 1000,
         "p50": nearest_rank(latency, 0.5) / 1000,
@@ -99,6 +105,7 @@ def expected(runs: list[Run]) -> dict[str, float]:
         "max": max(latency) / 1000,
         "service_p99": nearest_rank(service, 0.99) / 1000,
         "throughput": acknowledged / lasted_us * 1e6,
+        "read": read / read_us * 1e6,
         "failed": failed / len(runs),
         "redirected": redirected / len(runs),
         "client_share_p50": nearest_rank(share, 0.5) / 1000,

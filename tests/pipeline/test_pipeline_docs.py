@@ -12,7 +12,7 @@ from kipctl.pipeline.actions import WINDOWS, action_table
 from kipctl.pipeline.analysis import DIMENSIONS
 from kipctl.pipeline.episodes import ATTEMPTS, episode_table, episodes
 from kipctl.pipeline.latency import failures, latency, volumes
-from kipctl.pipeline.reads import flip_table, read_error_table, read_table
+from kipctl.pipeline.reads import flip_table, out_of_range_table, read_error_table, read_table
 from kipctl.pipeline.redirects import failed_batches, redirect_table
 from kipctl.pipeline.rpcs import metadata_table, rpc_table
 from kipctl.trace.codes import PHASES
@@ -70,8 +70,9 @@ TABLES: dict[str, Callable[[SparkSession], DataFrame]] = {
     "reads": lambda spark: read_table(reads(spark), []),
     "flips": lambda spark: flip_table(reads(spark), []),
     "read_errors": lambda spark: read_error_table(reads(spark), []),
+    "out_of_range": lambda spark: out_of_range_table(reads(spark), []),
     "actions": lambda spark: action_table(
-        action_frame(spark, []), frame(spark, "batches", []), failed(spark)
+        action_frame(spark, []), batches(spark), failed(spark), reads(spark)
     ),
 }
 

@@ -6,7 +6,14 @@ import pytest
 from frames import Row, frame, only, part_of, rows_by
 from pyspark.sql import SparkSession
 
-from kipctl.pipeline.reads import KEYS, flip_table, read_error_table, read_table, with_role
+from kipctl.pipeline.reads import (
+    KEYS,
+    flip_table,
+    out_of_range_table,
+    read_error_table,
+    read_table,
+    with_role,
+)
 
 pytestmark = pytest.mark.spark
 
@@ -120,4 +127,17 @@ def test_errors_are_counted_by_code_and_named(spark: SparkSession) -> None:
         1: ("OFFSET_OUT_OF_RANGE", 1),
         6: ("NOT_LEADER_OR_FOLLOWER", 2),
         74: ("FENCED_LEADER_EPOCH", 1),
+    }
+
+
+def test_offsets_out_of_range_are_counted_by_case_and_what_was_done(spark: SparkSession) -> None:
+    waits = {"range_case": "uncommitted", "range_handling": "wait"}
+    asks = {"range_case": "unavailable", "range_handling": "ask_leader"}
+    rows = [waits, waits, {**waits, "broker": 2}, asks, {"error": 1}, {"records": 3}]
+    reads = frame(spark, "reads", rows, broker=1, error=0)
+    by_broker = rows_by(out_of_range_table(reads, ["broker"]), "broker", "case", "handling")
+    assert {key: row["times"] for key, row in by_broker.items()} == {
+        (1, "uncommitted", "wait"): 2,
+        (2, "uncommitted", "wait"): 1,
+        (1, "unavailable", "ask_leader"): 1,
     }

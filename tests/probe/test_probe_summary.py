@@ -112,7 +112,15 @@ def test_latencies_of_records_are_those_computed_one_by_one(rate: float, skip: i
 
 
 def redirect_rows(*rows: dict[str, int]) -> IntRows:
-    return rows_of("redirects", *rows, error=6, base_offset=-1, decision=Decision.ABSENT)
+    default = {"attempt": 1, "error": 6, "base_offset": -1, "decision": Decision.ABSENT}
+    return rows_of("redirects", *rows, **default)
+
+
+def test_two_fetches_from_one_offset_are_two() -> None:
+    once = {"first_seq": 10, "backoff_us": 20_000}
+    found = redirects(redirect_rows(once, {**once, "attempt": 2}, once))
+    assert (found["batches"], found["errors"]) == (2, 3)
+    assert found["client_share_ms"] == {"p50": 20.0, "p99": 40.0, "sum": 60.0}
 
 
 def test_redirects_are_counted_by_batch_and_by_error() -> None:
@@ -139,7 +147,7 @@ def test_redirects_are_counted_by_batch_and_by_error() -> None:
                 "decision": Decision.NOT_APPLICABLE,
                 "backoff_us": 50_000,
             },
-            {"first_seq": 9, "decision": Decision.IGNORED},
+            {"first_seq": 9, "attempt": 2, "decision": Decision.IGNORED},
             # Never told of another leader: none.
             {
                 "first_seq": 11,

@@ -22,6 +22,7 @@ NAMES = (
     "reads",
     "flips",
     "read_errors",
+    "out_of_range",
 )
 
 _LATENCY = {
