@@ -15,7 +15,7 @@ from kipctl.probe.consume.positions import NO_OFFSET, Partition
 from kipctl.probe.consume.run import ConsumeOutcome, ConsumeSpec, run_consumer
 from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.protocol.api import ApiKey
-from kipctl.protocol.records import BATCH_HEADER_SIZE, decode_batch, read_batch_header
+from kipctl.protocol.records import BATCH_HEADER_SIZE, CONTROL, decode_batch
 from kipctl.trace.codes import PHASES, MetadataCause
 
 Row = dict[str, Any]
@@ -36,13 +36,14 @@ class Received:
             length = int.from_bytes(content[at + 8 : at + 12], "big")
             if at + 12 + length > len(content):
                 break  # cut off
-            size = read_batch_header(content, at).size
-            self.by_partition[partition.index] += [
-                (record.offset, record.value or b"")
-                for record in decode_batch(content, at).records
-                if record.offset >= offset
-            ]
-            at += size
+            batch = decode_batch(content, at)
+            if not batch.header.attributes & CONTROL:
+                self.by_partition[partition.index] += [
+                    (record.offset, record.value or b"")
+                    for record in batch.records
+                    if record.offset >= offset
+                ]
+            at += batch.header.size
 
     def offsets(self, partition: int = 0) -> list[int]:
         return [offset for offset, _ in self.by_partition[partition]]

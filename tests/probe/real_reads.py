@@ -2,23 +2,36 @@
 
 import itertools
 import threading
+import time
 from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Message, Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    ResourceType,
+)
 from fake_reads import ReadRan, Received, run_read
-from rows import read_back
 
 from kipctl.cluster.topics import await_topic
 from kipctl.probe.consume.config import ConsumerConfig
 from kipctl.probe.consume.run import ConsumeSpec
 from kipctl.probe.leadership import LeaderDiscovery
+from kipctl.probe.tracing import COLUMNS, raw_path
+from kipctl.protocol.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from kipctl.protocol.metadata import MetadataRequest, MetadataRequestTopic
 from kipctl.trace.clock import now_us
+from kipctl.trace.rows import read_rows
 from kipctl.transport.request import Cluster
+
+_READ_COLUMNS = COLUMNS["reads"]
+_WATCHED = ("time_us", "records", "broker")
 
 Written = dict[int, list[tuple[int, bytes]]]
 """Offset and value of each acknowledged record, by partition, in the order of offsets."""
@@ -42,6 +55,29 @@ def write(
     for value in values:
         producer.produce(topic, value, partition=partition)
     assert producer.flush(60) == 0
+
+
+def throttle_follower(bootstrap_server: str, topic: str, broker: int, rate: int) -> None:
+    """Let the broker copy so many bytes of the topic per second; returns when it knows."""
+    settings = [
+        (ResourceType.TOPIC, topic, "follower.replication.throttled.replicas", "*"),
+        (ResourceType.BROKER, str(broker), "follower.replication.throttled.rate", str(rate)),
+    ]
+    admin = AdminClient({"bootstrap.servers": bootstrap_server, "log_level": 0})
+    resources = []
+    for kind, name, key, value in settings:
+        resource = ConfigResource(kind, name)
+        entry = ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
+        resource.add_incremental_config(entry)
+        for changed in admin.incremental_alter_configs([resource]).values():
+            changed.result()
+        resources.append(DescribeConfigsResource(kind.value, name, (key,)))
+    request = DescribeConfigsRequest(resources=tuple(resources))
+    with Cluster(bootstrap_server) as cluster:
+        while True:
+            results = cluster.broker(broker).request(request).results
+            if [c.value for result in results for c in result.configs] == ["*", str(rate)]:
+                return
 
 
 class Writer:
@@ -103,24 +139,20 @@ class Writer:
 
 
 class Watch:
-    """What a scenario waits for while the consumer runs."""
+    """What a scenario waits for while the consumer runs: answers that come from now on."""
 
     def __init__(self, directory: Path, over: threading.Event) -> None:
         self._directory = directory
         self._over = over
 
-    def until(self, seen: Callable[[list[dict[str, Any]]], bool]) -> None:
-        """Until rows of `reads` that are written from now on are so."""
-        begun_us = now_us()
-        while True:
-            rows = read_back(self._directory, "reads")
-            if seen([row for row in rows if row["time_us"] >= begun_us]):
-                return
-            assert not self._over.wait(0.2), "the consumer has ended"
-
     def until_read_from(self, *brokers: int) -> None:
         """Until records have come from each of these."""
-        self.until(lambda rows: set(brokers) <= {r["broker"] for r in rows if r["records"]})
+        begun_us, seen = now_us(), set[int]()
+        while not set(brokers) <= seen:
+            assert not self._over.wait(0.1), "the consumer has ended"
+            rows = read_rows(raw_path(self._directory, "reads"), len(_READ_COLUMNS))
+            time_us, records, broker = (rows[:, _READ_COLUMNS.index(name)] for name in _WATCHED)
+            seen = set(broker[(time_us >= begun_us) & (records > 0)].tolist())
 
 
 def read_while(
@@ -180,15 +212,20 @@ def read_while(
     return ran, writer.written()
 
 
-def in_sync(bootstrap_server: str, topic: str) -> None:
-    """Wait until every replica is in sync, as every broker sees it."""
+def await_isr(
+    bootstrap_server: str, topic: str, isr: set[int] | None = None, seen_by: int | None = None
+) -> None:
+    """Wait until these are in sync, or every replica, as one broker sees it, or each."""
     asked = MetadataRequest(topics=(MetadataRequestTopic(name=topic),))
     with Cluster(bootstrap_server) as cluster:
         while True:
             cluster.metadata(())
-            answers = [cluster.broker(broker).request(asked) for broker in cluster.nodes]
+            brokers = cluster.nodes if seen_by is None else [seen_by]
+            answers = [cluster.broker(broker).request(asked) for broker in brokers]
             partitions = [p for a in answers for t in a.topics for p in t.partitions]
             if partitions and all(
-                set(p.isr_nodes) == set(p.replica_nodes) and p.leader_id >= 0 for p in partitions
+                set(p.isr_nodes) == (isr or set(p.replica_nodes)) and p.leader_id >= 0
+                for p in partitions
             ):
                 return
+            time.sleep(0.1)

@@ -81,9 +81,7 @@ def measured(
         cpu_s=0.5,
         stopped=False,
     )
-    return Measured(
-        outcome, rows("reads", *reads), rows("rpcs", *(rpcs or [])), rows("redirects")
-    )
+    return Measured(outcome, rows("reads", *reads), rows("rpcs", *(rpcs or [])), rows("redirects"))
 
 
 @pytest.mark.parametrize(

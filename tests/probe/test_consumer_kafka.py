@@ -7,15 +7,28 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from fake_reads import ReadRan, Received, Row, run_read
-from real_reads import Watch, Written, in_sync, make_topic, read_while, write
+from real_reads import (
+    Watch,
+    Written,
+    await_isr,
+    make_topic,
+    read_while,
+    throttle_follower,
+    write,
+)
+from rows import read_back
 
 from kipctl.cluster.change import rotate_once
+from kipctl.cluster.snapshot import take
 from kipctl.cluster.topics import delete_topic
 from kipctl.lab.cluster import Lab
+from kipctl.probe.consume import positions
 from kipctl.probe.consume.config import ConsumerConfig
+from kipctl.probe.consume.replica_choice import ReplicaChoice
 from kipctl.probe.consume.run import ConsumeSpec
 from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.protocol.error_codes import ErrorCode
+from kipctl.trace.clock import now_us
 from kipctl.trace.codes import Decision, RangeCase, RangeHandling
 from kipctl.transport.request import Cluster
 
@@ -94,7 +107,7 @@ def test_a_follower_s_stop_hang_crash_and_return_cost_no_record(
             away(2)
             watch.until_read_from(1, 3)
             back(2)
-            in_sync(lab.bootstrap_server, TOPIC)
+            await_isr(lab.bootstrap_server, TOPIC)
             watch.until_read_from(2)
 
     ran, written = read_while(
@@ -152,23 +165,23 @@ def test_rotations_cost_no_record(
         assert decisions <= {Decision.IGNORED, Decision.ABSENT}
 
 
-def test_restarts_of_every_broker_cost_no_record(
+def test_stops_and_crashes_of_leaders_cost_no_record(
     make_lab: Callable[..., Lab], tmp_path: Path
 ) -> None:
     lab = make_lab(config=SOON_FENCED)
-    make_topic(lab.bootstrap_server, TOPIC, ON_ALL)
+    make_topic(lab.bootstrap_server, TOPIC, [*ON_ALL, [1, 3, 2], [2, 1, 3], [3, 2, 1]])
 
     def act(watch: Watch) -> None:
         watch.until_read_from(1, 2, 3)
-        for broker, away in ((1, lab.stop), (2, lab.kill), (3, lab.stop)):
-            away(broker)
-            lab.start(broker)
-            in_sync(lab.bootstrap_server, TOPIC)
-            with Cluster(lab.bootstrap_server) as cluster:
-                rotate_once(cluster, [TOPIC])
-            watch.until_read_from(broker)
+        with Cluster(lab.bootstrap_server) as cluster:
+            for away in (lab.kill, lab.stop, lab.kill):
+                leader = take(cluster, [TOPIC]).partitions[0].leader
+                away(leader)
+                watch.until_read_from(*{1, 2, 3} - {leader})
+                lab.start(leader)
+                await_isr(lab.bootstrap_server, TOPIC)
 
-    ran, written = read_while(lab.bootstrap_server, TOPIC, 3, tmp_path, act)
+    ran, written = read_while(lab.bootstrap_server, TOPIC, 6, tmp_path, act)
     assert_read_once_and_in_order(ran, written)
     assert ErrorCode.NETWORK_EXCEPTION in {row["error"] for row in ran.redirects}
 
@@ -274,7 +287,7 @@ def test_a_position_between_the_high_watermark_and_the_end_is_waited_for(
     resumed: list[int] = []
 
     def should_stop() -> bool:
-        if not resumed:
+        if not resumed and any(row["time_us"] for row in read_back(tmp_path, "reads")):
             resumed.append(2)
             lab.resume(2)
         return False
@@ -293,6 +306,59 @@ def test_a_position_between_the_high_watermark_and_the_end_is_waited_for(
         (RangeCase.UNCOMMITTED, RangeHandling.WAIT, 0)
     }
     assert ran.received.offsets() == [5, 6, 7, 8, 9]
+
+
+class NamedBefore(ReplicaChoice):
+    """Broker 2 was named by the leader, before the run that a test begins with."""
+
+    __slots__ = ("_is_new",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.named(2, now_us(), 60_000_000)
+        self._is_new = True
+
+    def clear(self) -> bool:
+        if self._is_new:  # the leader becomes known
+            self._is_new = False
+            return False
+        return super().clear()
+
+
+def test_positions_that_a_follower_does_not_have_because_it_is_behind_or_nobody_has(
+    make_lab: Callable[..., Lab], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The leader would not name it there: what remains is a follower that was named before."""
+    lab = make_lab(
+        config=(
+            ("replica.lag.time.max.ms", "1500"),
+            ("replica.fetch.max.bytes", "20000"),
+            # A broker that is paused stays in the cluster.
+            ("broker.session.timeout.ms", "600000"),
+        )
+    )
+    server = lab.bootstrap_server
+    make_topic(server, TOPIC, [[1, 2]])
+    throttle_follower(server, TOPIC, 2, rate=1000)
+    lab.pause(2)
+    write(server, TOPIC, [b"%d " % n + b"x" * 1000 for n in range(2000)], acks=1)
+    await_isr(server, TOPIC, {1}, seen_by=1)
+    lab.resume(2)
+    monkeypatch.setattr(positions, "ReplicaChoice", NamedBefore)
+    for offset, case, handling, read_from in (
+        (1990, RangeCase.UNAVAILABLE, RangeHandling.ASK_LEADER, 1990),
+        (9000, RangeCase.TOO_LARGE, RangeHandling.RESET, 0),
+    ):
+        folder = tmp_path / case.name
+        folder.mkdir()
+        ran = read(lab, folder, 10, offset, client_rack="rack-2")
+        (row,) = ranged(ran)
+        assert (row["broker"], row["is_leader"]) == (2, 0)
+        assert row["error"] == ErrorCode.OFFSET_OUT_OF_RANGE
+        assert (row["range_case"], row["range_handling"]) == (case, handling)
+        assert row["next_offset"] == read_from
+        assert ran.received.offsets()[:10] == list(range(read_from, read_from + 10))
+        assert ran.brokers_read == [1]
 
 
 # --- transactions ---

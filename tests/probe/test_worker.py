@@ -15,9 +15,12 @@ from rows import read_back, rows_of
 
 from kipctl.errors import KipctlError, PipelineError, UsageError
 from kipctl.probe import worker as worker_module
-from kipctl.probe.parts import moved
+from kipctl.probe.consume.run import ConsumeSpec
+from kipctl.probe.consume.summary import measured
+from kipctl.probe.outcome import Begun
+from kipctl.probe.parts import Part, moved
 from kipctl.probe.produce.config import ProducerConfig
-from kipctl.probe.produce.run import ProbeSpec, together
+from kipctl.probe.produce.run import ProbeOutcome, ProbeSpec
 from kipctl.probe.produce.summary import measured_together, summarize
 from kipctl.probe.schedule import Share
 from kipctl.probe.tracing import COLUMNS, raw_path
@@ -28,7 +31,6 @@ from kipctl.probe.worker import (
     agreed_start,
     finished_part,
     salvaged_part,
-    spec_of,
     work,
 )
 from kipctl.protocol.error_codes import ErrorCode
@@ -56,7 +58,13 @@ def barrier(workers: int) -> Callable[[int], Gather]:
 
 def order(cluster: FakeCluster, folder: Path, workers: int = 2, records: int = 301) -> Order:
     folder.mkdir()
-    spec = ProbeSpec(
+    whole = spec(cluster, records)
+    shares = tuple(whole.of_worker(Share(worker, workers)) for worker in range(workers))
+    return Order(shares, SharedFolder.prepare(folder, workers), None)
+
+
+def spec(cluster: FakeCluster, records: int = 301) -> ProbeSpec:
+    return ProbeSpec(
         cluster.bootstrap_server,
         "t",
         records,
@@ -64,7 +72,10 @@ def order(cluster: FakeCluster, folder: Path, workers: int = 2, records: int = 3
         10,
         config=ProducerConfig(acks=1, enable_idempotence=False, partitioner="round-robin"),
     )
-    return Order(spec, workers, SharedFolder.prepare(folder), None)
+
+
+def parts_of(given: Order) -> list[Part[ProbeOutcome]]:
+    return [part for w in range(given.workers) if (part := finished_part(given, w))]
 
 
 def work_together(given: Order) -> list[KipctlError | None]:
@@ -92,7 +103,7 @@ def test_three_workers_send_what_one_would_have_sent(tmp_path: Path) -> None:
             dealt = {p.partition for p in cluster.produced if p.partition % 3 == worker}
             assert dealt == set(range(worker, 5, 3))
 
-    parts = [part for worker in range(3) if (part := finished_part(given, worker))]
+    parts = parts_of(given)
     assert all(part.recorded for part in parts)
     batches = Run(tmp_path / "run").read("batches").to_pylist()
     seqs = Counter(
@@ -106,7 +117,7 @@ def test_three_workers_send_what_one_would_have_sent(tmp_path: Path) -> None:
 
     # Each part as from a machine whose clock stands elsewhere: read together, it is one run.
     start_us = 77_000_000
-    outcome = together(parts, given.spec, start_us)
+    outcome = spec(cluster).together([part.outcome for part in parts], start_us)
     assert (outcome.generated, outcome.acknowledged, outcome.failed) == (301, 301, 0)
     assert (outcome.start_us, outcome.spec.config.client_id) == (start_us, "kipctl-perf")
     latencies = sorted(
@@ -136,9 +147,10 @@ def test_all_workers_start_at_the_same_moment(tmp_path: Path) -> None:
 
 
 def test_a_worker_is_a_client_of_its_own() -> None:
-    spec = spec_of(ProbeSpec("localhost:1", "t", 10), Share(1, 2))
-    assert (spec.config.client_id, spec.share) == ("kipctl-perf-1", Share(1, 2))
-    assert spec.num_records == 10
+    own = ProbeSpec("localhost:1", "t", 10, payload_file=Path("values")).of_worker(Share(1, 2))
+    assert (own.config.client_id, own.share) == ("kipctl-perf-1", Share(1, 2))
+    assert own.num_records == 10
+    assert own.payload_file == Path.cwd() / "values"
 
 
 @pytest.mark.parametrize(
@@ -179,7 +191,7 @@ def test_a_folder_that_is_not_the_starters_is_told(tmp_path: Path, there: bool) 
     with FakeCluster(brokers=1) as cluster:
         given = order(cluster, tmp_path / "shared", workers=1)
         if there:
-            SharedFolder.prepare(tmp_path / "shared")  # somebody else's, of the same name
+            SharedFolder.prepare(tmp_path / "shared", 1)  # somebody else's, of the same name
         else:
             shutil.rmtree(tmp_path / "shared")
         (answer,) = work_together(given)
@@ -211,32 +223,42 @@ def test_what_goes_wrong_after_the_start_is_left_in_the_folder(tmp_path: Path) -
     assert salvaged.outcome.acknowledged == 301
 
 
-@pytest.mark.parametrize("ask", [SharedFolder.stop, lambda shared: shutil.rmtree(shared.path)])
+@pytest.mark.parametrize(
+    "ask", [lambda shared: shared.stop([1]), lambda shared: shutil.rmtree(shared.path)]
+)
 def test_workers_stop_when_they_are_asked_to_and_when_nobody_is_left_to_ask(
     tmp_path: Path, ask: Callable[[SharedFolder], None]
 ) -> None:
     (tmp_path / "shared").mkdir()
-    shared = SharedFolder.prepare(tmp_path / "shared")
-    assert not shared.should_stop()()
+    shared = SharedFolder.prepare(tmp_path / "shared", 2)
+    assert not shared.should_stop(1)()
     ask(shared)
-    assert shared.should_stop()()
+    assert shared.should_stop(1)()
+
+
+def test_some_workers_may_go_on_when_others_are_stopped(tmp_path: Path) -> None:
+    (tmp_path / "shared").mkdir()
+    shared = SharedFolder.prepare(tmp_path / "shared", 3)
+    shared.stop([0, 2])
+    assert [shared.should_stop(worker)() for worker in range(3)] == [True, False, True]
 
 
 def test_a_worker_that_is_asked_to_stop_finishes_what_is_under_way(tmp_path: Path) -> None:
     with FakeCluster(brokers=1, partitions=2) as cluster:
         given = order(cluster, tmp_path / "shared", records=10**6)
-        cluster.script = lambda produced: given.shared.stop()  # as soon as there is a record
+        # As soon as there is a record.
+        cluster.script = lambda produced: given.shared.stop(range(2))
         assert work_together(given) == [None, None]
-        parts = [part for worker in range(2) if (part := finished_part(given, worker))]
-        outcome = together(parts, given.spec, 0)
+        outcome = spec(cluster).together([part.outcome for part in parts_of(given)], 0)
         assert outcome.stopped
         assert outcome.generated == outcome.acknowledged == cluster.records_in_log()
 
 
 def test_what_a_dead_worker_had_settled_is_salvaged(tmp_path: Path) -> None:
     (tmp_path / "shared").mkdir()
-    spec = ProbeSpec("localhost:1", "t", 100, 1000)
-    given = Order(spec, 2, SharedFolder.prepare(tmp_path / "shared"), None)
+    whole = ProbeSpec("localhost:1", "t", 100, 1000)
+    shares = tuple(whole.of_worker(Share(worker, 2)) for worker in range(2))
+    given = Order(shares, SharedFolder.prepare(tmp_path / "shared", 2), None)
     directory = given.shared.directory(1)
     directory.mkdir()
     assert salvaged_part(given, 1, "why") is None
@@ -264,7 +286,57 @@ def test_what_a_dead_worker_had_settled_is_salvaged(tmp_path: Path) -> None:
     assert (outcome.start_us, outcome.end_us, outcome.interval_ns) == (5000, 8000, 1_000_000)
     assert (outcome.host, outcome.stopped, outcome.failure) == ("h", True, "It died.")
     assert outcome.spec.share == Share(1, 2)
-    assert together([part], spec, 0).failure == "It died."
+    assert whole.together([outcome], 0).failure == "It died."
+
+
+def test_what_a_dead_consumer_had_read_is_salvaged(tmp_path: Path) -> None:
+    (tmp_path / "shared").mkdir()
+    whole = ConsumeSpec("localhost:1", "t", 100)
+    shares = tuple(whole.of_worker(Share(worker, 2)) for worker in range(2))
+    given = Order(shares, SharedFolder.prepare(tmp_path / "shared", 2), None)
+    directory = given.shared.directory(1)
+    directory.mkdir()
+    (directory / "begun").write_text('{"host": "h", "start_us": 5000, "wall_start_us": 9}')
+    writer = RowWriter(raw_path(directory, "reads"), len(COLUMNS["reads"]))
+    for row in rows_of(
+        "reads",
+        {"partition": 1, "records": 4, "bytes": 100, "time_us": 7000, "broker_rack": 0},
+        {"partition": 3, "records": 0, "error": 6, "time_us": 9000, "broker_rack": 0},
+        {"partition": 1, "records": 3, "bytes": 50, "time_us": 8000, "broker_rack": -1},
+    ):
+        writer.append(row.tolist())
+    writer.close()
+    part = salvaged_part(given, 1, "It died.")
+    assert part is not None
+    outcome = part.outcome
+    assert (outcome.records, outcome.bytes, outcome.partitions) == (7, 150, 2)
+    assert (outcome.end_us, outcome.stopped, outcome.failure) == (9000, True, "It died.")
+    # Another worker that went on has read the rest: the run has failed all the same.
+    rest = replace(outcome, records=93, racks=("a", "b"), failure="", stopped=True)
+    together = whole.together([rest, outcome], 77)
+    assert (together.records, together.stopped, together.failure) == (100, False, "It died.")
+    # Of the dead one's answers nobody knows the rack.
+    seen = measured(together, [part]).reads
+    assert seen[:, COLUMNS["reads"].index("broker_rack")].tolist() == [-1, -1, -1]
+
+
+def test_racks_are_numbered_anew_when_workers_are_taken_together(tmp_path: Path) -> None:
+    parts = []
+    for number, racks in enumerate((("b", "c"), ("a", "b"))):
+        directory = tmp_path / str(number)
+        directory.mkdir()
+        writer = RowWriter(raw_path(directory, "reads"), len(COLUMNS["reads"]))
+        for rack in (0, 1, -1):
+            (row,) = rows_of("reads", {"broker_rack": rack, "time_us": 10 * number + rack + 2})
+            writer.append(row.tolist())
+        writer.close()
+        begun = Begun("h", 1, 1)
+        outcome = ConsumeSpec("localhost:1", "t", 1).salvaged(begun, directory, "")
+        parts.append(Part(replace(outcome, racks=racks), directory))
+    whole = ConsumeSpec("localhost:1", "t", 1).together([part.outcome for part in parts], 1)
+    racks = [*whole.racks, None]
+    seen = measured(whole, parts).reads[:, COLUMNS["reads"].index("broker_rack")]
+    assert [racks[number] for number in seen] == [None, "b", "c", None, "a", "b"]
 
 
 def test_moments_move_and_never_stays_never() -> None:
