@@ -1,19 +1,20 @@
-"""How a run begins: a probe on this machine, or workers on Spark that send it together."""
+"""How a run begins: a probe on this machine, or workers on Spark that do it together."""
 
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Any, Generic, Protocol
 
-from kipctl.probe.outcome import AnyOutcome, Spec
+from kipctl.probe.outcome import AnyOutcome, SharedSpec, Spec
 from kipctl.probe.parts import Part
 from kipctl.probe.process import running_probe
-from kipctl.probe.produce.run import ProbeOutcome, ProbeSpec
 from kipctl.probe.schedule import Schedule
 from kipctl.trace.rows import IntRows
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 WORKERS_FOLDER = ".workers"
 """Where workers keep their rows while they run, in the folder of the record."""
@@ -36,13 +37,15 @@ class Probe(Protocol[AnyOutcome]):
         """Whether it is done; waits for it until a moment of the monotonic clock."""
 
     def stop(self) -> None:
-        """Ask it to send no further records."""
+        """Ask it to send, or read, no further records."""
 
 
 class Begin(Protocol[AnyOutcome]):
     """Starts what a specification says; what it wrote is there until the block is left."""
 
-    def __call__(self, spec: Spec[AnyOutcome], /) -> AbstractContextManager[Probe[AnyOutcome]]: ...
+    def __call__(
+        self, spec: SharedSpec[AnyOutcome], /
+    ) -> AbstractContextManager[Probe[AnyOutcome]]: ...
 
 
 @contextmanager
@@ -55,34 +58,52 @@ def on_this_machine(spec: Spec[AnyOutcome]) -> Iterator[Probe[AnyOutcome]]:
         yield probe
 
 
+class Workers(Generic[AnyOutcome]):
+    """Begins runs that so many workers do together, as tasks of a Spark that is there meanwhile."""
+
+    def __init__(self, session: "SparkSession", workers: int, record: Path | None) -> None:
+        self._session = session
+        self._workers = workers
+        self._record = record
+
+    @contextmanager
+    def __call__(self, spec: SharedSpec[AnyOutcome], /) -> Iterator[Probe[AnyOutcome]]:
+        with self.begin_all(spec) as (running,):
+            yield running
+
+    @contextmanager
+    def begin_all(self, *specs: SharedSpec[Any]) -> Iterator[tuple[Probe[Any], ...]]:
+        """Several runs that start together, each with its own workers."""
+        from kipctl.experiments.workers import running_workers
+
+        with (
+            _shared_folder(self._record) as folder,
+            running_workers(self._session, specs, self._workers, folder, self._record) as running,
+        ):
+            yield running
+
+
 @contextmanager
 def on_spark(
-    workers: int, master: str | None, record: Path | None, message: Callable[[str], None]
-) -> Iterator[Begin[ProbeOutcome]]:
-    """Begins runs that so many workers send together, as tasks of a Spark that is there meanwhile.
+    workers: int,
+    master: str | None,
+    record: Path | None,
+    message: Callable[[str], None],
+    runs: int = 1,
+) -> Iterator[Workers[Any]]:
+    """Workers on Spark, for so many runs at once; without a master they are on this machine.
 
-    Without a master they are on this machine. With `record` each writes its Parquet files there.
-    Raises PipelineError within half a minute when Spark cannot run them.
+    With `record` each writes its Parquet files there. Raises PipelineError within half a minute
+    when Spark cannot run them.
     """
-    from kipctl.experiments.workers import running_workers, spark_for_workers
+    from kipctl.experiments.workers import spark_for_workers
 
+    tasks = workers * runs
     record = record.absolute() if record else None
-    master = master or f"local[{workers}]"
-    message(f"Starting {workers} worker{'s' if workers > 1 else ''} on Spark ({master}).")
-    with spark_for_workers(master, workers) as session:
-
-        @contextmanager
-        def begin(spec: Spec[ProbeOutcome], /) -> Iterator[Probe[ProbeOutcome]]:
-            assert isinstance(spec, ProbeSpec)
-            if spec.payload_file:
-                spec = replace(spec, payload_file=spec.payload_file.absolute())
-            with (
-                _shared_folder(record) as folder,
-                running_workers(session, spec, workers, folder, record) as running,
-            ):
-                yield running
-
-        yield begin
+    master = master or f"local[{tasks}]"
+    message(f"Starting {tasks} worker{'s' if tasks > 1 else ''} on Spark ({master}).")
+    with spark_for_workers(master, tasks) as session:
+        yield Workers(session, workers, record)
 
 
 @contextmanager
@@ -100,7 +121,8 @@ def _shared_folder(record: Path | None) -> Iterator[Path]:
     try:
         yield folder
     except BaseException:
-        if not any(rows.stat().st_size for rows in folder.glob("*/batches.*")):
+        rows = (*folder.glob("*/batches.*"), *folder.glob("*/reads.*"))
+        if not any(path.stat().st_size for path in rows):
             shutil.rmtree(folder)
         raise
     shutil.rmtree(folder)

@@ -8,12 +8,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from kipctl.cluster.journal import journal
 from kipctl.cluster.snapshot import Snapshot, take
 from kipctl.cluster.topics import EARLIEST, LATEST, offsets
 from kipctl.errors import InterruptedRunError, PipelineError, UsageError
 from kipctl.experiments.actions import Action, ActionKind, Performer, check_action
-from kipctl.experiments.begin import Begin, Probe, on_this_machine
+from kipctl.experiments.begin import Begin, Probe, on_spark, on_this_machine
 from kipctl.experiments.conduct import Listeners, conduct, tell_of_missing
 from kipctl.experiments.perf import kafka_version
 from kipctl.experiments.record import record, recording
@@ -28,11 +30,16 @@ from kipctl.probe.consume.summary import (
     measured,
     summarize,
 )
+from kipctl.probe.tracing import COLUMNS
+from kipctl.trace.clock import now_us
+from kipctl.trace.rows import IntRows
 from kipctl.trace.store import Run, without_secrets
 from kipctl.transport.request import Cluster
 
 _CLIENT_ID = "kipctl"
 _ADMIN_TIMEOUT_S = 30.0
+_LOOK_S = 0.05
+_RECORDS = COLUMNS["reads"].index("records")
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +127,8 @@ def consume(plan: ConsumePlan, listeners: Listeners) -> ConsumeResult:
 def _begins(
     plan: ConsumePlan, message: Callable[[str], None]
 ) -> AbstractContextManager[Begin[ConsumeOutcome]]:
+    if plan.on_spark:
+        return on_spark(plan.workers, plan.master, plan.record, message)
     return nullcontext(on_this_machine)
 
 
@@ -164,7 +173,7 @@ def measure(
     spec = plan.probe
     performer = Performer(cluster, spec.topic, plan.during) if plan.during else None
     with begin(spec) as probe:
-        with _intervals(probe, plan, listeners):
+        with _watched(probe, plan, listeners):
             outcome, interrupted = conduct(probe, performer, plan, listeners.message)
         measurement = measured(outcome, probe.parts)
         start_us = probe.schedule.start_us
@@ -214,29 +223,47 @@ def local_time(wall_us: int) -> str:
 
 
 @contextmanager
-def _intervals(
+def _watched(
     probe: Probe[ConsumeOutcome], plan: ConsumePlan, listeners: Listeners
 ) -> Iterator[None]:
-    """Tell Kafka's interval lines from a thread while the block runs."""
-    if not plan.show_detailed_stats:
+    """While the block runs, from a thread: tell Kafka's interval lines, and end workers together.
+
+    None of them knows what the others have read.
+    """
+    if not plan.show_detailed_stats and not plan.on_spark:
         yield
         return
     over = threading.Event()
-    listeners.interval(DETAILED_HEADER)
+    if plan.show_detailed_stats:
+        listeners.interval(DETAILED_HEADER)
 
-    def report() -> None:
+    def watch() -> None:
         records = size = 0
-        while not over.wait(plan.reporting_interval_s):
-            rows = probe.new_rows("reads")
+        interval_us = round(plan.reporting_interval_s * 1e6)
+        told_us = now_us()
+        rows = probe.new_rows("reads")
+        while not over.wait(_LOOK_S):
+            rows = np.concatenate([rows, probe.new_rows("reads")])
+            if plan.on_spark and records + read(rows) >= plan.probe.num_records:
+                probe.stop()
+            if now_us() - told_us < interval_us:
+                continue
             line, records, size = interval_line(
-                rows, records, size, plan.reporting_interval_s, local_time
+                rows, records, size, (now_us() - told_us) / 1e6, local_time
             )
-            listeners.interval(line)
+            told_us, rows = now_us(), rows[:0]
+            if plan.show_detailed_stats:
+                listeners.interval(line)
 
-    thread = threading.Thread(target=report, daemon=True)
+    thread = threading.Thread(target=watch, daemon=True)
     thread.start()
     try:
         yield
     finally:
         over.set()
         thread.join()
+
+
+def read(rows: IntRows) -> int:
+    """How many records rows of `reads` brought."""
+    return int(rows[:, _RECORDS].sum())

@@ -1,12 +1,14 @@
-"""A run that several workers send together: one probe in each task of a Spark barrier stage."""
+"""A run that several workers do together: one probe in each task of a Spark barrier stage."""
 
+import math
 import pickle
 import re
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, Generic
 
 import numpy as np
 from py4j.protocol import Py4JError
@@ -16,9 +18,9 @@ from pyspark.sql import SparkSession
 from kipctl.errors import KipctlError, PipelineError
 from kipctl.pipeline.jvm import interrupts_as_usual
 from kipctl.pipeline.session import is_local, log_path, spark_session, told
+from kipctl.probe.outcome import AnyOutcome, SharedSpec
 from kipctl.probe.parts import Part, moved
-from kipctl.probe.produce.run import ProbeOutcome, ProbeSpec, together
-from kipctl.probe.schedule import Schedule
+from kipctl.probe.schedule import Share
 from kipctl.probe.tracing import COLUMNS, raw_path
 from kipctl.probe.worker import Order, SharedFolder, finished_part, salvaged_part
 from kipctl.trace.clock import now_us
@@ -67,22 +69,19 @@ def _await_slots(session: SparkSession, master: str, workers: int) -> None:
         time.sleep(_POLL_S)
 
 
-class RunningWorkers:
-    """Workers that send a run together, as a `RunningProbe` is for one.
+class WorkersJob:
+    """Workers that have started together, each with a spec of its own, and the Spark job they are.
 
-    `schedule` is that of the whole run, on this machine's clock.
+    `start_us` is when they start, on this machine's clock.
     """
 
     def __init__(self, session: SparkSession, order: Order) -> None:
         """Start them; returns when the start is agreed on. Raises KipctlError."""
+        self.order = order
         self._context = session.sparkContext
-        self._order = order
-        self._done = threading.Event()
+        self._over = threading.Event()
         self._failed: Exception | None = None
         self._kept_from_beginning: list[KipctlError] = []
-        self._readers: dict[tuple[int, str], RowReader] = {}
-        self.parts: tuple[Part[ProbeOutcome], ...] = ()
-        """Where their rows are, once there is an outcome."""
         self._job = threading.Thread(target=self._run, name="kipctl-workers", daemon=True)
         self._job.start()
         try:
@@ -90,14 +89,12 @@ class RunningWorkers:
         except BaseException:
             self.close()
             raise
-        spec = order.spec
-        start_us = now_us() + wall_start_us - time.time_ns() // 1000
-        self.schedule = Schedule(start_us, spec.num_records, spec.throughput)
+        self.start_us = now_us() + wall_start_us - time.time_ns() // 1000
 
     def _run(self) -> None:
-        """The Spark job, from a thread of this process; when it is over, nobody sends any more."""
-        workers = self._order.workers
-        task = _task(pickle.dumps(self._order))
+        """The Spark job, from a thread of this process; when it is over, nobody works any more."""
+        workers = self.order.workers
+        task = _task(pickle.dumps(self.order))
         try:
             stage = self._context.parallelize(range(workers), workers).barrier()
             for result in stage.mapPartitions(task).collect():
@@ -109,25 +106,26 @@ class RunningWorkers:
         except (PySparkException, Py4JError, OSError) as failed:
             self._failed = failed
         finally:
-            self._order.shared.stop()
-            self._done.set()
+            self.order.shared.stop(range(workers))
+            self._over.set()
 
     def _start(self) -> int:
         """Wait until the start is agreed on: the wall clock then, in microseconds."""
         deadline = time.monotonic() + _START_TIMEOUT_S
         while True:
-            is_over = self._done.wait(_POLL_S)
-            if (wall_start_us := self._order.shared.start_wall_us()) is not None:
+            is_over = self._over.wait(_POLL_S)
+            if (wall_start_us := self.order.shared.start_wall_us()) is not None:
                 return wall_start_us
             if is_over:
-                raise self._why_not_begun()
+                raise self.why_not_begun()
             if time.monotonic() > deadline:
                 raise PipelineError(
                     f"The workers did not start within {_START_TIMEOUT_S:.0f} s.",
                     f"Spark's own words are in {log_path()}.",
                 )
 
-    def _why_not_begun(self) -> KipctlError:
+    def why_not_begun(self) -> KipctlError:
+        """What kept them from beginning."""
         if self._kept_from_beginning:
             return self._kept_from_beginning[0]
         return PipelineError(
@@ -137,9 +135,8 @@ class RunningWorkers:
 
     def _failure(self) -> str:
         """Which worker failed, and why."""
-        workers = range(self._order.workers)
-        for worker in workers:
-            if why := self._order.shared.failure(worker):
+        for worker in range(self.order.workers):
+            if why := self.order.shared.failure(worker):
                 return f"{self._called(worker)} failed: {why}"
         text = str(self._failed)
         named = _WORKER_OF_FAILURE.search(text)
@@ -151,19 +148,76 @@ class RunningWorkers:
         return f"{who} failed: {told(self._failed) if self._failed else 'it left no outcome.'}"
 
     def _called(self, worker: int) -> str:
-        begun = self._order.shared.begun(worker)
+        begun = self.order.shared.begun(worker)
         where = f", on {begun.host}," if begun else ""
-        return f"Worker {worker} of {self._order.workers}{where}"
+        return f"Worker {worker} of {self.order.workers}{where}"
+
+    def await_end(self, workers: Sequence[int], timeout_s: float | None = None) -> bool:
+        """Wait until these workers have ended, for so long at most; returns whether they have."""
+        deadline = time.monotonic() + (math.inf if timeout_s is None else timeout_s)
+        while not self._over.is_set() and not all(map(self.order.shared.is_finished, workers)):
+            left_s = deadline - time.monotonic()
+            if left_s <= 0:
+                return False
+            self._over.wait(min(_POLL_S, left_s))
+        return True
+
+    def parts(self, workers: Sequence[int]) -> tuple[Part[Any], ...]:
+        """What these workers have done, when they have ended: of one that died, what is known."""
+        order = self.order
+        if all(map(order.shared.is_finished, workers)) or self._failed is None:
+            return tuple(part for worker in workers if (part := finished_part(order, worker)))
+        self._await_farewells()
+        failure = self._failure()
+        return tuple(
+            part
+            for worker in workers
+            if (part := finished_part(order, worker) or salvaged_part(order, worker, failure))
+        )
+
+    def _await_farewells(self) -> None:
+        """One has failed: give the others the time to end in good order."""
+        shared, workers = self.order.shared, range(self.order.workers)
+        deadline = time.monotonic() + _FAREWELL_S
+        while time.monotonic() < deadline:
+            if sum(not shared.is_finished(worker) for worker in workers) <= 1:
+                return
+            time.sleep(_POLL_S)
+
+    def close(self) -> None:
+        """End the job, whatever it does."""
+        if not self._over.is_set():
+            self.order.shared.stop(range(self.order.workers))
+            self._context.cancelAllJobs()
+        self._job.join()
+
+
+class RunningWorkers(Generic[AnyOutcome]):
+    """Those workers of a job that do one run together, as a `RunningProbe` does it alone.
+
+    `schedule` is that of the whole run, on this machine's clock.
+    """
+
+    def __init__(
+        self, job: WorkersJob, spec: SharedSpec[AnyOutcome], workers: Sequence[int]
+    ) -> None:
+        self._job = job
+        self._spec = spec
+        self._workers = workers
+        self._readers: dict[tuple[int, str], RowReader] = {}
+        self.schedule = spec.schedule(job.start_us)
+        self.parts: tuple[Part[AnyOutcome], ...] = ()
+        """Where their rows are, once there is an outcome."""
 
     def new_rows(self, dataset: str) -> IntRows:
         """The rows of a dataset written since the last call, on this machine's clock."""
-        width = len(COLUMNS[dataset])
+        shared, width = self._job.order.shared, len(COLUMNS[dataset])
         found = [np.empty((0, width), dtype=np.int64)]
-        for worker in range(self._order.workers):
-            begun = self._order.shared.begun(worker)
+        for worker in self._workers:
+            begun = shared.begun(worker)
             if begun is None:
                 continue
-            path = raw_path(self._order.shared.directory(worker), dataset)
+            path = raw_path(shared.directory(worker), dataset)
             reader = self._readers.setdefault((worker, dataset), RowReader(path, width))
             rows = reader.new_rows()
             found.append(moved(rows, dataset, self.schedule.start_us - begun.start_us))
@@ -171,49 +225,22 @@ class RunningWorkers:
 
     def is_done_by(self, time_us: int) -> bool:
         """Whether all are done; waits for it until a moment of the monotonic clock."""
-        return self._done.wait(max(0, time_us - now_us()) / 1e6)
+        return self._job.await_end(self._workers, max(0, time_us - now_us()) / 1e6)
 
-    def outcome(self) -> ProbeOutcome:
+    def outcome(self) -> AnyOutcome:
         """Wait until all are done; what they come to together.
 
         A worker that died is no error here: the outcome has its `failure`, and what is known.
         """
-        self._done.wait()
-        order, workers = self._order, range(self._order.workers)
-        if self._failed is None:
-            parts = [part for worker in workers if (part := finished_part(order, worker))]
-        else:
-            self._await_farewells()
-            failure = self._failure()
-            parts = [
-                part
-                for worker in workers
-                if (part := finished_part(order, worker) or salvaged_part(order, worker, failure))
-            ]
-        if not parts:
-            raise self._why_not_begun()
-        self.parts = tuple(parts)
-        return together(parts, order.spec, self.schedule.start_us)
-
-    def _await_farewells(self) -> None:
-        """One has failed: give the others the time to end in good order."""
-        shared, workers = self._order.shared, range(self._order.workers)
-        deadline = time.monotonic() + _FAREWELL_S
-        while time.monotonic() < deadline:
-            if sum(shared.finished(worker) is None for worker in workers) <= 1:
-                return
-            time.sleep(_POLL_S)
+        self._job.await_end(self._workers)
+        self.parts = self._job.parts(self._workers)
+        if not self.parts:
+            raise self._job.why_not_begun()
+        return self._spec.together([part.outcome for part in self.parts], self.schedule.start_us)
 
     def stop(self) -> None:
-        """Ask them to send no further records; they finish those under way."""
-        self._order.shared.stop()
-
-    def close(self) -> None:
-        """End the job, whatever it does."""
-        if not self._done.is_set():
-            self._order.shared.stop()
-            self._context.cancelAllJobs()
-        self._job.join()
+        """Ask them to send, or read, no further records; they finish those under way."""
+        self._job.order.shared.stop(self._workers)
 
 
 def _missing_module(module: str, python: str, host: str) -> PipelineError:
@@ -250,14 +277,23 @@ def _task(order: bytes) -> Callable[[Iterable[int]], Iterator[bytes]]:
 
 @contextmanager
 def running_workers(
-    session: SparkSession, spec: ProbeSpec, workers: int, folder: Path, record: Path | None
-) -> Iterator[RunningWorkers]:
-    """Workers that have started; when the block is left, they have ended.
+    session: SparkSession,
+    specs: Sequence[SharedSpec[Any]],
+    workers: int,
+    folder: Path,
+    record: Path | None,
+) -> Iterator[tuple[RunningWorkers[Any], ...]]:
+    """So many workers for each spec, all started at once; when the block is left, they have ended.
 
     `folder` is empty, and all of them see it. With `record` each writes its Parquet files there.
     """
-    running = RunningWorkers(session, Order(spec, workers, SharedFolder.prepare(folder), record))
+    shares = [spec.of_worker(Share(worker, workers)) for spec in specs for worker in range(workers)]
+    order = Order(tuple(shares), SharedFolder.prepare(folder, len(shares)), record)
+    job = WorkersJob(session, order)
     try:
-        yield running
+        yield tuple(
+            RunningWorkers(job, spec, range(number * workers, (number + 1) * workers))
+            for number, spec in enumerate(specs)
+        )
     finally:
-        running.close()
+        job.close()

@@ -1,9 +1,9 @@
 """What every probe is told, and what it comes to, whether it produces or consumes."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 from kipctl.probe.config import ClientConfig
 from kipctl.probe.schedule import Schedule, Share
@@ -16,6 +16,15 @@ _LEAD_US = 20_000
 def soon() -> int:
     """The start of a run that need not wait for anybody, monotonic microseconds."""
     return now_us() + _LEAD_US
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """Where and when a worker started: `start_us` on its machine's monotonic clock."""
+
+    host: str
+    start_us: int
+    wall_start_us: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +74,7 @@ class Outcome:
         return {"api": self.api}
 
 
+Config = TypeVar("Config", bound=ClientConfig)
 AnyOutcome = TypeVar("AnyOutcome", bound=Outcome)
 AnyOutcome_co = TypeVar("AnyOutcome_co", bound=Outcome, covariant=True)
 
@@ -89,3 +99,68 @@ class Spec(Protocol[AnyOutcome_co]):
         Raises UnreachableError, RefusedError or UsageError when the run cannot begin, and what
         `agree_on_start` raises.
         """
+
+
+class SharedSpec(Spec[AnyOutcome], Protocol[AnyOutcome]):
+    """What several workers can do together, each its share."""
+
+    def of_worker(self, share: Share) -> Self:
+        """What one worker is to do: it is a client of its own, with a client id of its own."""
+
+    def schedule(self, start_us: int) -> Schedule:
+        """What it follows from its start on (monotonic microseconds)."""
+
+    def together(self, outcomes: Sequence[AnyOutcome], start_us: int) -> AnyOutcome:
+        """What at least one worker's outcomes come to as one run of this, which started then.
+
+        It ends with the last of them, and fails if one of them did.
+        """
+
+    def salvaged(self, begun: Begun, directory: Path, failure: str) -> AnyOutcome:
+        """What a worker came to that did this and died: what it had settled, by its rows.
+
+        What it alone knew the names of (endpoints of hints, racks) is lost.
+        """
+
+
+def config_of_worker(config: Config, share: Share) -> Config:
+    """The settings of one worker: those of all, with a client id of its own."""
+    return replace(config, client_id=f"{config.client_id}-{share.worker}")
+
+
+def counted_together(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """The sums, by name."""
+    total: dict[str, int] = {}
+    for one in counts:
+        for name, count in one.items():
+            total[name] = total.get(name, 0) + count
+    return total
+
+
+def as_one_run(outcomes: Sequence[Outcome], start_us: int) -> dict[str, Any]:
+    """What outcomes of any kind come to together, by the names of Outcome's fields."""
+    return {
+        "start_us": start_us,
+        "end_us": start_us + max(outcome.end_us - outcome.start_us for outcome in outcomes),
+        "errors": counted_together(outcome.errors for outcome in outcomes),
+        "endpoints": tuple(sorted({name for outcome in outcomes for name in outcome.endpoints})),
+        "cpu_s": sum(outcome.cpu_s for outcome in outcomes),
+        "stopped": any(outcome.stopped for outcome in outcomes),
+        "host": ", ".join(dict.fromkeys(outcome.host for outcome in outcomes)),
+        "failure": next((outcome.failure for outcome in outcomes if outcome.failure), ""),
+    }
+
+
+def as_salvaged(begun: Begun, end_us: int, failure: str) -> dict[str, Any]:
+    """What is known of a worker of any kind that died, by the names of Outcome's fields."""
+    return {
+        "cluster_id": "",
+        "start_us": begun.start_us,
+        "end_us": max(begun.start_us, end_us),
+        "wall_start_us": begun.wall_start_us,
+        "endpoints": (),
+        "cpu_s": 0.0,
+        "stopped": True,
+        "failure": failure,
+        "host": begun.host,
+    }

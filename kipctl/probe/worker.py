@@ -1,4 +1,4 @@
-"""One worker of several that send a run together, and the folder that all of them share.
+"""One worker of several that do a run together, and the folder that all of them share.
 
 Workers run wherever their starter puts them, on one machine or many. What they need of it is a
 folder that all of them and the starter see, and a way to hear each other once, before the start.
@@ -9,23 +9,17 @@ import pickle
 import socket
 import time
 import traceback
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
-from typing import TypeVar
-
-import numpy as np
+from typing import Any, TypeVar
 
 from kipctl.errors import KipctlError, PipelineError
 from kipctl.probe.export import record_batches
+from kipctl.probe.outcome import Begun, Outcome, SharedSpec
 from kipctl.probe.parts import Part
-from kipctl.probe.produce.run import ProbeOutcome, ProbeSpec, run_probe
-from kipctl.probe.schedule import Schedule, Share
-from kipctl.probe.tracing import COLUMNS, raw_path
-from kipctl.protocol.error_codes import error_name
 from kipctl.trace.clock import now_us
-from kipctl.trace.rows import chunks
 from kipctl.trace.store import Run
 
 LEAD_US = 2_000_000
@@ -41,15 +35,6 @@ Gather = Callable[[str], list[str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
-    """Where and when a worker started: `start_us` on its machine's monotonic clock."""
-
-    host: str
-    start_us: int
-    wall_start_us: int
-
-
-@dataclass(frozen=True, slots=True)
 class SharedFolder:
     """The folder through which the starter and the workers tell each other.
 
@@ -61,12 +46,14 @@ class SharedFolder:
     token: str
 
     @classmethod
-    def prepare(cls, path: Path) -> "SharedFolder":
+    def prepare(cls, path: Path, workers: int) -> "SharedFolder":
         """Make the starter's files in an empty folder."""
         shared = cls(path, token_hex(16))
         (path / "token").write_text(shared.token)
-        for signal in (shared.start_file, shared.stop_file):
-            signal.touch()
+        shared.start_file.touch()
+        for worker in range(workers):
+            shared.stop_file(worker).touch()
+            shared.end_file(worker).touch()
         return shared
 
     @property
@@ -74,10 +61,13 @@ class SharedFolder:
         """The wall clock of the start, from when it is agreed on; empty before."""
         return self.path / "start"
 
-    @property
-    def stop_file(self) -> Path:
-        """Empty until the workers are to stop."""
-        return self.path / "stop"
+    def stop_file(self, worker: int) -> Path:
+        """Empty until the worker is to stop."""
+        return self.path / f"stop-{worker}"
+
+    def end_file(self, worker: int) -> Path:
+        """Empty until the worker has left its outcome."""
+        return self.path / f"end-{worker}"
 
     def directory(self, worker: int) -> Path:
         """The worker's own folder."""
@@ -97,7 +87,7 @@ class SharedFolder:
                 self.directory(worker).mkdir()
                 return self.directory(worker)
         except FileExistsError:
-            raise PipelineError(f"Worker {worker} was started twice; it sends only once.") from None
+            raise PipelineError(f"Worker {worker} was started twice; it works only once.") from None
         except OSError as refused:
             raise PipelineError(
                 f"Worker {worker}, on {host}, cannot use {self.path}: {refused.strerror}.",
@@ -112,11 +102,12 @@ class SharedFolder:
         text = self.start_file.read_text()
         return int(text) if text.endswith("\n") else None
 
-    def stop(self) -> None:
-        """Ask all workers to send no further records."""
-        self.stop_file.write_text("stop")
+    def stop(self, workers: Iterable[int]) -> None:
+        """Ask these workers to send, or read, no further records."""
+        for worker in workers:
+            self.stop_file(worker).write_text("stop")
 
-    def should_stop(self) -> Callable[[], bool]:
+    def should_stop(self, worker: int) -> Callable[[], bool]:
         """For a worker: whether it is asked to stop, or nobody is left who could ask."""
         due_us = 0
 
@@ -127,7 +118,7 @@ class SharedFolder:
                 return False
             due_us = now + _LOOK_US
             try:
-                return bool(self.stop_file.read_bytes())
+                return bool(self.stop_file(worker).read_bytes())
             except OSError:
                 return True
 
@@ -141,10 +132,19 @@ class SharedFolder:
         """What the worker said when it failed; empty if it did not, or could not speak."""
         return _loaded(self.directory(worker) / "failure", bytes.decode) or ""
 
-    def finished(self, worker: int) -> ProbeOutcome | None:
+    def finish(self, worker: int, outcome: Outcome) -> None:
+        """For a worker: leave what it came to."""
+        _put(self.directory(worker) / "outcome", pickle.dumps(outcome))
+        self.end_file(worker).write_text("end")
+
+    def is_finished(self, worker: int) -> bool:
+        """Whether the worker has left its outcome."""
+        return bool(self.end_file(worker).read_bytes())
+
+    def finished(self, worker: int) -> Outcome | None:
         """What the worker came to; None until it is done."""
         outcome = _loaded(self.directory(worker) / "outcome", pickle.loads)
-        assert outcome is None or isinstance(outcome, ProbeOutcome)
+        assert outcome is None or isinstance(outcome, Outcome)
         return outcome
 
 
@@ -164,16 +164,22 @@ def _put(path: Path, content: bytes) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What all workers of a run are told. Each also writes its Parquet files into `record`."""
+    """What all workers of a run are told: by its number each has a spec of its own.
 
-    spec: ProbeSpec
-    workers: int
+    Each also writes its Parquet files into `record`.
+    """
+
+    specs: tuple[SharedSpec[Any], ...]
     shared: SharedFolder
     record: Path | None
 
+    @property
+    def workers(self) -> int:
+        return len(self.specs)
+
 
 def work(order: Order, worker: int, gather: Gather) -> KipctlError | None:
-    """Send one worker's share, from the common start on; its outcome is put into the folder.
+    """Do one worker's share, from the common start on; its outcome is put into the folder.
 
     Returns what kept it from beginning, and None when it did its share or when another worker kept
     all from beginning. Raises what went wrong after the start.
@@ -190,18 +196,14 @@ def work(order: Order, worker: int, gather: Gather) -> KipctlError | None:
 
     try:
         directory = order.shared.join(worker)
-        outcome = run_probe(
-            spec_of(order.spec, Share(worker, order.workers)),
-            directory,
-            lambda schedule: None,
-            order.shared.should_stop(),
-            agree_on_start,
+        outcome = order.specs[worker].run(
+            directory, lambda schedule: None, order.shared.should_stop(worker), agree_on_start
         )
         if order.record is not None:
             for dataset in outcome.datasets:
                 rows = record_batches(outcome, directory, dataset)
                 Run(order.record).write(dataset, rows, worker)
-        _put(directory / "outcome", pickle.dumps(outcome))
+        order.shared.finish(worker, outcome)
     except _AnotherFailedError:
         return None
     except Exception as failed:
@@ -222,12 +224,6 @@ def _one_line(failed: Exception) -> str:
     if isinstance(failed, KipctlError):
         return failed.what
     return traceback.format_exception_only(failed)[-1].strip()
-
-
-def spec_of(spec: ProbeSpec, share: Share) -> ProbeSpec:
-    """What one worker is to send: it is a client of its own, with a client id of its own."""
-    client_id = f"{spec.config.client_id}-{share.worker}"
-    return replace(spec, share=share, config=replace(spec.config, client_id=client_id))
 
 
 def agreed_start(said: Sequence[str]) -> int | None:
@@ -263,7 +259,7 @@ def _wall_us() -> int:
     return time.time_ns() // 1000
 
 
-def finished_part(order: Order, worker: int) -> Part[ProbeOutcome] | None:
+def finished_part(order: Order, worker: int) -> Part[Any] | None:
     """What the worker did, once it is done."""
     outcome = order.shared.finished(worker)
     if outcome is None:
@@ -271,44 +267,10 @@ def finished_part(order: Order, worker: int) -> Part[ProbeOutcome] | None:
     return Part(outcome, order.shared.directory(worker), recorded=order.record is not None)
 
 
-def salvaged_part(order: Order, worker: int, failure: str) -> Part[ProbeOutcome] | None:
-    """What is known of a worker that did not come to its end: the batches that it has settled.
-
-    None if it had not begun. The endpoints that hints have named are lost.
-    """
+def salvaged_part(order: Order, worker: int, failure: str) -> Part[Any] | None:
+    """What is known of a worker that did not come to its end; None if it had not begun."""
     begun = order.shared.begun(worker)
     if begun is None:
         return None
-    spec = spec_of(order.spec, Share(worker, order.workers))
     directory = order.shared.directory(worker)
-    acknowledged, end_us, errors = 0, begun.start_us, dict[str, int]()
-    columns = COLUMNS["batches"]
-    settled = [columns.index(name) for name in ("error", "records", "acked_us")]
-    for rows in chunks(raw_path(directory, "batches"), len(columns)):
-        error, records, acked_us = (rows[:, position] for position in settled)
-        end_us = max(end_us, int(acked_us.max()))
-        acknowledged += int(records[error == 0].sum())
-        for code in np.unique(error[error != 0]).tolist():
-            name = error_name(code)
-            errors[name] = errors.get(name, 0) + int(records[error == code].sum())
-    failed = sum(errors.values())
-    schedule = Schedule(begun.start_us, spec.num_records, spec.throughput, spec.share)
-    outcome = ProbeOutcome(
-        spec=spec,
-        cluster_id="",
-        start_us=begun.start_us,
-        end_us=end_us,
-        wall_start_us=begun.wall_start_us,
-        interval_ns=schedule.interval_ns,
-        generated=acknowledged + failed,
-        acknowledged=acknowledged,
-        failed=failed,
-        errors=errors,
-        topics=(spec.topic,),
-        endpoints=(),
-        cpu_s=0.0,
-        stopped=True,
-        failure=failure,
-        host=begun.host,
-    )
-    return Part(outcome, directory)
+    return Part(order.specs[worker].salvaged(begun, directory, failure), directory)

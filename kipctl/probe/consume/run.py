@@ -7,19 +7,21 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import numpy as np
+
 from kipctl.errors import TimedOutError, UsageError
 from kipctl.probe.bootstrap import as_flight, find_topic
 from kipctl.probe.consume.config import ConsumerConfig
 from kipctl.probe.consume.consumer import Consumer, OnRecords
 from kipctl.probe.consume.positions import NO_OFFSET, NO_RESET, Partition
 from kipctl.probe.leadership import LeaderDiscovery
-from kipctl.probe.outcome import Outcome, soon
-from kipctl.probe.parts import Part
+from kipctl.probe.outcome import Begun, Outcome, as_one_run, as_salvaged, config_of_worker, soon
 from kipctl.probe.schedule import WHOLE, Schedule, Share
-from kipctl.probe.tracing import Tracing
+from kipctl.probe.tracing import COLUMNS, Tracing, raw_path
 from kipctl.probe.undisturbed import cpu_s, undisturbed
 from kipctl.trace.clock import now_us
 from kipctl.trace.codes import MetadataCause
+from kipctl.trace.rows import chunks
 from kipctl.transport.request import Cluster
 
 _BOOTSTRAP_TIMEOUT_S = 30.0
@@ -60,6 +62,22 @@ class ConsumeSpec:
     ) -> "ConsumeOutcome":
         """See `Spec.run`."""
         return run_consumer(self, directory, on_start, should_stop, agree_on_start)
+
+    def of_worker(self, share: Share) -> "ConsumeSpec":
+        """See `SharedSpec.of_worker`. How much the others have read it does not know."""
+        return replace(self, share=share, config=config_of_worker(self.config, share))
+
+    def schedule(self, start_us: int) -> Schedule:
+        """See `SharedSpec.schedule`."""
+        return Schedule(start_us, self.num_records, -1, self.share)
+
+    def together(self, outcomes: Sequence["ConsumeOutcome"], start_us: int) -> "ConsumeOutcome":
+        """See `SharedSpec.together`."""
+        return _together(self, outcomes, start_us)
+
+    def salvaged(self, begun: Begun, directory: Path, failure: str) -> "ConsumeOutcome":
+        """See `SharedSpec.salvaged`."""
+        return _salvaged(self, begun, directory, failure)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +152,7 @@ def run_consumer(
                 "Look at its partitions: kipctl inspect leaders",
             )
         with undisturbed():
-            schedule = Schedule(agree_on_start(), spec.num_records, -1, spec.share)
+            schedule = spec.schedule(agree_on_start())
             on_start(schedule)
             wall_start_us = time.time_ns() // 1000 + schedule.start_us - now_us()
             cpu_before = cpu_s()
@@ -172,27 +190,39 @@ def assignment(spec: ConsumeSpec, count: int) -> list[int]:
     return wanted[spec.share.worker :: spec.share.workers]
 
 
-def together(
-    parts: Sequence[Part[ConsumeOutcome]], spec: ConsumeSpec, start_us: int
+def _together(
+    spec: ConsumeSpec, outcomes: Sequence[ConsumeOutcome], start_us: int
 ) -> ConsumeOutcome:
-    """What the parts come to as one run of `spec` that started at `start_us`; at least one part."""
-    outcomes = [part.outcome for part in parts]
-    errors: dict[str, int] = {}
-    for outcome in outcomes:
-        for name, count in outcome.errors.items():
-            errors[name] = errors.get(name, 0) + count
-    return replace(
+    """As one run. Workers that were stopped because they had read enough have done all."""
+    records = sum(outcome.records for outcome in outcomes)
+    whole = replace(
         outcomes[0],
         spec=spec,
-        start_us=start_us,
-        end_us=start_us + max(outcome.end_us - outcome.start_us for outcome in outcomes),
-        records=sum(outcome.records for outcome in outcomes),
+        records=records,
         bytes=sum(outcome.bytes for outcome in outcomes),
         partitions=sum(outcome.partitions for outcome in outcomes),
-        errors=errors,
-        endpoints=tuple(sorted({name for outcome in outcomes for name in outcome.endpoints})),
-        cpu_s=sum(outcome.cpu_s for outcome in outcomes),
-        stopped=any(outcome.stopped for outcome in outcomes),
-        host=", ".join(dict.fromkeys(outcome.host for outcome in outcomes)),
-        failure=next((outcome.failure for outcome in outcomes if outcome.failure), ""),
+        racks=tuple(sorted({rack for outcome in outcomes for rack in outcome.racks})),
+        **as_one_run(outcomes, start_us),
+    )
+    return replace(whole, stopped=whole.stopped and records < spec.num_records)
+
+
+def _salvaged(spec: ConsumeSpec, begun: Begun, directory: Path, failure: str) -> ConsumeOutcome:
+    """The Fetch answers; which partitions were given up is not known."""
+    columns = COLUMNS["reads"]
+    told = [columns.index(name) for name in ("records", "bytes", "time_us", "partition")]
+    totals, end_us, partitions = np.zeros(2, np.int64), 0, set[int]()
+    for rows in chunks(raw_path(directory, "reads"), len(columns)):
+        totals += rows[:, told[:2]].sum(axis=0)
+        end_us = max(end_us, int(rows[:, told[2]].max()))
+        partitions |= set(rows[:, told[3]].tolist())
+    return ConsumeOutcome(
+        spec=spec,
+        records=int(totals[0]),
+        bytes=int(totals[1]),
+        partitions=len(partitions),
+        errors={},
+        topics=(spec.topic,),
+        racks=(),
+        **as_salvaged(begun, end_us, failure),
     )

@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -22,6 +22,7 @@ from kipctl.trace.rows import IntRows
 
 _READ = {name: i for i, name in enumerate(COLUMNS["reads"])}
 _RPC = {name: i for i, name in enumerate(COLUMNS["rpcs"])}
+_EMPTY: IntRows = np.empty((0, len(_READ)), dtype=np.int64)
 _NONE = -1
 MEGABYTE = 1024 * 1024
 
@@ -59,9 +60,22 @@ def measured(outcome: ConsumeOutcome, parts: Sequence[Part[ConsumeOutcome]]) -> 
         empty = np.empty((0, len(COLUMNS[dataset])), dtype=np.int64)
         return np.concatenate([empty, *rows_of_parts(parts, dataset, outcome.start_us)])
 
-    reads = rows("reads")
+    reads = np.concatenate([_EMPTY, *_reads(outcome, parts)])
     reads = reads[np.argsort(reads[:, _READ["time_us"]], kind="stable")]
     return Measured(outcome, reads, rows("rpcs"), rows("redirects"))
+
+
+def _reads(outcome: ConsumeOutcome, parts: Sequence[Part[ConsumeOutcome]]) -> Iterator[IntRows]:
+    """The parts' reads, with racks numbered as in the outcome; each part has its own numbers."""
+    rack = _READ["broker_rack"]
+    for part in parts:
+        racks = part.outcome.racks
+        numbers = np.array([*map(outcome.racks.index, racks), _NONE])
+        for rows in rows_of_parts([part], "reads", outcome.start_us):
+            renumbered = rows.copy()
+            # One that a dead worker did not come to tell is not known.
+            renumbered[:, rack] = numbers[np.minimum(rows[:, rack], len(racks))]
+            yield renumbered
 
 
 class Flip(NamedTuple):

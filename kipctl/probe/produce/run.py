@@ -8,23 +8,25 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import numpy as np
+
 from kipctl.errors import UnreachableError
 from kipctl.probe.bootstrap import as_flight, find_topic
 from kipctl.probe.leadership import LeaderDiscovery
-from kipctl.probe.outcome import Outcome, soon
-from kipctl.probe.parts import Part
+from kipctl.probe.outcome import Begun, Outcome, as_one_run, as_salvaged, config_of_worker, soon
 from kipctl.probe.produce.config import ProducerConfig
 from kipctl.probe.produce.partitioner import partitioner
 from kipctl.probe.produce.payloads import file_values, random_values, variants
 from kipctl.probe.produce.producer import Producer
 from kipctl.probe.schedule import WHOLE, Schedule, Share
-from kipctl.probe.tracing import Tracing
+from kipctl.probe.tracing import COLUMNS, Tracing, raw_path
 from kipctl.probe.undisturbed import cpu_s, undisturbed
 from kipctl.protocol.compression import Compression
 from kipctl.protocol.error_codes import ErrorCode, error_name
 from kipctl.protocol.init_producer_id import InitProducerIdRequest
 from kipctl.trace.clock import now_us
 from kipctl.trace.codes import MetadataCause
+from kipctl.trace.rows import chunks
 from kipctl.transport.request import Cluster
 
 _BOOTSTRAP_TIMEOUT_S = 30.0
@@ -61,6 +63,25 @@ class ProbeSpec:
     ) -> "ProbeOutcome":
         """See `Spec.run`."""
         return run_probe(self, directory, on_start, should_stop, agree_on_start)
+
+    def of_worker(self, share: Share) -> "ProbeSpec":
+        """See `SharedSpec.of_worker`."""
+        # A worker may run in another folder.
+        payload_file = self.payload_file and self.payload_file.absolute()
+        config = config_of_worker(self.config, share)
+        return replace(self, share=share, config=config, payload_file=payload_file)
+
+    def schedule(self, start_us: int) -> Schedule:
+        """See `SharedSpec.schedule`."""
+        return Schedule(start_us, self.num_records, self.throughput, self.share)
+
+    def together(self, outcomes: Sequence["ProbeOutcome"], start_us: int) -> "ProbeOutcome":
+        """See `SharedSpec.together`."""
+        return _together(self, outcomes, start_us)
+
+    def salvaged(self, begun: Begun, directory: Path, failure: str) -> "ProbeOutcome":
+        """See `SharedSpec.salvaged`."""
+        return _salvaged(self, begun, directory, failure)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +161,7 @@ def run_probe(
         producer.learn(metadata)
         producer.connect_all(_CONNECT_TIMEOUT_US)
         with undisturbed():
-            schedule = Schedule(agree_on_start(), spec.num_records, spec.throughput, spec.share)
+            schedule = spec.schedule(agree_on_start())
             on_start(schedule)
             wall_start_us = time.time_ns() // 1000 + schedule.start_us - now_us()
             cpu_before = cpu_s()
@@ -181,28 +202,37 @@ def new_producer_id(cluster: Cluster) -> tuple[int, int]:
         time.sleep(0.05)
 
 
-def together(parts: Sequence[Part[ProbeOutcome]], spec: ProbeSpec, start_us: int) -> ProbeOutcome:
-    """What the parts come to as one run of `spec` that started at `start_us`; at least one part.
-
-    The outcome ends with the last of them, and fails if one of them did.
-    """
-    outcomes = [part.outcome for part in parts]
-    errors: dict[str, int] = {}
-    for outcome in outcomes:
-        for name, records in outcome.errors.items():
-            errors[name] = errors.get(name, 0) + records
+def _together(spec: ProbeSpec, outcomes: Sequence[ProbeOutcome], start_us: int) -> ProbeOutcome:
     return replace(
         outcomes[0],
         spec=spec,
-        start_us=start_us,
-        end_us=start_us + max(outcome.end_us - outcome.start_us for outcome in outcomes),
         generated=sum(outcome.generated for outcome in outcomes),
         acknowledged=sum(outcome.acknowledged for outcome in outcomes),
         failed=sum(outcome.failed for outcome in outcomes),
+        **as_one_run(outcomes, start_us),
+    )
+
+
+def _salvaged(spec: ProbeSpec, begun: Begun, directory: Path, failure: str) -> ProbeOutcome:
+    """The batches that were acknowledged or given up."""
+    acknowledged, end_us, errors = 0, begun.start_us, dict[str, int]()
+    columns = COLUMNS["batches"]
+    settled = [columns.index(name) for name in ("error", "records", "acked_us")]
+    for rows in chunks(raw_path(directory, "batches"), len(columns)):
+        error, records, acked_us = (rows[:, position] for position in settled)
+        end_us = max(end_us, int(acked_us.max()))
+        acknowledged += int(records[error == 0].sum())
+        for code in np.unique(error[error != 0]).tolist():
+            name = error_name(code)
+            errors[name] = errors.get(name, 0) + int(records[error == code].sum())
+    failed = sum(errors.values())
+    return ProbeOutcome(
+        spec=spec,
+        interval_ns=spec.schedule(begun.start_us).interval_ns,
+        generated=acknowledged + failed,
+        acknowledged=acknowledged,
+        failed=failed,
         errors=errors,
-        endpoints=tuple(sorted({name for outcome in outcomes for name in outcome.endpoints})),
-        cpu_s=sum(outcome.cpu_s for outcome in outcomes),
-        stopped=any(outcome.stopped for outcome in outcomes),
-        host=", ".join(dict.fromkeys(outcome.host for outcome in outcomes)),
-        failure=next((outcome.failure for outcome in outcomes if outcome.failure), ""),
+        topics=(spec.topic,),
+        **as_salvaged(begun, end_us, failure),
     )
