@@ -3,7 +3,7 @@
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol
 
@@ -48,6 +48,14 @@ class Begin(Protocol[AnyOutcome]):
     ) -> AbstractContextManager[Probe[AnyOutcome]]: ...
 
 
+class BeginAll(Protocol):
+    """Starts what several specifications say; the first has begun when the last one does."""
+
+    def __call__(
+        self, *specs: SharedSpec[Any]
+    ) -> AbstractContextManager[tuple[Probe[Any], ...]]: ...
+
+
 @contextmanager
 def on_this_machine(spec: Spec[AnyOutcome]) -> Iterator[Probe[AnyOutcome]]:
     """One probe, in a process of its own."""
@@ -56,6 +64,13 @@ def on_this_machine(spec: Spec[AnyOutcome]) -> Iterator[Probe[AnyOutcome]]:
         running_probe(spec, Path(scratch)) as probe,
     ):
         yield probe
+
+
+@contextmanager
+def all_on_this_machine(*specs: SharedSpec[Any]) -> Iterator[tuple[Probe[Any], ...]]:
+    """A probe for each, in a process of its own."""
+    with ExitStack() as probes:
+        yield tuple(probes.enter_context(on_this_machine(spec)) for spec in specs)
 
 
 class Workers(Generic[AnyOutcome]):

@@ -1,18 +1,21 @@
 """`perf e2e`: producer and consumer at once, and each record's way from one to the other."""
 
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from kipctl.cluster.snapshot import Snapshot, take
-from kipctl.errors import InterruptedRunError, UsageError
+from kipctl.errors import InterruptedRunError, PipelineError, UsageError
 from kipctl.experiments.actions import Performer, check_action
-from kipctl.experiments.begin import Probe, on_this_machine
+from kipctl.experiments.begin import BeginAll, Probe, all_on_this_machine, on_spark
 from kipctl.experiments.conduct import Listeners, conduct, tell_of_missing
 from kipctl.experiments.consume import warn_of_rack
 from kipctl.experiments.perf import (
+    OWN_TOPIC,
     PerfPlan,
     kafka_version,
     produce_settings,
@@ -101,9 +104,23 @@ def end_to_end(plan: EndToEndPlan, listeners: Listeners) -> EndToEndResult:
     ):
         if plan.produce.during:
             check_action(cluster, plan.produce.during)
-        with topic_of(plan.produce, cluster, listeners.message) as before:
+        if spec.topic != OWN_TOPIC:
+            plan.produce.check_partitions(len(take(cluster, [spec.topic]).partitions))
+        with (
+            _begins(plan.produce, listeners.message) as begin_all,
+            topic_of(plan.produce, cluster, listeners.message) as before,
+        ):
             warn_of_rack(plan.consumer.client_rack, before, listeners.message)
-            return measure(plan, cluster, before, listeners, run)
+            return measure(plan, cluster, before, listeners, run, begin_all)
+
+
+@contextmanager
+def _begins(plan: PerfPlan, message: Callable[[str], None]) -> Iterator[BeginAll]:
+    if not plan.on_spark:
+        yield all_on_this_machine
+        return
+    with on_spark(plan.workers, plan.master, plan.record, message, runs=2) as workers:
+        yield workers.begin_all
 
 
 def measure(
@@ -112,8 +129,13 @@ def measure(
     before: Snapshot,
     listeners: Listeners,
     run: Run | None = None,
+    begin_all: BeginAll = all_on_this_machine,
 ) -> EndToEndResult:
-    """Run both on a topic that is there and ready, with the plan's actions meanwhile."""
+    """Run both on a topic that is there and ready, with the plan's actions meanwhile.
+
+    Raises InterruptedRunError after Ctrl-C, and PipelineError when a worker died; what was
+    measured until then is recorded.
+    """
     spec = plan.produce.probe
     action = plan.produce.during
     performer = Performer(cluster, spec.topic, action) if action else None
@@ -125,11 +147,12 @@ def measure(
         discovery=spec.discovery,
         config=plan.consumer,
     )
-    with on_this_machine(reading) as reader, on_this_machine(spec) as writer:
+    with begin_all(reading, spec) as (reader, writer):
         outcome, interrupted = conduct(writer, performer, plan.produce, listeners.message)
         await_records(reader, outcome.acknowledged, plan.quiet_s)
         reader.stop()
         came = reader.outcome()
+        outcome = replace(outcome, failure=outcome.failure or came.failure)
         produced = measured_together(outcome, writer.parts)
         consumed = measured(came, reader.parts)
         actions = (
@@ -137,9 +160,11 @@ def measure(
         )
         delivery = follow(produced, consumed, writer.parts)
         document = summarize(produced, consumed, delivery, actions, kafka_version(cluster))
-        if run and outcome.generated:
+        if run and (outcome.generated or outcome.failure):
             how = produce_settings(spec, outcome) | {
                 "consumer": without_secrets(as_properties(plan.consumer)),
+                "workers": plan.produce.workers,
+                "master": plan.produce.master,
                 "arm": plan.produce.arm or spec.discovery.value,
             }
             parts: list[Part[Any]] = [*writer.parts, *(_at(part, outcome) for part in reader.parts)]
@@ -147,6 +172,13 @@ def measure(
             after = take(cluster, [spec.topic])
             record(run, "perf e2e", how, outcome, parts, events, document, before, after)
     result = EndToEndResult(produced, consumed, delivery, document)
+    if outcome.failure:
+        kept = f" What is known is in {run.folder}." if run else ""
+        raise PipelineError(
+            f"{outcome.failure} Of {spec.num_records} records {outcome.acknowledged} are known to "
+            f"be acknowledged, {delivery.delivered} to have come.{kept}",
+            undo(plan.produce, actions),
+        )
     if outcome.stopped:
         raise InterruptedRunError(
             f"Interrupted: of {spec.num_records} records {outcome.generated} were sent, "
@@ -161,7 +193,7 @@ def measure(
 def await_records(reader: Probe[ConsumeOutcome], wanted: int, quiet_s: float) -> None:
     """Wait until the reader has read so many records, or none for so long, or is done."""
     read, quiet_since = 0, time.monotonic()
-    while read < wanted and time.monotonic() - quiet_since < quiet_s:
+    while read < wanted and time.monotonic() - quiet_since < quiet_s and not reader.is_done_by(0):
         new = int(reader.new_rows("reads")[:, _RECORDS].sum())
         if new:
             read, quiet_since = read + new, time.monotonic()
@@ -169,7 +201,10 @@ def await_records(reader: Probe[ConsumeOutcome], wanted: int, quiet_s: float) ->
 
 
 def _at(part: Part[ConsumeOutcome], start: Outcome) -> Part[ConsumeOutcome]:
-    """The part with its times told from the producer's start on: both are on one clock."""
+    """The part with its times told from the producer's start on: both are on one clock.
+
+    Workers have recorded theirs already: they all start together.
+    """
     outcome = replace(part.outcome, start_us=start.start_us, wall_start_us=start.wall_start_us)
     return replace(part, outcome=outcome)
 

@@ -1,0 +1,177 @@
+"""`kipctl perf consume --workers` and `perf e2e --workers`, on real brokers and a real Spark."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+
+from kipctl.cluster.topics import LATEST, await_topic, create_topic, delete_topic, offsets
+from kipctl.experiments.begin import WORKERS_FOLDER
+from kipctl.lab.cluster import Lab
+from kipctl.trace.store import Run
+from kipctl.transport.request import Cluster
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+PARTITIONS = 5
+RECORDS = 4000
+VALUE = b"v" * 200
+LONG_MS = 600_000
+"""Longer than a test may take: workers that end before have been told that all is read."""
+
+
+@pytest.fixture
+def cluster(lab: Lab) -> Iterator[Cluster]:
+    with Cluster(lab.bootstrap_server) as connected:
+        yield connected
+
+
+@pytest.fixture
+def topic(lab: Lab, cluster: Cluster) -> Iterator[str]:
+    """Of 5 partitions, which two workers share, with records of various batches."""
+    name = "consume-workers-test"
+    create_topic(lab.bootstrap_server, name, PARTITIONS, 3)
+    await_topic(cluster, name, PARTITIONS)
+    producer = Producer({"bootstrap.servers": lab.bootstrap_server, "linger.ms": 5})
+    for number in range(RECORDS):
+        producer.produce(name, VALUE, partition=number % PARTITIONS)
+    assert producer.flush(30) == 0
+    yield name
+    delete_topic(lab.bootstrap_server, name)
+
+
+def started(lab: Lab, words: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "kipctl", "perf", *words.split()],
+        env=os.environ | {"KIPCTL_BOOTSTRAP_SERVER": lab.bootstrap_server},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def document(lab: Lab, words: str) -> dict[str, Any]:
+    with started(lab, f"{words} --output json") as process:
+        out, err = process.communicate()
+    assert process.returncode == 0, err
+    return json.loads(out)  # type: ignore[no-any-return]
+
+
+def ranges(run: Run) -> dict[int, list[tuple[int, int]]]:
+    """The offsets that were read of each partition, from and to, in the order of time."""
+    found = defaultdict(list)
+    for row in sorted(run.read("reads").to_pylist(), key=lambda row: row["time_us"]):
+        if row["records"]:
+            found[row["partition"]].append((row["fetch_offset"], row["next_offset"]))
+    return found
+
+
+def test_two_workers_read_each_record_once(
+    lab: Lab, cluster: Cluster, topic: str, spark_master: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "run"
+    said = document(
+        lab,
+        f"consume --topic {topic} --num-records {RECORDS} --workers 2 --master {spark_master} "
+        f"--client-rack rack-1 --timeout {LONG_MS} --record {folder}",
+    )
+    assert said["records"]["read"] == RECORDS
+    assert said["partitions"] == PARTITIONS
+    assert sum(broker["records"] for broker in said["brokers"]) == RECORDS
+    assert {broker["rack"] for broker in said["brokers"]} <= {"rack-1", "rack-2", "rack-3"}
+    run = Run(folder)
+    assert not (folder / WORKERS_FOLDER).exists()
+    assert "stopped" not in run.description
+    assert (run.description["workers"], len(run.description["hosts"])) == (2, 2)
+    ends = offsets(cluster, topic, LATEST)
+    read = ranges(run)
+    assert sorted(read) == list(range(PARTITIONS))
+    for partition, of_partition in read.items():
+        assert of_partition[0][0] == 0
+        assert of_partition[-1][1] == ends[partition]
+        for (_, until), (begins, _) in pairwise(of_partition):
+            assert begins == until
+    by_client = defaultdict(set)
+    for row in run.read("reads").to_pylist():
+        by_client[row["client"]].add(row["partition"])
+    assert by_client == {
+        "kipctl-perf-consumer-0": {0, 2, 4},
+        "kipctl-perf-consumer-1": {1, 3},
+    }
+
+
+def test_a_consumer_that_dies_fails_the_run_and_what_is_known_is_kept(
+    lab: Lab, topic: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "run"
+    with started(
+        lab,
+        f"consume --topic {topic} --num-records {RECORDS + 1} --workers 2 "
+        f"--timeout {LONG_MS} --record {folder} --show-detailed-stats --reporting-interval 200",
+    ) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if f", {RECORDS}, " in line:  # all that there is
+                break
+        rows = folder / WORKERS_FOLDER / "1" / "reads.i64"
+        (pid,) = holders_of(rows)
+        os.kill(pid, signal.SIGKILL)
+        out, err = process.communicate()
+    assert (process.returncode, out) == (8, ""), err
+    error = err[err.index("kipctl: ") :]
+    assert len(error.splitlines()) <= 3
+    assert "Worker 1 of 2" in error
+    assert f"{RECORDS} records were read. What is known is in {folder}." in error
+    run = Run(folder)
+    assert run.description["failed"].startswith("Worker 1 of 2")
+    assert run.description["summary"]["records"]["read"] == RECORDS
+    assert sum(row["records"] for row in run.read("reads").to_pylist()) == RECORDS
+    assert sorted(ranges(run)) == list(range(PARTITIONS))
+    assert not (folder / WORKERS_FOLDER).exists()
+
+
+def holders_of(file: Path) -> list[int]:
+    """The processes that have the file open."""
+    found = []
+    for links in Path("/proc").glob("[0-9]*/fd"):
+        try:
+            if any(os.readlink(link) == str(file) for link in links.iterdir()):
+                found.append(int(links.parent.name))
+        except OSError:
+            continue  # it has ended
+    return found
+
+
+def test_producers_and_consumers_are_workers_of_one_run(
+    lab: Lab, cluster: Cluster, tmp_path: Path
+) -> None:
+    folder = tmp_path / "run"
+    said = document(
+        lab,
+        "e2e --num-records 3000 --throughput 1500 --record-size 100 --partitions 5 --workers 2 "
+        f"--record {folder}",
+    )
+    records = said["records"]
+    assert (records["acknowledged"], records["delivered"], records["missing"]) == (3000, 3000, 0)
+    run = Run(folder)
+    batches = run.read("batches").to_pylist()
+    assert {row["client"] for row in batches} == {"kipctl-perf-0", "kipctl-perf-1"}
+    read = ranges(run)
+    for row in batches:
+        last = row["base_offset"] + row["records"] - 1
+        assert any(begins <= last < until for begins, until in read[row["partition"]])
+    clients = {row["client"] for row in run.read("reads").to_pylist()}
+    assert clients == {"kipctl-perf-consumer-0", "kipctl-perf-consumer-1"}
+    # All start at one moment: nothing was sent or read before it.
+    assert min(row["sent_us"] for row in batches) >= 0
+    assert min(row["time_us"] for row in run.read("reads").to_pylist()) >= 0
+    assert said["latency_ms"]["p50"] > 0
