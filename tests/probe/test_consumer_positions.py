@@ -9,7 +9,8 @@ from fake_broker import HangUp, Silence
 from fake_log import Fetching, ReadCluster, ReadReply
 from fake_reads import ReadRan, Received, Row, read_fake
 
-from kipctl.errors import UsageError
+from kipctl.errors import RefusedError, UsageError
+from kipctl.probe.consume import run as run_module
 from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import ErrorCode
@@ -233,12 +234,16 @@ def test_a_new_leader_that_has_less_is_read_from_where_its_log_left_the_old_one(
             auto_offset_reset=reset,
         )
         assert ("epoch end", 2, 0) in cluster.questions
+        (row,) = ranged(ran)
+        assert row["range_case"] == RangeCase.TOO_LARGE
+        assert (row["broker"], row["fetch_offset"], row["error"]) == (2, 10, 0)
         if reset == "none":
+            assert row["range_handling"] == RangeHandling.FAIL
             assert ran.outcome.errors == {"OFFSET_OUT_OF_RANGE": 1}
             assert ran.received.offsets() == list(range(10))
         else:
+            assert (row["range_handling"], row["next_offset"]) == (RangeHandling.TRUNCATE, 6)
             assert ran.received.offsets() == [*range(10), *range(6, 11)]
-        assert not ranged(ran)  # nobody refused the position
 
 
 def test_a_new_leader_that_has_all_is_read_on_without_a_step_back(tmp_path: Path) -> None:
@@ -394,3 +399,41 @@ def test_records_are_handed_out_as_they_come(tmp_path: Path) -> None:
 
         ran = read_fake(cluster, tmp_path, 6, on_records=more)
         assert ran.received.offsets() == list(range(6))
+
+
+# --- positions that nobody tells ---
+
+AUTHORIZATION_FAILED = 29
+LEADER_NOT_AVAILABLE = 5
+
+
+def test_a_partition_whose_position_is_refused_for_good_ends_alone(tmp_path: Path) -> None:
+    with ReadCluster(partitions=2) as cluster:
+        cluster.write(0, batches=3)
+        cluster.position_script = lambda question, broker, index: (
+            AUTHORIZATION_FAILED if index == 1 else None
+        )
+        ran = read_fake(cluster, tmp_path, 3, auto_offset_reset="earliest")
+        assert ran.received.offsets(0) == [0, 1, 2]
+        assert ran.outcome.errors == {"TOPIC_AUTHORIZATION_FAILED": 1}
+
+
+def test_a_topic_that_may_not_be_read_at_all_is_refused_before_the_start(tmp_path: Path) -> None:
+    with ReadCluster(partitions=2) as cluster:
+        cluster.position_script = lambda question, broker, index: AUTHORIZATION_FAILED
+        with pytest.raises(RefusedError, match="TOPIC_AUTHORIZATION_FAILED"):
+            read_fake(cluster, tmp_path, 3, auto_offset_reset="earliest")
+
+
+def test_a_partition_without_a_leader_does_not_keep_the_others_from_being_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_module, "_PATIENCE_US", 200_000)
+    with ReadCluster(partitions=2) as cluster:
+        cluster.write(0, batches=3)
+        cluster.position_script = lambda question, broker, index: (
+            LEADER_NOT_AVAILABLE if index == 1 else None
+        )
+        ran = read_fake(cluster, tmp_path, 3, auto_offset_reset="earliest")
+        assert ran.received.offsets(0) == [0, 1, 2]
+        assert ran.outcome.errors == {"LEADER_NOT_AVAILABLE": 1}

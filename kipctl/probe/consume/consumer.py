@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from kipctl.probe.consume.config import ConsumerConfig
 from kipctl.probe.consume.link import ConsumerLink
 from kipctl.probe.consume.positioning import PositionCall, Positioning
-from kipctl.probe.consume.positions import Check, Partition, State
+from kipctl.probe.consume.positions import RETRIABLE_ERRORS, Check, Partition, State
 from kipctl.probe.consume.requests import fetch_request
 from kipctl.probe.consume.session import Wanted
 from kipctl.probe.leader_finder import LeaderFinder, MetadataCall
@@ -56,9 +56,6 @@ _STALE_METADATA_ERRORS = LEADER_ERRORS | {
     ErrorCode.OFFSET_NOT_AVAILABLE,
     ErrorCode.UNKNOWN_TOPIC_ID,
     ErrorCode.INCONSISTENT_TOPIC_ID,
-}
-_RETRIABLE = frozenset(code for code in ErrorCode if code.retriable) | {
-    ErrorCode.UNKNOWN_SERVER_ERROR
 }
 _TICK_US = 50_000
 
@@ -120,7 +117,9 @@ class Consumer:
         )
         by_name = {of_topic[0].topic.name: of_topic for of_topic in partitions}
         self._finder = LeaderFinder(config, discovery, by_name, self._network, self._leader_moved)
-        self._positioning = Positioning(config, self._finder, self._network, self._settled)
+        self._positioning = Positioning(
+            config, self._finder, self._network, self._settled, self._row_without_answer
+        )
         self._backoff = retry_backoff(
             discovery, config.retry_backoff_ms * 1000, config.retry_backoff_max_ms * 1000
         )
@@ -141,22 +140,28 @@ class Consumer:
         """Take the Metadata answer that the run starts with."""
         self._finder.begin(response, now_us())
 
-    def find_positions(self, timeout_us: int) -> bool:
-        """Settle where each partition is read on, and connect.
+    def find_positions(self, timeout_us: int, patience_us: int) -> list[Partition]:
+        """Settle where each partition is read on, and connect; returns those that are not settled.
 
-        Returns whether all are settled, or somebody asked to stop.
+        For the first one it is waited as long as `timeout_us`, for the others `patience_us`: one
+        without a leader does not keep all from being read. It ends too when somebody asks to stop.
         """
-        deadline = now_us() + timeout_us
-        while (now := now_us()) < deadline and not self.is_stopped:
-            is_ready = all(p.state in (State.READY, State.FAILED) for p in self._assigned)
-            if is_ready and all(link.ready for link in self._network.links if link.readers):
-                return True
+        began = now_us()
+        while not self.is_stopped:
+            now = now_us()
+            unsettled = [p for p in self._assigned if p.state not in (State.READY, State.FAILED)]
+            is_connected = all(link.ready for link in self._network.links if link.readers)
+            some = len(unsettled) < len(self._assigned)
+            if (not unsettled and is_connected) or now - began > (
+                patience_us if some else timeout_us
+            ):
+                return unsettled
             self._look_after(now)
             for link in self._network.links:
                 if link.readers:
                     self._network.ensure_connected(link)
             self._network.poll(0.02)
-        return self.is_stopped
+        return []
 
     # --- the run ---
 
@@ -230,6 +235,8 @@ class Consumer:
     def _end(self, now: int) -> None:
         """Write what is still open."""
         for partition in self._assigned:
+            if partition.state is State.RESET and not partition.check:
+                self._count_error(ErrorCode.LEADER_NOT_AVAILABLE)  # nobody said where to begin
             if partition.check:
                 self._tracing.rows["reads"](partition.check.row)
             if partition.failures:
@@ -293,7 +300,7 @@ class Consumer:
             if row.range_handling == RangeHandling.WAIT:
                 self._wait(partition, now + self._config.retry_backoff_ms * 1000)
         if partition.state is State.FAILED:
-            self._count_error(ErrorCode.OFFSET_OUT_OF_RANGE)
+            self._count_error(partition.error or ErrorCode.OFFSET_OUT_OF_RANGE)
         partition.turn_us = now
         self._place(partition, now)
 
@@ -424,7 +431,7 @@ class Consumer:
             self._place(partition, now)
             return
         self._tracing.rows["reads"](row)
-        if error not in _RETRIABLE:
+        if error not in RETRIABLE_ERRORS:
             self._fail(partition, error, now)
             return
         hint = Hint(Leader(NOTHING, NOTHING))
@@ -497,6 +504,16 @@ class Consumer:
         self.totals.errors[name] = self.totals.errors.get(name, 0) + 1
 
     # --- what is written down ---
+
+    def _row_without_answer(self, partition: Partition, now: int) -> ReadRow:
+        """A row for a position that its leader has judged, though no Fetch of it was refused."""
+        link = self._finder.link(partition)
+        assert link is not None
+        want = Wanted(partition.offset, self._finder.epoch(partition))
+        nothing = Fetched(
+            "", partition.index, 0, NOTHING, NOTHING, NOTHING, (), NOTHING, memoryview(b"")
+        )
+        return self._read_row(link, partition, want, nothing, now)
 
     def _read_row(
         self,

@@ -8,6 +8,7 @@ from kipctl.probe.consume.config import ConsumerConfig
 from kipctl.probe.consume.link import ConsumerLink
 from kipctl.probe.consume.positions import (
     NO_OFFSET,
+    RETRIABLE_ERRORS,
     Check,
     Partition,
     Question,
@@ -21,6 +22,7 @@ from kipctl.probe.consume.session import Wanted
 from kipctl.probe.leader_finder import LeaderFinder
 from kipctl.probe.leadership import NO_EPOCH
 from kipctl.probe.network import Network
+from kipctl.probe.tracing import ReadRow
 from kipctl.protocol.api import ApiKey, decode_response
 from kipctl.protocol.error_codes import ErrorCode
 from kipctl.protocol.list_offsets import (
@@ -32,7 +34,7 @@ from kipctl.protocol.list_offsets import (
 )
 from kipctl.protocol.message import Request
 from kipctl.protocol.offset_for_leader_epoch import OffsetForLeaderEpochRequest
-from kipctl.trace.codes import MetadataCause, RangeHandling
+from kipctl.trace.codes import MetadataCause, RangeCase, RangeHandling
 from kipctl.transport.loop import ConnectionLostError, InFlight
 
 
@@ -53,12 +55,17 @@ class Positioning:
         finder: LeaderFinder[Partition, ConsumerLink],
         network: Network[ConsumerLink],
         on_settled: Callable[[Partition, int], None],
+        row_of: Callable[[Partition, int], ReadRow],
     ) -> None:
-        """`on_settled` is told of each partition that is READY or FAILED, and when."""
+        """`on_settled` is told of each partition that is READY or FAILED, and when.
+
+        `row_of` makes a row of the trace for a position that no Fetch was refused for.
+        """
         self._config = config
         self._finder = finder
         self._network = network
         self._on_settled = on_settled
+        self._row_of = row_of
         self._open: dict[Partition, None] = {}
 
     def can_validate(self, partition: Partition) -> bool:
@@ -129,11 +136,15 @@ class Positioning:
         for partition, want in call.wanted.items():
             place = partition.topic.name, partition.index
             error, offset = answers.get(place, (ErrorCode.UNKNOWN_SERVER_ERROR, NO_OFFSET))
-            if error:
+            if error in RETRIABLE_ERRORS:
                 self._finder.want(MetadataCause.LEADER_CHANGE)
                 self._ask_again(partition, now_us)
                 continue
             partition.asked = False
+            if error and partition in self._open:
+                partition.state, partition.error = State.FAILED, error
+                self._settle(partition, now_us)
+                continue
             if partition in self._open and want == self._believed(partition):
                 self._learn(partition, call.question, offset, now_us)
 
@@ -150,15 +161,36 @@ class Positioning:
             if check:
                 check.row = check.row._replace(next_offset=offset)
         elif partition.state is State.VALIDATE:
-            partition.state, partition.offset = validated(partition.offset, offset, reset)
+            self._validate(partition, offset, now_us)
         else:
             assert check
             check.answers[question] = offset
             if next_question(partition) is None:
                 self._judge(partition, check, reset)
         if partition.state in (State.READY, State.FAILED):
-            del self._open[partition]
-            self._on_settled(partition, now_us)
+            self._settle(partition, now_us)
+
+    def _settle(self, partition: Partition, now_us: int) -> None:
+        del self._open[partition]
+        self._on_settled(partition, now_us)
+
+    def _validate(self, partition: Partition, epoch_end: int, now_us: int) -> None:
+        """The new leader has said where the epoch read last ends; a truncation is written down."""
+        row = self._row_of(partition, now_us)
+        partition.state, partition.offset = validated(
+            partition.offset, epoch_end, self._config.auto_offset_reset
+        )
+        if partition.state is State.READY and partition.offset == row.fetch_offset:
+            return
+        handling = {
+            State.READY: RangeHandling.TRUNCATE,
+            State.RESET: RangeHandling.RESET,
+            State.FAILED: RangeHandling.FAIL,
+        }[partition.state]
+        row = row._replace(
+            range_case=RangeCase.TOO_LARGE, range_handling=handling, next_offset=partition.offset
+        )
+        partition.check = Check(row, by_leader=True)
 
     def _judge(self, partition: Partition, check: Check, reset: str) -> None:
         """The leader has said all: settle what the refused position is, and what comes next."""

@@ -8,11 +8,16 @@ from kipctl.probe.consume.replica_choice import ReplicaChoice
 from kipctl.probe.leadership import NO_EPOCH, Attempts
 from kipctl.probe.redirects import FailedAttempt
 from kipctl.probe.tracing import ReadRow
+from kipctl.protocol.error_codes import ErrorCode
 from kipctl.protocol.produce_frames import Topic
 from kipctl.trace.codes import RangeCase, RangeHandling
 
 NO_OFFSET = -1
 NO_RESET = "none"
+RETRIABLE_ERRORS = frozenset(code for code in ErrorCode if code.retriable) | {
+    ErrorCode.UNKNOWN_SERVER_ERROR
+}
+"""Errors after which the same may be asked again, as Java's consumer does."""
 
 
 class State(Enum):
@@ -43,6 +48,7 @@ class Partition:
         "check",
         "choice",
         "epoch",
+        "error",
         "failures",
         "index",
         "last_sent_us",
@@ -71,6 +77,8 @@ class Partition:
         """A question about its position is under way."""
         self.ask_us = 0
         """Not before this is the next one asked."""
+        self.error = 0
+        """Why it is FAILED."""
         self.check: Check | None = None
         self.retry_us = 0
         """Not before this is it read again; 0 if there is nothing to wait for."""

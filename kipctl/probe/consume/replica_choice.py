@@ -9,9 +9,10 @@ class ReplicaChoice:
     """One partition's preferred read replica, on a lease.
 
     The leader names it in an answer without records; it counts for `metadata.max.age.ms`, then the
-    leader is asked again. It is given up when it is not among the brokers of Metadata or is
-    offline, when it cannot be reached, and after any error of its that another broker may not have
-    (Java's `AbstractFetch.selectReadReplica`, `SubscriptionState.updatePreferredReadReplica`).
+    leader is asked again. It is given up when it is not among the brokers of Metadata,
+    when it cannot be reached, and after any error of its that another broker may not have
+    (Java's `AbstractFetch.selectReadReplica`, `SubscriptionState.updatePreferredReadReplica`;
+    Java also leaves one that Metadata calls offline, which kipctl reads until it refuses).
     Times are in microseconds.
     """
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from kipctl.errors import TimedOutError, UsageError
+from kipctl.errors import RefusedError, TimedOutError, UsageError
 from kipctl.probe.bootstrap import as_flight, find_topic
 from kipctl.probe.consume.config import ConsumerConfig
 from kipctl.probe.consume.consumer import Consumer, OnRecords
@@ -19,6 +19,7 @@ from kipctl.probe.outcome import Begun, Outcome, as_one_run, as_salvaged, config
 from kipctl.probe.schedule import WHOLE, Schedule, Share
 from kipctl.probe.tracing import COLUMNS, Tracing, raw_path
 from kipctl.probe.undisturbed import cpu_s, undisturbed
+from kipctl.protocol.error_codes import error_text
 from kipctl.trace.clock import now_us
 from kipctl.trace.codes import MetadataCause
 from kipctl.trace.rows import chunks
@@ -26,6 +27,8 @@ from kipctl.transport.request import Cluster
 
 _BOOTSTRAP_TIMEOUT_S = 30.0
 _POSITIONS_TIMEOUT_US = 30_000_000
+_PATIENCE_US = 5_000_000
+"""For partitions that have no position yet, when others have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,12 +148,16 @@ def run_consumer(
     ):
         tracing.rpc(-1, 0, start, answered_us, start.subject, 0, 1, 0, MetadataCause.START)
         consumer.learn(metadata)
-        if not consumer.find_positions(_POSITIONS_TIMEOUT_US):
+        unsettled = consumer.find_positions(_POSITIONS_TIMEOUT_US, _PATIENCE_US)
+        if len(unsettled) == len(assigned):
             raise TimedOutError(
-                f"The leaders of {spec.topic} did not all say where its log begins and ends "
-                f"in {_POSITIONS_TIMEOUT_US // 1_000_000} s.",
+                f"No leader of {spec.topic} said where its log begins and ends in "
+                f"{_POSITIONS_TIMEOUT_US // 1_000_000} s.",
                 "Look at its partitions: kipctl inspect leaders",
             )
+        errors = {partition.error for partition in assigned}
+        if len(errors) == 1 and (error := errors.pop()):
+            raise RefusedError(f"Topic {spec.topic!r} cannot be read: {error_text(error)}.")
         with undisturbed():
             schedule = spec.schedule(agree_on_start())
             on_start(schedule)
