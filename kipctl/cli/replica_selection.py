@@ -100,12 +100,12 @@ def replica_selection(
     if explain is not None and topic:
         raise UsageError("--topic does not go with --explain, which names its own.")
     _refuse_together(explain, watch, duration, rate_over, price_per_gb, require_local, client)
-    from kipctl.cluster.replica_facts import chosen, observe
-    from kipctl.cluster.replica_traffic import parse_percent
+    from kipctl.cluster.replica_facts import chosen, chosen_one, observe
+    from kipctl.cluster.replica_traffic import below, parse_percent
     from kipctl.cluster.snapshot import take
     from kipctl.transport.request import Cluster
 
-    patterns = topic or [] if explain is None else [_one(explain)]
+    one = None if explain is None else _one(explain)
     limit = None if require_local is None else parse_percent(require_local)
     over_s = None if rate_over is None else _seconds(rate_over)
     for_s = None if duration is None else _seconds(duration)
@@ -113,7 +113,8 @@ def replica_selection(
     server = environment.bootstrap_server(bootstrap_server)
     timeout_s = _WATCH_TIMEOUT_S if watch else _TIMEOUT_S
     with Cluster(server, timeout_s=timeout_s) as cluster:
-        wanted = chosen(take(cluster), patterns)
+        snapshot = take(cluster)
+        wanted = chosen(snapshot, topic or []) if one is None else chosen_one(snapshot, one)
         found = observe(cluster, wanted, racks)
         _warn_of_unknown(environment, racks, found.racks)
         if explain is not None:
@@ -124,11 +125,12 @@ def replica_selection(
             _watch(environment, cluster, wanted, found, for_s, output)
             return
         found, summaries = _summaries(environment, cluster, wanted, racks, found, over_s)
+    failed = () if limit is None else below(summaries, limit)
     reads = _client_reads(environment, server, found) if client else ()
     document = documents.document(found, summaries, reads, over_s, price_per_gb)
     environment.report(Report(COMMAND, document, selection_tables(document)), output)
-    if limit is not None:
-        _demand_local(summaries, limit)
+    if limit is not None and failed:
+        raise _below(failed, limit)
     _demand_all_told(found)
 
 
@@ -254,16 +256,12 @@ def _watch(
         raise InterruptedRunError(f"Interrupted after {len(flips)} flips.")
 
 
-def _demand_local(summaries: "Sequence[RackSummary]", limit: float) -> None:
-    from kipctl.cluster.replica_traffic import below
-
-    failed = below(summaries, limit)
-    if failed:
-        told = ", ".join(f"{s.rack} {s.local} of {s.partitions}" for s in failed)
-        raise ThresholdError(
-            f"Fewer than {limit:g} % of the partitions are read within the rack: {told}.",
-            "See why: kipctl inspect replica-selection --explain TOPIC:PARTITION",
-        )
+def _below(failed: "Sequence[RackSummary]", limit: float) -> ThresholdError:
+    told = ", ".join(f"{s.rack} {s.local} of {s.partitions}" for s in failed)
+    return ThresholdError(
+        f"Fewer than {limit:g} % of the partitions are read within the rack: {told}.",
+        "See why: kipctl inspect replica-selection --explain TOPIC:PARTITION",
+    )
 
 
 def _demand_all_told(found: "Observation") -> None:

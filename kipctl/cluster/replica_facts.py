@@ -20,6 +20,7 @@ from kipctl.cluster.snapshot import (
     Partition,
     PartitionId,
     Snapshot,
+    is_glob,
     select,
     take,
 )
@@ -87,27 +88,48 @@ class Observation:
 def chosen(snapshot: Snapshot, patterns: Sequence[str]) -> Snapshot:
     """The partitions meant by topic names, globs and TOPIC:PARTITION; all without any.
 
-    Internal topics match their own name only. Raises UsageError for what is not there.
+    `orders-*:1` is partition 1 of every topic that matches and has one. Internal topics match
+    their own name only. Raises UsageError for what is not there.
     """
     topics = [pattern for pattern in patterns if ":" not in pattern]
     wanted = (
         {p.id for p in select(snapshot, topics).partitions} if topics or not patterns else set()
     )
-    wanted |= {_partition(snapshot, pattern) for pattern in patterns if ":" in pattern}
+    for pattern in patterns:
+        if ":" in pattern:
+            wanted |= _numbered(snapshot, pattern)
     return snapshot.only(wanted)
 
 
-def _partition(snapshot: Snapshot, text: str) -> PartitionId:
+def _numbered(snapshot: Snapshot, text: str) -> set[PartitionId]:
+    """The partitions of one number, of each topic that the name or glob before it means."""
     topic, _, number = text.rpartition(":")
-    there = [p.id.partition for p in select(snapshot, [topic]).partitions]
+    there = [p.id for p in select(snapshot, [topic]).partitions]
     if not number.isdecimal():
         raise UsageError(f"{text!r} is no partition.", "Write it as TOPIC:PARTITION, orders:0.")
-    if int(number) not in there:
+    found = {one for one in there if one.partition == int(number)}
+    if not found:
+        highest = max(one.partition for one in there)
         raise UsageError(
-            f"Topic {topic!r} has no partition {number}; it has 0 to {max(there)}.",
+            f"No topic that matches {topic!r} has a partition {number}; they have 0 to {highest}."
+            if is_glob(topic)
+            else f"Topic {topic!r} has no partition {number}; it has 0 to {highest}.",
             "List them: kipctl inspect leaders",
         )
-    return PartitionId(topic, int(number))
+    return found
+
+
+def chosen_one(snapshot: Snapshot, text: str) -> Snapshot:
+    """The one partition that TOPIC:PARTITION means. Raises UsageError for none, or several."""
+    found = chosen(snapshot, [text])
+    if len(found.partitions) > 1:
+        first, second, *_ = found.partitions
+        raise UsageError(
+            f"{text!r} is {len(found.partitions)} partitions, {first.id} and {second.id} of them;"
+            " one can be explained at a time.",
+            f"Name one: --explain {first.id.topic}:{first.id.partition}",
+        )
+    return found
 
 
 def broker_racks(cluster: Cluster) -> dict[int, str | None]:

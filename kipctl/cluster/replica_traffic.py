@@ -163,5 +163,14 @@ def parse_percent(text: str) -> float:
 
 
 def below(summaries: Iterable[RackSummary], percent: float) -> tuple[RackSummary, ...]:
-    """The racks that serve fewer of the partitions to their readers than so many percent."""
+    """The racks that serve fewer of the partitions to their readers than so many percent.
+
+    Raises UsageError when there is nothing to look at, of which nothing could be said.
+    """
+    summaries = tuple(summaries)
+    if not any(summary.partitions for summary in summaries):
+        raise UsageError(
+            "There is no partition that --require-local could hold for.",
+            "Name others with --topic; kipctl inspect leaders lists them.",
+        )
     return tuple(summary for summary in summaries if summary.local_percent < percent)

@@ -87,6 +87,11 @@ def test_the_gate_holds_for_every_rack(text: str, racks: list[str]) -> None:
     assert [summary.rack for summary in below(summaries, parse_percent(text))] == racks
 
 
+def test_a_gate_with_nothing_to_hold_for_does_not_pass() -> None:
+    with pytest.raises(UsageError, match="no partition that --require-local could hold for"):
+        below(summarize([], {}), 0)
+
+
 @pytest.mark.parametrize("text", ["", "%", "much", "-1%", "101", "nan"])
 def test_what_is_no_percentage(text: str) -> None:
     with pytest.raises(UsageError, match="is no percentage"):
