@@ -13,6 +13,7 @@ from kipctl.probe.consume.positions import Partition, State
 from kipctl.probe.leader_finder import LeaderFinder
 from kipctl.probe.leadership import LeaderDiscovery, Node
 from kipctl.probe.network import Network
+from kipctl.probe.tracing import ReadRow
 from kipctl.protocol.metadata import (
     MetadataResponse,
     MetadataResponseBroker,
@@ -23,6 +24,7 @@ from kipctl.protocol.produce_frames import Topic
 from kipctl.transport.loop import ConnectionLostError, InFlight, LoopConnection
 
 TOPIC = Topic("t", UUID(int=1))
+NO_ROW = ReadRow(*[0] * len(ReadRow._fields))
 
 
 def test_what_is_asked_over_a_connection_that_breaks_is_asked_again_later(
@@ -52,7 +54,9 @@ def test_what_is_asked_over_a_connection_that_breaks_is_asked_again_later(
     finder: LeaderFinder[Partition, ConsumerLink] = LeaderFinder(
         config, LeaderDiscovery.KIP951, {"t": partitions}, network, lambda partition: None
     )
-    positioning = Positioning(config, finder, network, lambda partition, now_us: None)
+    positioning = Positioning(
+        config, finder, network, lambda partition, now_us: None, lambda partition, now_us: NO_ROW
+    )
     with socket.create_server(("127.0.0.1", 0)) as listener:
         node = Node(1, *listener.getsockname())
         finder.begin(
