@@ -180,7 +180,7 @@ complete -c kipctl -n '__kipctl_at kipctl perf consume' -s h -l help -d 'Show th
 complete -c kipctl -n '__kipctl_at kipctl perf e2e' -l num-records -x -d 'Records to send'
 complete -c kipctl -n '__kipctl_at kipctl perf e2e' -l throughput -x -d 'Records per second; -1 for as many as possible'
 complete -c kipctl -n '__kipctl_at kipctl perf e2e' -l record-size -x -d 'Bytes of a record\'s value'
-complete -c kipctl -n '__kipctl_at kipctl perf e2e' -l producer-acks -x -d 'The producer\'s acks'
+complete -c kipctl -n '__kipctl_at kipctl perf e2e' -l producer-acks -x -d 'The producer\'s acks; default all'
 complete -c kipctl -n '__kipctl_at kipctl perf e2e' -l topic -x -d 'kipctl-perf is made for the run and removed after it'
 complete -c kipctl -n '__kipctl_at kipctl perf e2e' -l partitions -x -d 'Partitions of kipctl-perf'
 complete -c kipctl -n '__kipctl_at kipctl perf e2e' -l replication-factor -x -d 'Of kipctl-perf; 0 for 3, or all brokers if fewer'

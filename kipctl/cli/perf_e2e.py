@@ -33,8 +33,9 @@ def e2e(
         int, typer.Option("--record-size", help="Bytes of a record's value.")
     ] = 1000,
     producer_acks: Annotated[
-        str, typer.Option("--producer-acks", metavar="all|1", help="The producer's acks.")
-    ] = "all",
+        str | None,
+        typer.Option("--producer-acks", metavar="all|1", help="The producer's acks; default all."),
+    ] = None,
     topic: Annotated[
         str, typer.Option("--topic", help="kipctl-perf is made for the run and removed after it.")
     ] = "kipctl-perf",
@@ -105,19 +106,25 @@ def e2e(
     from kipctl.trace.runs import folder_of
 
     environment: Environment = context.obj
-    if producer_acks not in ("all", "-1", "1"):
-        raise UsageError(
-            f"--producer-acks is {producer_acks!r}; give all or 1.",
-            "With 0 nobody says which offset a record got.",
-        )
     shared = read_properties_file(command_config) if command_config else {}
-    produce_properties = {"client.id": "kipctl-perf", **shared, "acks": producer_acks}
-    produce_properties |= parse_pairs(producer_property or [])
-    consume_properties = {"client.id": "kipctl-perf-consumer", **shared}
-    consume_properties |= parse_pairs(consumer_property or [])
-    consume_properties |= {"auto.offset.reset": "latest"}
+    produced = {"client.id": "kipctl-perf", **shared, **parse_pairs(producer_property or [])}
+    consumed = {"client.id": "kipctl-perf-consumer", **shared}
+    consumed |= parse_pairs(consumer_property or [])
+    if producer_acks is not None:
+        produced["acks"] = producer_acks
+    if produced.get("acks") == "0":
+        raise UsageError(
+            "With acks=0 nobody says which offset a record got, so none can be followed.",
+            "Give --producer-acks all or 1.",
+        )
+    if consumed.setdefault("auto.offset.reset", "latest") != "latest":
+        raise UsageError(
+            f"auto.offset.reset is {consumed['auto.offset.reset']!r}, and perf e2e reads what it "
+            "sends itself, from the end on.",
+            "Leave it out.",
+        )
     if client_rack is not None:
-        consume_properties["client.rack"] = client_rack
+        consumed["client.rack"] = client_rack
     plan = EndToEndPlan(
         produce=PerfPlan(
             probe=ProbeSpec(
@@ -130,7 +137,7 @@ def e2e(
                 record_size=record_size,
                 warmup_records=warmup_records,
                 discovery=leader_discovery,
-                config=producer_config(produce_properties),
+                config=producer_config(produced),
             ),
             during=parse_action(during) if during else None,
             every_s=every,
@@ -142,7 +149,7 @@ def e2e(
             workers=workers,
             master=master,
         ),
-        consumer=consumer_config(consume_properties),
+        consumer=consumer_config(consumed),
         quiet_s=timeout / 1000,
     )
     result = end_to_end(plan, Listeners(environment.message, environment.message))

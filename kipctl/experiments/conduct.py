@@ -1,7 +1,7 @@
 """A run under way: actions on the cluster on time, until the probe is done or Ctrl-C ends it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from kipctl.errors import InterruptedRunError
@@ -38,7 +38,8 @@ def conduct(
 ) -> tuple[AnyOutcome, str]:
     """Perform the actions on time until the probe is done. Ctrl-C stops the probe in good order.
 
-    Returns the outcome, and how far the action came that Ctrl-C cut off.
+    Returns the outcome, which is `stopped` after Ctrl-C also when all was sent by then, and how far
+    the action came that Ctrl-C cut off.
     """
     try:
         number, free_us = 0, probe.schedule.start_us
@@ -53,7 +54,7 @@ def conduct(
     except (KeyboardInterrupt, InterruptedRunError) as interrupted:
         probe.stop()
         told = interrupted.what if isinstance(interrupted, InterruptedRunError) else ""
-        return probe.outcome(), told.removeprefix("Interrupted. ")
+        return replace(probe.outcome(), stopped=True), told.removeprefix("Interrupted. ")
 
 
 def action_begins_us(schedule: Schedule, number: int, every_s: float, free_us: int) -> int | None:

@@ -1,7 +1,7 @@
 """`perf e2e`: producer and consumer at once, and each record's way from one to the other."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -41,8 +41,8 @@ from kipctl.probe.produce.run import ProbeOutcome
 from kipctl.probe.produce.summary import Measured as MeasuredProduce
 from kipctl.probe.produce.summary import measured_together
 from kipctl.probe.summary import metadata_rpcs, redirects
-from kipctl.probe.tracing import COLUMNS
-from kipctl.trace.rows import IntRows
+from kipctl.probe.tracing import COLUMNS, raw_path
+from kipctl.trace.rows import IntRows, chunks
 from kipctl.trace.store import Run, without_secrets
 from kipctl.transport.request import Cluster
 
@@ -51,7 +51,8 @@ _ADMIN_TIMEOUT_S = 30.0
 _LOOK_S = 0.02
 _ALL = 1 << 62
 _FOREVER_MS = 1 << 40
-_RECORDS = COLUMNS["reads"].index("records")
+_BATCH = {name: i for i, name in enumerate(COLUMNS["batches"])}
+_READ = {name: i for i, name in enumerate(COLUMNS["reads"])}
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +150,11 @@ def measure(
     )
     with begin_all(reading, spec) as (reader, writer):
         outcome, interrupted = conduct(writer, performer, plan.produce, listeners.message)
-        await_records(reader, outcome.acknowledged, plan.quiet_s)
+        if not outcome.stopped:
+            try:
+                await_offsets(reader, acknowledged_ends(writer.parts), plan.quiet_s)
+            except KeyboardInterrupt:
+                outcome = replace(outcome, stopped=True)
         reader.stop()
         came = reader.outcome()
         outcome = replace(outcome, failure=outcome.failure or came.failure)
@@ -190,13 +195,35 @@ def measure(
     return result
 
 
-def await_records(reader: Probe[ConsumeOutcome], wanted: int, quiet_s: float) -> None:
-    """Wait until the reader has read so many records, or none for so long, or is done."""
-    read, quiet_since = 0, time.monotonic()
-    while read < wanted and time.monotonic() - quiet_since < quiet_s and not reader.is_done_by(0):
-        new = int(reader.new_rows("reads")[:, _RECORDS].sum())
-        if new:
-            read, quiet_since = read + new, time.monotonic()
+def acknowledged_ends(parts: Sequence[Part[ProbeOutcome]]) -> dict[int, int]:
+    """By partition, the offset after the last record that was acknowledged."""
+    ends: dict[int, int] = {}
+    for part in parts:
+        for rows in chunks(raw_path(part.directory, "batches"), len(COLUMNS["batches"])):
+            acknowledged = rows[
+                (rows[:, _BATCH["error"]] == 0) & (rows[:, _BATCH["base_offset"]] >= 0)
+            ]
+            after = acknowledged[:, _BATCH["base_offset"]] + acknowledged[:, _BATCH["records"]]
+            for partition in np.unique(acknowledged[:, _BATCH["partition"]]).tolist():
+                of_partition = after[acknowledged[:, _BATCH["partition"]] == partition]
+                ends[partition] = max(ends.get(partition, 0), int(of_partition.max()))
+    return ends
+
+
+def await_offsets(reader: Probe[ConsumeOutcome], ends: Mapping[int, int], quiet_s: float) -> None:
+    """Wait until every partition was read to its end, or no record has come for so long.
+
+    It ends too when the reader is done.
+    """
+    missing, quiet_since = dict(ends), time.monotonic()
+    while missing and time.monotonic() - quiet_since < quiet_s and not reader.is_done_by(0):
+        rows = reader.new_rows("reads")
+        rows = rows[rows[:, _READ["records"]] > 0]
+        if len(rows):
+            quiet_since = time.monotonic()
+        for partition, after in rows[:, [_READ["partition"], _READ["next_offset"]]].tolist():
+            if after >= missing.get(partition, 0):
+                missing.pop(partition, None)
         time.sleep(_LOOK_S)
 
 
@@ -249,6 +276,7 @@ def summarize(
             "errors": outcome.errors,
             "delivered": delivery.delivered,
             "missing": delivery.missing,
+            "twice": delivery.twice,
             "extra": delivery.extra,
         },
         "warmup_records": outcome.spec.warmup_records,

@@ -31,7 +31,7 @@ def e2e_tables(document: Document) -> tuple[Table, ...]:
 
 
 def _came(document: Document) -> int:
-    return int(document["records"]["delivered"] + document["records"]["extra"])
+    return int(sum(document["records"][name] for name in ("delivered", "twice", "extra")))
 
 
 def times_table(document: Document) -> Table:
@@ -46,6 +46,8 @@ def times_table(document: Document) -> Table:
     ]
     if records["missing"]:
         notes.append(f"{records['missing']:,} were acknowledged and did not come.")
+    if records["twice"]:
+        notes.append(f"{records['twice']:,} came twice: the consumer went back.")
     if records["extra"]:
         notes.append(
             f"{records['extra']:,} came besides: attempts that were appended and then failed, or "

@@ -100,6 +100,14 @@ def test_the_warm_up_is_left_out_of_the_times_alone() -> None:
     assert came.delivered == 4
 
 
+def test_what_the_consumer_read_again_came_twice_and_is_nobody_elses() -> None:
+    came = delivered(
+        [batch(0, 0, 10, 0)],
+        [read(0, 0, 6, at_ms=20), read(0, 4, 6, at_ms=30), read(0, 2, 1, at_ms=31)],
+    )
+    assert (came.delivered, came.missing, came.twice, came.extra) == (10, 0, 3, 0)
+
+
 def test_answers_without_records_bring_nothing() -> None:
     came = delivered(
         [batch(0, 0, 1, 0)],

@@ -19,15 +19,18 @@ _NOT_DELIVERED = 1
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """What became of the acknowledged records, from record number `skipped` on.
+    """What became of the acknowledged records.
 
-    `extra` are records that came although no acknowledged batch has their offset: of attempts that
-    were appended and then failed (a retry wrote them again), or somebody else's.
+    `times` are of those from number `skip_records` on. `twice` came again: the consumer went back,
+    after a truncation or a reset. `extra` are records that came although no acknowledged batch has
+    their offset: of attempts that were appended and then failed (a retry wrote them again), or
+    somebody else's.
     """
 
     times: RecordTimes
     delivered: int
     missing: int
+    twice: int
     extra: int
 
 
@@ -64,9 +67,23 @@ def deliver(
         acknowledged[:, _BATCH["error"]] = _NOT_DELIVERED
     came = acknowledged[:, _BATCH["error"]] == 0
     delivered = int(count[came].sum())
+    twice = _read_again(with_records)
     return Delivery(
         times=record_times([acknowledged], start_us, interval_ns, skip_records),
         delivered=delivered,
         missing=int(count[~came].sum()),
-        extra=int(with_records[:, _READ["records"]].sum()) - delivered,
+        twice=twice,
+        extra=int(with_records[:, _READ["records"]].sum()) - twice - delivered,
     )
+
+
+def _read_again(reads: IntRows) -> int:
+    """How many of the offsets that were read had been read before."""
+    again = 0
+    for partition in np.unique(reads[:, _READ["partition"]]):
+        rows = reads[reads[:, _READ["partition"]] == partition]
+        rows = rows[np.argsort(rows[:, _READ["fetch_offset"]], kind="stable")]
+        first, after = rows[:, _READ["fetch_offset"]], rows[:, _READ["next_offset"]]
+        covered = np.maximum.accumulate(np.concatenate([first[:1], after[:-1]]))
+        again += int(np.clip(np.minimum(after, covered) - first, 0, None).sum())
+    return again
