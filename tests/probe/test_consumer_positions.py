@@ -1,5 +1,6 @@
 """Where the consumer reads on when a broker does not have its position: each of KIP-392's cases."""
 
+import threading
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -262,6 +263,38 @@ def test_a_new_leader_that_has_all_is_read_on_without_a_step_back(tmp_path: Path
         assert ran.received.offsets() == list(range(8))
 
 
+def test_a_new_leader_that_is_gone_when_its_answer_comes_is_asked_again(tmp_path: Path) -> None:
+    """Metadata does not have its node for a moment; its connection still stands."""
+    with ReadCluster() as cluster:
+        cluster.write(0, batches=10)
+
+        def script(fetching: Fetching) -> ReadReply | None:
+            if fetching.offset == 10 and fetching.broker == 1:
+                cluster.move(0, 2)
+                cluster.write(0, batches=2)
+            return None
+
+        asked_twice = threading.Event()
+
+        def hide(question: str, broker: int, index: int) -> None:
+            if question == "epoch end" and not asked_twice.is_set():
+                cluster.hidden = {2}
+                before = len(cluster.metadata_asked)
+
+                def is_known(broker: int) -> None:
+                    if len(cluster.metadata_asked) == before + 2:
+                        asked_twice.set()
+
+                cluster.on_metadata = is_known
+                assert asked_twice.wait(60)
+                cluster.hidden = set()
+
+        cluster.read_script, cluster.position_script = script, hide
+        ran = read_fake(cluster, tmp_path, 12, offset=0, metadata_max_age_ms=30)
+        assert cluster.questions.count(("epoch end", 2, 0)) >= 2
+        assert ran.received.offsets() == list(range(12))
+
+
 def test_a_move_while_a_refused_position_is_looked_into_begins_the_questions_anew(
     tmp_path: Path,
 ) -> None:
@@ -385,7 +418,7 @@ def test_who_stops_while_the_leaders_are_silent_does_not_wait_for_them(tmp_path:
         cluster.position_script = script
         ran = read_fake(cluster, tmp_path, should_stop=lambda: bool(cluster.questions))
         assert ran.outcome.stopped
-        assert ran.outcome.records == 0
+        assert (ran.outcome.records, ran.outcome.errors) == (0, {})
 
 
 def test_records_are_handed_out_as_they_come(tmp_path: Path) -> None:

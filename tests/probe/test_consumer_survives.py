@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 from fake_broker import TOPIC, Garbage, HangUp, Silence
 from fake_log import READ_VERSIONS, Fetching, ReadCluster, ReadReply
-from fake_reads import Received, read_fake
+from fake_reads import Received, read_fake, run_read
 
 from kipctl.probe.consume.config import ConsumerConfig
 from kipctl.probe.consume.run import ConsumeSpec, run_consumer
+from kipctl.probe.schedule import Share
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import ErrorCode
 
@@ -315,3 +316,12 @@ def test_idle_partitions_are_not_asked_about_more_often_than_fetch_max_wait_allo
         ran = read_fake(cluster, tmp_path, 2, timeout_ms=500, fetch_max_wait_ms=100)
         waits = (ran.outcome.end_us - ran.outcome.start_us) / 100_000
         assert len(ran.calls(ApiKey.FETCH)) <= 3 * (waits + 3)
+
+
+def test_a_worker_that_has_no_partition_of_its_own_reads_nothing(tmp_path: Path) -> None:
+    with ReadCluster(partitions=2) as cluster:
+        config = ConsumerConfig(auto_offset_reset="earliest")
+        share = Share(worker=2, workers=3)
+        spec = ConsumeSpec(cluster.bootstrap_server, TOPIC, 10, 60_000, config=config, share=share)
+        ran = run_read(spec, tmp_path)
+        assert (ran.outcome.records, ran.outcome.partitions, ran.outcome.errors) == (0, 0, {})

@@ -128,6 +128,8 @@ class Consumer:
         self.racks: dict[str, int] = {}
         """The racks of brokers that answered, numbered as in the trace."""
         self.totals = Totals()
+        self._late: list[Partition] = []
+        """Without a position when the run began."""
         self._read_us = 0
         self._wake_us = NEVER_US
         self._next_tick_us = 0
@@ -155,6 +157,7 @@ class Consumer:
             if (not unsettled and is_connected) or now - began > (
                 patience_us if some else timeout_us
             ):
+                self._late = unsettled
                 return unsettled
             self._look_after(now)
             for link in self._network.links:
@@ -235,7 +238,7 @@ class Consumer:
     def _end(self, now: int) -> None:
         """Write what is still open."""
         for partition in self._assigned:
-            if partition.state is State.RESET and not partition.check:
+            if partition.state is State.RESET and partition in self._late:
                 self._count_error(ErrorCode.LEADER_NOT_AVAILABLE)  # nobody said where to begin
             if partition.check:
                 self._tracing.rows["reads"](partition.check.row)

@@ -145,7 +145,8 @@ class Positioning:
                 partition.state, partition.error = State.FAILED, error
                 self._settle(partition, now_us)
                 continue
-            if partition in self._open and want == self._believed(partition):
+            is_led = self._finder.has_leader(partition)  # the one who answers may be gone by now
+            if partition in self._open and is_led and want == self._believed(partition):
                 self._learn(partition, call.question, offset, now_us)
 
     def _ask_again(self, partition: Partition, now_us: int) -> None:

@@ -149,7 +149,7 @@ def run_consumer(
         tracing.rpc(-1, 0, start, answered_us, start.subject, 0, 1, 0, MetadataCause.START)
         consumer.learn(metadata)
         unsettled = consumer.find_positions(_POSITIONS_TIMEOUT_US, _PATIENCE_US)
-        if len(unsettled) == len(assigned):
+        if unsettled and len(unsettled) == len(assigned):
             raise TimedOutError(
                 f"No leader of {spec.topic} said where its log begins and ends in "
                 f"{_POSITIONS_TIMEOUT_US // 1_000_000} s.",
