@@ -76,13 +76,19 @@ def metadata(
     leader-changes and idle-return, in which topics come back that were idle too long.
     """
     from kipctl.experiments.metadata import run
+    from kipctl.experiments.metadata_phases import RENEWED_MS
     from kipctl.experiments.metadata_plan import MetadataPlan
     from kipctl.probe.config import parse_pairs
-    from kipctl.probe.produce.config import parse_properties
+    from kipctl.probe.produce.config import LEAST_IDLE_MS, parse_properties
     from kipctl.report.metadata_tables import perf_metadata_tables
 
     environment: Environment = context.obj
     properties = parse_pairs(command_property or [])
+    if properties.keys() & {"metadata.max.age.ms", "metadata.max.idle.ms"}:
+        environment.message(
+            f"steady and idle-return have metadata.max.age.ms={RENEWED_MS} of their own, and "
+            f"idle-return metadata.max.idle.ms={LEAST_IDLE_MS}: what takes minutes, in seconds."
+        )
     plan = MetadataPlan(
         config=parse_properties(DEFAULTS | properties),
         bootstrap_server=environment.bootstrap_server(

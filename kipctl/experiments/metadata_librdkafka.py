@@ -20,7 +20,8 @@ from kipctl.trace.codes import MetadataCause
 
 _LENGTH_AND_CORRELATION_ID = 8
 """Bytes of a response that its log does not count."""
-_SETTLED_S = 5.0
+_SETTLED_S = 10.0
+_QUIET_S = 0.2
 _LEAST_POLL_US = 1_000
 """It waits whole milliseconds."""
 _SAME_NAME = ("acks", "client.id", "compression.type", "linger.ms")
@@ -67,9 +68,12 @@ class RequestLines:
         """Each topic's number, in the order in which answers first showed them."""
         self._told = 0
         self.requests: list[_Request] = []
+        self.lines = 0
+        """How many were read."""
 
     def read(self, line: str) -> None:
         """Take one line: `[thrd:NAME]: BROKER: ...`. Others are passed over."""
+        self.lines += 1
         text = line.split("]: ", 1)[-1]
         if found := _TOPIC.match(text):
             if self._taken:
@@ -218,10 +222,18 @@ class Librdkafka:
                 return
 
     def _settled_rpcs(self) -> list[Rpc]:
-        """The requests since the last time, once all are answered."""
+        """The requests since the last time, once all are answered and the log says no more.
+
+        Its lines wait in a queue that polling empties, many seconds of them on a busy machine.
+        """
         deadline = time.monotonic() + _SETTLED_S
-        while self._lines.is_waiting and time.monotonic() < deadline:
+        quiet_since, told = time.monotonic(), self._lines.lines
+        while (now := time.monotonic()) < deadline:
             self._producer.poll(0.05)
+            if self._lines.lines != told:
+                quiet_since, told = now, self._lines.lines
+            elif not self._lines.is_waiting and now - quiet_since > _QUIET_S:
+                break
         if not self._lines.requests:
             raise RefusedError(
                 f"librdkafka {self.version} does not log its Metadata requests as kipctl knows it.",
