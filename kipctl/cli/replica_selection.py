@@ -1,7 +1,7 @@
 """`kipctl inspect replica-selection`: which replica the readers of each rack get, and why."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from kipctl.cluster.replica_facts import Observation
     from kipctl.cluster.replica_selection_librdkafka import ClientRead
     from kipctl.cluster.replica_traffic import RackSummary
-    from kipctl.cluster.snapshot import Snapshot
+    from kipctl.cluster.snapshot import PartitionId, Snapshot
     from kipctl.transport.request import Cluster
 
 COMMAND = "inspect replica-selection"
@@ -124,14 +124,16 @@ def replica_selection(
         if watch:
             _watch(environment, cluster, wanted, found, for_s, output)
             return
-        found, summaries = _summaries(environment, cluster, wanted, racks, found, over_s)
+        found, summaries, untold = _summaries(environment, cluster, wanted, racks, found, over_s)
     failed = () if limit is None else below(summaries, limit)
     reads = _client_reads(environment, server, found) if client else ()
-    document = documents.document(found, summaries, reads, over_s, price_per_gb)
+    document = documents.document(found, summaries, untold, reads, over_s, price_per_gb)
     environment.report(Report(COMMAND, document, selection_tables(document)), output)
     if limit is not None and failed:
         raise _below(failed, limit)
     _demand_all_told(found)
+    if over_s is not None:
+        _demand_rates(untold)
 
 
 def _refuse_together(
@@ -191,24 +193,27 @@ def _summaries(
     racks: Sequence[str],
     found: "Observation",
     over_s: float | None,
-) -> "tuple[Observation, tuple[RackSummary, ...]]":
-    """The racks' summaries; with a time to measure, after a second look at the end of it."""
+) -> "tuple[Observation, tuple[RackSummary, ...], dict[PartitionId, str]]":
+    """The racks' summaries, and why the bytes of some partitions in them are not known.
+
+    With a time to measure, after a second look at the end of it.
+    """
     from kipctl.cluster.replica_facts import observe
-    from kipctl.cluster.replica_traffic import bytes_per_s, samples, summarize
+    from kipctl.cluster.replica_traffic import rates, samples, summarize, untold
     from kipctl.cluster.snapshot import take
 
-    before = samples(cluster, (one for one in found.facts if one.leader not in found.silent))
+    before = samples(cluster, found.facts, found.silent)
     if over_s is None:
-        held = {one: sample.size for one, sample in before.items()}
-        return found, summarize(found.choices, held)
+        summaries = summarize(found.choices, before.held)
+        return found, summaries, untold(summaries, before.missing)
     with environment.progress(f"Measuring for {over_s:g} s how much is written."):
         time.sleep(over_s)
     now = take(cluster, wanted.topics).only(p.id for p in wanted.partitions)
     found = observe(cluster, now, racks)
-    after = samples(cluster, (one for one in found.facts if one.leader not in found.silent))
-    rates = {one: bytes_per_s(before[one], after[one]) for one in after if one in before}
-    held = {one: sample.size for one, sample in after.items()}
-    return found, summarize(found.choices, held, rates)
+    after = samples(cluster, found.facts, found.silent)
+    measured, missing = rates(before, after)
+    summaries = summarize(found.choices, after.held, measured)
+    return found, summaries, untold(summaries, missing)
 
 
 def _client_reads(
@@ -272,4 +277,14 @@ def _demand_all_told(found: "Observation") -> None:
             f"{len(missing)} of {len(found.facts)} partitions could not be asked for:"
             f" {first.id}, {first.why}",
             "Look: kipctl inspect leaders",
+        )
+
+
+def _demand_rates(untold: "Mapping[PartitionId, str]") -> None:
+    if untold:
+        first, why = next(iter(untold.items()))
+        raise PartlyDoneError(
+            f"How much is written to {len(untold)} of the partitions is not known:"
+            f" {first}: {why.removesuffix('.')}.",
+            "Sums that need them are not told; the others are.",
         )

@@ -1,6 +1,6 @@
 """What `kipctl inspect replica-selection` prints, as documents."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -15,17 +15,23 @@ if TYPE_CHECKING:
 def document(
     found: "Observation",
     summaries: "Sequence[RackSummary]",
+    untold: "Mapping[PartitionId, str]",
     reads: "Sequence[ClientRead]",
     over_s: float | None,
     price_per_gb: float | None,
 ) -> dict[str, Any]:
     """Each partition in each rack, the racks, and what a client did, None without one.
 
-    `over_s` are the seconds that rates were measured for, None without.
+    `over_s` are the seconds that rates were measured for, None without; `untold` says why the
+    bytes of a partition are not known, and sums that need them null.
     """
     return {
         "partitions": [_choice(choice) for choice in found.choices],
         "racks": [_rack(summary, found, price_per_gb) for summary in summaries],
+        "untold": [
+            {"topic": one.topic, "partition": one.partition, "why": why}
+            for one, why in untold.items()
+        ],
         "rate_over_s": over_s,
         "price_per_gb": price_per_gb,
         "client": _client(found, reads) if reads else None,
@@ -65,6 +71,7 @@ def _rack(
         "bytes_per_s": summary.bytes_per_s,
         "cross_bytes_per_s": summary.cross_bytes_per_s,
         "cross_percent": summary.cross_percent,
+        "untold_partitions": len(summary.untold),
         "price_of_30_days": (
             None if price_per_gb is None else summary.cost_per_month(price_per_gb)
         ),

@@ -3,15 +3,23 @@
 Each rack's readers are taken to read every partition once: as much as is written to it.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from kipctl.cluster.replica_selection import Choice, PartitionFacts
 from kipctl.cluster.snapshot import NO_LEADER, PartitionId
-from kipctl.errors import UsageError
-from kipctl.protocol.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
+from kipctl.errors import KipctlError, UsageError
+from kipctl.protocol.describe_log_dirs import (
+    DescribableLogDirTopic,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+)
+from kipctl.protocol.error_codes import error_name
 from kipctl.trace.clock import now_us
 from kipctl.transport.request import Cluster
+
+N = TypeVar("N", int, float)
 
 GB = 10**9
 """Bytes, as providers charge them."""
@@ -31,33 +39,42 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True)
+class Samples:
+    """The leaders' logs at a moment; `missing` says why the others' are not known."""
+
+    known: Mapping[PartitionId, Sample]
+    missing: Mapping[PartitionId, str]
+
+    @property
+    def held(self) -> dict[PartitionId, int]:
+        """The bytes of each log."""
+        return {one: sample.size for one, sample in self.known.items()}
+
+
+@dataclass(frozen=True, slots=True)
 class RackSummary:
     """How readers in one rack fare.
 
     `held_bytes` and `bytes_per_s` are of the partitions that can be read, all of them and those
-    that another rack serves (`cross_...`); per second only where rates were measured.
+    that another rack serves (`cross_...`); per second only where rates were measured. A sum is
+    None when a summand is not known. `cross_percent` is of the bytes per second, or, without
+    rates, of those held. `untold` are the partitions whose bytes that needs and nobody told.
     """
 
     rack: str
     partitions: int
     local: int
     closest: int
-    held_bytes: int
-    cross_held_bytes: int
+    held_bytes: int | None
+    cross_held_bytes: int | None
     bytes_per_s: float | None
     cross_bytes_per_s: float | None
+    cross_percent: float | None
+    untold: tuple[PartitionId, ...] = ()
 
     @property
     def local_percent(self) -> float:
         return 100 * self.local / max(1, self.partitions)
-
-    @property
-    def cross_percent(self) -> float | None:
-        """Of the bytes per second (of those held, without rates), the share that crosses racks."""
-        whole, part = self.bytes_per_s, self.cross_bytes_per_s
-        if whole is None or part is None:
-            whole, part = self.held_bytes, self.cross_held_bytes
-        return 100 * part / whole if whole else None
 
     def cost_per_month(self, price_per_gb: float) -> float | None:
         """What the bytes across racks cost in 30 days, in the price's currency."""
@@ -66,42 +83,75 @@ class RackSummary:
         return self.cross_bytes_per_s * MONTH_S / GB * price_per_gb
 
 
-def samples(cluster: Cluster, facts: Iterable[PartitionFacts]) -> dict[PartitionId, Sample]:
-    """The leaders' logs now; a partition whose leader did not tell its ends is left out.
-
-    Raises UnreachableError, TimedOutError or RefusedError when a leader does not answer.
-    """
+def samples(
+    cluster: Cluster, facts: Iterable[PartitionFacts], silent: Mapping[int, KipctlError]
+) -> Samples:
+    """The leaders' logs now, as DescribeLogDirs shows them; `silent` brokers are not asked."""
     by_leader: dict[int, list[PartitionFacts]] = {}
     for one in facts:
-        if one.leader != NO_LEADER:
-            by_leader.setdefault(one.leader, []).append(one)
-    found = {}
+        by_leader.setdefault(one.leader, []).append(one)
+    known: dict[PartitionId, Sample] = {}
+    missing: dict[PartitionId, str] = {}
     for leader, led in by_leader.items():
-        sizes = _sizes(cluster, leader, [one.id for one in led])
+        if leader == NO_LEADER:
+            missing |= {one.id: "no leader" for one in led}
+            continue
+        if leader in silent:
+            missing |= {one.id: silent[leader].what for one in led}
+            continue
+        sizes, why = _sizes(cluster, leader, [one.id for one in led])
         time_us = now_us()
         for one in led:
             log = one.replica(leader)
-            if log and log.log_start is not None and log.log_end is not None and one.id in sizes:
-                found[one.id] = Sample(time_us, sizes[one.id], log.log_start, log.log_end)
-    return found
+            if one.id not in sizes:
+                missing[one.id] = why
+            elif log is None or log.log_start is None or log.log_end is None:
+                missing[one.id] = f"broker {leader} did not tell where the log starts and ends"
+            else:
+                known[one.id] = Sample(time_us, sizes[one.id], log.log_start, log.log_end)
+    return Samples(known, missing)
 
 
-def _sizes(cluster: Cluster, broker: int, ids: Iterable[PartitionId]) -> dict[PartitionId, int]:
+def _sizes(
+    cluster: Cluster, broker: int, ids: Iterable[PartitionId]
+) -> tuple[dict[PartitionId, int], str]:
+    """The bytes of the broker's logs, and why there are not more of them."""
     topics: dict[str, list[int]] = {}
     for one in ids:
         topics.setdefault(one.topic, []).append(one.partition)
-    answer = cluster.broker(broker).request(
-        DescribeLogDirsRequest(
-            topics=tuple(DescribableLogDirTopic(t, tuple(found)) for t, found in topics.items())
-        )
+    request = DescribeLogDirsRequest(
+        topics=tuple(DescribableLogDirTopic(t, tuple(found)) for t, found in topics.items())
     )
-    return {
+    try:
+        answer = cluster.broker(broker).request(request)
+    except KipctlError as error:
+        return {}, error.what
+    return sizes_told(broker, answer)
+
+
+def sizes_told(broker: int, answer: DescribeLogDirsResponse) -> tuple[dict[PartitionId, int], str]:
+    """The bytes of each log that a broker told of, and why others may be missing.
+
+    Who may not see logs is told an error of the whole answer since version 3, and shown no
+    directory before (Kafka's `KafkaApis.handleDescribeLogDirsRequest`); a directory that failed
+    has an error and no logs.
+    """
+    sizes = {
         PartitionId(topic.name, partition.partition_index): partition.partition_size
         for result in answer.results
         for topic in result.topics
         for partition in topic.partitions
         if not partition.is_future_key
     }
+    if answer.error_code:
+        return sizes, f"broker {broker}: {error_name(answer.error_code)}"
+    if not answer.results:
+        return sizes, f"broker {broker} shows no log directory: DESCRIBE on the cluster is needed"
+    failed = [result for result in answer.results if result.error_code]
+    if failed:
+        code = error_name(failed[0].error_code)
+        return sizes, f"broker {broker}, directory {failed[0].log_dir}: {code}"
+    return sizes, f"broker {broker} has no log of it any more"
 
 
 def bytes_per_s(before: Sample, after: Sample) -> float:
@@ -120,6 +170,19 @@ def bytes_per_s(before: Sample, after: Sample) -> float:
     return grown / seconds
 
 
+def rates(
+    before: Samples, after: Samples
+) -> tuple[dict[PartitionId, float], dict[PartitionId, str]]:
+    """The bytes per second of each log, and why those of the others are not known."""
+    found = {
+        one: bytes_per_s(before.known[one], sample)
+        for one, sample in after.known.items()
+        if one in before.known
+    }
+    missing = {**before.missing, **after.missing}
+    return found, {one: why for one, why in missing.items() if one not in found}
+
+
 def summarize(
     choices: Iterable[Choice],
     held: Mapping[PartitionId, int],
@@ -127,7 +190,8 @@ def summarize(
 ) -> tuple[RackSummary, ...]:
     """One summary a rack, in the order of the choices.
 
-    `held` are bytes, `rates` bytes per second; a partition that is missing there counts as none.
+    `held` are bytes, `rates` bytes per second; of a partition that is missing there they are not
+    known.
     """
     by_rack: dict[str, list[Choice]] = {}
     for choice in choices:
@@ -136,19 +200,45 @@ def summarize(
     for rack, chosen in by_rack.items():
         read = [c.id for c in chosen if c.reads_from is not None]
         cross = [c.id for c in chosen if c.reads_from is not None and c.reads_from_rack != rack]
+        whole, part = _sum(read, held), _sum(cross, held)
+        whole_rate, part_rate = (None if rates is None else _sum(of, rates) for of in (read, cross))
+        measured = held if rates is None else rates
         found.append(
             RackSummary(
                 rack=rack,
                 partitions=len(chosen),
                 local=sum(c.local for c in chosen),
                 closest=sum(c.closest for c in chosen),
-                held_bytes=sum(held.get(i, 0) for i in read),
-                cross_held_bytes=sum(held.get(i, 0) for i in cross),
-                bytes_per_s=None if rates is None else sum(rates.get(i, 0.0) for i in read),
-                cross_bytes_per_s=None if rates is None else sum(rates.get(i, 0.0) for i in cross),
+                held_bytes=whole,
+                cross_held_bytes=part,
+                bytes_per_s=whole_rate,
+                cross_bytes_per_s=part_rate,
+                cross_percent=(
+                    _percent(part, whole) if rates is None else _percent(part_rate, whole_rate)
+                ),
+                untold=tuple(one for one in read if one not in measured),
             )
         )
     return tuple(found)
+
+
+def _sum(ids: Sequence[PartitionId], amounts: Mapping[PartitionId, N]) -> N | None:
+    """The sum of these amounts; None when one of them is not known."""
+    if any(one not in amounts for one in ids):
+        return None
+    return sum(amounts[one] for one in ids)
+
+
+def _percent(part: float | None, whole: float | None) -> float | None:
+    return 100 * part / whole if part is not None and whole else None
+
+
+def untold(
+    summaries: Iterable[RackSummary], missing: Mapping[PartitionId, str]
+) -> dict[PartitionId, str]:
+    """Why the bytes of each partition that some rack's sums need are not known."""
+    needed = dict.fromkeys(one for summary in summaries for one in summary.untold)
+    return {one: missing.get(one, "not seen by both looks") for one in needed}
 
 
 def parse_percent(text: str) -> float:

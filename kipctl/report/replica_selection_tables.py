@@ -1,6 +1,6 @@
 """Tables of `kipctl inspect replica-selection`, from the documents that `--output json` prints."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kipctl.report.tables import Column, Table
@@ -68,25 +68,44 @@ def _racks(document: Document) -> Table:
         "Local",
         "Local %",
         "Closest",
-        "Bytes held",
-        "Across racks %",
+        Column("Bytes held", right=True),
+        Column("Across racks %", right=True),
     ]
-    keys = ["rack", "partitions", "local", "local_percent", "closest", "held_bytes"]
-    keys.append("cross_percent")
+    keys = ["rack", "partitions", "local", "local_percent", "closest"]
+    of_bytes = ["held_bytes", "cross_percent"]
     if document["rate_over_s"] is not None:
-        columns += [Column("Bytes/s", 0), Column("Across racks bytes/s", 0)]
-        keys += ["bytes_per_s", "cross_bytes_per_s"]
+        columns += [Column("Bytes/s", 0, True), Column("Across racks bytes/s", 0, True)]
+        of_bytes += ["bytes_per_s", "cross_bytes_per_s"]
         told = f"over {document['rate_over_s']:g} s, as written"
     else:
         told = "of the bytes that the leaders hold"
     if document["price_per_gb"] is not None:
-        columns.append(Column("Price of 30 days", 2))
-        keys.append("price_of_30_days")
+        columns.append(Column("Price of 30 days", 2, True))
+        of_bytes.append("price_of_30_days")
     return Table(
         "Racks",
         tuple(columns),
-        tuple(tuple(row[key] for key in keys) for row in rows),
-        (f"Across racks: {told}, with every partition read once in each rack.",),
+        tuple((*(row[key] for key in keys), *_bytes(row, of_bytes)) for row in rows),
+        (
+            f"Across racks: {told}, with every partition read once in each rack.",
+            *_untold(document["untold"]),
+        ),
+    )
+
+
+def _bytes(row: Document, keys: Sequence[str]) -> tuple[Any, ...]:
+    """Sums of bytes and what follows from them; one that is not known is no zero."""
+    missing = "not told" if row["untold_partitions"] else None
+    return tuple(missing if row[key] is None else row[key] for key in keys)
+
+
+def _untold(partitions: Sequence[Document]) -> tuple[str, ...]:
+    if not partitions:
+        return ()
+    first = partitions[0]
+    return (
+        f"Partitions whose bytes are not told: {len(partitions)};"
+        f" {first['topic']}-{first['partition']}: {first['why'].removesuffix('.')}.",
     )
 
 

@@ -2,16 +2,28 @@
 
 import pytest
 
-from kipctl.cluster.replica_selection import Choice, Reason
+from kipctl.cluster.replica_selection import Choice, PartitionFacts, Reason, Replica
 from kipctl.cluster.replica_traffic import (
     Sample,
+    Samples,
     below,
     bytes_per_s,
     parse_percent,
+    rates,
+    samples,
+    sizes_told,
     summarize,
+    untold,
 )
 from kipctl.cluster.snapshot import PartitionId
-from kipctl.errors import UsageError
+from kipctl.errors import TimedOutError, UnreachableError, UsageError
+from kipctl.protocol.describe_log_dirs import (
+    DescribeLogDirsPartition,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
 
 S = 1_000_000
 
@@ -68,14 +80,113 @@ def test_bytes_of_each_rack() -> None:
 
 
 def test_rates_and_their_price() -> None:
-    rates = {PartitionId("t", number): rate for number, rate in enumerate((1e6, 3e6, 0.0))}
-    a, b = summarize(CHOICES, HELD, rates)
+    each = {PartitionId("t", number): rate for number, rate in enumerate((1e6, 3e6, 0.0))}
+    a, b = summarize(CHOICES, HELD, each)
     assert (a.bytes_per_s, a.cross_bytes_per_s, a.cross_percent) == (4e6, 3e6, 75.0)
     assert (b.cross_bytes_per_s, b.cross_percent) == (1e6, 25.0)
     # 1 MB/s for 2,592,000 s are 2,592 GB.
     assert b.cost_per_month(0.02) == pytest.approx(51.84)
-    (idle,) = summarize(CHOICES[:1], HELD, {})
-    assert (idle.bytes_per_s, idle.cross_percent) == (0, None)
+    (idle,) = summarize(CHOICES[:1], HELD, {PartitionId("t", 0): 0.0})
+    assert (idle.bytes_per_s, idle.cross_percent, idle.untold) == (0, None, ())
+
+
+def test_a_sum_that_nobody_told_all_of_is_not_known() -> None:
+    first, second = PartitionId("t", 0), PartitionId("t", 1)
+    a, b = summarize(CHOICES[:2] + CHOICES[3:5], {second: 300})
+    assert (a.held_bytes, a.cross_held_bytes, a.cross_percent, a.untold) == (
+        (None, 300, None, (first,))
+    )
+    assert (b.held_bytes, b.cross_held_bytes) == (None, None)
+    # Rates that are not known are not made good by the bytes that are.
+    a, b = summarize(CHOICES[:2] + CHOICES[3:5], HELD, {first: 1e6})
+    assert (a.held_bytes, a.bytes_per_s, a.cross_bytes_per_s) == (400, None, None)
+    assert (a.cross_percent, a.cost_per_month(0.02)) == (None, None)
+    assert (b.bytes_per_s, b.cross_bytes_per_s, b.untold) == (None, 1e6, (second,))
+    assert untold([a, b], {second: "why", PartitionId("t", 7): "none reads it"}) == {second: "why"}
+
+
+def told(*results: DescribeLogDirsResult, error_code: int = 0) -> DescribeLogDirsResponse:
+    return DescribeLogDirsResponse(error_code=error_code, results=results)
+
+
+HEALTHY = DescribeLogDirsResult(
+    log_dir="/a",
+    topics=(
+        DescribeLogDirsTopic(
+            "t",
+            (
+                DescribeLogDirsPartition(0, 100),
+                DescribeLogDirsPartition(1, 300, is_future_key=True),
+            ),
+        ),
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("answer", "sizes", "why"),
+    [
+        (told(HEALTHY), {0: 100}, "broker 2 has no log of it any more"),
+        (told(error_code=31), {}, "broker 2: CLUSTER_AUTHORIZATION_FAILED"),
+        # Before version 3 there is no error of the whole.
+        (told(), {}, "broker 2 shows no log directory: DESCRIBE on the cluster is needed"),
+        (
+            told(HEALTHY, DescribeLogDirsResult(error_code=56, log_dir="/b")),
+            {0: 100},
+            "broker 2, directory /b: KAFKA_STORAGE_ERROR",
+        ),
+    ],
+    ids=["no log", "refused", "refused by an old broker", "a failed directory"],
+)
+def test_sizes_that_a_broker_does_not_tell(
+    answer: DescribeLogDirsResponse, sizes: dict[int, int], why: str
+) -> None:
+    assert sizes_told(2, answer) == ({PartitionId("t", n): size for n, size in sizes.items()}, why)
+
+
+def facts(number: int, leader: int, log_end: int | None = 10) -> PartitionFacts:
+    log = Replica(leader, "a", True, log_start=0, log_end=log_end)
+    return PartitionFacts(PartitionId("t", number), leader, 0, "", 0, (log,))
+
+
+class OneBrokerLeft:
+    """A cluster whose broker 1 answers; 2 is gone since it was last seen."""
+
+    def __init__(self) -> None:
+        self.asked: list[int] = []
+
+    def broker(self, id: int) -> "OneBrokerLeft":
+        self.asked.append(id)
+        if id == 2:
+            raise UnreachableError("Broker 2 is not in the cluster's Metadata.")
+        return self
+
+    def request(self, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
+        return told(HEALTHY)
+
+
+def test_a_leader_that_is_lost_leaves_its_partitions_unknown_and_the_others_are_told() -> None:
+    cluster = OneBrokerLeft()
+    all_facts = [facts(0, 1), facts(1, 2), facts(2, 3), facts(3, -1), facts(4, 1)]
+    seen = samples(cluster, all_facts, {3: TimedOutError("Broker 3 is silent.")})  # type: ignore[arg-type]
+    assert {one.partition: sample.size for one, sample in seen.known.items()} == {0: 100}
+    assert {one.partition: why for one, why in seen.missing.items()} == {
+        1: "Broker 2 is not in the cluster's Metadata.",
+        2: "Broker 3 is silent.",
+        3: "no leader",
+        4: "broker 1 has no log of it any more",
+    }
+    assert cluster.asked == [1, 2]
+    (unended,) = samples(cluster, [facts(0, 1, None)], {}).missing.values()  # type: ignore[arg-type]
+    assert unended == "broker 1 did not tell where the log starts and ends"
+
+
+def test_a_rate_takes_two_looks() -> None:
+    zero, one, two = (PartitionId("t", number) for number in range(3))
+    early, late = Sample(0, 0, 0, 0), Sample(S, 500, 0, 5)
+    before = Samples({zero: early, one: early}, {two: "no leader"})
+    after = Samples({zero: late, two: late}, {one: "broker 1 is gone"})
+    assert rates(before, after) == ({zero: 500.0}, {one: "broker 1 is gone", two: "no leader"})
 
 
 @pytest.mark.parametrize(

@@ -42,13 +42,14 @@ def rack(**more: Any) -> dict[str, Any]:
         "bytes_per_s": None,
         "cross_bytes_per_s": None,
         "cross_percent": 25.0,
+        "untold_partitions": 0,
         "price_of_30_days": None,
         **more,
     }
 
 
 def document(**more: Any) -> dict[str, Any]:
-    empty = {"rate_over_s": None, "price_per_gb": None, "client": None}
+    empty = {"untold": [], "rate_over_s": None, "price_per_gb": None, "client": None}
     return {"partitions": [row()], "racks": [rack()], **empty, **more}
 
 
@@ -81,6 +82,22 @@ def test_rates_and_prices_have_columns_only_where_they_were_asked_for() -> None:
     assert priced.titles[-3:] == ("Bytes/s", "Across racks bytes/s", "Price of 30 days")
     assert priced.rows[0][-3:] == (4e6, 1e6, 51.84)
     assert "over 30 s" in priced.notes[0]
+
+
+def test_bytes_that_nobody_told_are_no_zero() -> None:
+    unknown = rack(held_bytes=None, cross_percent=None, untold_partitions=1)
+    idle = rack(held_bytes=0, cross_percent=None)
+    untold = {"topic": "orders", "partition": 3, "why": "broker 1 is gone."}
+    _, table = selection_tables(document(racks=[unknown, idle], untold=[untold]))
+    assert [row[-2:] for row in table.rows] == [("not told", "not told"), (0, None)]
+    assert table.notes[1] == "Partitions whose bytes are not told: 1; orders-3: broker 1 is gone."
+    whole, alone = selection_tables(
+        document(
+            racks=[rack(bytes_per_s=None, cross_bytes_per_s=0.0, untold_partitions=1)],
+            rate_over_s=5.0,
+        )
+    )[1].rows[0][-2:]
+    assert (whole, alone) == ("not told", 0.0)
 
 
 def test_what_a_client_did_stands_beside_it() -> None:
