@@ -135,7 +135,7 @@ def chosen_one(snapshot: Snapshot, text: str) -> Snapshot:
 def broker_racks(cluster: Cluster) -> dict[int, str | None]:
     """The rack of each broker; of fenced ones too, where the cluster tells (Kafka 4.0, KIP-1073).
 
-    Raises RefusedError when no broker has one.
+    Raises UnreachableError when no broker answers.
     """
     connection = cluster.any_broker()
     versions = connection.api_versions.get(ApiKey.DESCRIBE_CLUSTER)
@@ -144,13 +144,7 @@ def broker_racks(cluster: Cluster) -> dict[int, str | None]:
         racks = {broker.broker_id: broker.rack for broker in answer.brokers}
     else:
         racks = {}
-    racks |= {node.node_id: node.rack for node in cluster.nodes.values()}
-    if not any(racks.values()):
-        raise RefusedError(
-            "No broker of the cluster has a rack, so none can be closer than another.",
-            "Set broker.rack on each broker, and replica.selector.class.",
-        )
-    return racks
+    return racks | {node.node_id: node.rack for node in cluster.nodes.values()}
 
 
 def observe(
@@ -166,6 +160,11 @@ def observe(
     UnreachableError when no broker answers.
     """
     racks = broker_racks(cluster)
+    if not any(racks.values()):
+        raise RefusedError(
+            "No broker of the cluster has a rack, so none can be closer than another.",
+            "Set broker.rack on each broker, and replica.selector.class.",
+        )
     known = tuple(sorted({rack for rack in racks.values() if rack}))
     found = _observe(cluster, wanted, client_racks or known, racks, {})
     deadline = time.monotonic() + settle_s

@@ -1,7 +1,7 @@
 """`perf consume`: the probe's consumer on a topic, actions on the cluster meanwhile, the record."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from kipctl.cluster.journal import journal
+from kipctl.cluster.replica_facts import broker_racks
 from kipctl.cluster.snapshot import Snapshot, take
 from kipctl.cluster.topics import EARLIEST, LATEST, offsets
 from kipctl.errors import InterruptedRunError, PipelineError, UsageError
@@ -116,7 +117,7 @@ def consume(plan: ConsumePlan, listeners: Listeners) -> ConsumeResult:
                 f"{plan.workers} workers share {len(partitions)} partitions of {spec.topic}.",
                 f"Ask for at most {len(partitions)} with --workers.",
             )
-        warn_of_rack(spec.config.client_rack, before, listeners.message)
+        warn_of_rack(spec.config.client_rack, cluster, before, listeners.message)
         if plan.moves_leaders:
             journal(before.cluster_id).save(before.assignment)
             listeners.message("Its assignment is saved; afterwards: kipctl reassign --rollback")
@@ -147,14 +148,29 @@ def check_assignment(cluster: Cluster, spec: ConsumeSpec, before: Snapshot) -> N
             )
 
 
-def warn_of_rack(rack: str, cluster: Snapshot, message: Callable[[str], None]) -> None:
-    """Say so when no broker is in the consumer's rack: then every record comes from a leader."""
-    known = sorted({broker.rack for broker in cluster.brokers if broker.rack is not None})
-    if rack and rack not in known:
-        message(
-            f"Warning: no broker is in rack {rack!r}, so leaders are read. "
-            + (f"Racks of this cluster: {', '.join(known)}." if known else "None has a rack.")
+def warn_of_rack(
+    rack: str, cluster: Cluster, before: Snapshot, message: Callable[[str], None]
+) -> None:
+    """Say so when nobody serves the consumer's rack: then every record comes from a leader."""
+    if rack and (warning := rack_warning(rack, broker_racks(cluster), before.broker_ids)):
+        message(warning)
+
+
+def rack_warning(rack: str, racks: Mapping[int, str | None], alive: Collection[int]) -> str:
+    """What is wrong with a consumer's rack; empty when a broker there is alive."""
+    there = sorted(broker for broker, its_rack in racks.items() if its_rack == rack)
+    if any(broker in alive for broker in there):
+        return ""
+    if there:
+        brokers = "broker " if len(there) == 1 else "brokers "
+        return (
+            f"Warning: rack {rack!r} has no broker that is alive ({brokers}"
+            f"{', '.join(map(str, there))}), so leaders are read until one is back."
         )
+    known = sorted({its_rack for its_rack in racks.values() if its_rack})
+    return f"Warning: no broker is in rack {rack!r}, so leaders are read. " + (
+        f"Racks of this cluster: {', '.join(known)}." if known else "None has a rack."
+    )
 
 
 def measure(

@@ -111,7 +111,7 @@ def end_to_end(plan: EndToEndPlan, listeners: Listeners) -> EndToEndResult:
             _begins(plan.produce, listeners.message) as begin_all,
             topic_of(plan.produce, cluster, listeners.message) as before,
         ):
-            warn_of_rack(plan.consumer.client_rack, before, listeners.message)
+            warn_of_rack(plan.consumer.client_rack, cluster, before, listeners.message)
             return measure(plan, cluster, before, listeners, run, begin_all)
 
 
