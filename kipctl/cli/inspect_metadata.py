@@ -55,7 +55,7 @@ def metadata(
     environment = context.ensure_object(Environment)
     from kipctl.cluster.metadata_convergence import measure_convergence as measure
     from kipctl.cluster.metadata_cost import costs
-    from kipctl.cluster.metadata_views import compare_views
+    from kipctl.cluster.metadata_views import compare_views, not_alive
     from kipctl.cluster.snapshot import select, take
     from kipctl.transport.request import Cluster
 
@@ -71,11 +71,14 @@ def metadata(
         seen: tuple[Sightings, ...] | None = None
         if measure_convergence:
             seen = measure(cluster, server, moves, environment.message)
-    environment.report(_report(cost, compared, seen), output)
+    environment.report(_report(cost, compared, not_alive(snapshot), seen), output)
 
 
 def _report(
-    cost: "tuple[Cost, ...]", compared: "Compared", seen: "tuple[Sightings, ...] | None"
+    cost: "tuple[Cost, ...]",
+    compared: "Compared",
+    dead: tuple[int, ...],
+    seen: "tuple[Sightings, ...] | None",
 ) -> Report:
     cost_table, costs = _costs(cost)
     view_table, views = _views(compared)
@@ -86,6 +89,7 @@ def _report(
     document: dict[str, object] = {
         "costs": costs,
         "brokers": views,
+        "not_alive": dead,
         "differences": differences,
         "looks": compared.looks,
         "agree": compared.agree,
@@ -94,7 +98,7 @@ def _report(
         table, convergence = _convergence(seen)
         tables.append(table)
         document["convergence"] = convergence
-    return Report("inspect metadata", document, tuple(tables), (_sentence(compared),))
+    return Report("inspect metadata", document, tuple(tables), sentences(compared, dead))
 
 
 def _costs(cost: "tuple[Cost, ...]") -> tuple[Table, list[dict[str, object]]]:
@@ -231,14 +235,22 @@ def _convergence(seen: "tuple[Sightings, ...]") -> tuple[Table, list[dict[str, o
     return table, list(map(dict, objects))
 
 
-def _sentence(compared: "Compared") -> str:
+def sentences(compared: "Compared", dead: tuple[int, ...]) -> tuple[str, ...]:
+    """Who has replicas and could not be asked, and whether those that were asked agree."""
     again = f" after {compared.looks} looks" if compared.looks > 1 else ""
+    unasked: tuple[str, ...] = ()
+    if dead:
+        unasked = (f"{_brokers(dead, 'are', 'is')} not alive, and not asked.",)
     if compared.agree:
-        return f"All brokers show the same{again}."
-    astray = [standing.broker.id for standing in compared.standings if not standing.agrees]
-    verb = "do" if len(astray) > 1 else "does"
-    noun = "Brokers" if len(astray) > 1 else "Broker"
-    return f"{noun} {ids(astray)} {verb} not show what the others do, even{again}."
+        who = "All brokers that are alive" if dead else "All brokers"
+        return (*unasked, f"{who} show the same{again}.")
+    astray = tuple(standing.broker.id for standing in compared.standings if not standing.agrees)
+    told = f"{_brokers(astray, 'do', 'does')} not show what the others do"
+    return (*unasked, f"{told}, even{again}." if again else f"{told}.")
+
+
+def _brokers(brokers: tuple[int, ...], many: str, one: str) -> str:
+    return f"Brokers {ids(brokers)} {many}" if len(brokers) > 1 else f"Broker {ids(brokers)} {one}"
 
 
 def _without_errors(table: Table) -> Table:

@@ -87,6 +87,12 @@ class Compared:
         return any(not standing.agrees and not standing.error for standing in self.standings)
 
 
+def not_alive(snapshot: Snapshot) -> tuple[int, ...]:
+    """Brokers that have replicas and that Metadata does not list: stopped or fenced ones."""
+    named = {broker for partition in snapshot.partitions for broker in partition.replicas}
+    return tuple(sorted(named - set(snapshot.broker_ids)))
+
+
 def compare_views(
     cluster: Cluster, brokers: Sequence[Broker], topics: Sequence[str] | None = None
 ) -> Compared:

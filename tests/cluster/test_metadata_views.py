@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from kipctl.cli.inspect_metadata import sentences
 from kipctl.cluster.metadata_convergence import Sightings, sightings
-from kipctl.cluster.metadata_views import Difference, Standing, compare
+from kipctl.cluster.metadata_views import Compared, Difference, Standing, compare, not_alive
 from kipctl.cluster.snapshot import Broker, Partition, PartitionId, Snapshot
 from kipctl.cluster.watch import ClusterEvent, EventKind
 from kipctl.errors import UnreachableError
@@ -100,3 +101,22 @@ def test_each_broker_is_timed_from_the_call_and_from_the_first_that_knew() -> No
         Sightings(2, (5, 30, 80), (0, 10, 30)),
     )
     assert sightings([]) == ()
+
+
+def test_a_broker_with_replicas_that_metadata_does_not_list_is_not_said_to_agree() -> None:
+    whole, fenced = view(NEW), view(NEW, brokers=BROKERS[:2])
+    assert not_alive(whole) == ()
+    assert not_alive(fenced) == (3,)
+    assert not_alive(view(NEW, brokers=BROKERS[:1])) == (2, 3)
+    alike = Compared(compare(BROKERS[:2], {1: fenced, 2: fenced}), 1)
+    assert sentences(alike, ()) == ("All brokers show the same.",)
+    assert sentences(alike, (3,)) == (
+        "Broker 3 is not alive, and not asked.",
+        "All brokers that are alive show the same.",
+    )
+    behind = view(OLD, brokers=BROKERS[:2])
+    astray = Compared(compare(BROKERS[:2], {1: fenced, 2: behind}), 3)
+    assert sentences(astray, (3, 4)) == (
+        "Brokers 3, 4 are not alive, and not asked.",
+        "Broker 2 does not show what the others do, even after 3 looks.",
+    )
