@@ -25,7 +25,11 @@ _POLL_S = 0.05
 
 @dataclass(frozen=True, slots=True)
 class ClientRead:
-    """Which broker a partition's records came from; None when none came. `bytes` of records."""
+    """Which broker a partition's records came from; None when none came.
+
+    `bytes` are of their keys and values. librdkafka counts transaction markers among the records,
+    with 0 bytes.
+    """
 
     id: PartitionId
     rack: str
@@ -47,18 +51,23 @@ def read(
 ) -> tuple[ClientRead, ...]:
     """Let librdkafka read in a rack until records of each partition that has some have come.
 
-    A partition whose offset is not known is left out. After `timeout_s` seconds it is over all the
-    same.
+    Those of aborted transactions count too: who serves them is what is asked. A partition whose
+    offset is not known is left out. After `timeout_s` seconds it is over all the same.
     """
     facts = tuple(facts)
     begin = {one.id: _begin(one, one.offset) for one in facts if one.offset is not None}
-    waited_for = {one.id for one in facts if one.id in begin and one.offset != begin[one.id]}
+    ends = {
+        one.id: one.offset
+        for one in facts
+        if one.offset is not None and one.offset != begin[one.id]
+    }
     statistics: dict[str, Any] = {}
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap_server,
             "client.id": "kipctl-librdkafka",
             "client.rack": rack,
+            "isolation.level": "read_uncommitted",
             "group.id": "kipctl-replica-selection",
             "enable.auto.commit": False,
             "enable.auto.offset.store": False,
@@ -76,7 +85,7 @@ def read(
         while time.monotonic() < deadline:
             consumer.poll(_POLL_S)
             found = fetched_from(statistics, (one.id for one in facts), rack)
-            if waited_for <= {one.id for one in found if one.broker is not None}:
+            if has_come(statistics, found, ends):
                 break
         return found
     finally:
@@ -87,15 +96,35 @@ def fetched_from(
     statistics: Mapping[str, Any], ids: Iterable[PartitionId], rack: str
 ) -> tuple[ClientRead, ...]:
     """What librdkafka's statistics (STATISTICS.md) say of these partitions."""
-    topics = statistics.get("topics", {})
     found = []
     for one in ids:
-        partition = topics.get(one.topic, {}).get("partitions", {}).get(str(one.partition), {})
+        partition = _partition(statistics, one)
         records, broker = partition.get("rxmsgs", 0), partition.get("broker", -1)
         came = records > 0 and broker >= 0
         size = partition.get("rxbytes", 0)
         found.append(ClientRead(one, rack, broker if came else None, records, size))
     return tuple(found)
+
+
+def has_come(
+    statistics: Mapping[str, Any], found: Iterable[ClientRead], ends: Mapping[PartitionId, int]
+) -> bool:
+    """Whether bytes of each of these partitions have come, or all there is until its end.
+
+    After markers alone records may still come, until the next offset to be fetched is the end.
+    """
+    read = {one.id: one for one in found if one.broker is not None}
+    return all(
+        id in read
+        and (read[id].bytes > 0 or _partition(statistics, id).get("next_offset", -1) >= end)
+        for id, end in ends.items()
+    )
+
+
+def _partition(statistics: Mapping[str, Any], id: PartitionId) -> Mapping[str, Any]:
+    topic: Mapping[str, Any] = statistics.get("topics", {}).get(id.topic, {})
+    partition: Mapping[str, Any] = topic.get("partitions", {}).get(str(id.partition), {})
+    return partition
 
 
 def _begin(facts: PartitionFacts, offset: int) -> int:

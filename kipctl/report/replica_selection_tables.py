@@ -136,10 +136,20 @@ def _client(client: Document) -> Table:
             )
             for row in rows
         ),
-        ("A partition without records is read from nowhere.",)
-        if any(row["broker"] is None for row in rows)
-        else (),
+        _client_notes(rows),
     )
+
+
+def _client_notes(rows: Sequence[Document]) -> tuple[str, ...]:
+    notes = []
+    if any(row["broker"] is None for row in rows):
+        notes.append("A partition without records is read from nowhere.")
+    if any(row["records"] and not row["bytes"] for row in rows):
+        notes.append(
+            "Records of 0 bytes are transaction markers, or have neither key nor value; they come"
+            " from that broker too."
+        )
+    return tuple(notes)
 
 
 def walk_tables(document: Document) -> tuple[Table, ...]:

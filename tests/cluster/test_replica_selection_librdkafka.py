@@ -1,6 +1,8 @@
 """What librdkafka's statistics say of where a partition is read."""
 
-from kipctl.cluster.replica_selection_librdkafka import ClientRead, fetched_from
+import pytest
+
+from kipctl.cluster.replica_selection_librdkafka import ClientRead, fetched_from, has_come
 from kipctl.cluster.snapshot import PartitionId
 
 STATISTICS = {
@@ -33,3 +35,22 @@ def test_only_where_records_came_from_counts() -> None:
 def test_before_any_statistics_nothing_has_come() -> None:
     one = PartitionId("t", 0)
     assert fetched_from({}, [one], "r") == (ClientRead(one, "r", None, 0, 0),)
+
+
+@pytest.mark.parametrize(
+    ("partition", "come"),
+    [
+        ({"broker": 2, "rxmsgs": 3, "rxbytes": 300, "next_offset": 5}, True),
+        ({"broker": 2, "rxmsgs": 0, "rxbytes": 0, "next_offset": 5}, False),
+        # A marker has come, and records after it may.
+        ({"broker": 2, "rxmsgs": 1, "rxbytes": 0, "next_offset": 5}, False),
+        ({"broker": 2, "rxmsgs": 1, "rxbytes": 0, "next_offset": 10}, True),
+        ({"broker": -1, "rxmsgs": 3, "rxbytes": 300, "next_offset": 10}, False),
+    ],
+)
+def test_it_reads_on_after_markers_until_the_end(partition: dict[str, int], come: bool) -> None:
+    one = PartitionId("t", 0)
+    statistics = {"topics": {"t": {"partitions": {"0": partition}}}}
+    found = fetched_from(statistics, [one], "r")
+    assert has_come(statistics, found, {one: 10}) is come
+    assert has_come(statistics, found, {})

@@ -109,7 +109,11 @@ def test_what_a_client_did_stands_beside_it() -> None:
     assert table.rows == (("orders", 0, "b", 2, "b", 10, 1000, True),)
     assert table.notes == ()
     empty = {**client, "reads": [{**read, "broker": None, "records": 0}]}
-    assert selection_tables(document(client=empty))[2].notes != ()
+    (note,) = selection_tables(document(client=empty))[2].notes
+    assert note == "A partition without records is read from nowhere."
+    markers = {**client, "reads": [{**read, "records": 1, "bytes": 0}]}
+    (note,) = selection_tables(document(client=markers))[2].notes
+    assert note.startswith("Records of 0 bytes are transaction markers")
 
 
 def test_a_walk_ends_with_what_the_broker_really_said() -> None:
