@@ -1,5 +1,6 @@
 """The summary that is printed at once and the pipeline's tables of the same run are equal."""
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -7,9 +8,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kipctl.experiments.actions import parse_action
+from kipctl.experiments.e2e import EndToEndPlan, end_to_end
 from kipctl.experiments.perf import OWN_TOPIC, Listeners, PerfPlan, produce
 from kipctl.lab.cluster import Lab
 from kipctl.pipeline.analysis import Question, analyse_runs
+from kipctl.probe.consume.config import ConsumerConfig
 from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.probe.produce.config import ProducerConfig
 from kipctl.probe.produce.run import ProbeSpec
@@ -56,6 +59,54 @@ def test_live_and_pipeline_agree(
         round(action["called_ms"] * 1000) for action in live["actions"]
     ]
     assert sum(row["redirected"] for row in read["actions"]) == live["redirects"]["batches"]
+
+
+def test_they_agree_on_what_a_consumer_met(lab: Lab, spark: SparkSession, tmp_path: Path) -> None:
+    plan = EndToEndPlan(
+        PerfPlan(
+            probe=ProbeSpec(
+                lab.bootstrap_server,
+                OWN_TOPIC,
+                num_records=3000,
+                throughput=600,
+                config=ProducerConfig(partitioner="round-robin"),
+            ),
+            during=parse_action("rotate"),
+            every_s=1.2,
+            count=3,
+            record=tmp_path / "run",
+            partitions=12,
+        ),
+        ConsumerConfig(auto_offset_reset="latest", client_rack="rack-2"),
+    )
+    live = end_to_end(plan, Listeners()).document
+    read = analyse_runs(spark, [str(tmp_path / "run")], Question(("run", "broker")))
+
+    assert live["redirects"]["fetch"]["errors"] > 0
+    by_broker = {
+        (row["broker"], row["role"]): (row["responses"], row["records"], row["bytes"])
+        for row in read["reads"]
+    }
+    assert by_broker == {
+        (row["broker"], row["read_as"]): (row["answers"], row["records"], row["bytes"])
+        for row in live["brokers"]
+    }
+    assert (
+        sum(row["named_a_replica"] for row in read["reads"])
+        == (live["fetches"]["preferred_replica_named"])
+    )
+    refused: Counter[str] = Counter()
+    for row in read["read_errors"]:
+        refused[row["name"]] += row["responses"]
+    assert refused == live["fetches"]["errors"]
+    for row in read["redirects"]:
+        _agree_on_redirects(live["redirects"][row["api"]], row)
+    assert [row["api"] for row in read["redirects"]][-1] == "produce"
+    redirected = sum(live["redirects"][api]["batches"] for api in ("produce", "fetch"))
+    assert sum(row["redirected"] for row in read["actions"]) == redirected
+    for row in read["actions"]:
+        assert row["recovery_us"] > 0
+        assert row["during_read"] > 0
 
 
 def _agree_on_times(live: dict[str, Any], read: dict[str, Any]) -> None:
