@@ -33,8 +33,11 @@ from kipctl.transport.request import Cluster
 _READ_COLUMNS = COLUMNS["reads"]
 _WATCHED = ("time_us", "records", "broker")
 
-Written = dict[int, list[tuple[int, bytes]]]
-"""Offset and value of each acknowledged record, by partition, in the order of offsets."""
+Written = dict[int, list[tuple[int | None, bytes]]]
+"""Offset and value of each acknowledged record, by partition.
+
+The offset is None where a retry found the record written already: then the broker tells none.
+"""
 
 
 def make_topic(bootstrap_server: str, name: str, replicas: list[list[int]], **config: str) -> None:
@@ -50,8 +53,15 @@ def make_topic(bootstrap_server: str, name: str, replicas: list[list[int]], **co
 def write(
     bootstrap_server: str, topic: str, values: list[bytes], partition: int = 0, acks: int = -1
 ) -> None:
-    """Write these, and wait until all are acknowledged."""
-    producer = Producer({"bootstrap.servers": bootstrap_server, "acks": acks, "log_level": 0})
+    """Write these in batches of at most 16 kB, and wait until all are acknowledged."""
+    producer = Producer(
+        {
+            "bootstrap.servers": bootstrap_server,
+            "acks": acks,
+            "batch.size": 16384,
+            "log_level": 0,
+        }
+    )
     for value in values:
         producer.produce(topic, value, partition=partition)
     assert producer.flush(60) == 0
@@ -135,7 +145,7 @@ class Writer:
 
     def written(self) -> Written:
         assert not self._failures, self._failures
-        return {partition: sorted(records) for partition, records in self._delivered.items()}
+        return self._delivered
 
 
 class Watch:

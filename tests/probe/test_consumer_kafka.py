@@ -54,7 +54,12 @@ def on_lab(lab: Lab) -> Iterator[Lab]:
 
 def assert_read_once_and_in_order(ran: ReadRan, written: Written) -> None:
     assert sum(map(len, written.values())) > 100
-    assert dict(ran.received.by_partition) == written
+    assert ran.received.by_partition.keys() == written.keys()
+    for partition, records in written.items():
+        received = dict(ran.received.by_partition[partition])
+        assert ran.received.offsets(partition) == list(range(len(records)))
+        assert sorted(received.values()) == sorted(value for _, value in records)
+        assert all(offset is None or received[offset] == value for offset, value in records)
     assert ran.outcome.errors == {}
 
 
