@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from kipctl.cluster.replica_selection import Choice, PartitionFacts
+from kipctl.cluster.replica_selection import Choice, PartitionFacts, Reason
 from kipctl.cluster.snapshot import NO_LEADER, PartitionId
 from kipctl.errors import KipctlError, UsageError
 from kipctl.protocol.describe_log_dirs import (
@@ -55,7 +55,7 @@ class Samples:
 class RackSummary:
     """How readers in one rack fare.
 
-    `held_bytes` and `bytes_per_s` are of the partitions that can be read, all of them and those
+    `held_bytes` and `bytes_per_s` are of the partitions that have a leader, all of them and those
     that another rack serves (`cross_...`); per second only where rates were measured. A sum is
     None when a summand is not known. `cross_percent` is of the bytes per second, or, without
     rates, of those held. `untold` are the partitions whose bytes that needs and nobody told.
@@ -191,17 +191,20 @@ def summarize(
     """One summary a rack, in the order of the choices.
 
     `held` are bytes, `rates` bytes per second; of a partition that is missing there they are not
-    known.
+    known. Where a leader gave no answer, it is not known what of them crosses racks.
     """
     by_rack: dict[str, list[Choice]] = {}
     for choice in choices:
         by_rack.setdefault(choice.rack, []).append(choice)
     found = []
     for rack, chosen in by_rack.items():
-        read = [c.id for c in chosen if c.reads_from is not None]
-        cross = [c.id for c in chosen if c.reads_from is not None and c.reads_from_rack != rack]
-        whole, part = _sum(read, held), _sum(cross, held)
-        whole_rate, part_rate = (None if rates is None else _sum(of, rates) for of in (read, cross))
+        led = [c for c in chosen if c.reason is not Reason.NO_LEADER]
+        unsaid = {c.id for c in led if c.reads_from is None}
+        read = [c.id for c in led]
+        cross = [c.id for c in led if c.reads_from_rack != rack]
+        whole, part = _sum(read, held), None if unsaid else _sum(cross, held)
+        whole_rate = None if rates is None else _sum(read, rates)
+        part_rate = None if rates is None or unsaid else _sum(cross, rates)
         measured = held if rates is None else rates
         found.append(
             RackSummary(
@@ -216,7 +219,7 @@ def summarize(
                 cross_percent=(
                     _percent(part, whole) if rates is None else _percent(part_rate, whole_rate)
                 ),
-                untold=tuple(one for one in read if one not in measured),
+                untold=tuple(one for one in read if one in unsaid or one not in measured),
             )
         )
     return tuple(found)
@@ -236,9 +239,9 @@ def _percent(part: float | None, whole: float | None) -> float | None:
 def untold(
     summaries: Iterable[RackSummary], missing: Mapping[PartitionId, str]
 ) -> dict[PartitionId, str]:
-    """Why the bytes of each partition that some rack's sums need are not known."""
+    """Why each partition that some rack's sums need is not known: its bytes, or who serves it."""
     needed = dict.fromkeys(one for summary in summaries for one in summary.untold)
-    return {one: missing.get(one, "not seen by both looks") for one in needed}
+    return {one: missing.get(one, "its leader did not say who serves it") for one in needed}
 
 
 def parse_percent(text: str) -> float:

@@ -104,7 +104,7 @@ def _untold(partitions: Sequence[Document]) -> tuple[str, ...]:
         return ()
     first = partitions[0]
     return (
-        f"Partitions whose bytes are not told: {len(partitions)};"
+        f"Partitions whose bytes, or who serves them, are not told: {len(partitions)};"
         f" {first['topic']}-{first['partition']}: {first['why'].removesuffix('.')}.",
     )
 

@@ -105,6 +105,17 @@ def test_a_sum_that_nobody_told_all_of_is_not_known() -> None:
     assert untold([a, b], {second: "why", PartitionId("t", 7): "none reads it"}) == {second: "why"}
 
 
+def test_whom_nobody_says_who_serves_may_cross_racks_or_not() -> None:
+    first, second = PartitionId("t", 0), PartitionId("t", 1)
+    chosen = [CHOICES[0], choice(1, "a", None, Reason.NOT_ANSWERED), CHOICES[2]]
+    (a,) = summarize(chosen, HELD, {first: 1e6, second: 3e6})
+    assert (a.held_bytes, a.cross_held_bytes, a.bytes_per_s) == (400, None, 4e6)
+    assert (a.cross_bytes_per_s, a.cross_percent, a.cost_per_month(1.0)) == (None, None, None)
+    assert untold([a], {}) == {second: "its leader did not say who serves it"}
+    (alone,) = summarize(chosen[1:2], {}, {})
+    assert (alone.held_bytes, alone.bytes_per_s, alone.cross_bytes_per_s) == (None, None, None)
+
+
 def told(*results: DescribeLogDirsResult, error_code: int = 0) -> DescribeLogDirsResponse:
     return DescribeLogDirsResponse(error_code=error_code, results=results)
 

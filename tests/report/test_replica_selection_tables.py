@@ -90,7 +90,9 @@ def test_bytes_that_nobody_told_are_no_zero() -> None:
     untold = {"topic": "orders", "partition": 3, "why": "broker 1 is gone."}
     _, table = selection_tables(document(racks=[unknown, idle], untold=[untold]))
     assert [row[-2:] for row in table.rows] == [("not told", "not told"), (0, None)]
-    assert table.notes[1] == "Partitions whose bytes are not told: 1; orders-3: broker 1 is gone."
+    assert table.notes[1] == (
+        "Partitions whose bytes, or who serves them, are not told: 1; orders-3: broker 1 is gone."
+    )
     whole, alone = selection_tables(
         document(
             racks=[rack(bytes_per_s=None, cross_bytes_per_s=0.0, untold_partitions=1)],
