@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -88,6 +88,29 @@ def test_each_rack_is_sent_to_its_replica_and_librdkafka_goes_there(
     admin = AdminClient({"bootstrap.servers": lab.bootstrap_server, "log_level": 0})
     groups = admin.list_consumer_groups().result().valid
     assert "kipctl-replica-selection" not in {group.group_id for group in groups}
+
+
+def test_librdkafka_reads_on_after_transaction_markers(
+    lab: Lab, kipctl: Kipctl, make_topic: MakeTopic
+) -> None:
+    topic = make_topic("aborted", [[1, 2], [1, 2]])
+    settings = {"bootstrap.servers": lab.bootstrap_server, "log_level": 0}
+    producer = Producer({**settings, "transactional.id": "aborting"})
+    producer.init_transactions()
+    for partition, transactions in ((0, 1), (1, 2)):
+        for _ in range(transactions):
+            producer.begin_transaction()
+            producer.produce(topic, b"x" * 100, partition=partition)
+            assert producer.flush(30) == 0
+            producer.abort_transaction()
+    # Of partition 1 the last marker is all that is left.
+    admin = AdminClient(settings)
+    for deleted in admin.delete_records([TopicPartition(topic, 1, 3)]).values():
+        deleted.result()
+    arguments = ("--topic", topic, "--client-rack", "rack-2", "--client", "librdkafka")
+    first, second = shown(kipctl, *arguments)["client"]["reads"]
+    assert (first["broker"], first["bytes"], first["agrees"]) == (2, 100, True)
+    assert (second["broker"], second["records"], second["bytes"]) == (2, 1, 0)
 
 
 def test_racks_without_a_replica_and_racks_that_are_not_there(
