@@ -1,6 +1,5 @@
 """Which replica the consumer reads from, and what makes it come back to the leader (KIP-392)."""
 
-import time
 from itertools import pairwise
 from pathlib import Path
 
@@ -240,7 +239,6 @@ def test_a_replica_that_metadata_does_not_have_any_more_is_left(tmp_path: Path) 
             cluster, tmp_path, 2, metadata_max_age_ms=300, fetch_max_wait_ms=20_000, **RACK_2
         )
         assert ran.received.offsets() == [0, 1]
-        assert brokers_asked(cluster)[-1] in (1, 2)
         assert 1 in brokers_asked(cluster)[2:]
 
 
@@ -314,7 +312,6 @@ def test_the_same_records_from_leader_and_replica_are_read_once(tmp_path: Path) 
                 cluster.names_replicas = False
                 if cluster.logs[0].end == 1:
                     cluster.write(0)  # the replica's reader wakes as well
-                    time.sleep(0.05)
             return None
 
         cluster.read_script = script
