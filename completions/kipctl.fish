@@ -223,7 +223,7 @@ complete -c kipctl -n '__kipctl_at kipctl perf produce' -l payload-delimiter -x 
 complete -c kipctl -n '__kipctl_at kipctl perf produce' -l topic -x -d 'kipctl-perf is made for the run and removed after it'
 complete -c kipctl -n '__kipctl_at kipctl perf produce' -l partitions -x -d 'Partitions of kipctl-perf'
 complete -c kipctl -n '__kipctl_at kipctl perf produce' -l replication-factor -x -d 'Of kipctl-perf; 0 for 3, or all brokers if fewer'
-complete -c kipctl -n '__kipctl_at kipctl perf produce' -l warmup-records -x -d 'First records, left out of the result'
+complete -c kipctl -n '__kipctl_at kipctl perf produce' -l warmup-records -x -d 'First records, left out of the times'
 complete -c kipctl -n '__kipctl_at kipctl perf produce' -l command-property -l producer-props -x -d 'Producer settings'
 complete -c kipctl -n '__kipctl_at kipctl perf produce' -l command-config -l producer.config -r -F -d 'File of producer settings'
 complete -c kipctl -n '__kipctl_at kipctl perf produce' -l print-metrics -d 'Print every number of the result'

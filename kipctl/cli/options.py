@@ -69,3 +69,20 @@ RecordOption = Annotated[
         "with a / is a folder.",
     ),
 ]
+OwnTopicOption = Annotated[
+    str, typer.Option("--topic", help="kipctl-perf is made for the run and removed after it.")
+]
+PartitionsOption = Annotated[int, typer.Option("--partitions", help="Partitions of kipctl-perf.")]
+ReplicationFactorOption = Annotated[
+    int,
+    typer.Option("--replication-factor", help="Of kipctl-perf; 0 for 3, or all brokers if fewer."),
+]
+WarmupOption = Annotated[
+    int, typer.Option("--warmup-records", help="First records, left out of the times.")
+]
+ForceOption = Annotated[
+    bool, typer.Option("--force", help="Produce to a topic that holds records.")
+]
+PrintMetricsOption = Annotated[
+    bool, typer.Option("--print-metrics", help="Print every number of the result.")
+]

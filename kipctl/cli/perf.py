@@ -11,10 +11,16 @@ from kipctl.cli.options import (
     CountOption,
     DuringOption,
     EveryOption,
+    ForceOption,
     LeaderDiscoveryOption,
     MasterOrHereOption,
     OutputOption,
+    OwnTopicOption,
+    PartitionsOption,
+    PrintMetricsOption,
     RecordOption,
+    ReplicationFactorOption,
+    WarmupOption,
     WorkersOption,
 )
 from kipctl.cli.perf_consume import consume
@@ -73,21 +79,10 @@ def produce(
     payload_delimiter: Annotated[
         str, typer.Option("--payload-delimiter", help="What separates the file's values.")
     ] = "\\n",
-    topic: Annotated[
-        str, typer.Option("--topic", help="kipctl-perf is made for the run and removed after it.")
-    ] = "kipctl-perf",
-    partitions: Annotated[
-        int, typer.Option("--partitions", help="Partitions of kipctl-perf.")
-    ] = 100,
-    replication_factor: Annotated[
-        int,
-        typer.Option(
-            "--replication-factor", help="Of kipctl-perf; 0 for 3, or all brokers if fewer."
-        ),
-    ] = 0,
-    warmup_records: Annotated[
-        int, typer.Option("--warmup-records", help="First records, left out of the result.")
-    ] = 0,
+    topic: OwnTopicOption = "kipctl-perf",
+    partitions: PartitionsOption = 100,
+    replication_factor: ReplicationFactorOption = 0,
+    warmup_records: WarmupOption = 0,
     command_property: Annotated[
         list[str] | None,
         typer.Option(
@@ -101,9 +96,7 @@ def produce(
         Path | None,
         typer.Option("--command-config", "--producer.config", help="File of producer settings."),
     ] = None,
-    print_metrics: Annotated[
-        bool, typer.Option("--print-metrics", help="Print every number of the result.")
-    ] = False,
+    print_metrics: PrintMetricsOption = False,
     reporting_interval: Annotated[
         int, typer.Option("--reporting-interval", metavar="MS", help="Between progress lines.")
     ] = 5000,
@@ -112,9 +105,7 @@ def produce(
     every: EveryOption = 5.0,
     count: CountOption = 0,
     record: RecordOption = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Produce to a topic that holds records.")
-    ] = False,
+    force: ForceOption = False,
     workers: WorkersOption = 1,
     master: MasterOrHereOption = None,
     bootstrap_server: BootstrapOption = None,

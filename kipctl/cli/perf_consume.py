@@ -14,6 +14,7 @@ from kipctl.cli.options import (
     LeaderDiscoveryOption,
     MasterOrHereOption,
     OutputOption,
+    PrintMetricsOption,
     RecordOption,
     WorkersOption,
 )
@@ -66,9 +67,7 @@ def consume(
         Path | None,
         typer.Option("--command-config", "--consumer.config", help="File of consumer settings."),
     ] = None,
-    print_metrics: Annotated[
-        bool, typer.Option("--print-metrics", help="Print every number of the result.")
-    ] = False,
+    print_metrics: PrintMetricsOption = False,
     show_detailed_stats: Annotated[
         bool,
         typer.Option("--show-detailed-stats", help="Print Kafka's line for each interval."),

@@ -11,10 +11,16 @@ from kipctl.cli.options import (
     CountOption,
     DuringOption,
     EveryOption,
+    ForceOption,
     LeaderDiscoveryOption,
     MasterOrHereOption,
     OutputOption,
+    OwnTopicOption,
+    PartitionsOption,
+    PrintMetricsOption,
     RecordOption,
+    ReplicationFactorOption,
+    WarmupOption,
     WorkersOption,
 )
 from kipctl.errors import ExitStatus, PartlyDoneError, UsageError
@@ -36,21 +42,10 @@ def e2e(
         str | None,
         typer.Option("--producer-acks", metavar="all|1", help="The producer's acks; default all."),
     ] = None,
-    topic: Annotated[
-        str, typer.Option("--topic", help="kipctl-perf is made for the run and removed after it.")
-    ] = "kipctl-perf",
-    partitions: Annotated[
-        int, typer.Option("--partitions", help="Partitions of kipctl-perf.")
-    ] = 12,
-    replication_factor: Annotated[
-        int,
-        typer.Option(
-            "--replication-factor", help="Of kipctl-perf; 0 for 3, or all brokers if fewer."
-        ),
-    ] = 0,
-    warmup_records: Annotated[
-        int, typer.Option("--warmup-records", help="First records, left out of the times.")
-    ] = 0,
+    topic: OwnTopicOption = "kipctl-perf",
+    partitions: PartitionsOption = 12,
+    replication_factor: ReplicationFactorOption = 0,
+    warmup_records: WarmupOption = 0,
     client_rack: Annotated[
         str | None,
         typer.Option("--client-rack", metavar="RACK", help="Where the consumer is (client.rack)."),
@@ -71,17 +66,13 @@ def e2e(
         int,
         typer.Option("--timeout", metavar="MS", help="After the last send: end when none came."),
     ] = 10_000,
-    print_metrics: Annotated[
-        bool, typer.Option("--print-metrics", help="Print every number of the result.")
-    ] = False,
+    print_metrics: PrintMetricsOption = False,
     leader_discovery: LeaderDiscoveryOption = LeaderDiscovery.KIP951,
     during: DuringOption = None,
     every: EveryOption = 5.0,
     count: CountOption = 0,
     record: RecordOption = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Produce to a topic that holds records.")
-    ] = False,
+    force: ForceOption = False,
     workers: WorkersOption = 1,
     master: MasterOrHereOption = None,
     bootstrap_server: BootstrapOption = None,

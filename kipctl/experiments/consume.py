@@ -5,7 +5,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,10 +14,11 @@ from kipctl.cluster.replica_facts import broker_racks
 from kipctl.cluster.snapshot import Snapshot, take
 from kipctl.cluster.topics import EARLIEST, LATEST, offsets
 from kipctl.errors import InterruptedRunError, PipelineError, UsageError
-from kipctl.experiments.actions import Action, ActionKind, Performer, check_action
+from kipctl.experiments.actions import Performer, check_action
 from kipctl.experiments.begin import Begin, Probe, on_spark, on_this_machine
 from kipctl.experiments.conduct import Listeners, conduct, tell_of_missing
 from kipctl.experiments.perf import kafka_version
+from kipctl.experiments.plan import RunPlan
 from kipctl.experiments.record import record, recording
 from kipctl.probe.config import as_properties
 from kipctl.probe.consume.positions import NO_OFFSET
@@ -44,49 +44,26 @@ _RECORDS = COLUMNS["reads"].index("records")
 
 
 @dataclass(frozen=True, slots=True)
-class ConsumePlan:
-    """A run of the consumer and what is done to the cluster meanwhile. Times are in seconds.
+class ConsumePlan(RunPlan):
+    """A run of the consumer and what is done to the cluster meanwhile.
 
-    `count` 0 repeats the action as long as records are read. With `show_detailed_stats` a line of
-    Kafka's tool is told every `reporting_interval_s`. Several workers, or one where `master` says,
-    are tasks of that Spark; without, the probe is a process of this machine.
+    With `show_detailed_stats` a line of Kafka's tool is told every `reporting_interval_s`.
     """
 
     probe: ConsumeSpec
-    during: Action | None = None
-    every_s: float = 5.0
-    count: int = 0
-    record: Path | None = None
-    reporting_interval_s: float = 5.0
     show_detailed_stats: bool = False
-    workers: int = 1
-    master: str | None = None
-
-    @property
-    def on_spark(self) -> bool:
-        """Whether it is Spark that runs the workers."""
-        return self.workers > 1 or self.master is not None
-
-    @property
-    def moves_leaders(self) -> bool:
-        """Whether the action changes the topic's assignment."""
-        return self.during is not None and self.during.kind is not ActionKind.RESTART
 
     def __post_init__(self) -> None:
         """Raises UsageError for numbers that make no sense."""
         spec = self.probe
-        for name, value, least in (
-            ("--num-records", spec.num_records, 1),
-            ("--timeout", spec.timeout_ms, 1),
-            ("--offset", spec.offset, NO_OFFSET),
-            ("--partition", min(spec.partitions, default=0), 0),
-            ("--count", self.count, 0),
-            ("--workers", self.workers, 1),
-        ):
-            if value < least:
-                raise UsageError(f"{name} is {value}; it must be at least {least}.")
-        if self.every_s <= 0 or self.reporting_interval_s <= 0:
-            raise UsageError("--every and --reporting-interval must be above 0.")
+        self.check(
+            (
+                ("--num-records", spec.num_records, 1),
+                ("--timeout", spec.timeout_ms, 1),
+                ("--offset", spec.offset, NO_OFFSET),
+                ("--partition", min(spec.partitions, default=0), 0),
+            )
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,11 +89,7 @@ def consume(plan: ConsumePlan, listeners: Listeners) -> ConsumeResult:
         before = take(cluster, [spec.topic])
         check_assignment(cluster, spec, before)
         partitions = assignment(spec, len(before.partitions))
-        if plan.workers > len(partitions):
-            raise UsageError(
-                f"{plan.workers} workers share {len(partitions)} partitions of {spec.topic}.",
-                f"Ask for at most {len(partitions)} with --workers.",
-            )
+        plan.check_partitions(spec.topic, len(partitions))
         warn_of_rack(spec.config.client_rack, cluster, before, listeners.message)
         if plan.moves_leaders:
             journal(before.cluster_id).save(before.assignment)

@@ -106,7 +106,7 @@ def end_to_end(plan: EndToEndPlan, listeners: Listeners) -> EndToEndResult:
         if plan.produce.during:
             check_action(cluster, plan.produce.during)
         if spec.topic != OWN_TOPIC:
-            plan.produce.check_partitions(len(take(cluster, [spec.topic]).partitions))
+            plan.produce.check_partitions(spec.topic, len(take(cluster, [spec.topic]).partitions))
         with (
             _begins(plan.produce, listeners.message) as begin_all,
             topic_of(plan.produce, cluster, listeners.message) as before,

@@ -20,14 +20,13 @@ from kipctl.cluster.topics import (
 from kipctl.cluster.versions import kafka_release
 from kipctl.errors import InterruptedRunError, PipelineError, RefusedError, UsageError
 from kipctl.experiments.actions import (
-    Action,
-    ActionKind,
     Performer,
     check_action,
     lab_of,
 )
 from kipctl.experiments.begin import Begin, Probe, on_spark, on_this_machine
 from kipctl.experiments.conduct import Listeners, conduct, tell_of_missing
+from kipctl.experiments.plan import RunPlan
 from kipctl.experiments.record import record, recording
 from kipctl.probe.process import running_probe
 from kipctl.probe.produce.config import producer_properties
@@ -54,72 +53,40 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class PerfPlan:
-    """A run of the probe and what is done to the cluster meanwhile. Times are in seconds.
+class PerfPlan(RunPlan):
+    """A run of the producer and what is done to the cluster meanwhile.
 
-    `count` 0 repeats the action as long as records are due. The topic `kipctl-perf` is made with
-    `partitions` and `replication_factor` (0: 3, or the number of brokers if less) and removed.
-    Several workers, or one where `master` says, are tasks of that Spark; without, the probe is a
-    process of this machine.
-    `arm` is what tables call this way of running; "" for its leader discovery.
+    The topic `kipctl-perf` is made with `partitions` and `replication_factor` (0: 3, or the number
+    of brokers if less) and removed. `arm` is what tables call this way of running; "" for its
+    leader discovery.
     """
 
     probe: ProbeSpec
-    during: Action | None = None
-    every_s: float = 5.0
-    count: int = 0
-    record: Path | None = None
     force: bool = False
     partitions: int = 100
     replication_factor: int = 0
-    reporting_interval_s: float = 5.0
     arm: str = ""
-    workers: int = 1
-    master: str | None = None
-
-    @property
-    def on_spark(self) -> bool:
-        """Whether it is Spark that runs the workers."""
-        return self.workers > 1 or self.master is not None
-
-    @property
-    def moves_leaders(self) -> bool:
-        """Whether the action changes the topic's assignment."""
-        return self.during is not None and self.during.kind is not ActionKind.RESTART
 
     def __post_init__(self) -> None:
         """Raises UsageError for sizes and numbers that make no sense."""
         spec = self.probe
-        for name, value, least in (
-            ("--num-records", spec.num_records, 1),
-            ("--record-size", spec.record_size, 1),
-            ("--warmup-records", spec.warmup_records, 0),
-            ("--partitions", self.partitions, 1),
-            ("--replication-factor", self.replication_factor, 0),
-            ("--count", self.count, 0),
-            ("--workers", self.workers, 1),
-        ):
-            if value < least:
-                raise UsageError(f"{name} is {value}; it must be at least {least}.")
+        self.check(
+            (
+                ("--num-records", spec.num_records, 1),
+                ("--record-size", spec.record_size, 1),
+                ("--warmup-records", spec.warmup_records, 0),
+                ("--partitions", self.partitions, 1),
+                ("--replication-factor", self.replication_factor, 0),
+            )
+        )
         if spec.throughput == 0 or (spec.throughput < 0 and spec.throughput != -1):
             raise UsageError(
                 f"--throughput is {spec.throughput:g}; give records per second, or -1 for no limit."
             )
         if spec.warmup_records >= spec.num_records:
             raise UsageError("--warmup-records must be less than --num-records.")
-        if self.every_s <= 0 or self.reporting_interval_s <= 0:
-            raise UsageError("--every and --reporting-interval must be above 0.")
         if spec.topic == OWN_TOPIC:
-            self.check_partitions(self.partitions)
-
-    def check_partitions(self, partitions: int) -> None:
-        """Raises UsageError when there are too few for every worker to have one."""
-        if self.workers > partitions:
-            raise UsageError(
-                f"{self.workers} workers share the partitions of {self.probe.topic}, which has "
-                f"{partitions}.",
-                f"Ask for at most {partitions} with --workers.",
-            )
+            self.check_partitions(OWN_TOPIC, self.partitions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +126,7 @@ def produce(plan: PerfPlan, listeners: Listeners) -> PerfResult:
         if plan.during:
             check_action(cluster, plan.during)
         if spec.topic != OWN_TOPIC:
-            plan.check_partitions(len(take(cluster, [spec.topic]).partitions))
+            plan.check_partitions(spec.topic, len(take(cluster, [spec.topic]).partitions))
         with (
             _begins(plan, listeners.message) as begin,
             topic_of(plan, cluster, listeners.message) as before,

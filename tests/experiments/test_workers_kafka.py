@@ -324,7 +324,7 @@ def test_one_worker_may_be_elsewhere_too(lab: Lab, spark_master: str) -> None:
     ("words", "status", "told"),
     [
         ("--workers 0", 2, "--workers is 0"),
-        ("--workers 4 --partitions 3", 2, "4 workers share the partitions of kipctl-perf"),
+        ("--workers 4 --partitions 3", 2, "4 workers share 3 partitions of kipctl-perf"),
         ("--workers 2 --master 127.0.0.1:7077", 2, "is no Spark master"),
         ("--workers 2 --master spark://127.0.0.1:1", 8, "cannot be reached"),
         ("--workers 3 --master local[2]", 8, "has 2 task slots free, and 3 workers need 3"),

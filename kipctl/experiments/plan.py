@@ -1,0 +1,52 @@
+"""What plans of all kinds of run have in common: actions meanwhile, workers, the record."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from kipctl.errors import UsageError
+from kipctl.experiments.actions import Action, ActionKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunPlan:
+    """Times are in seconds. `count` 0 repeats the action as long as records are due.
+
+    Several workers, or one where `master` says, are tasks of that Spark; without, the probe is a
+    process of this machine.
+    """
+
+    during: Action | None = None
+    every_s: float = 5.0
+    count: int = 0
+    record: Path | None = None
+    reporting_interval_s: float = 5.0
+    workers: int = 1
+    master: str | None = None
+
+    @property
+    def on_spark(self) -> bool:
+        """Whether it is Spark that runs the workers."""
+        return self.workers > 1 or self.master is not None
+
+    @property
+    def moves_leaders(self) -> bool:
+        """Whether the action changes the topic's assignment."""
+        return self.during is not None and self.during.kind is not ActionKind.RESTART
+
+    def check(self, numbers: Iterable[tuple[str, int, int]]) -> None:
+        """Raise UsageError for numbers that make no sense: (option, value, least)."""
+        own = (("--count", self.count, 0), ("--workers", self.workers, 1))
+        for name, value, least in (*numbers, *own):
+            if value < least:
+                raise UsageError(f"{name} is {value}; it must be at least {least}.")
+        if self.every_s <= 0 or self.reporting_interval_s <= 0:
+            raise UsageError("--every and --reporting-interval must be above 0.")
+
+    def check_partitions(self, topic: str, partitions: int) -> None:
+        """Raise UsageError when there are too few for every worker to have one."""
+        if self.workers > partitions:
+            raise UsageError(
+                f"{self.workers} workers share {partitions} partitions of {topic}.",
+                f"Ask for at most {partitions} with --workers.",
+            )
