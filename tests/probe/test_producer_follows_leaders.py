@@ -89,6 +89,25 @@ def test_a_hint_that_moves_a_known_node_is_followed_to_its_new_address(tmp_path:
         assert ran.redirects[0]["to_broker"] == 2
 
 
+def test_a_hint_that_moves_the_answering_broker_itself_is_followed(tmp_path: Path) -> None:
+    """Its connection is given up while its answer is being read."""
+    with FakeCluster(brokers=2) as cluster:
+        there = cluster.brokers[2].port
+        cluster.hidden = {2}
+        cluster.shown = dict(cluster.leaders)
+
+        def script(produced: Produced) -> Reply | None:
+            if produced.broker == 1:
+                return Reply(NOT_LEADER, hint=Leader(1, 6), endpoint=(1, there))
+            return Reply(base_offset=0)
+
+        cluster.script = script
+        ran = run_fake(cluster, tmp_path, num_records=1, retry_backoff_ms=NEVER_MS)
+        assert brokers_asked(cluster) == [1, 2]
+        assert ran.redirects[0]["decision"] == Decision.FOLLOWED
+        assert ran.outcome.acknowledged == 1
+
+
 @pytest.mark.parametrize(
     ("reply", "decision"),
     [

@@ -357,6 +357,8 @@ class Producer:
     ) -> None:
         """An answer came (`Network`'s on_answer). Raises MalformedFrame."""
         self._finder.a_link_may_be_free()
+        assert link.connection is not None
+        number = link.connection.number  # it is given up if a hint moves this very broker
         error = 0
         if flight.api_key == ApiKey.METADATA:
             self._finder.answered(flight, frame, now, behind_us)
@@ -365,10 +367,9 @@ class Producer:
             self._produced(flight, frame, now)
         else:
             error = link.finish_handshake(flight, frame, now).error_code
-        assert link.connection is not None
         self._tracing.rpc(
             link.node.id,
-            link.connection.number,
+            number,
             flight,
             now,
             len(frame) + 4,
