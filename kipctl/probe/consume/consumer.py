@@ -9,29 +9,21 @@ A moved partition's Fetch waits until the one that is under way at its new leade
 Java; with its position's check it is that redirect's phase `queued`.
 """
 
-import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kipctl.probe.consume.config import ConsumerConfig
+from kipctl.probe.consume.failures import Failures
 from kipctl.probe.consume.link import ConsumerLink
 from kipctl.probe.consume.positioning import PositionCall, Positioning
 from kipctl.probe.consume.positions import RETRIABLE_ERRORS, Check, Partition, State
+from kipctl.probe.consume.reads import NOTHING, Reads
 from kipctl.probe.consume.requests import fetch_request
 from kipctl.probe.consume.session import Wanted
 from kipctl.probe.leader_finder import LeaderFinder, MetadataCall
-from kipctl.probe.leadership import (
-    Attempts,
-    Hint,
-    Leader,
-    LeaderDiscovery,
-    Node,
-    retry_backoff,
-)
+from kipctl.probe.leadership import Hint, Leader, LeaderDiscovery, Node
 from kipctl.probe.metadata_policy import NEVER_US
 from kipctl.probe.network import Network
-from kipctl.probe.redirects import FailedAttempt, split_wait
-from kipctl.probe.retries import resent
 from kipctl.probe.tracing import ReadRow, Tracing
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import LEADER_ERRORS, ErrorCode, error_name
@@ -41,13 +33,12 @@ from kipctl.protocol.primitives import MalformedFrame
 from kipctl.protocol.produce_frames import Topic
 from kipctl.protocol.record_counts import Counted, count_records
 from kipctl.trace.clock import now_us
-from kipctl.trace.codes import Decision, MetadataCause, RangeCase, RangeHandling
+from kipctl.trace.codes import Decision, MetadataCause, RangeHandling
 from kipctl.transport.loop import ConnectionLostError, InFlight
 
 FIRST_HINT_VERSION = 16
 """Of Fetch, with CurrentLeader and NodeEndpoints (KIP-951); 12 to 15 name no endpoint, and clients
 take no hint from them."""
-NOTHING = -1
 _STALE_METADATA_ERRORS = LEADER_ERRORS | {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ErrorCode.LEADER_NOT_AVAILABLE,
@@ -120,13 +111,8 @@ class Consumer:
         self._positioning = Positioning(
             config, self._finder, self._network, self._settled, self._row_without_answer
         )
-        self._backoff = retry_backoff(
-            discovery, config.retry_backoff_ms * 1000, config.retry_backoff_max_ms * 1000
-        )
-        self.endpoints: dict[str, int] = {}
-        """The endpoints that hints have named, numbered as in the trace."""
-        self.racks: dict[str, int] = {}
-        """The racks of brokers that answered, numbered as in the trace."""
+        self._failures = Failures(config, discovery, tracing)
+        self._reads = Reads()
         self.totals = Totals()
         self._late: list[Partition] = []
         """Without a position when the run began."""
@@ -135,6 +121,16 @@ class Consumer:
         self._next_tick_us = 0
         self.is_stopped = False
         """Somebody asked to read nothing more."""
+
+    @property
+    def endpoints(self) -> Sequence[str]:
+        """The endpoints that hints have named, by their number in the trace."""
+        return tuple(self._failures.endpoints)
+
+    @property
+    def racks(self) -> Sequence[str]:
+        """The racks of brokers that answered, by their number in the trace."""
+        return tuple(self._reads.racks)
 
     # --- before the run ---
 
@@ -242,12 +238,7 @@ class Consumer:
                 self._count_error(ErrorCode.LEADER_NOT_AVAILABLE)  # nobody said where to begin
             if partition.check:
                 self._tracing.rows["reads"](partition.check.row)
-            if partition.failures:
-                failed = partition.failures[-1]
-                if failed.to_broker == NOTHING:
-                    allowed_us = failed.error_us + failed.backoff_us
-                    failed.wait = split_wait(failed.error_us, now, allowed_us, now, 0, 0)
-                self._write_redirects(partition, 0, now)
+            self._failures.given_up(partition, now)
         self._finder.write_calls(self._tracing)
 
     # --- where each partition is read from ---
@@ -286,13 +277,11 @@ class Consumer:
             partition.check.answers.clear()  # they were the old leader's
         if partition.state is State.READY and self._positioning.can_validate(partition):
             partition.state = State.VALIDATE
-        if partition.failures and partition.attempts:
-            failed = partition.failures[-1]
-            known = self._finder.epoch(partition)
-            wait_us = partition.attempts.backoff_us(self._discovery, known, failed.backoff_us)
+        if partition.failures:
+            wait_us = self._failures.wait_us(partition, self._finder.epoch(partition))
             partition.retry_us = 0
             if wait_us:
-                self._wait(partition, failed.error_us + wait_us)
+                self._wait(partition, partition.failures[-1].error_us + wait_us)
         self._place(partition, now_us())
 
     def _settled(self, partition: Partition, now: int) -> None:
@@ -320,9 +309,8 @@ class Consumer:
             return
         epoch = self._finder.epoch
         wanted = {p: Wanted(p.offset, epoch(p)) for p in link.readers}
-        for partition in wanted:
-            if partition.failures:
-                self._resent(link, partition, now)
+        for partition, want in wanted.items():
+            self._failures.sent_again(partition, link, want.leader_epoch, now)
         request = fetch_request(
             self._config, link.session.ask(wanted), self._config.max_partition_fetch_bytes
         )
@@ -331,19 +319,6 @@ class Consumer:
             link.send_message(request, ApiKey.FETCH, link.fetch_version, now, _FetchCall(wanted))
         except ConnectionLostError:
             self._network.lose(link)
-
-    def _resent(self, link: ConsumerLink, partition: Partition, now: int) -> None:
-        """A Fetch goes out for a partition whose last one failed."""
-        assert partition.attempts
-        epoch = self._finder.epoch(partition)
-        failed = partition.failures[-1]
-        if failed.to_broker == NOTHING:
-            turn_us = max(partition.turn_us, link.fetched_us)
-            resent(
-                failed, partition.attempts, self._discovery, partition, link, epoch, now, turn_us
-            )
-            partition.attempts.sent(epoch)
-            partition.last_sent_us = now
 
     def _fetched(
         self, link: ConsumerLink, flight: InFlight, frame: memoryview, now: int
@@ -394,8 +369,8 @@ class Consumer:
             self._on_records(partition, fetched.records, want.offset)
         self._write_read(link, partition, want, fetched, now, counted)
         is_elsewhere = fetched.preferred_read_replica != NOTHING
-        if partition.failures and (counted.records or not is_elsewhere):
-            self._write_redirects(partition, counted.records, now)
+        if counted.records or not is_elsewhere:
+            self._failures.over(partition, counted.records, now)
         if counted.next_offset > want.offset:
             partition.offset = counted.next_offset
             partition.epoch = counted.epoch
@@ -448,50 +423,12 @@ class Consumer:
             decision = self._finder.take_hint(partition, hint, now)
         if error in _STALE_METADATA_ERRORS:
             self._finder.want(MetadataCause.LEADER_CHANGE)
-        self._attempt_failed(link, partition, want, flight.sent_us, error, now, decision, hint)
+        self._failures.add(partition, link, want, flight.sent_us, error, now, decision, hint)
+        self._read_again(partition, now)
 
-    def _attempt_failed(
-        self,
-        link: ConsumerLink,
-        partition: Partition,
-        want: Wanted,
-        sent_us: int,
-        error: int,
-        now: int,
-        decision: Decision = Decision.NOT_APPLICABLE,
-        hint: Hint | None = None,
-        may_be_read_at_once: bool = False,
-    ) -> None:
-        """It is read again: at once if a newer leader is known, else after the backoff.
-
-        At once as well when a replica was lost: it is another broker, the leader, that comes next.
-        """
-        if partition.attempts is None:
-            partition.attempts = Attempts()
-            partition.attempts.sent(want.leader_epoch)
-            partition.sent_us = partition.last_sent_us = sent_us
-        attempts = partition.attempts
-        backoff_us = self._backoff.wait_us(attempts.count - 1, random.random())
-        failed = FailedAttempt(
-            attempt=attempts.count,
-            sent_us=partition.last_sent_us,
-            error_us=now,
-            error=error,
-            is_leader_error=error in LEADER_ERRORS,
-            broker=link.node.id,
-            epoch=want.leader_epoch,
-            base_offset=NOTHING,
-            decision=decision,
-            backoff_us=0 if may_be_read_at_once else backoff_us,
-        )
-        if hint is not None:
-            failed.hint_leader, failed.hint_epoch = hint.leader.id, hint.leader.epoch
-            if hint.endpoint is not None:
-                address = f"{hint.endpoint.host}:{hint.endpoint.port}"
-                failed.hint_endpoint = self.endpoints.setdefault(address, len(self.endpoints))
-        partition.failures.append(failed)
-        known = self._finder.epoch(partition)
-        wait_us = attempts.backoff_us(self._discovery, known, failed.backoff_us)
+    def _read_again(self, partition: Partition, now: int) -> None:
+        """After a failure: at once if a newer leader is known, else after the backoff."""
+        wait_us = self._failures.wait_us(partition, self._finder.epoch(partition))
         if wait_us:
             self._wait(partition, now + wait_us)
         self._place(partition, now)
@@ -510,13 +447,10 @@ class Consumer:
 
     def _row_without_answer(self, partition: Partition, now: int) -> ReadRow:
         """A row for a position that its leader has judged, though no Fetch of it was refused."""
-        link = self._finder.link(partition)
-        assert link is not None
+        leader = self._finder.link(partition)
+        assert leader is not None
         want = Wanted(partition.offset, self._finder.epoch(partition))
-        nothing = Fetched(
-            "", partition.index, 0, NOTHING, NOTHING, NOTHING, (), NOTHING, memoryview(b"")
-        )
-        return self._read_row(link, partition, want, nothing, now)
+        return self._reads.row_without_answer(leader, partition, want, now)
 
     def _read_row(
         self,
@@ -527,29 +461,8 @@ class Consumer:
         now: int,
         counted: Counted | None = None,
     ) -> ReadRow:
-        rack = link.node.rack
-        leader = self._finder.link(partition)
-        case = handling = NOTHING
-        is_short = 0 <= fetched.high_watermark < want.offset and not len(fetched.records)
-        if is_short and not fetched.error_code and fetched.preferred_read_replica == NOTHING:
-            case, handling = RangeCase.UNCOMMITTED, RangeHandling.WAIT
-        return ReadRow(
-            partition.topic_position,
-            partition.index,
-            link.node.id,
-            NOTHING if rack is None else self.racks.setdefault(rack, len(self.racks)),
-            leader is link,
-            fetched.preferred_read_replica,
-            counted.records if counted else 0,
-            counted.bytes if counted else 0,
-            fetched.error_code,
-            want.offset,
-            counted.next_offset if counted else NOTHING,
-            fetched.high_watermark,
-            case,
-            handling,
-            now,
-        )
+        is_leader = self._finder.link(partition) is link
+        return self._reads.row(link, is_leader, partition, want, fetched, now, counted)
 
     def _write_read(
         self,
@@ -561,20 +474,6 @@ class Consumer:
         counted: Counted | None = None,
     ) -> None:
         self._tracing.rows["reads"](self._read_row(link, partition, want, fetched, now, counted))
-
-    def _write_redirects(self, partition: Partition, records: int, now: int) -> None:
-        """It is read again: write what it met before, the time from the first Fetch on."""
-        self._tracing.redirects(
-            partition.topic_position,
-            partition.index,
-            partition.offset,
-            records,
-            partition.failures,
-            partition.sent_us,
-            partition.last_sent_us,
-            now,
-        )
-        partition.failures, partition.attempts = [], None
 
     # --- answers and losses ---
 
@@ -618,15 +517,16 @@ class Consumer:
             self._tracing.rpc(link.node.id, number, flight, 0, 0, 0, len(self._topics), error)
         for partition in list(link.readers):
             was_replica = partition.choice.clear()
-            if partition not in asked:
+            if partition in asked:
+                self._failures.add(
+                    partition,
+                    link,
+                    asked[partition],
+                    sent_us,
+                    ErrorCode.NETWORK_EXCEPTION,
+                    now,
+                    is_read_elsewhere=was_replica,  # the leader is another broker
+                )
+                self._read_again(partition, now)
+            else:
                 self._place(partition, now)
-                continue
-            self._attempt_failed(
-                link,
-                partition,
-                asked[partition],
-                sent_us,
-                ErrorCode.NETWORK_EXCEPTION,
-                now,
-                may_be_read_at_once=was_replica,
-            )

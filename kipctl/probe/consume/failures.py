@@ -1,0 +1,120 @@
+"""What Fetches of a partition met since its last good answer: their record, their backoff."""
+
+import random
+
+from kipctl.probe.config import ClientConfig
+from kipctl.probe.consume.link import ConsumerLink
+from kipctl.probe.consume.positions import Partition
+from kipctl.probe.consume.session import Wanted
+from kipctl.probe.leadership import Attempts, Hint, LeaderDiscovery, retry_backoff
+from kipctl.probe.redirects import FailedAttempt, split_wait
+from kipctl.probe.retries import resent
+from kipctl.probe.tracing import Tracing
+from kipctl.protocol.error_codes import LEADER_ERRORS
+from kipctl.trace.codes import Decision
+
+_NOTHING = -1
+
+
+class Failures:
+    """Keeps the failed attempts of partitions, and writes them when an answer ends them.
+
+    Times are microseconds (monotonic).
+    """
+
+    def __init__(self, config: ClientConfig, discovery: LeaderDiscovery, tracing: Tracing) -> None:
+        self._discovery = discovery
+        self._tracing = tracing
+        self._backoff = retry_backoff(
+            discovery, config.retry_backoff_ms * 1000, config.retry_backoff_max_ms * 1000
+        )
+        self.endpoints: dict[str, int] = {}
+        """The endpoints that hints have named, numbered as in the trace."""
+
+    def add(
+        self,
+        partition: Partition,
+        link: ConsumerLink,
+        want: Wanted,
+        sent_us: int,
+        error: int,
+        now_us: int,
+        decision: Decision = Decision.NOT_APPLICABLE,
+        hint: Hint | None = None,
+        is_read_elsewhere: bool = False,
+    ) -> None:
+        """A Fetch of it failed; there is nothing to wait for when it is read elsewhere next."""
+        if partition.attempts is None:
+            partition.attempts = Attempts()
+            partition.attempts.sent(want.leader_epoch)
+            partition.sent_us = partition.last_sent_us = sent_us
+        attempt = partition.attempts.count
+        backoff_us = self._backoff.wait_us(attempt - 1, random.random())
+        failed = FailedAttempt(
+            attempt=attempt,
+            sent_us=partition.last_sent_us,
+            error_us=now_us,
+            error=error,
+            is_leader_error=error in LEADER_ERRORS,
+            broker=link.node.id,
+            epoch=want.leader_epoch,
+            base_offset=_NOTHING,
+            decision=decision,
+            backoff_us=0 if is_read_elsewhere else backoff_us,
+        )
+        if hint is not None:
+            failed.hint_leader, failed.hint_epoch = hint.leader.id, hint.leader.epoch
+            if hint.endpoint is not None:
+                address = f"{hint.endpoint.host}:{hint.endpoint.port}"
+                failed.hint_endpoint = self.endpoints.setdefault(address, len(self.endpoints))
+        partition.failures.append(failed)
+
+    def wait_us(self, partition: Partition, known_epoch: int) -> int:
+        """How long after its last failure it may be read again, if this leader epoch is known."""
+        if not partition.failures or partition.attempts is None:
+            return 0
+        drawn_us = partition.failures[-1].backoff_us
+        return partition.attempts.backoff_us(self._discovery, known_epoch, drawn_us)
+
+    def sent_again(self, partition: Partition, link: ConsumerLink, epoch: int, now_us: int) -> None:
+        """A Fetch for it goes out, to the leader of that epoch or its replica."""
+        if not partition.failures or partition.failures[-1].to_broker != _NOTHING:
+            return
+        assert partition.attempts
+        resent(
+            partition.failures[-1],
+            partition.attempts,
+            self._discovery,
+            partition,
+            link,
+            epoch,
+            now_us,
+            turn_us=max(partition.turn_us, link.fetched_us),
+        )
+        partition.attempts.sent(epoch)
+        partition.last_sent_us = now_us
+
+    def over(self, partition: Partition, records: int, now_us: int) -> None:
+        """It was answered without error: write what it met, the time from the first Fetch on."""
+        if not partition.failures:
+            return
+        self._tracing.redirects(
+            partition.topic_position,
+            partition.index,
+            partition.offset,
+            records,
+            partition.failures,
+            partition.sent_us,
+            partition.last_sent_us,
+            now_us,
+        )
+        partition.failures, partition.attempts = [], None
+
+    def given_up(self, partition: Partition, now_us: int) -> None:
+        """Nothing more is read: write what it met until now."""
+        if partition.failures:
+            failed = partition.failures[-1]
+            if failed.to_broker == _NOTHING:
+                allowed_us = failed.error_us + failed.backoff_us
+                failed.wait = split_wait(failed.error_us, now_us, allowed_us, now_us, 0, 0)
+            self.over(partition, 0, now_us)

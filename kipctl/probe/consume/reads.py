@@ -1,0 +1,61 @@
+"""The rows of `reads`: what each answer said of each partition."""
+
+from kipctl.probe.consume.link import ConsumerLink
+from kipctl.probe.consume.positions import Partition
+from kipctl.probe.consume.session import Wanted
+from kipctl.probe.tracing import ReadRow
+from kipctl.protocol.fetch_frames import Fetched
+from kipctl.protocol.record_counts import Counted
+from kipctl.trace.codes import RangeCase, RangeHandling
+
+NOTHING = -1
+
+
+class Reads:
+    """Makes rows; `racks` are those of brokers that answered, numbered as in the trace."""
+
+    def __init__(self) -> None:
+        self.racks: dict[str, int] = {}
+
+    def row(
+        self,
+        link: ConsumerLink,
+        is_leader: bool,
+        partition: Partition,
+        want: Wanted,
+        fetched: Fetched,
+        now_us: int,
+        counted: Counted | None = None,
+    ) -> ReadRow:
+        """What the broker of `link` said of a partition that was wanted so."""
+        rack = link.node.rack
+        case = handling = NOTHING
+        is_short = 0 <= fetched.high_watermark < want.offset and not len(fetched.records)
+        if is_short and not fetched.error_code and fetched.preferred_read_replica == NOTHING:
+            case, handling = RangeCase.UNCOMMITTED, RangeHandling.WAIT
+        return ReadRow(
+            partition.topic_position,
+            partition.index,
+            link.node.id,
+            NOTHING if rack is None else self.racks.setdefault(rack, len(self.racks)),
+            is_leader,
+            fetched.preferred_read_replica,
+            counted.records if counted else 0,
+            counted.bytes if counted else 0,
+            fetched.error_code,
+            want.offset,
+            counted.next_offset if counted else NOTHING,
+            fetched.high_watermark,
+            case,
+            handling,
+            now_us,
+        )
+
+    def row_without_answer(
+        self, leader: ConsumerLink, partition: Partition, want: Wanted, now_us: int
+    ) -> ReadRow:
+        """A row for a position that its leader has judged, though no Fetch of it was refused."""
+        nothing = Fetched(
+            "", partition.index, 0, NOTHING, NOTHING, NOTHING, (), NOTHING, memoryview(b"")
+        )
+        return self.row(leader, True, partition, want, nothing, now_us)
