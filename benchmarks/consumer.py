@@ -150,7 +150,10 @@ def main() -> None:
         return
     results: dict[str, list[Result]] = {name: [] for name in CONTESTANTS}
     lab = Lab.up(
-        LabSpec(name="bench-consumer"), lambda text: sys.stderr.write(text + "\n") and None
+        LabSpec(
+            name="bench-consumer", config=(("log.retention.bytes", "-1"),)
+        ),  # it must stay whole
+        lambda text: sys.stderr.write(text + "\n") and None,
     )
     try:
         sys.stderr.write(f"producing {chosen.records:,} records\n")
