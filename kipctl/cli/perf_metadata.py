@@ -84,11 +84,6 @@ def metadata(
 
     environment: Environment = context.obj
     properties = parse_pairs(command_property or [])
-    if properties.keys() & {"metadata.max.age.ms", "metadata.max.idle.ms"}:
-        environment.message(
-            f"steady and idle-return have metadata.max.age.ms={RENEWED_MS} of their own, and "
-            f"idle-return metadata.max.idle.ms={LEAST_IDLE_MS}: what takes minutes, in seconds."
-        )
     plan = MetadataPlan(
         config=parse_properties(DEFAULTS | properties),
         bootstrap_server=environment.bootstrap_server(
@@ -104,6 +99,11 @@ def metadata(
         policies=tuple(dict.fromkeys(policy or TopicPolicy)),
         metrics_urls=tuple(metrics_url or ()),
     )
+    if properties.keys() & {"metadata.max.age.ms", "metadata.max.idle.ms"}:
+        environment.message(
+            f"steady and idle-return have metadata.max.age.ms={RENEWED_MS} of their own, and "
+            f"idle-return metadata.max.idle.ms={LEAST_IDLE_MS}: what takes minutes, in seconds."
+        )
     document = run(plan, environment.message)
     tables = perf_metadata_tables(document)
     environment.report(Report("perf metadata", document, tables), output)

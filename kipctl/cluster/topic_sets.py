@@ -9,6 +9,13 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from kipctl.errors import RefusedError, TimedOutError
+from kipctl.protocol.list_offsets import (
+    CONSUMER_REPLICA_ID,
+    LATEST_TIMESTAMP,
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
 from kipctl.protocol.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponseTopic
 from kipctl.transport.request import Cluster
 
@@ -57,18 +64,20 @@ def topics_named(cluster: Cluster, pattern: str) -> tuple[str, ...]:
 
 
 def await_topics(cluster: Cluster, names: Sequence[str]) -> dict[str, UUID]:
-    """Wait until every broker shows all topics led and in sync; returns their ids by name.
+    """Wait until every broker shows all topics led and in sync, and leaders know that they lead.
 
+    A broker's Metadata shows a topic before it takes records for it. Returns their ids by name.
     Raises TimedOutError.
     """
     ids: dict[str, UUID] = {}
 
     def are_there() -> bool:
+        seen: list[MetadataResponseTopic] = []
         for seen in _as_seen(cluster, names):
             if not all(map(_is_ready, seen)):
                 return False
             ids.update((topic.name or "", topic.topic_id) for topic in seen)
-        return True
+        return all(_leads(cluster, broker, seen) for broker in cluster.nodes)
 
     _await(are_there, "are not in sync on all brokers")
     return ids
@@ -101,6 +110,24 @@ def _as_seen(cluster: Cluster, names: Sequence[str]) -> Iterator[list[MetadataRe
     )
     for broker in cluster.nodes:
         yield list(cluster.broker(broker).request(request).topics)
+
+
+def _leads(cluster: Cluster, broker: int, topics: Sequence[MetadataResponseTopic]) -> bool:
+    """Whether the broker knows that it leads what Metadata says it leads."""
+    led = {
+        topic.name or "": tuple(
+            ListOffsetsPartition(partition_index=p.partition_index, timestamp=LATEST_TIMESTAMP)
+            for p in topic.partitions
+            if p.leader_id == broker
+        )
+        for topic in topics
+    }
+    request = ListOffsetsRequest(
+        replica_id=CONSUMER_REPLICA_ID,
+        topics=tuple(ListOffsetsTopic(name=name, partitions=of) for name, of in led.items() if of),
+    )
+    answer = cluster.broker(broker).request(request)
+    return not any(p.error_code for topic in answer.topics for p in topic.partitions)
 
 
 def _is_ready(topic: MetadataResponseTopic) -> bool:

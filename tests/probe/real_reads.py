@@ -19,7 +19,7 @@ from confluent_kafka.admin import (
 )
 from fake_reads import ReadRan, Received, run_read
 
-from kipctl.cluster.topics import await_topic
+from kipctl.cluster.topics import LATEST, await_topic, offsets
 from kipctl.probe.consume.config import ConsumerConfig
 from kipctl.probe.consume.run import ConsumeSpec
 from kipctl.probe.leadership import LeaderDiscovery
@@ -177,6 +177,7 @@ def read_while(
     """Read while records are written and something is done, until all that was written is read."""
     writer, over, failures = Writer(bootstrap_server, topic, partitions), threading.Event(), []
     received: list[Received] = []
+    ends: dict[int, int] = {}
     written_all = threading.Event()
 
     def write_and_act() -> None:
@@ -194,7 +195,10 @@ def read_while(
     def should_stop() -> bool:
         if not written_all.is_set():
             return False
-        return bool(failures) or (bool(received) and received[0].count >= writer.count)
+        if not ends:
+            with Cluster(bootstrap_server) as cluster:
+                ends.update(offsets(cluster, topic, LATEST))
+        return bool(failures) or (bool(received) and received[0].count >= sum(ends.values()))
 
     def on_records(now: Received) -> None:
         if not received:
