@@ -24,10 +24,12 @@ OFFSET = 100
 
 
 def replica(broker: int, rack: str | None, **more: object) -> Replica:
-    return Replica(broker, rack, **{"in_sync": True, "log_start": 0, "log_end": OFFSET, **more})  # type: ignore[arg-type]
+    return Replica(broker, rack, **{"in_sync": True, "log_start": 0, "log_end": OFFSET, **more})
 
 
-def partition(*replicas: Replica, leader: int = 1, selector: str | None = RACK_AWARE):  # type: ignore[no-untyped-def]
+def partition(
+    *replicas: Replica, leader: int = 1, selector: str | None = RACK_AWARE
+) -> PartitionFacts:
     return PartitionFacts(PartitionId("t", 0), leader, 7, selector, OFFSET, replicas)
 
 
@@ -236,7 +238,7 @@ def test_a_broker_that_does_not_answer_serves_nobody() -> None:
 
 
 def chosen(named: int | None, facts: PartitionFacts = ALL, rack: str = "b", **more: int) -> Choice:
-    return judge(replace(facts, **more), rack, Answer(named), RACKS)  # type: ignore[arg-type]
+    return judge(replace(facts, **more), rack, Answer(named), RACKS)
 
 
 NOT_SET = replace(ALL, selector=NO_SELECTOR)

@@ -179,7 +179,7 @@ class OneBrokerLeft:
 def test_a_leader_that_is_lost_leaves_its_partitions_unknown_and_the_others_are_told() -> None:
     cluster = OneBrokerLeft()
     all_facts = [facts(0, 1), facts(1, 2), facts(2, 3), facts(3, -1), facts(4, 1)]
-    seen = samples(cluster, all_facts, {3: TimedOutError("Broker 3 is silent.")})  # type: ignore[arg-type]
+    seen = samples(cluster, all_facts, {3: TimedOutError("Broker 3 is silent.")})
     assert {one.partition: sample.size for one, sample in seen.known.items()} == {0: 100}
     assert {one.partition: why for one, why in seen.missing.items()} == {
         1: "Broker 2 is not in the cluster's Metadata.",
@@ -188,7 +188,7 @@ def test_a_leader_that_is_lost_leaves_its_partitions_unknown_and_the_others_are_
         4: "broker 1 has no log of it any more",
     }
     assert cluster.asked == [1, 2]
-    (unended,) = samples(cluster, [facts(0, 1, None)], {}).missing.values()  # type: ignore[arg-type]
+    (unended,) = samples(cluster, [facts(0, 1, None)], {}).missing.values()
     assert unended == "broker 1 did not tell where the log starts and ends"
 
 

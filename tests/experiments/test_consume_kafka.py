@@ -49,7 +49,7 @@ def kipctl(lab: Lab, words: str) -> tuple[int, str, str]:
 def document(lab: Lab, words: str) -> dict[str, Any]:
     status, out, err = kipctl(lab, f"{words} --output json")
     assert status == 0, err
-    return json.loads(out)  # type: ignore[no-any-return]
+    return json.loads(out)
 
 
 @pytest.fixture(scope="module")

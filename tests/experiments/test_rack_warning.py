@@ -70,7 +70,7 @@ def test_a_rack_whose_broker_is_fenced_is_known() -> None:
     before = Snapshot("cluster", (Broker(1, "h", 9092, "rack-1"),), ())
     said: list[str] = []
     for rack in ("", "rack-1", "rack-3"):
-        warn_of_rack(rack, RackThreeIsFenced(), before, said.append)  # type: ignore[arg-type]
+        warn_of_rack(rack, RackThreeIsFenced(), before, said.append)
     assert said == [
         "Warning: rack 'rack-3' has no broker that is alive (broker 3), so leaders are read until"
         " one is back."

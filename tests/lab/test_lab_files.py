@@ -21,7 +21,7 @@ FOLDER = Path("/lab/broker-1")
 
 
 def properties(node_id: int, version: str = "4.3.1", **spec: object) -> dict[str, str]:
-    asked = LabSpec(**spec)  # type: ignore[arg-type]
+    asked = LabSpec(**spec)
     nodes = node_specs(asked, 20000)
     node = next(n for n in nodes if n.id == node_id)
     return server_properties(node, nodes, FOLDER, version, asked.config)
@@ -57,8 +57,7 @@ def properties(node_id: int, version: str = "4.3.1", **spec: object) -> dict[str
 )
 def test_nodes_racks_and_ports(spec: dict[str, int], nodes: list[tuple[object, ...]]) -> None:
     assert [
-        (n.id, n.role.value, n.rack, n.port)
-        for n in node_specs(LabSpec(**spec), 20000)  # type: ignore[arg-type]
+        (n.id, n.role.value, n.rack, n.port) for n in node_specs(LabSpec(**spec), 20000)
     ] == nodes
 
 
@@ -143,7 +142,7 @@ def test_a_node_with_both_roles_listens_for_clients_and_for_controllers() -> Non
 )
 def test_what_cannot_be_built_is_refused(spec: dict[str, object], told: str) -> None:
     with pytest.raises(UsageError) as refused:
-        LabSpec(**spec)  # type: ignore[arg-type]
+        LabSpec(**spec)
     assert told in refused.value.what
 
 

@@ -63,7 +63,7 @@ def test_percentiles_are_those_of_the_live_summary(
     write_run(
         tmp_path / "a-run",
         {"interval_ns": schedule.interval_ns, "warmup_records": warmup},
-        batches=rows,  # type: ignore[arg-type]
+        batches=rows,
     )
     batches = open_runs(spark, [str(tmp_path / "a-run")]).batches
     by_time = {row["time"]: row for row in latency(batches, ["run", "arm"]).collect()}

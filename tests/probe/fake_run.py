@@ -71,7 +71,7 @@ def run_fake(
         throughput,
         record_size,
         discovery=discovery,
-        config=ProducerConfig(**(defaults | config)),  # type: ignore[arg-type]
+        config=ProducerConfig(**(defaults | config)),
     )
     return read_ran(run_probe(spec, directory, lambda schedule: None, should_stop), directory)
 

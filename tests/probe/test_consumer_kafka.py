@@ -80,7 +80,7 @@ def read(
         num_records,
         timeout_ms=30_000,
         offset=offset,
-        config=ConsumerConfig(**settings),  # type: ignore[arg-type]
+        config=ConsumerConfig(**settings),
     )
     return run_read(spec, directory)
 

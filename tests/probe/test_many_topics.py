@@ -123,7 +123,7 @@ def producing(
     config = ProducerConfig(
         acks=1,
         enable_idempotence=False,
-        **{"retry_backoff_ms": 20, "reconnect_backoff_ms": 5} | settings,  # type: ignore[arg-type]
+        **{"retry_backoff_ms": 20, "reconnect_backoff_ms": 5} | settings,
     )
     choose = random.Random(0)
     payload = variants(random_values(10, choose, 16384), 16384, Compression.NONE, choose)

@@ -176,7 +176,7 @@ def spoilt(choose: random.Random, version: int) -> list[ProduceResponse]:
     hint = LeaderIdAndEpoch(2, 7)
 
     def with_one(**fields: object) -> ProduceResponse:
-        bad = PartitionProduceResponse(index=3, **fields)  # type: ignore[arg-type]
+        bad = PartitionProduceResponse(index=3, **fields)
         at = choose.randrange(6)
         partitions = (*good[:at], bad, *good[at:])
         return ProduceResponse(
