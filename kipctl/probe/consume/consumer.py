@@ -14,31 +14,29 @@ from dataclasses import dataclass, field
 
 from kipctl.probe.consume.config import ConsumerConfig
 from kipctl.probe.consume.failures import Failures
+from kipctl.probe.consume.hints import NO_HINT, hint_of
 from kipctl.probe.consume.link import ConsumerLink
 from kipctl.probe.consume.positioning import PositionCall, Positioning
 from kipctl.probe.consume.positions import RETRIABLE_ERRORS, Check, Partition, State
+from kipctl.probe.consume.readers import Readers
 from kipctl.probe.consume.reads import NOTHING, Reads
 from kipctl.probe.consume.requests import fetch_request
 from kipctl.probe.consume.session import Wanted
 from kipctl.probe.leader_finder import LeaderFinder, MetadataCall
-from kipctl.probe.leadership import Hint, Leader, LeaderDiscovery, Node
-from kipctl.probe.metadata_policy import NEVER_US
+from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.probe.network import Network
-from kipctl.probe.tracing import ReadRow, Tracing
+from kipctl.probe.tracing import Tracing
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import LEADER_ERRORS, ErrorCode, error_name
 from kipctl.protocol.fetch_frames import FetchAnswer, Fetched, read_fetch
 from kipctl.protocol.metadata import MetadataResponse
 from kipctl.protocol.primitives import MalformedFrame
 from kipctl.protocol.produce_frames import Topic
-from kipctl.protocol.record_counts import Counted, count_records
+from kipctl.protocol.record_counts import count_records
 from kipctl.trace.clock import now_us
 from kipctl.trace.codes import Decision, MetadataCause, RangeHandling
 from kipctl.transport.loop import ConnectionLostError, InFlight
 
-FIRST_HINT_VERSION = 16
-"""Of Fetch, with CurrentLeader and NodeEndpoints (KIP-951); 12 to 15 name no endpoint, and clients
-take no hint from them."""
 _STALE_METADATA_ERRORS = LEADER_ERRORS | {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ErrorCode.LEADER_NOT_AVAILABLE,
@@ -97,8 +95,6 @@ class Consumer:
         for of_topic in partitions:
             topic = of_topic[0].topic
             self._by_topic |= {topic.name: of_topic, topic.id.bytes: of_topic}
-        self._assigned = dict.fromkeys(assigned)
-        self._reads_from: dict[Partition, ConsumerLink] = {}
         self._network = Network(
             config,
             lambda node, epoll: ConsumerLink(node, config, epoll),
@@ -108,16 +104,16 @@ class Consumer:
         )
         by_name = {of_topic[0].topic.name: of_topic for of_topic in partitions}
         self._finder = LeaderFinder(config, discovery, by_name, self._network, self._leader_moved)
+        self._reads = Reads(self._finder, tracing)
         self._positioning = Positioning(
-            config, self._finder, self._network, self._settled, self._row_without_answer
+            config, self._finder, self._network, self._settled, self._reads.row_without_answer
         )
+        self._readers = Readers(assigned, self._finder, self._network, self._positioning.add)
         self._failures = Failures(config, discovery, tracing)
-        self._reads = Reads()
         self.totals = Totals()
         self._late: list[Partition] = []
         """Without a position when the run began."""
         self._read_us = 0
-        self._wake_us = NEVER_US
         self._next_tick_us = 0
         self.is_stopped = False
         """Somebody asked to read nothing more."""
@@ -144,12 +140,14 @@ class Consumer:
         For the first one it is waited as long as `timeout_us`, for the others `patience_us`: one
         without a leader does not keep all from being read. It ends too when somebody asks to stop.
         """
-        began = now_us()
+        began, assigned = now_us(), self._readers.assigned
         while not self.is_stopped:
             now = now_us()
-            unsettled = [p for p in self._assigned if p.state not in (State.READY, State.FAILED)]
+            unsettled = [
+                p for p in self._readers.assigned if p.state not in (State.READY, State.FAILED)
+            ]
             is_connected = all(link.ready for link in self._network.links if link.readers)
-            some = len(unsettled) < len(self._assigned)
+            some = len(unsettled) < len(assigned)
             if (not unsettled and is_connected) or now - began > (
                 patience_us if some else timeout_us
             ):
@@ -170,7 +168,7 @@ class Consumer:
         while not self._is_over(now_us(), num_records, timeout_us):
             now = now_us()
             self._look_after(now)
-            until = min(self._next_tick_us, self._wake_us, self._finder.due_us)
+            until = min(self._next_tick_us, self._readers.wake_us, self._finder.due_us)
             if now < start_us:
                 until = min(until, start_us)
             else:
@@ -192,13 +190,13 @@ class Consumer:
             self.is_stopped
             or self.totals.records >= num_records
             or now - self._read_us > timeout_us
-            or all(p.state is State.FAILED for p in self._assigned)
+            or all(p.state is State.FAILED for p in self._readers.assigned)
         )
 
     def _look_after(self, now: int) -> None:
         """All but fetching that is due."""
-        if now >= self._wake_us:
-            self._wake(now)
+        if now >= self._readers.wake_us:
+            self._readers.wake(now)
         self._positioning.ask(now)
         if now >= self._finder.due_us:
             self._finder.ask(now)
@@ -208,67 +206,19 @@ class Consumer:
             self._finder.a_link_may_be_free()
             self._tracing.flush()
             self._on_tick()
-            self._move_readers(now)
-
-    def _move_readers(self, now: int) -> None:
-        """Leases end, and brokers come and go, without a word about the partition itself."""
-        for partition in self._assigned:
-            if partition.state is State.READY and not partition.retry_us:
-                link = self._link_to_read(partition, now)
-                if link is None or link is not self._reads_from.get(partition):
-                    self._place(partition, now)
-
-    def _wake(self, now: int) -> None:
-        """Partitions whose backoff is over are read again."""
-        for partition in self._assigned:
-            if 0 < partition.retry_us <= now:
-                partition.retry_us = 0
-                self._place(partition, now)
-        waiting = (p.retry_us for p in self._assigned if p.retry_us)
-        self._wake_us = min(waiting, default=NEVER_US)
-
-    def _wait(self, partition: Partition, until_us: int) -> None:
-        partition.retry_us = until_us
-        self._wake_us = min(self._wake_us, until_us)
+            self._readers.move(now)
 
     def _end(self, now: int) -> None:
         """Write what is still open."""
-        for partition in self._assigned:
+        for partition in self._readers.assigned:
             if partition.state is State.RESET and partition in self._late:
                 self._count_error(ErrorCode.LEADER_NOT_AVAILABLE)  # nobody said where to begin
             if partition.check:
-                self._tracing.rows["reads"](partition.check.row)
+                self._reads.write(partition.check.row)
             self._failures.given_up(partition, now)
         self._finder.write_calls(self._tracing)
 
-    # --- where each partition is read from ---
-
-    def _place(self, partition: Partition, now: int) -> None:
-        """Put it where its state wants it: among a broker's readers, or to be positioned."""
-        link = self._reads_from.pop(partition, None)
-        if link is not None:
-            link.readers.pop(partition, None)
-        if partition.retry_us or partition not in self._assigned:
-            return
-        if partition.state is not State.READY:
-            if partition.state is not State.FAILED:
-                self._positioning.add(partition)
-            return
-        link = self._link_to_read(partition, now)
-        if link is None:
-            self._finder.want(MetadataCause.LEADER_CHANGE)
-            return
-        self._reads_from[partition] = link
-        link.readers[partition] = None
-
-    def _link_to_read(self, partition: Partition, now: int) -> ConsumerLink | None:
-        """The link to the broker to read it from, None while it has no leader."""
-        leader = self._finder.link(partition)
-        if leader is None:
-            return None
-        nodes = self._finder.nodes
-        replica = partition.choice.read_from(leader.node.id, nodes, now)
-        return leader if replica == leader.node.id else self._network.link(nodes[replica])
+    # --- what becomes of partitions ---
 
     def _leader_moved(self, partition: Partition) -> None:
         """There is a leader of a newer epoch: the position is checked with it, then read on."""
@@ -281,20 +231,20 @@ class Consumer:
             wait_us = self._failures.wait_us(partition, self._finder.epoch(partition))
             partition.retry_us = 0
             if wait_us:
-                self._wait(partition, partition.failures[-1].error_us + wait_us)
-        self._place(partition, now_us())
+                self._readers.wait(partition, partition.failures[-1].error_us + wait_us)
+        self._readers.place(partition, now_us())
 
     def _settled(self, partition: Partition, now: int) -> None:
         """The position is known (`Positioning`'s on_settled), or there will be none."""
         if partition.check:
             row, partition.check = partition.check.row, None
-            self._tracing.rows["reads"](row)
+            self._reads.write(row)
             if row.range_handling == RangeHandling.WAIT:
-                self._wait(partition, now + self._config.retry_backoff_ms * 1000)
+                self._readers.wait(partition, now + self._config.retry_backoff_ms * 1000)
         if partition.state is State.FAILED:
             self._count_error(partition.error or ErrorCode.OFFSET_OUT_OF_RANGE)
         partition.turn_us = now
-        self._place(partition, now)
+        self._readers.place(partition, now)
 
     # --- fetching ---
 
@@ -342,9 +292,9 @@ class Consumer:
                 continue
             is_current = partition.state is State.READY and partition.offset == want.offset
             if fetched.error_code:  # of a broker that it is not read from any more: no news
-                is_current &= self._reads_from.get(partition) is link
+                is_current &= self._readers.is_read_from(partition, link)
             if not is_current:
-                self._write_read(link, partition, want, fetched, now)
+                self._reads.write(self._reads.row(link, partition, want, fetched, now))
             elif fetched.error_code:
                 self._refused(link, partition, want, fetched, answer, flight, now)
             else:
@@ -362,12 +312,12 @@ class Consumer:
                 raise MalformedFrame("No whole batch, which there is since KIP-74")
         except MalformedFrame:
             corrupt = fetched._replace(error_code=ErrorCode.CORRUPT_MESSAGE)
-            self._write_read(link, partition, want, corrupt, now)
+            self._reads.write(self._reads.row(link, partition, want, corrupt, now))
             self._fail(partition, ErrorCode.CORRUPT_MESSAGE, now)
             return
         if self._on_records and len(fetched.records):
             self._on_records(partition, fetched.records, want.offset)
-        self._write_read(link, partition, want, fetched, now, counted)
+        self._reads.write(self._reads.row(link, partition, want, fetched, now, counted))
         is_elsewhere = fetched.preferred_read_replica != NOTHING
         if counted.records or not is_elsewhere:
             self._failures.over(partition, counted.records, now)
@@ -386,8 +336,8 @@ class Consumer:
             partition.choice.named(replica, now, self._config.metadata_max_age_ms * 1000)
         else:  # the leader knows more than we do, or less
             self._finder.want(MetadataCause.LEADER_CHANGE)
-            self._wait(partition, now + self._config.retry_backoff_ms * 1000)
-        self._place(partition, now)
+            self._readers.wait(partition, now + self._config.retry_backoff_ms * 1000)
+        self._readers.place(partition, now)
 
     def _refused(
         self,
@@ -401,25 +351,20 @@ class Consumer:
     ) -> None:
         """A partition's error: learn what its hint says, and settle what comes next."""
         error = fetched.error_code
-        row = self._read_row(link, partition, want, fetched, now)
+        row = self._reads.row(link, partition, want, fetched, now)
         was_replica = partition.choice.clear()
         if error == ErrorCode.OFFSET_OUT_OF_RANGE:
             partition.check = Check(row, by_leader=not was_replica)
             partition.state = State.CHECK
-            self._place(partition, now)
+            self._readers.place(partition, now)
             return
-        self._tracing.rows["reads"](row)
+        self._reads.write(row)
         if error not in RETRIABLE_ERRORS:
             self._fail(partition, error, now)
             return
-        hint = Hint(Leader(NOTHING, NOTHING))
-        decision = Decision.NOT_APPLICABLE
+        hint, decision = NO_HINT, Decision.NOT_APPLICABLE
         if error in LEADER_ERRORS:
-            if fetched.leader and flight.api_version >= FIRST_HINT_VERSION:
-                endpoints = {e.node_id: e for e in answer.node_endpoints}
-                at = endpoints.get(fetched.leader[0])
-                node = Node(at.node_id, at.host, at.port, at.rack) if at else None
-                hint = Hint(Leader(*fetched.leader), node)
+            hint = hint_of(fetched, answer, flight.api_version)
             decision = self._finder.take_hint(partition, hint, now)
         if error in _STALE_METADATA_ERRORS:
             self._finder.want(MetadataCause.LEADER_CHANGE)
@@ -430,50 +375,18 @@ class Consumer:
         """After a failure: at once if a newer leader is known, else after the backoff."""
         wait_us = self._failures.wait_us(partition, self._finder.epoch(partition))
         if wait_us:
-            self._wait(partition, now + wait_us)
-        self._place(partition, now)
+            self._readers.wait(partition, now + wait_us)
+        self._readers.place(partition, now)
 
     def _fail(self, partition: Partition, error: int, now: int) -> None:
         """Nothing more can be read of it."""
         self._count_error(error)
         partition.state = State.FAILED
-        self._place(partition, now)
+        self._readers.place(partition, now)
 
     def _count_error(self, error: int) -> None:
         name = error_name(error)
         self.totals.errors[name] = self.totals.errors.get(name, 0) + 1
-
-    # --- what is written down ---
-
-    def _row_without_answer(self, partition: Partition, now: int) -> ReadRow:
-        """A row for a position that its leader has judged, though no Fetch of it was refused."""
-        leader = self._finder.link(partition)
-        assert leader is not None
-        want = Wanted(partition.offset, self._finder.epoch(partition))
-        return self._reads.row_without_answer(leader, partition, want, now)
-
-    def _read_row(
-        self,
-        link: ConsumerLink,
-        partition: Partition,
-        want: Wanted,
-        fetched: Fetched,
-        now: int,
-        counted: Counted | None = None,
-    ) -> ReadRow:
-        is_leader = self._finder.link(partition) is link
-        return self._reads.row(link, is_leader, partition, want, fetched, now, counted)
-
-    def _write_read(
-        self,
-        link: ConsumerLink,
-        partition: Partition,
-        want: Wanted,
-        fetched: Fetched,
-        now: int,
-        counted: Counted | None = None,
-    ) -> None:
-        self._tracing.rows["reads"](self._read_row(link, partition, want, fetched, now, counted))
 
     # --- answers and losses ---
 
@@ -529,4 +442,4 @@ class Consumer:
                 )
                 self._read_again(partition, now)
             else:
-                self._place(partition, now)
+                self._readers.place(partition, now)

@@ -3,7 +3,8 @@
 from kipctl.probe.consume.link import ConsumerLink
 from kipctl.probe.consume.positions import Partition
 from kipctl.probe.consume.session import Wanted
-from kipctl.probe.tracing import ReadRow
+from kipctl.probe.leader_finder import LeaderFinder
+from kipctl.probe.tracing import ReadRow, Tracing
 from kipctl.protocol.fetch_frames import Fetched
 from kipctl.protocol.record_counts import Counted
 from kipctl.trace.codes import RangeCase, RangeHandling
@@ -12,15 +13,23 @@ NOTHING = -1
 
 
 class Reads:
-    """Makes rows; `racks` are those of brokers that answered, numbered as in the trace."""
+    """Makes rows and writes them; `racks` are those of brokers that answered, numbered as in them.
 
-    def __init__(self) -> None:
+    Times are microseconds (monotonic).
+    """
+
+    def __init__(self, finder: LeaderFinder[Partition, ConsumerLink], tracing: Tracing) -> None:
         self.racks: dict[str, int] = {}
+        self._finder = finder
+        self._append = tracing.rows["reads"]
+
+    def write(self, row: ReadRow) -> None:
+        """Append a row to the trace."""
+        self._append(row)
 
     def row(
         self,
         link: ConsumerLink,
-        is_leader: bool,
         partition: Partition,
         want: Wanted,
         fetched: Fetched,
@@ -38,7 +47,7 @@ class Reads:
             partition.index,
             link.node.id,
             NOTHING if rack is None else self.racks.setdefault(rack, len(self.racks)),
-            is_leader,
+            self._finder.link(partition) is link,
             fetched.preferred_read_replica,
             counted.records if counted else 0,
             counted.bytes if counted else 0,
@@ -51,11 +60,12 @@ class Reads:
             now_us,
         )
 
-    def row_without_answer(
-        self, leader: ConsumerLink, partition: Partition, want: Wanted, now_us: int
-    ) -> ReadRow:
+    def row_without_answer(self, partition: Partition, now_us: int) -> ReadRow:
         """A row for a position that its leader has judged, though no Fetch of it was refused."""
+        leader = self._finder.link(partition)
+        assert leader is not None
+        want = Wanted(partition.offset, self._finder.epoch(partition))
         nothing = Fetched(
             "", partition.index, 0, NOTHING, NOTHING, NOTHING, (), NOTHING, memoryview(b"")
         )
-        return self.row(leader, True, partition, want, nothing, now_us)
+        return self.row(leader, partition, want, nothing, now_us)
