@@ -50,6 +50,10 @@ class Hint:
     endpoint: Node | None = None
 
 
+NO_HINT = Hint(Leader(NO_LEADER, NO_EPOCH))
+"""An error that names no leader."""
+
+
 class Leadership(Generic[PartitionKey]):
     """The leaders and nodes that one client knows, from Metadata and from hints.
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
+from kipctl.probe.leadership import Hint
 from kipctl.trace.codes import Decision
 
 
@@ -68,6 +69,18 @@ class FailedAttempt:
     to_epoch: int = -1
     wait: Wait = _NO_WAIT
     metadata_queued_us: int = 0
+
+    def take_hint(self, hint: Hint, endpoints: dict[str, int]) -> None:
+        """Note what the error's hint says; `endpoints` numbers those that hints have named."""
+        self.hint_leader, self.hint_epoch = hint.leader.id, hint.leader.epoch
+        if hint.endpoint is not None:
+            address = f"{hint.endpoint.host}:{hint.endpoint.port}"
+            self.hint_endpoint = endpoints.setdefault(address, len(endpoints))
+
+    def given_up(self, now_us: int, backoff_us: int) -> None:
+        """What failed is not sent again: its wait until now is this attempt's."""
+        allowed_us = self.error_us + backoff_us
+        self.wait = split_wait(self.error_us, now_us, allowed_us, now_us, 0, 0)
 
 
 def _did_not_know_yet(failed: FailedAttempt, before: Sequence[FailedAttempt]) -> bool:

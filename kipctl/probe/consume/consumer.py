@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from kipctl.probe.consume.config import ConsumerConfig
 from kipctl.probe.consume.failures import Failures
-from kipctl.probe.consume.hints import NO_HINT, hint_of
+from kipctl.probe.consume.hints import hint_of
 from kipctl.probe.consume.link import ConsumerLink
 from kipctl.probe.consume.positioning import PositionCall, Positioning
 from kipctl.probe.consume.positions import RETRIABLE_ERRORS, Check, Partition, State
@@ -23,7 +23,7 @@ from kipctl.probe.consume.reads import NOTHING, Reads
 from kipctl.probe.consume.requests import fetch_request
 from kipctl.probe.consume.session import Wanted
 from kipctl.probe.leader_finder import LeaderFinder, MetadataCall
-from kipctl.probe.leadership import LeaderDiscovery
+from kipctl.probe.leadership import NO_HINT, LeaderDiscovery
 from kipctl.probe.network import Network
 from kipctl.probe.tracing import Tracing
 from kipctl.protocol.api import ApiKey

@@ -6,8 +6,8 @@ from kipctl.probe.config import ClientConfig
 from kipctl.probe.consume.link import ConsumerLink
 from kipctl.probe.consume.positions import Partition
 from kipctl.probe.consume.session import Wanted
-from kipctl.probe.leadership import Attempts, Hint, LeaderDiscovery, retry_backoff
-from kipctl.probe.redirects import FailedAttempt, split_wait
+from kipctl.probe.leadership import NO_HINT, Attempts, Hint, LeaderDiscovery, retry_backoff
+from kipctl.probe.redirects import FailedAttempt
 from kipctl.probe.retries import resent
 from kipctl.probe.tracing import Tracing
 from kipctl.protocol.error_codes import LEADER_ERRORS
@@ -40,7 +40,7 @@ class Failures:
         error: int,
         now_us: int,
         decision: Decision = Decision.NOT_APPLICABLE,
-        hint: Hint | None = None,
+        hint: Hint = NO_HINT,
         is_read_elsewhere: bool = False,
     ) -> None:
         """A Fetch of it failed; there is nothing to wait for when it is read elsewhere next."""
@@ -62,11 +62,7 @@ class Failures:
             decision=decision,
             backoff_us=0 if is_read_elsewhere else backoff_us,
         )
-        if hint is not None:
-            failed.hint_leader, failed.hint_epoch = hint.leader.id, hint.leader.epoch
-            if hint.endpoint is not None:
-                address = f"{hint.endpoint.host}:{hint.endpoint.port}"
-                failed.hint_endpoint = self.endpoints.setdefault(address, len(self.endpoints))
+        failed.take_hint(hint, self.endpoints)
         partition.failures.append(failed)
 
     def wait_us(self, partition: Partition, known_epoch: int) -> int:
@@ -115,6 +111,5 @@ class Failures:
         if partition.failures:
             failed = partition.failures[-1]
             if failed.to_broker == _NOTHING:
-                allowed_us = failed.error_us + failed.backoff_us
-                failed.wait = split_wait(failed.error_us, now_us, allowed_us, now_us, 0, 0)
+                failed.given_up(now_us, failed.backoff_us)
             self.over(partition, 0, now_us)

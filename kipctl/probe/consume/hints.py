@@ -1,12 +1,11 @@
 """The leader hints of Fetch answers (KIP-951)."""
 
-from kipctl.probe.leadership import NO_EPOCH, NO_LEADER, Hint, Leader, Node
+from kipctl.probe.leadership import NO_HINT, Hint, Leader, Node
 from kipctl.protocol.fetch_frames import FetchAnswer, Fetched
 
 FIRST_HINT_VERSION = 16
 """Of Fetch, with CurrentLeader and NodeEndpoints; 12 to 15 name no endpoint, and clients take no
 hint from them."""
-NO_HINT = Hint(Leader(NO_LEADER, NO_EPOCH))
 
 
 def hint_of(fetched: Fetched, answer: FetchAnswer, version: int) -> Hint:

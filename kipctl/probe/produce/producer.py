@@ -8,46 +8,44 @@ and what may go out (`accumulator`, `batches`), who leads and when a retry may f
 import random
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 
 from kipctl.probe.leader_finder import LeaderFinder, MetadataCall
 from kipctl.probe.leadership import (
+    NO_HINT,
     Attempts,
     Hint,
-    Leader,
     LeaderDiscovery,
-    Node,
     retry_backoff,
 )
 from kipctl.probe.metadata_policy import WorkingSet
 from kipctl.probe.network import Network
 from kipctl.probe.produce.accumulator import Accumulator
+from kipctl.probe.produce.answers import (
+    NO_OFFSET,
+    Answer,
+    read_answers,
+    read_successes,
+    rehearse,
+)
 from kipctl.probe.produce.batches import NO_WINDOW, Batch, Partition
 from kipctl.probe.produce.config import ProducerConfig
 from kipctl.probe.produce.link import ProducerLink
 from kipctl.probe.produce.partitioner import Partitioner
 from kipctl.probe.produce.payloads import Variant
 from kipctl.probe.produce.rows import batch_done
-from kipctl.probe.redirects import FailedAttempt, split_wait
+from kipctl.probe.produce.totals import Totals
+from kipctl.probe.redirects import FailedAttempt
 from kipctl.probe.retries import resent
 from kipctl.probe.schedule import Schedule
 from kipctl.probe.tracing import Tracing
-from kipctl.protocol.api import ApiKey, decode_response
-from kipctl.protocol.error_codes import LEADER_ERRORS, ErrorCode, error_name
-from kipctl.protocol.message import decode, encode
+from kipctl.protocol.api import ApiKey
+from kipctl.protocol.error_codes import LEADER_ERRORS, ErrorCode
 from kipctl.protocol.metadata import MetadataResponse
-from kipctl.protocol.produce import (
-    PartitionProduceResponse,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceResponse,
-)
 from kipctl.protocol.produce_frames import (
     MAX_PARTITIONS,
     PartitionRecords,
     Topic,
     batch_header,
-    read_success,
 )
 from kipctl.trace.clock import now_us
 from kipctl.trace.codes import Decision, MetadataCause
@@ -62,25 +60,6 @@ _STALE_METADATA_ERRORS = LEADER_ERRORS | {
 }
 _RETRIABLE = frozenset(code for code in ErrorCode if code.retriable)
 _TICK_US = 50_000
-_NO_OFFSET = -1
-
-
-@dataclass(slots=True)
-class Totals:
-    """What the run came to, in records."""
-
-    acknowledged: int = 0
-    failed: int = 0
-    errors: dict[str, int] = field(default_factory=dict)
-    """Records failed, by the error's name."""
-
-
-def _rehearse(version: int) -> None:
-    """Read an answer with a hint once: codecs are compiled at their first use (0.5 ms)."""
-    refused = PartitionProduceResponse(error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    answer = ProduceResponse(responses=(TopicProduceResponse(partition_responses=(refused,)),))
-    for _ in range(20):
-        decode(ProduceResponse, encode(answer, version), version)
 
 
 class Producer:
@@ -168,7 +147,7 @@ class Producer:
                 self._network.ensure_connected(link)
             self._network.poll(0.05)
         for version in {link.encoder.version for link in links if link.encoder}:
-            _rehearse(version)
+            rehearse(version)
 
     # --- the run ---
 
@@ -220,7 +199,7 @@ class Producer:
         for batch in self._accumulator.expired(now):
             if batch.failures:
                 self._waited_in_vain(batch, now)
-            self._settle(batch, now, ErrorCode.REQUEST_TIMED_OUT, _NO_OFFSET)
+            self._settle(batch, now, ErrorCode.REQUEST_TIMED_OUT, NO_OFFSET)
         self._network.lose_silent()
         self._finder.a_link_may_be_free()
         self._accumulator.load(self._finder.has_leader)
@@ -331,7 +310,7 @@ class Producer:
             broker = link.node.id
             self._tracing.rpc(broker, connection.number, flight, 0, 0, 0, len(self._topics), 0)
             for batch in batches:
-                self._settle(batch, done, 0, _NO_OFFSET)
+                self._settle(batch, done, 0, NO_OFFSET)
 
     def _resent(self, link: ProducerLink, batch: Batch, epoch: int, sent: int) -> None:
         """Complete the record of the failed attempt: where the time until this retry went."""
@@ -367,67 +346,38 @@ class Producer:
             self._produced(flight, frame, now)
         else:
             error = link.finish_handshake(flight, frame, now).error_code
-        self._tracing.rpc(
-            link.node.id,
-            number,
-            flight,
-            now,
-            len(frame) + 4,
-            behind_us,
-            len(self._topics),
-            error,
-        )
+        size = len(frame) + 4
+        topics = len(self._topics)
+        self._tracing.rpc(link.node.id, number, flight, now, size, behind_us, topics, error)
 
     def _produced(self, flight: InFlight, frame: memoryview, now: int) -> None:
-        batches: list[Batch] = flight.subject
-        if len(self._topics) == 1:
-            successes = dict(read_success(flight.api_version, frame) or ())
-            by_index = {batch.partition.index: batch for batch in batches}
-            if successes.keys() == by_index.keys():
-                for index, base_offset in successes.items():
-                    self._settle(by_index[index], now, 0, base_offset)
-                return
-        _, response = decode_response(ProduceRequest, flight.api_version, frame)
-        endpoints = {
-            e.node_id: Node(e.node_id, e.host, e.port, e.rack) for e in response.node_endpoints
-        }
-        by_place = {(b.partition.topic_position, b.partition.index): b for b in batches}
-        for topic in response.responses:
-            position = self._topic_position.get(topic.name or topic.topic_id, -1)
-            for result in topic.partition_responses:
-                batch = by_place.pop((position, result.index), None)
-                if batch is None:
-                    continue
-                if result.error_code in (0, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
-                    self._settle(batch, now, 0, result.base_offset)
-                else:
-                    self._refused(batch, result, endpoints, now)
-        self._all_failed(by_place.values(), now)
+        successes = read_successes(flight, frame) if len(self._topics) == 1 else None
+        if successes is not None:
+            for batch, base_offset in successes:
+                self._settle(batch, now, 0, base_offset)
+            return
+        for answer in read_answers(flight, frame, self._topic_position):
+            if answer.error:
+                self._refused(answer, now)
+            else:
+                self._settle(answer.batch, now, 0, answer.base_offset)
 
-    def _refused(
-        self,
-        batch: Batch,
-        result: PartitionProduceResponse,
-        endpoints: dict[int, Node],
-        now: int,
-    ) -> None:
+    def _refused(self, answer: Answer, now: int) -> None:
         """A partition's error: learn what its hint says before the batch is tried again."""
-        current = result.current_leader
-        endpoint = endpoints.get(current.leader_id)
-        hint = Hint(Leader(current.leader_id, current.leader_epoch), endpoint)
+        batch, error, base_offset, hint = answer
         decision = Decision.NOT_APPLICABLE
-        if result.error_code in LEADER_ERRORS:
+        if error in LEADER_ERRORS:
             decision = self._finder.take_hint(batch.partition, hint, now)
-        self._attempt_failed(batch, result.error_code, now, result.base_offset, decision, hint)
+        self._attempt_failed(batch, error, now, base_offset, decision, hint)
 
     def _attempt_failed(
         self,
         batch: Batch,
         error: int,
         now: int,
-        base_offset: int = _NO_OFFSET,
+        base_offset: int = NO_OFFSET,
         decision: Decision = Decision.NOT_APPLICABLE,
-        hint: Hint | None = None,
+        hint: Hint = NO_HINT,
     ) -> None:
         """Give the batch up, or put it back to be tried again."""
         attempts = batch.attempts
@@ -446,11 +396,7 @@ class Producer:
             decision=decision,
             backoff_us=self._backoff.wait_us(attempts.count - 1, random.random()),
         )
-        if hint is not None:
-            failed.hint_leader, failed.hint_epoch = hint.leader.id, hint.leader.epoch
-            if hint.endpoint is not None:
-                address = f"{hint.endpoint.host}:{hint.endpoint.port}"
-                failed.hint_endpoint = self.endpoints.setdefault(address, len(self.endpoints))
+        failed.take_hint(hint, self.endpoints)
         if batch.failures is None:
             batch.failures = []
         batch.failures.append(failed)
@@ -473,12 +419,7 @@ class Producer:
         partition = batch.partition
         self._accumulator.settle(batch, failed=error != 0)
         batch_done(self._tracing, batch, done_us, error, base_offset)
-        if error:
-            self.totals.failed += batch.records
-            name = error_name(error)
-            self.totals.errors[name] = self.totals.errors.get(name, 0) + batch.records
-        else:
-            self.totals.acknowledged += batch.records
+        self.totals.settled(batch.records, error)
         if partition.window < NO_WINDOW:
             partition.turn_us = done_us
             self._queue_up(partition)
@@ -493,16 +434,8 @@ class Producer:
             if isinstance(flight.subject, MetadataCall):
                 self._finder.lost(flight.subject, now)
                 continue
-            self._tracing.rpc(
-                link.node.id,
-                number,
-                flight,
-                0,
-                0,
-                0,
-                len(self._topics),
-                ErrorCode.NETWORK_EXCEPTION,
-            )
+            error, topics = ErrorCode.NETWORK_EXCEPTION, len(self._topics)
+            self._tracing.rpc(link.node.id, number, flight, 0, 0, 0, topics, error)
             self._all_failed(flight.subject or (), now)
 
     def _all_failed(self, batches: Iterable[Batch], now: int) -> None:
@@ -512,6 +445,4 @@ class Producer:
     def _waited_in_vain(self, batch: Batch, now: int) -> None:
         """The batch ends while it waits: that wait belongs to its last failed attempt."""
         assert batch.failures
-        failed = batch.failures[-1]
-        allowed = failed.error_us + self._backoff_us(batch.partition)
-        failed.wait = split_wait(failed.error_us, now, allowed, now, 0, 0)
+        batch.failures[-1].given_up(now, self._backoff_us(batch.partition))
