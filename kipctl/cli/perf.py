@@ -26,10 +26,10 @@ from kipctl.cli.options import (
 from kipctl.cli.perf_consume import consume
 from kipctl.cli.perf_e2e import e2e
 from kipctl.cli.perf_metadata import metadata
-from kipctl.errors import ExitStatus, PartlyDoneError, UsageError
+from kipctl.cli.perf_results import given_properties, raise_for_actions, show
+from kipctl.errors import ExitStatus, UsageError
 from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.report.formats import OutputFormat
-from kipctl.report.tables import Report
 
 app = typer.Typer(help="Measure what clients feel, also while leaders move.", no_args_is_help=True)
 app.command()(consume)
@@ -120,17 +120,15 @@ def produce(
     from kipctl.experiments.conduct import Listeners
     from kipctl.experiments.perf import PerfPlan
     from kipctl.experiments.perf import produce as run
-    from kipctl.probe.config import parse_pairs, read_properties_file
     from kipctl.probe.produce.config import parse_properties
     from kipctl.probe.produce.run import ProbeSpec
-    from kipctl.report.perf_tables import metrics_table, perf_tables
+    from kipctl.report.perf_tables import perf_tables
     from kipctl.trace.runs import folder_of
 
     environment: Environment = context.obj
     if (record_size is None) == (payload_file is None):
         raise UsageError("Give exactly one of --record-size and --payload-file.")
-    properties = read_properties_file(command_config) if command_config else {}
-    properties |= parse_pairs(command_property or [])
+    properties = given_properties(command_config, command_property)
     config = parse_properties(properties)
     plan = PerfPlan(
         probe=ProbeSpec(
@@ -159,10 +157,15 @@ def produce(
         master=master,
     )
     result = run(plan, Listeners(environment.message, environment.message))
-    tables = perf_tables(result.document)
-    if print_metrics:
-        tables += (metrics_table(result.document),)
-    environment.report(Report("perf produce", result.document, tables, result.kafka_lines), output)
+    show(
+        environment,
+        "perf produce",
+        result.document,
+        perf_tables(result.document),
+        result.kafka_lines,
+        print_metrics,
+        output,
+    )
     outcome = result.measured.outcome
     if outcome.failed:
         environment.message(
@@ -170,9 +173,4 @@ def produce(
             + ", ".join(f"{name} {count:,}" for name, count in outcome.errors.items())
         )
         raise typer.Exit(ExitStatus.PARTLY_DONE)
-    if wrong := [action for action in result.document["actions"] if action["error"]]:
-        raise PartlyDoneError(
-            f"{len(wrong)} of {len(result.document['actions'])} actions failed: "
-            f"{wrong[0]['error']}",
-            "Look: kipctl inspect leaders",
-        )
+    raise_for_actions(result.document)

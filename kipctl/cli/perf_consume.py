@@ -18,10 +18,10 @@ from kipctl.cli.options import (
     RecordOption,
     WorkersOption,
 )
-from kipctl.errors import ExitStatus, PartlyDoneError, UsageError
+from kipctl.cli.perf_results import given_properties, raise_for_actions, show
+from kipctl.errors import ExitStatus, UsageError
 from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.report.formats import OutputFormat
-from kipctl.report.tables import Report
 
 
 def consume(
@@ -97,20 +97,17 @@ def consume(
     from kipctl.experiments.conduct import Listeners
     from kipctl.experiments.consume import ConsumePlan, result_line
     from kipctl.experiments.consume import consume as run
-    from kipctl.probe.config import parse_pairs, read_properties_file
     from kipctl.probe.consume.config import parse_properties
     from kipctl.probe.consume.positions import NO_OFFSET
     from kipctl.probe.consume.run import ConsumeSpec
     from kipctl.probe.consume.summary import HEADER
     from kipctl.report.consume_tables import consume_tables
-    from kipctl.report.perf_tables import metrics_table
     from kipctl.trace.runs import folder_of
 
     environment: Environment = context.obj
     if from_latest and offset is not None:
         raise UsageError("Give --offset or --from-latest, not both.")
-    named = read_properties_file(command_config) if command_config else {}
-    named |= parse_pairs(command_property or [])
+    named = given_properties(command_config, command_property)
     options = {
         "client.rack": client_rack,
         "max.partition.fetch.bytes": fetch_size,
@@ -121,10 +118,6 @@ def consume(
     if from_latest:
         properties["auto.offset.reset"] = "latest"
     config = parse_properties(properties)
-    if config.auto_offset_reset == "none" and offset is None:
-        raise UsageError(
-            "With auto.offset.reset=none nobody says where to begin.", "Say it with --offset."
-        )
     plan = ConsumePlan(
         probe=ConsumeSpec(
             bootstrap_server=environment.bootstrap_server(
@@ -148,12 +141,17 @@ def consume(
         master=master,
     )
     result = run(plan, Listeners(environment.message, environment.message))
-    tables = consume_tables(result.document)
-    if print_metrics:
-        tables += (metrics_table(result.document),)
     line = result_line(result.measured)
     closing = (line,) if hide_header else (HEADER, line)
-    environment.report(Report("perf consume", result.document, tables, closing), output)
+    show(
+        environment,
+        "perf consume",
+        result.document,
+        consume_tables(result.document),
+        closing,
+        print_metrics,
+        output,
+    )
     outcome = result.measured.outcome
     given_up = sum(outcome.errors.values())
     if outcome.records < num_records and given_up < outcome.partitions:
@@ -165,9 +163,4 @@ def consume(
         told = ", ".join(f"{count} x {name}" for name, count in outcome.errors.items())
         environment.message(f"kipctl: partitions that were given up: {told}.")
         raise typer.Exit(ExitStatus.PARTLY_DONE)
-    if wrong := [action for action in result.document["actions"] if action["error"]]:
-        raise PartlyDoneError(
-            f"{len(wrong)} of {len(result.document['actions'])} actions failed: "
-            f"{wrong[0]['error']}",
-            "Look: kipctl inspect leaders",
-        )
+    raise_for_actions(result.document)

@@ -23,10 +23,10 @@ from kipctl.cli.options import (
     WarmupOption,
     WorkersOption,
 )
-from kipctl.errors import ExitStatus, PartlyDoneError, UsageError
+from kipctl.cli.perf_results import given_properties, raise_for_actions, show
+from kipctl.errors import ExitStatus, UsageError
 from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.report.formats import OutputFormat
-from kipctl.report.tables import Report
 
 
 def e2e(
@@ -88,16 +88,15 @@ def e2e(
     from kipctl.experiments.conduct import Listeners
     from kipctl.experiments.e2e import EndToEndPlan, end_to_end
     from kipctl.experiments.perf import PerfPlan
-    from kipctl.probe.config import parse_pairs, read_properties_file
+    from kipctl.probe.config import parse_pairs
     from kipctl.probe.consume.config import parse_properties as consumer_config
     from kipctl.probe.produce.config import parse_properties as producer_config
     from kipctl.probe.produce.run import ProbeSpec
     from kipctl.report.e2e_tables import e2e_tables
-    from kipctl.report.perf_tables import metrics_table
     from kipctl.trace.runs import folder_of
 
     environment: Environment = context.obj
-    shared = read_properties_file(command_config) if command_config else {}
+    shared = given_properties(command_config, None)
     produced = {"client.id": "kipctl-perf", **shared, **parse_pairs(producer_property or [])}
     consumed = {"client.id": "kipctl-perf-consumer", **shared}
     consumed |= parse_pairs(consumer_property or [])
@@ -144,10 +143,15 @@ def e2e(
         quiet_s=timeout / 1000,
     )
     result = end_to_end(plan, Listeners(environment.message, environment.message))
-    tables = e2e_tables(result.document)
-    if print_metrics:
-        tables += (metrics_table(result.document),)
-    environment.report(Report("perf e2e", result.document, tables, result.kafka_lines), output)
+    show(
+        environment,
+        "perf e2e",
+        result.document,
+        e2e_tables(result.document),
+        result.kafka_lines,
+        print_metrics,
+        output,
+    )
     records = result.document["records"]
     if records["failed"] or records["missing"]:
         environment.message(
@@ -155,9 +159,4 @@ def e2e(
             f"{records['missing']:,} were acknowledged and did not come."
         )
         raise typer.Exit(ExitStatus.PARTLY_DONE)
-    if wrong := [action for action in result.document["actions"] if action["error"]]:
-        raise PartlyDoneError(
-            f"{len(wrong)} of {len(result.document['actions'])} actions failed: "
-            f"{wrong[0]['error']}",
-            "Look: kipctl inspect leaders",
-        )
+    raise_for_actions(result.document)

@@ -1,0 +1,44 @@
+"""What the commands of `kipctl perf` do alike with what they are given, and with what came out."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from kipctl.cli.environment import Environment
+from kipctl.errors import PartlyDoneError
+from kipctl.report.formats import OutputFormat
+from kipctl.report.tables import Report, Table
+
+
+def given_properties(file: Path | None, pairs: Sequence[str] | None) -> dict[str, str]:
+    """The properties of a file, and those of the command line, which win. Raises UsageError."""
+    from kipctl.probe.config import parse_pairs, read_properties_file
+
+    return (read_properties_file(file) if file else {}) | parse_pairs(list(pairs or []))
+
+
+def show(
+    environment: Environment,
+    command: str,
+    document: Mapping[str, Any],
+    tables: tuple[Table, ...],
+    closing: tuple[str, ...],
+    print_metrics: bool,
+    output: OutputFormat,
+) -> None:
+    """Print a run's result; with `print_metrics` every number of it."""
+    from kipctl.report.perf_tables import metrics_table
+
+    if print_metrics:
+        tables += (metrics_table(document),)
+    environment.report(Report(command, document, tables, closing), output)
+
+
+def raise_for_actions(document: Mapping[str, Any]) -> None:
+    """Raise PartlyDoneError when an action failed."""
+    actions = document["actions"]
+    if wrong := [action for action in actions if action["error"]]:
+        raise PartlyDoneError(
+            f"{len(wrong)} of {len(actions)} actions failed: {wrong[0]['error']}",
+            "Look: kipctl inspect leaders",
+        )
