@@ -168,7 +168,7 @@ def _rotate(
     environment.confirm(f"Rotate the leaders of {len(plan.moves)} partitions?", yes)
     kept = journal(before.cluster_id, environment.variables)
     if probed:
-        from kipctl.experiments.perf import OWN_TOPIC
+        from kipctl.experiments.plan import OWN_TOPIC
 
         topics = [*(topics or before.topics), OWN_TOPIC]
 

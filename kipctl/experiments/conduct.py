@@ -1,15 +1,18 @@
 """A run under way: actions on the cluster on time, until the probe is done or Ctrl-C ends it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Any, Generic
 
+from kipctl.cluster.watch import ClusterEvent
 from kipctl.errors import InterruptedRunError
 from kipctl.experiments.actions import Performed, Performer
 from kipctl.experiments.begin import Probe
+from kipctl.experiments.plan import OWN_TOPIC, RunPlan
 from kipctl.probe.outcome import AnyOutcome
 from kipctl.probe.schedule import Schedule
 from kipctl.trace.clock import now_us
+from kipctl.transport.request import Cluster
 
 
 @dataclass(slots=True)
@@ -20,41 +23,63 @@ class Listeners:
     interval: Callable[[str], None] = field(default=lambda _: None)
 
 
-class Timing(Protocol):
-    """When actions happen: every so many seconds, `count` times, or 0 for as long as it runs."""
+@dataclass(frozen=True, slots=True)
+class Conducted(Generic[AnyOutcome]):
+    """A run that is over: what the probe came to, and what was done and seen meanwhile.
 
-    @property
-    def every_s(self) -> float: ...
+    After Ctrl-C the outcome is `stopped`, also when all was sent by then; `interrupted` says how
+    far the action came that it cut off.
+    """
 
-    @property
-    def count(self) -> int: ...
+    outcome: AnyOutcome
+    interrupted: str
+    actions: list[dict[str, Any]]
+    """As JSON has them."""
+    events: list[ClusterEvent]
 
 
 def conduct(
     probe: Probe[AnyOutcome],
-    performer: Performer | None,
-    timing: Timing,
+    cluster: Cluster,
+    topic: str,
+    plan: RunPlan,
     message: Callable[[str], None],
-) -> tuple[AnyOutcome, str]:
-    """Perform the actions on time until the probe is done. Ctrl-C stops the probe in good order.
+) -> Conducted[AnyOutcome]:
+    """Perform the plan's actions on time until the probe is done.
 
-    Returns the outcome, which is `stopped` after Ctrl-C also when all was sent by then, and how far
-    the action came that Ctrl-C cut off.
+    Ctrl-C stops the probe in good order.
     """
+    performer = Performer(cluster, topic, plan.during) if plan.during else None
+    start_us, interrupted = probe.schedule.start_us, ""
     try:
-        number, free_us = 0, probe.schedule.start_us
-        while performer and (not timing.count or number < timing.count):
-            number += 1
-            begins_us = action_begins_us(probe.schedule, number, timing.every_s, free_us)
-            if begins_us is None or probe.is_done_by(begins_us):
-                break
-            message(_told(number, performer.perform()))
-            free_us = now_us()
-        return probe.outcome(), ""
-    except (KeyboardInterrupt, InterruptedRunError) as interrupted:
+        if performer:
+            _perform(performer, probe, plan, message)
+        outcome = probe.outcome()
+    except (KeyboardInterrupt, InterruptedRunError) as cut_off:
         probe.stop()
-        told = interrupted.what if isinstance(interrupted, InterruptedRunError) else ""
-        return replace(probe.outcome(), stopped=True), told.removeprefix("Interrupted. ")
+        if isinstance(cut_off, InterruptedRunError):
+            interrupted = cut_off.what.removeprefix("Interrupted. ")
+        outcome = replace(probe.outcome(), stopped=True)
+    performed = performer.performed if performer else []
+    return Conducted(
+        outcome,
+        interrupted,
+        [action.as_document(start_us) for action in performed],
+        performer.events if performer else [],
+    )
+
+
+def _perform(
+    performer: Performer, probe: Probe[Any], plan: RunPlan, message: Callable[[str], None]
+) -> None:
+    number, free_us = 0, probe.schedule.start_us
+    while not plan.count or number < plan.count:
+        number += 1
+        begins_us = action_begins_us(probe.schedule, number, plan.every_s, free_us)
+        if begins_us is None or probe.is_done_by(begins_us):
+            return
+        message(_told(number, performer.perform()))
+        free_us = now_us()
 
 
 def action_begins_us(schedule: Schedule, number: int, every_s: float, free_us: int) -> int | None:
@@ -81,11 +106,18 @@ def _told(number: int, done: Performed) -> str:
     )
 
 
-def tell_of_missing(happened: int, timing: Timing, message: Callable[[str], None]) -> None:
+def tell_of_missing(happened: int, plan: RunPlan, message: Callable[[str], None]) -> None:
     """Say so when fewer actions happened than were asked for."""
-    wanted = timing.count or 1
+    wanted = (plan.count or 1) if plan.during else 0
     if happened < wanted:
         message(
-            f"{happened} of {wanted} actions happened before the records were sent: "
-            f"send more of them, or act more often than every {timing.every_s:g} s (--every)."
+            f"{happened} of {wanted} actions happened before the records were through: "
+            f"take more of them, or act more often than every {plan.every_s:g} s (--every)."
         )
+
+
+def undo(plan: RunPlan, topic: str, actions: Sequence[object]) -> str:
+    """How to put back what actions have moved of somebody's topic; "" if there is nothing."""
+    if actions and plan.moves_leaders and topic != OWN_TOPIC:
+        return "Leaders were moved. Undo: kipctl reassign --rollback"
+    return ""

@@ -14,9 +14,9 @@ from kipctl.cluster.replica_facts import broker_racks
 from kipctl.cluster.snapshot import Snapshot, take
 from kipctl.cluster.topics import EARLIEST, LATEST, offsets
 from kipctl.errors import InterruptedRunError, PipelineError, UsageError
-from kipctl.experiments.actions import Performer, check_action
+from kipctl.experiments.actions import check_action
 from kipctl.experiments.begin import Begin, Probe, on_spark, on_this_machine
-from kipctl.experiments.conduct import Listeners, conduct, tell_of_missing
+from kipctl.experiments.conduct import Listeners, conduct, tell_of_missing, undo
 from kipctl.experiments.perf import kafka_version
 from kipctl.experiments.plan import RunPlan
 from kipctl.experiments.record import record, recording
@@ -160,32 +160,36 @@ def measure(
     measured until then is recorded.
     """
     spec = plan.probe
-    performer = Performer(cluster, spec.topic, plan.during) if plan.during else None
     with begin(spec) as probe:
         with _watched(probe, plan, listeners):
-            outcome, interrupted = conduct(probe, performer, plan, listeners.message)
+            conducted = conduct(probe, cluster, spec.topic, plan, listeners.message)
+        outcome, actions = conducted.outcome, conducted.actions
         measurement = measured(outcome, probe.parts)
-        start_us = probe.schedule.start_us
-        actions = [p.as_document(start_us) for p in performer.performed] if performer else []
         document = summarize(measurement, actions, kafka_version(cluster))
         if run and (outcome.records or outcome.failure):
             how = consume_settings(spec) | {"workers": plan.workers, "master": plan.master}
-            events = performer.events if performer else []
             after = take(cluster, [spec.topic])
-            record(run, "perf consume", how, outcome, probe.parts, events, document, before, after)
+            record(
+                run,
+                "perf consume",
+                how,
+                outcome,
+                probe.parts,
+                conducted.events,
+                document,
+                before,
+                after,
+            )
     if outcome.failure:
         kept = f" What is known is in {run.folder}." if run else ""
         raise PipelineError(f"{outcome.failure} {outcome.records} records were read.{kept}")
     if outcome.stopped:
         raise InterruptedRunError(
-            f"Interrupted: {outcome.records} records were read. {interrupted}\n"
+            f"Interrupted: {outcome.records} records were read. {conducted.interrupted}\n"
             f"{result_line(measurement)}",
-            "Leaders were moved. Undo: kipctl reassign --rollback"
-            if actions and plan.moves_leaders
-            else "",
+            undo(plan, spec.topic, actions),
         )
-    if performer:
-        tell_of_missing(len(actions), plan, listeners.message)
+    tell_of_missing(len(actions), plan, listeners.message)
     return ConsumeResult(measurement, document)
 
 

@@ -11,7 +11,8 @@ import numpy as np
 from kipctl.errors import RefusedError
 from kipctl.experiments.actions import parse_action
 from kipctl.experiments.conduct import Listeners
-from kipctl.experiments.perf import OWN_TOPIC, PerfPlan, PerfResult, measure, own_topic
+from kipctl.experiments.perf import PerfPlan, PerfResult, measure, own_topic
+from kipctl.experiments.plan import OWN_TOPIC
 from kipctl.probe.distribution import Distribution, distribution
 from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.probe.produce.config import ProducerConfig

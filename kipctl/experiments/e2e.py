@@ -10,18 +10,17 @@ import numpy as np
 
 from kipctl.cluster.snapshot import Snapshot, take
 from kipctl.errors import InterruptedRunError, PipelineError, UsageError
-from kipctl.experiments.actions import Performer, check_action
+from kipctl.experiments.actions import check_action
 from kipctl.experiments.begin import BeginAll, Probe, all_on_this_machine, on_spark
-from kipctl.experiments.conduct import Listeners, conduct, tell_of_missing
+from kipctl.experiments.conduct import Listeners, conduct, tell_of_missing, undo
 from kipctl.experiments.consume import warn_of_rack
 from kipctl.experiments.perf import (
-    OWN_TOPIC,
     PerfPlan,
     kafka_version,
     produce_settings,
     topic_of,
-    undo,
 )
+from kipctl.experiments.plan import OWN_TOPIC
 from kipctl.experiments.record import record, recording
 from kipctl.probe.config import as_properties
 from kipctl.probe.consume.config import ConsumerConfig
@@ -138,8 +137,6 @@ def measure(
     measured until then is recorded.
     """
     spec = plan.produce.probe
-    action = plan.produce.during
-    performer = Performer(cluster, spec.topic, action) if action else None
     reading = ConsumeSpec(
         spec.bootstrap_server,
         spec.topic,
@@ -149,7 +146,8 @@ def measure(
         config=plan.consumer,
     )
     with begin_all(reading, spec) as (reader, writer):
-        outcome, interrupted = conduct(writer, performer, plan.produce, listeners.message)
+        conducted = conduct(writer, cluster, spec.topic, plan.produce, listeners.message)
+        outcome, actions = conducted.outcome, conducted.actions
         if not outcome.stopped:
             try:
                 await_offsets(reader, acknowledged_ends(writer.parts), plan.quiet_s)
@@ -160,9 +158,6 @@ def measure(
         outcome = replace(outcome, failure=outcome.failure or came.failure)
         produced = measured_together(outcome, writer.parts)
         consumed = measured(came, reader.parts)
-        actions = (
-            [p.as_document(outcome.start_us) for p in performer.performed] if performer else []
-        )
         delivery = follow(produced, consumed, writer.parts)
         document = summarize(produced, consumed, delivery, actions, kafka_version(cluster))
         if run and (outcome.generated or outcome.failure):
@@ -173,25 +168,23 @@ def measure(
                 "arm": plan.produce.arm or spec.discovery.value,
             }
             parts: list[Part[Any]] = [*writer.parts, *(_at(part, outcome) for part in reader.parts)]
-            events = performer.events if performer else []
             after = take(cluster, [spec.topic])
-            record(run, "perf e2e", how, outcome, parts, events, document, before, after)
+            record(run, "perf e2e", how, outcome, parts, conducted.events, document, before, after)
     result = EndToEndResult(produced, consumed, delivery, document)
     if outcome.failure:
         kept = f" What is known is in {run.folder}." if run else ""
         raise PipelineError(
             f"{outcome.failure} Of {spec.num_records} records {outcome.acknowledged} are known to "
             f"be acknowledged, {delivery.delivered} to have come.{kept}",
-            undo(plan.produce, actions),
+            undo(plan.produce, spec.topic, actions),
         )
     if outcome.stopped:
         raise InterruptedRunError(
             f"Interrupted: of {spec.num_records} records {outcome.generated} were sent, "
-            f"{delivery.delivered} came. {interrupted}\n" + " ".join(result.kafka_lines),
-            undo(plan.produce, actions),
+            f"{delivery.delivered} came. {conducted.interrupted}\n" + " ".join(result.kafka_lines),
+            undo(plan.produce, spec.topic, actions),
         )
-    if performer:
-        tell_of_missing(len(actions), plan.produce, listeners.message)
+    tell_of_missing(len(actions), plan.produce, listeners.message)
     return result
 
 

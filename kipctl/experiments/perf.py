@@ -2,7 +2,7 @@
 
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,13 +20,12 @@ from kipctl.cluster.topics import (
 from kipctl.cluster.versions import kafka_release
 from kipctl.errors import InterruptedRunError, PipelineError, RefusedError, UsageError
 from kipctl.experiments.actions import (
-    Performer,
     check_action,
     lab_of,
 )
 from kipctl.experiments.begin import Begin, Probe, on_spark, on_this_machine
-from kipctl.experiments.conduct import Listeners, conduct, tell_of_missing
-from kipctl.experiments.plan import RunPlan
+from kipctl.experiments.conduct import Listeners, conduct, tell_of_missing, undo
+from kipctl.experiments.plan import OWN_TOPIC, RunPlan
 from kipctl.experiments.record import record, recording
 from kipctl.probe.process import running_probe
 from kipctl.probe.produce.config import producer_properties
@@ -44,7 +43,6 @@ from kipctl.trace.clock import now_us
 from kipctl.trace.store import Run, without_secrets
 from kipctl.transport.request import Cluster
 
-OWN_TOPIC = "kipctl-perf"
 _CLIENT_ID = "kipctl"
 _ADMIN_TIMEOUT_S = 30.0
 _AROUND_US = 1_000_000
@@ -148,39 +146,46 @@ def measure(
     measured until then is recorded.
     """
     spec = plan.probe
-    performer = Performer(cluster, spec.topic, plan.during) if plan.during else None
     with begin(spec) as probe:
         with _intervals(probe, plan, listeners):
-            outcome, interrupted = conduct(probe, performer, plan, listeners.message)
-        start_us = probe.schedule.start_us
+            conducted = conduct(probe, cluster, spec.topic, plan, listeners.message)
+        outcome, actions = conducted.outcome, conducted.actions
         measurement = measured_together(outcome, probe.parts)
-        actions = [p.as_document(start_us) for p in performer.performed] if performer else []
         document = summarize(measurement, actions, kafka_version(cluster))
         if run and (outcome.generated or outcome.failure):
-            events = performer.events if performer else []
             after = take(cluster, [spec.topic])
             how = produce_settings(spec, outcome) | {
                 "workers": plan.workers,
                 "master": plan.master,
                 "arm": plan.arm or spec.discovery.value,
             }
-            record(run, "perf produce", how, outcome, probe.parts, events, document, before, after)
+            record(
+                run,
+                "perf produce",
+                how,
+                outcome,
+                probe.parts,
+                conducted.events,
+                document,
+                before,
+                after,
+            )
     result = PerfResult(measurement, document)
     if outcome.failure:
         kept = f" What is known is in {run.folder}." if run else ""
         raise PipelineError(
             f"{outcome.failure} Of {spec.num_records} records {outcome.acknowledged} are known to "
             f"be acknowledged, {outcome.failed} failed.{kept}\n{result.kafka_lines[0]}",
-            undo(plan, actions),
+            undo(plan, spec.topic, actions),
         )
     if outcome.stopped:
         raise InterruptedRunError(
             f"Interrupted: of {spec.num_records} records {outcome.generated} were sent, "
-            f"{outcome.acknowledged} acknowledged. {interrupted}\n{result.kafka_lines[0]}",
-            undo(plan, actions),
+            f"{outcome.acknowledged} acknowledged. {conducted.interrupted}\n"
+            f"{result.kafka_lines[0]}",
+            undo(plan, spec.topic, actions),
         )
-    if performer:
-        tell_of_missing(len(actions), plan, listeners.message)
+    tell_of_missing(len(actions), plan, listeners.message)
     return result
 
 
@@ -230,12 +235,6 @@ def kafka_version(cluster: Cluster) -> str | None:
         return lab_of(cluster).kafka_version
     except UsageError:
         return kafka_release(cluster)
-
-
-def undo(plan: PerfPlan, actions: Sequence[object]) -> str:
-    if actions and plan.moves_leaders and plan.probe.topic != OWN_TOPIC:
-        return "Leaders were moved. Undo: kipctl reassign --rollback"
-    return ""
 
 
 @contextmanager

@@ -7,6 +7,9 @@ from pathlib import Path
 from kipctl.errors import UsageError
 from kipctl.experiments.actions import Action, ActionKind
 
+OWN_TOPIC = "kipctl-perf"
+"""Made for a run, and removed after it."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunPlan:

@@ -25,8 +25,10 @@ from kipctl.cluster.topics import (
     delete_topic,
     offsets,
 )
+from kipctl.experiments.conduct import Listeners
 from kipctl.experiments.demo import DemoPlan, compare
-from kipctl.experiments.perf import OWN_TOPIC, Listeners, PerfPlan, produce
+from kipctl.experiments.perf import PerfPlan, produce
+from kipctl.experiments.plan import OWN_TOPIC
 from kipctl.lab.cluster import Lab
 from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.probe.produce.run import ProbeSpec
@@ -136,7 +138,7 @@ def test_an_action_that_is_due_with_the_load_over_does_not_happen(lab: Lab) -> N
     )
     assert status == 0, err
     assert len(json.loads(out)["actions"]) == 1
-    assert "1 of 2 actions happened before the records were sent: " in err
+    assert "1 of 2 actions happened before the records were through: " in err
 
 
 def test_plain_output_ends_with_the_line_of_kafkas_own_tool(lab: Lab) -> None:

@@ -8,8 +8,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kipctl.experiments.actions import parse_action
+from kipctl.experiments.conduct import Listeners
 from kipctl.experiments.e2e import EndToEndPlan, end_to_end
-from kipctl.experiments.perf import OWN_TOPIC, Listeners, PerfPlan, produce
+from kipctl.experiments.perf import PerfPlan, produce
+from kipctl.experiments.plan import OWN_TOPIC
 from kipctl.lab.cluster import Lab
 from kipctl.pipeline.analysis import Question, analyse_runs
 from kipctl.probe.consume.config import ConsumerConfig

@@ -10,7 +10,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kipctl.experiments.actions import parse_action
-from kipctl.experiments.perf import OWN_TOPIC, Listeners, PerfPlan, produce
+from kipctl.experiments.conduct import Listeners
+from kipctl.experiments.perf import PerfPlan, produce
+from kipctl.experiments.plan import OWN_TOPIC
 from kipctl.lab.cluster import Lab
 from kipctl.pipeline.request_log import analyse, read_request_log
 from kipctl.probe.produce.config import ProducerConfig

@@ -24,7 +24,7 @@ from kipctl.cluster.topics import (
     offsets,
 )
 from kipctl.experiments.begin import WORKERS_FOLDER
-from kipctl.experiments.perf import OWN_TOPIC
+from kipctl.experiments.plan import OWN_TOPIC
 from kipctl.lab.cluster import Lab
 from kipctl.pipeline.analysis import Question, analyse_runs
 from kipctl.probe.distribution import distribution
