@@ -31,8 +31,8 @@ from kipctl.probe.consume.summary import (
     measured,
     summarize,
 )
-from kipctl.probe.tracing import COLUMNS
 from kipctl.trace.clock import now_us
+from kipctl.trace.columns import COLUMNS
 from kipctl.trace.rows import IntRows
 from kipctl.trace.store import Run, without_secrets
 from kipctl.transport.request import Cluster

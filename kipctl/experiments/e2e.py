@@ -40,7 +40,7 @@ from kipctl.probe.produce.run import ProbeOutcome
 from kipctl.probe.produce.summary import Measured as MeasuredProduce
 from kipctl.probe.produce.summary import measured_together
 from kipctl.probe.summary import metadata_rpcs, redirects
-from kipctl.probe.tracing import COLUMNS, raw_path
+from kipctl.trace.columns import COLUMNS, raw_path
 from kipctl.trace.rows import IntRows, chunks
 from kipctl.trace.store import Run, without_secrets
 from kipctl.transport.request import Cluster

@@ -21,9 +21,9 @@ from kipctl.pipeline.session import is_local, log_path, spark_session, told
 from kipctl.probe.outcome import AnyOutcome, SharedSpec
 from kipctl.probe.parts import Part, moved
 from kipctl.probe.schedule import Share
-from kipctl.probe.tracing import COLUMNS, raw_path
 from kipctl.probe.worker import Order, SharedFolder, finished_part, salvaged_part
 from kipctl.trace.clock import now_us
+from kipctl.trace.columns import COLUMNS, raw_path
 from kipctl.trace.rows import IntRows, RowReader
 
 _SETTINGS = {

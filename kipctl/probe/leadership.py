@@ -49,6 +49,12 @@ class Hint:
     leader: Leader
     endpoint: Node | None = None
 
+    @property
+    def leader_and_address(self) -> tuple[int, int, str | None]:
+        """The leader's id and epoch, and where it listens as host:port if that is said."""
+        at = self.endpoint
+        return self.leader.id, self.leader.epoch, f"{at.host}:{at.port}" if at else None
+
 
 NO_HINT = Hint(Leader(NO_LEADER, NO_EPOCH))
 """An error that names no leader."""

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Generic
 
 from kipctl.probe.outcome import AnyOutcome
-from kipctl.probe.tracing import COLUMNS, MOMENTS, raw_path
+from kipctl.trace.columns import COLUMNS, MOMENTS, raw_path
 from kipctl.trace.rows import IntRows, chunks
 
 _CHUNK_ROWS = 100_000

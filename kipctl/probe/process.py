@@ -13,8 +13,8 @@ from kipctl.errors import KipctlError
 from kipctl.probe.outcome import AnyOutcome, Outcome, Spec
 from kipctl.probe.parts import Part
 from kipctl.probe.schedule import Schedule
-from kipctl.probe.tracing import COLUMNS, raw_path
 from kipctl.trace.clock import now_us
+from kipctl.trace.columns import COLUMNS, raw_path
 from kipctl.trace.rows import IntRows, RowReader
 
 _START_TIMEOUT_S = 120.0

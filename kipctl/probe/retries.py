@@ -3,7 +3,7 @@
 from kipctl.probe.leader_finder import Led, MetadataCall
 from kipctl.probe.leadership import Attempts, LeaderDiscovery
 from kipctl.probe.links import Link
-from kipctl.probe.redirects import FailedAttempt, split_wait
+from kipctl.trace.redirects import FailedAttempt, split_wait
 
 
 def resent(

@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 
 from kipctl.probe.distribution import distribution
-from kipctl.probe.tracing import COLUMNS
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import LEADER_ERRORS
 from kipctl.trace.codes import PHASES, Decision, MetadataCause
+from kipctl.trace.columns import COLUMNS
 from kipctl.trace.rows import IntRows
 
 _RPC = {name: i for i, name in enumerate(COLUMNS["rpcs"])}

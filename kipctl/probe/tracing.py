@@ -1,108 +1,12 @@
-"""What a client writes down while it runs: rows of integers, in the order of these columns."""
+"""What a client writes down while it runs: the rows of `kipctl.trace.columns`."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
-from kipctl.probe.redirects import FailedAttempt, phases
-from kipctl.trace.codes import PHASES
+from kipctl.trace.columns import COLUMNS, RpcRow, raw_path
+from kipctl.trace.redirects import FailedAttempt, phases
 from kipctl.trace.rows import RowWriter
 from kipctl.transport.loop import InFlight
-
-BATCH_COLUMNS = (
-    "topic",
-    "partition",
-    "first_seq",
-    "seq_stride",
-    "records",
-    "bytes",
-    "intended_us",
-    "sent_us",
-    "acked_us",
-    "attempts",
-    "error",
-    "broker",
-    "leader_epoch",
-    "base_offset",
-)
-
-
-class RpcRow(NamedTuple):
-    """One request and its answer; `received_us` 0 when none came, `cause` -1 but for Metadata."""
-
-    connection: int
-    broker: int
-    api_key: int
-    api_version: int
-    request_bytes: int
-    response_bytes: int
-    sent_us: int
-    received_us: int
-    queued_behind: int
-    queued_behind_us: int
-    cause: int
-    topics: int
-    critical: bool
-    error: int
-
-
-REDIRECT_COLUMNS = (
-    "topic",
-    "partition",
-    "first_seq",
-    "records",
-    "attempt",
-    "error",
-    "error_us",
-    "from_broker",
-    "from_epoch",
-    "base_offset",
-    "hint_leader",
-    "hint_epoch",
-    "hint_endpoint",
-    "decision",
-    "to_broker",
-    "to_epoch",
-    *(f"{phase}_us" for phase in PHASES),
-    "metadata_queued_us",
-    "same_epoch_retry",
-)
-
-
-class ReadRow(NamedTuple):
-    """What an answer to a Fetch said of one partition; -1 for what it did not say."""
-
-    topic: int
-    partition: int
-    broker: int
-    broker_rack: int
-    """Position in the consumer's list of racks."""
-    is_leader: bool
-    preferred_read_replica: int
-    records: int
-    bytes: int
-    error: int
-    fetch_offset: int
-    next_offset: int
-    high_watermark: int
-    range_case: int
-    range_handling: int
-    time_us: int
-
-
-MOMENTS = {"intended_us", "sent_us", "acked_us", "received_us", "error_us", "time_us"}
-"""Columns that hold moments, 0 for never; other `_us` columns are durations."""
-COLUMNS = {
-    "batches": BATCH_COLUMNS,
-    "reads": ReadRow._fields,
-    "rpcs": RpcRow._fields,
-    "redirects": REDIRECT_COLUMNS,
-}
-
-
-def raw_path(directory: Path, dataset: str) -> Path:
-    """The file of a dataset's rows in the folder of a running probe."""
-    return directory / f"{dataset}.i64"
 
 
 class Tracing:

@@ -23,10 +23,10 @@ from kipctl.cluster.topics import LATEST, await_topic, offsets
 from kipctl.probe.consume.config import ConsumerConfig
 from kipctl.probe.consume.run import ConsumeSpec
 from kipctl.probe.leadership import LeaderDiscovery
-from kipctl.probe.tracing import COLUMNS, raw_path
 from kipctl.protocol.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from kipctl.protocol.metadata import MetadataRequest, MetadataRequestTopic
 from kipctl.trace.clock import now_us
+from kipctl.trace.columns import COLUMNS, raw_path
 from kipctl.trace.rows import read_rows
 from kipctl.transport.request import Cluster
 

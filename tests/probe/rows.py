@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from kipctl.probe.tracing import COLUMNS, raw_path
+from kipctl.trace.columns import COLUMNS, raw_path
 from kipctl.trace.rows import IntRows, read_rows
 
 

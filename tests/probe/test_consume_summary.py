@@ -22,9 +22,9 @@ from kipctl.probe.consume.summary import (
     out_of_range,
     summarize,
 )
-from kipctl.probe.tracing import COLUMNS
 from kipctl.protocol.api import ApiKey
 from kipctl.trace.codes import RangeCase, RangeHandling
+from kipctl.trace.columns import COLUMNS
 from kipctl.trace.rows import IntRows
 
 START_US = 7_000_000

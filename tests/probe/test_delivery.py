@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from kipctl.probe.consume.delivery import Delivery, deliver
-from kipctl.probe.tracing import COLUMNS
+from kipctl.trace.columns import COLUMNS
 from kipctl.trace.rows import IntRows
 
 START_US = 5_000_000

@@ -13,7 +13,6 @@ from kipctl.probe.consume.positions import Partition, State
 from kipctl.probe.leader_finder import LeaderFinder
 from kipctl.probe.leadership import LeaderDiscovery, Node
 from kipctl.probe.network import Network
-from kipctl.probe.tracing import ReadRow
 from kipctl.protocol.metadata import (
     MetadataResponse,
     MetadataResponseBroker,
@@ -21,6 +20,7 @@ from kipctl.protocol.metadata import (
     MetadataResponseTopic,
 )
 from kipctl.protocol.produce_frames import Topic
+from kipctl.trace.columns import ReadRow
 from kipctl.transport.loop import ConnectionLostError, InFlight, LoopConnection
 
 TOPIC = Topic("t", UUID(int=1))

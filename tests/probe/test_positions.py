@@ -15,9 +15,9 @@ from kipctl.probe.consume.positions import (
     next_question,
     validated,
 )
-from kipctl.probe.tracing import ReadRow
 from kipctl.protocol.produce_frames import Topic
 from kipctl.trace.codes import RangeCase, RangeHandling
+from kipctl.trace.columns import ReadRow
 
 RESET, EPOCH_END, START, END = Question
 UNAVAILABLE, TOO_SMALL, TOO_LARGE = (

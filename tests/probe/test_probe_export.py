@@ -11,11 +11,11 @@ from kipctl.probe.produce.config import ProducerConfig
 from kipctl.probe.produce.payloads import Variant
 from kipctl.probe.produce.rows import batch_done
 from kipctl.probe.produce.run import ProbeOutcome, ProbeSpec
-from kipctl.probe.redirects import FailedAttempt, Wait
 from kipctl.probe.tracing import Tracing
 from kipctl.protocol.compression import Compression
 from kipctl.protocol.produce_frames import Topic
 from kipctl.trace.codes import Decision, MetadataCause
+from kipctl.trace.redirects import FailedAttempt, Wait
 from kipctl.trace.schema import DATASETS
 from kipctl.trace.store import Run
 from kipctl.transport.loop import InFlight

@@ -18,10 +18,10 @@ from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.probe.process import running_probe
 from kipctl.probe.produce.config import ProducerConfig
 from kipctl.probe.produce.run import ProbeSpec, run_probe
-from kipctl.probe.tracing import BATCH_COLUMNS
 from kipctl.protocol.error_codes import ErrorCode
 from kipctl.trace.clock import now_us
 from kipctl.trace.codes import Decision
+from kipctl.trace.columns import BATCH_COLUMNS
 from kipctl.transport.request import Cluster
 
 pytestmark = pytest.mark.kafka

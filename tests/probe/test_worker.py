@@ -23,7 +23,6 @@ from kipctl.probe.produce.config import ProducerConfig
 from kipctl.probe.produce.run import ProbeOutcome, ProbeSpec
 from kipctl.probe.produce.summary import measured_together, summarize
 from kipctl.probe.schedule import Share
-from kipctl.probe.tracing import COLUMNS, raw_path
 from kipctl.probe.worker import (
     Gather,
     Order,
@@ -34,6 +33,7 @@ from kipctl.probe.worker import (
     work,
 )
 from kipctl.protocol.error_codes import ErrorCode
+from kipctl.trace.columns import COLUMNS, raw_path
 from kipctl.trace.rows import RowWriter
 from kipctl.trace.store import Run
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kipctl.probe.produce.summary import RecordTimes, record_times
-from kipctl.probe.tracing import COLUMNS
+from kipctl.trace.columns import COLUMNS
 from kipctl.trace.rows import IntRows
 
 _BATCH = {name: i for i, name in enumerate(COLUMNS["batches"])}

@@ -7,11 +7,11 @@ from kipctl.probe.consume.link import ConsumerLink
 from kipctl.probe.consume.positions import Partition
 from kipctl.probe.consume.session import Wanted
 from kipctl.probe.leadership import NO_HINT, Attempts, Hint, LeaderDiscovery, retry_backoff
-from kipctl.probe.redirects import FailedAttempt
 from kipctl.probe.retries import resent
 from kipctl.probe.tracing import Tracing
 from kipctl.protocol.error_codes import LEADER_ERRORS
 from kipctl.trace.codes import Decision
+from kipctl.trace.redirects import FailedAttempt
 
 _NOTHING = -1
 
@@ -62,7 +62,7 @@ class Failures:
             decision=decision,
             backoff_us=0 if is_read_elsewhere else backoff_us,
         )
-        failed.take_hint(hint, self.endpoints)
+        failed.take_hint(*hint.leader_and_address, self.endpoints)
         partition.failures.append(failed)
 
     def wait_us(self, partition: Partition, known_epoch: int) -> int:

@@ -22,7 +22,6 @@ from kipctl.probe.consume.session import Wanted
 from kipctl.probe.leader_finder import LeaderFinder
 from kipctl.probe.leadership import NO_EPOCH
 from kipctl.probe.network import Network
-from kipctl.probe.tracing import ReadRow
 from kipctl.protocol.api import ApiKey, decode_response
 from kipctl.protocol.error_codes import ErrorCode
 from kipctl.protocol.list_offsets import (
@@ -35,6 +34,7 @@ from kipctl.protocol.list_offsets import (
 from kipctl.protocol.message import Request
 from kipctl.protocol.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from kipctl.trace.codes import MetadataCause, RangeCase, RangeHandling
+from kipctl.trace.columns import ReadRow
 from kipctl.transport.loop import ConnectionLostError, InFlight
 
 

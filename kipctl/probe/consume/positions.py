@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 from kipctl.probe.consume.replica_choice import ReplicaChoice
 from kipctl.probe.leadership import NO_EPOCH, Attempts
-from kipctl.probe.redirects import FailedAttempt
-from kipctl.probe.tracing import ReadRow
 from kipctl.protocol.error_codes import ErrorCode
 from kipctl.protocol.produce_frames import Topic
 from kipctl.trace.codes import RangeCase, RangeHandling
+from kipctl.trace.columns import ReadRow
+from kipctl.trace.redirects import FailedAttempt
 
 NO_OFFSET = -1
 NO_RESET = "none"

@@ -4,10 +4,11 @@ from kipctl.probe.consume.link import ConsumerLink
 from kipctl.probe.consume.positions import Partition
 from kipctl.probe.consume.session import Wanted
 from kipctl.probe.leader_finder import LeaderFinder
-from kipctl.probe.tracing import ReadRow, Tracing
+from kipctl.probe.tracing import Tracing
 from kipctl.protocol.fetch_frames import Fetched
 from kipctl.protocol.record_counts import Counted
 from kipctl.trace.codes import RangeCase, RangeHandling
+from kipctl.trace.columns import ReadRow
 
 NOTHING = -1
 

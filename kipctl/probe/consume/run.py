@@ -17,11 +17,12 @@ from kipctl.probe.consume.positions import NO_OFFSET, NO_RESET, Partition
 from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.probe.outcome import Begun, Outcome, as_one_run, as_salvaged, config_of_worker, soon
 from kipctl.probe.schedule import WHOLE, Schedule, Share
-from kipctl.probe.tracing import COLUMNS, Tracing, raw_path
+from kipctl.probe.tracing import Tracing
 from kipctl.probe.undisturbed import cpu_s, undisturbed
 from kipctl.protocol.error_codes import error_text
 from kipctl.trace.clock import now_us
 from kipctl.trace.codes import MetadataCause
+from kipctl.trace.columns import COLUMNS, raw_path
 from kipctl.trace.rows import chunks
 from kipctl.transport.request import Cluster
 

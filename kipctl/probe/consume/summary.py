@@ -14,10 +14,10 @@ from kipctl.probe.consume.run import ConsumeOutcome
 from kipctl.probe.distribution import Distribution, distribution
 from kipctl.probe.parts import Part, rows_of_parts
 from kipctl.probe.summary import metadata_rpcs, redirects
-from kipctl.probe.tracing import COLUMNS
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import error_name
 from kipctl.trace.codes import RangeCase, RangeHandling
+from kipctl.trace.columns import COLUMNS
 from kipctl.trace.rows import IntRows
 
 _READ = {name: i for i, name in enumerate(COLUMNS["reads"])}

@@ -7,8 +7,8 @@ from operator import attrgetter
 
 from kipctl.probe.leadership import NO_EPOCH, Attempts
 from kipctl.probe.produce.payloads import Section, Variant
-from kipctl.probe.redirects import FailedAttempt
 from kipctl.protocol.produce_frames import Topic
+from kipctl.trace.redirects import FailedAttempt
 
 NO_SEQUENCE = -1
 NO_WINDOW = 1 << 31

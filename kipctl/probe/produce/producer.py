@@ -34,7 +34,6 @@ from kipctl.probe.produce.partitioner import Partitioner
 from kipctl.probe.produce.payloads import Variant
 from kipctl.probe.produce.rows import batch_done
 from kipctl.probe.produce.totals import Totals
-from kipctl.probe.redirects import FailedAttempt
 from kipctl.probe.retries import resent
 from kipctl.probe.schedule import Schedule
 from kipctl.probe.tracing import Tracing
@@ -49,6 +48,7 @@ from kipctl.protocol.produce_frames import (
 )
 from kipctl.trace.clock import now_us
 from kipctl.trace.codes import Decision, MetadataCause
+from kipctl.trace.redirects import FailedAttempt
 from kipctl.transport.loop import ConnectionLostError, InFlight
 
 _STALE_METADATA_ERRORS = LEADER_ERRORS | {
@@ -396,7 +396,7 @@ class Producer:
             decision=decision,
             backoff_us=self._backoff.wait_us(attempts.count - 1, random.random()),
         )
-        failed.take_hint(hint, self.endpoints)
+        failed.take_hint(*hint.leader_and_address, self.endpoints)
         if batch.failures is None:
             batch.failures = []
         batch.failures.append(failed)

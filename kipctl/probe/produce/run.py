@@ -19,13 +19,14 @@ from kipctl.probe.produce.partitioner import partitioner
 from kipctl.probe.produce.payloads import file_values, random_values, variants
 from kipctl.probe.produce.producer import Producer
 from kipctl.probe.schedule import WHOLE, Schedule, Share
-from kipctl.probe.tracing import COLUMNS, Tracing, raw_path
+from kipctl.probe.tracing import Tracing
 from kipctl.probe.undisturbed import cpu_s, undisturbed
 from kipctl.protocol.compression import Compression
 from kipctl.protocol.error_codes import ErrorCode, error_name
 from kipctl.protocol.init_producer_id import InitProducerIdRequest
 from kipctl.trace.clock import now_us
 from kipctl.trace.codes import MetadataCause
+from kipctl.trace.columns import COLUMNS, raw_path
 from kipctl.trace.rows import chunks
 from kipctl.transport.request import Cluster
 

@@ -11,7 +11,7 @@ from kipctl.probe.distribution import QUANTILES, Distribution, distribution
 from kipctl.probe.parts import Part, rows_of_parts
 from kipctl.probe.produce.run import ProbeOutcome
 from kipctl.probe.summary import metadata_rpcs, redirects
-from kipctl.probe.tracing import COLUMNS
+from kipctl.trace.columns import COLUMNS
 from kipctl.trace.rows import IntRows
 
 _BATCH = {name: i for i, name in enumerate(COLUMNS["batches"])}

@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from kipctl.probe.redirects import FailedAttempt, Phases, Wait, phases, split_wait
 from kipctl.trace.codes import PHASES, Decision
+from kipctl.trace.redirects import FailedAttempt, Phases, Wait, phases, split_wait
 
 
 @pytest.mark.parametrize(

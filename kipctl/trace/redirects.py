@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
-from kipctl.probe.leadership import Hint
 from kipctl.trace.codes import Decision
 
 
@@ -70,11 +69,12 @@ class FailedAttempt:
     wait: Wait = _NO_WAIT
     metadata_queued_us: int = 0
 
-    def take_hint(self, hint: Hint, endpoints: dict[str, int]) -> None:
+    def take_hint(
+        self, leader: int, epoch: int, address: str | None, endpoints: dict[str, int]
+    ) -> None:
         """Note what the error's hint says; `endpoints` numbers those that hints have named."""
-        self.hint_leader, self.hint_epoch = hint.leader.id, hint.leader.epoch
-        if hint.endpoint is not None:
-            address = f"{hint.endpoint.host}:{hint.endpoint.port}"
+        self.hint_leader, self.hint_epoch = leader, epoch
+        if address is not None:
             self.hint_endpoint = endpoints.setdefault(address, len(endpoints))
 
     def given_up(self, now_us: int, backoff_us: int) -> None:
