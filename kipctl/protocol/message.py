@@ -35,6 +35,7 @@ from kipctl.protocol.values import Codec
 
 Int8 = Annotated[int, "b"]
 Int16 = Annotated[int, "h"]
+UInt16 = Annotated[int, "H"]
 Int32 = Annotated[int, "i"]
 Int64 = Annotated[int, "q"]
 ZERO_UUID = UUID(int=0)

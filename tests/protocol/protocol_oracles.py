@@ -23,6 +23,7 @@ from kipctl.protocol.api_versions import ApiVersionsRequest
 from kipctl.protocol.describe_cluster import DescribeClusterRequest
 from kipctl.protocol.describe_configs import DescribeConfigsRequest
 from kipctl.protocol.describe_log_dirs import DescribeLogDirsRequest
+from kipctl.protocol.describe_quorum import DescribeQuorumRequest
 from kipctl.protocol.elect_leaders import ElectLeadersRequest
 from kipctl.protocol.fetch import FetchRequest
 from kipctl.protocol.find_coordinator import FindCoordinatorRequest
@@ -37,6 +38,8 @@ from kipctl.protocol.reassignments import (
     AlterPartitionReassignmentsRequest,
     ListPartitionReassignmentsRequest,
 )
+from kipctl.protocol.share_acknowledge import ShareAcknowledgeRequest
+from kipctl.protocol.share_fetch import ShareFetchRequest
 
 # What kipctl speaks, written out: request class -> lowest and highest version.
 REQUESTS = {
@@ -54,7 +57,10 @@ REQUESTS = {
     IncrementalAlterConfigsRequest: (0, 1),
     AlterPartitionReassignmentsRequest: (0, 1),
     ListPartitionReassignmentsRequest: (0, 0),
+    DescribeQuorumRequest: (0, 2),
     DescribeClusterRequest: (0, 2),
+    ShareFetchRequest: (1, 2),
+    ShareAcknowledgeRequest: (1, 2),
 }
 
 ALL_VERSIONS = [
@@ -65,9 +71,17 @@ ALL_VERSIONS = [
 ]
 
 KIO = list(ALL_VERSIONS)
-KAFKA_PYTHON = list(ALL_VERSIONS)
+UNKNOWN_TO_KAFKA_PYTHON = {ShareFetchRequest, ShareAcknowledgeRequest}
+_UNKNOWN_KEYS = {request.api.key for request in UNKNOWN_TO_KAFKA_PYTHON}
+KAFKA_PYTHON = [(cls, version) for cls, version in ALL_VERSIONS if cls.api.key not in _UNKNOWN_KEYS]
 
-_LIMITS = {"b": 7, "h": 15, "i": 31, "q": 63}
+_LIMITS = {
+    "b": (-1 << 7, 1 << 7),
+    "h": (-1 << 15, 1 << 15),
+    "H": (0, 1 << 16),
+    "i": (-1 << 31, 1 << 31),
+    "q": (-1 << 63, 1 << 63),
+}
 _LETTERS = "abcdefghij-_.0123456789äß中😀"
 
 
@@ -111,8 +125,10 @@ def _random_value(name: str, hint: Any, field: Field, version: int, choose: rand
     if name == "log_append_time_ms":  # kio makes it a datetime, or None
         return choose.choice([-1, 0, choose.randrange(1 << 42)])
     if number:
-        top = 1 << _LIMITS[number]
-        return choose.choice([0, -1, 1, top - 1, -top, choose.randrange(-top, top)])
+        bottom, top = _LIMITS[number]
+        return choose.choice(
+            [0, 1, -1 if bottom else 2, top - 1, bottom, choose.randrange(bottom, top)]
+        )
     if base is bool:
         return choose.random() < 0.5
     if base is str:
@@ -250,7 +266,7 @@ def kafka_python_says(theirs: Any, cls: type[Message], version: int) -> Any:
         value = getattr(theirs, name)
         if value is None and field.tag is not None:
             continue  # it was left out, so it has its default
-        if value is None and name == "topic_id":
+        if value is None and name in {"topic_id", "replica_directory_id"}:
             value = ZERO_UUID
         elif isinstance(value, list):
             value = tuple(

@@ -8,6 +8,7 @@ from functools import cache
 import pytest
 from protocol_oracles import (
     ALL_VERSIONS,
+    KAFKA_PYTHON,
     REQUESTS,
     kafka_python_class,
     kafka_python_says,
@@ -31,7 +32,7 @@ from kipctl.protocol.produce import (
 
 each_request = pytest.mark.parametrize(
     ("request_class", "version"),
-    [(cls, version) for cls, version in ALL_VERSIONS if cls in REQUESTS],
+    [(cls, version) for cls, version in KAFKA_PYTHON if cls in REQUESTS],
     ids=lambda value: getattr(value, "__name__", value),
 )
 each_message = pytest.mark.parametrize(
@@ -145,8 +146,9 @@ def test_unknown_tags_are_kept_and_written_back_in_order(cls, version):
     frame = encode(tagged, version)
     assert decode(cls, frame, version) == tagged
     assert encode(decode(cls, frame, version), version) == frame
-    theirs = kafka_python_class(cls).decode(frame, version=version)
-    assert set(theirs.unknown_tags) == {"_40", "_300"}
+    if (cls, version) in KAFKA_PYTHON:
+        theirs = kafka_python_class(cls).decode(frame, version=version)
+        assert set(theirs.unknown_tags) == {"_40", "_300"}
 
 
 # Malformed frames
