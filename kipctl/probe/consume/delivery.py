@@ -39,8 +39,28 @@ def deliver(
 ) -> Delivery:
     """Follow each acknowledged batch to the Fetch answer that brought it.
 
-    `batches` and `reads` are rows of these datasets of one topic, with absolute times. A batch is
-    delivered by the first answer that holds its last offset.
+    `batches` and `reads` are rows of these datasets of one topic, with absolute times.
+    """
+    followed = follow_batches(batches, reads)
+    came = followed[:, _BATCH["error"]] == 0
+    count = followed[:, _BATCH["records"]]
+    delivered = int(count[came].sum())
+    with_records = reads[(reads[:, _READ["records"]] > 0)]
+    twice = _read_again(with_records)
+    return Delivery(
+        times=record_times([followed], start_us, interval_ns, skip_records),
+        delivered=delivered,
+        missing=int(count[~came].sum()),
+        twice=twice,
+        extra=int(with_records[:, _READ["records"]].sum()) - twice - delivered,
+    )
+
+
+def follow_batches(batches: IntRows, reads: IntRows) -> IntRows:
+    """The acknowledged batches, with the time at which each was read in place of `acked_us`.
+
+    A batch is delivered by the first answer that holds its last offset; one that was not has an
+    `error` other than 0.
     """
     acknowledged = batches[batches[:, _BATCH["error"]] == 0].copy()
     with_records = reads[(reads[:, _READ["records"]] > 0)]
@@ -65,16 +85,7 @@ def deliver(
         acknowledged[mine[~is_delivered], _BATCH["error"]] = _NOT_DELIVERED
     if not len(with_records):
         acknowledged[:, _BATCH["error"]] = _NOT_DELIVERED
-    came = acknowledged[:, _BATCH["error"]] == 0
-    delivered = int(count[came].sum())
-    twice = _read_again(with_records)
-    return Delivery(
-        times=record_times([acknowledged], start_us, interval_ns, skip_records),
-        delivered=delivered,
-        missing=int(count[~came].sum()),
-        twice=twice,
-        extra=int(with_records[:, _READ["records"]].sum()) - twice - delivered,
-    )
+    return acknowledged
 
 
 def _read_again(reads: IntRows) -> int:
