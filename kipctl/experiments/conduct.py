@@ -1,8 +1,8 @@
-"""A run under way: actions on the cluster on time, until the probe is done or Ctrl-C ends it."""
+"""A run under way: actions on the cluster on time, until its load is done or Ctrl-C ends it."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic
+from typing import Any, Generic, Protocol, TypeVar
 
 from kipctl.cluster.watch import ClusterEvent
 from kipctl.errors import InterruptedRunError
@@ -14,6 +14,22 @@ from kipctl.probe.schedule import Schedule
 from kipctl.trace.clock import now_us
 from kipctl.transport.request import Cluster
 
+Came = TypeVar("Came")
+Came_co = TypeVar("Came_co", covariant=True)
+
+
+class UnderWay(Protocol[Came_co]):
+    """A load at work: a probe, or another client."""
+
+    def outcome(self) -> Came_co:
+        """Wait until it is done."""
+
+    def is_done_by(self, time_us: int, /) -> bool:
+        """Whether it is done; waits for it until a moment of the monotonic clock."""
+
+    def stop(self) -> None:
+        """Ask it to send, or read, no further records."""
+
 
 @dataclass(slots=True)
 class Listeners:
@@ -24,18 +40,23 @@ class Listeners:
 
 
 @dataclass(frozen=True, slots=True)
-class Conducted(Generic[AnyOutcome]):
-    """A run that is over: what the probe came to, and what was done and seen meanwhile.
+class Conducted(Generic[Came]):
+    """A run that is over: what the load came to, and what was done and seen meanwhile.
 
-    After Ctrl-C the outcome is `stopped`, also when all was sent by then; `interrupted` says how
-    far the action came that it cut off.
+    `cut_off`: Ctrl-C ended it. `interrupted` says how far the action came that it cut off.
     """
 
-    outcome: AnyOutcome
+    outcome: Came
+    cut_off: bool
     interrupted: str
-    actions: list[dict[str, Any]]
-    """As JSON has them."""
+    performed: list[Performed]
     events: list[ClusterEvent]
+    start_us: int
+
+    @property
+    def actions(self) -> list[dict[str, Any]]:
+        """As JSON has them, in milliseconds since the start of the load."""
+        return [action.as_document(self.start_us) for action in self.performed]
 
 
 def conduct(
@@ -47,36 +68,60 @@ def conduct(
 ) -> Conducted[AnyOutcome]:
     """Perform the plan's actions on time until the probe is done.
 
-    Ctrl-C stops the probe in good order.
+    Ctrl-C stops the probe in good order; then its outcome is `stopped`, also when all was sent.
+    """
+    conducted = conduct_load(probe, probe.schedule, cluster, topic, plan, message)
+    if not conducted.cut_off:
+        return conducted
+    return replace(conducted, outcome=replace(conducted.outcome, stopped=True))
+
+
+def conduct_load(
+    load: UnderWay[Came],
+    schedule: Schedule,
+    cluster: Cluster,
+    topic: str,
+    plan: RunPlan,
+    message: Callable[[str], None],
+) -> Conducted[Came]:
+    """Perform the plan's actions on time until a load that follows this schedule is done.
+
+    Ctrl-C stops it in good order.
     """
     performer = Performer(cluster, topic, plan.during) if plan.during else None
-    start_us, interrupted = probe.schedule.start_us, ""
+    cut_off, interrupted = False, ""
     try:
         if performer:
-            _perform(performer, probe, plan, message)
-        outcome = probe.outcome()
-    except (KeyboardInterrupt, InterruptedRunError) as cut_off:
-        probe.stop()
-        if isinstance(cut_off, InterruptedRunError):
-            interrupted = cut_off.what.removeprefix("Interrupted. ")
-        outcome = replace(probe.outcome(), stopped=True)
-    performed = performer.performed if performer else []
+            _perform(performer, load, schedule, plan, message)
+        outcome = load.outcome()
+    except (KeyboardInterrupt, InterruptedRunError) as ctrl_c:
+        load.stop()
+        cut_off = True
+        if isinstance(ctrl_c, InterruptedRunError):
+            interrupted = ctrl_c.what.removeprefix("Interrupted. ")
+        outcome = load.outcome()
     return Conducted(
         outcome,
+        cut_off,
         interrupted,
-        [action.as_document(start_us) for action in performed],
+        performer.performed if performer else [],
         performer.events if performer else [],
+        schedule.start_us,
     )
 
 
 def _perform(
-    performer: Performer, probe: Probe[Any], plan: RunPlan, message: Callable[[str], None]
+    performer: Performer,
+    load: UnderWay[object],
+    schedule: Schedule,
+    plan: RunPlan,
+    message: Callable[[str], None],
 ) -> None:
-    number, free_us = 0, probe.schedule.start_us
+    number, free_us = 0, schedule.start_us
     while not plan.count or number < plan.count:
         number += 1
-        begins_us = action_begins_us(probe.schedule, number, plan.every_s, free_us)
-        if begins_us is None or probe.is_done_by(begins_us):
+        begins_us = action_begins_us(schedule, number, plan.every_s, free_us)
+        if begins_us is None or load.is_done_by(begins_us):
             return
         message(_told(number, performer.perform()))
         free_us = now_us()
