@@ -44,12 +44,16 @@ class Fetched(NamedTuple):
 
 
 class FetchAnswer(NamedTuple):
-    """A whole answer; see `kipctl.protocol.fetch.FetchResponse`."""
+    """A whole answer; see `kipctl.protocol.fetch.FetchResponse`.
+
+    `unknown_tags` are the response's tagged fields that its version does not name.
+    """
 
     error_code: int
     session_id: int
     partitions: list[Fetched]
     node_endpoints: tuple[NodeEndpoint, ...]
+    unknown_tags: tuple[tuple[int, bytes], ...] = ()
 
 
 def read_fetch(version: int, frame: memoryview) -> FetchAnswer:
@@ -93,10 +97,10 @@ class _Frame:
                 partitions.append(self._partition(topic))  # noqa: PERF401
             if flexible:
                 reader.skip_tags()
-        endpoints = self._endpoints() if flexible else ()
+        endpoints, unknown = self._tags() if flexible else ((), ())
         if reader.remaining:
             raise reader.malformed(f"{reader.remaining} bytes left over")
-        return FetchAnswer(error, session, partitions, endpoints)
+        return FetchAnswer(error, session, partitions, endpoints, unknown)
 
     def _partition(self, topic: str | bytes) -> Fetched:
         reader, version, flexible = self._reader, self._version, self._flexible
@@ -148,9 +152,10 @@ class _Frame:
             self._must_be_at(end)
         return leader, diverging
 
-    def _endpoints(self) -> tuple[NodeEndpoint, ...]:
+    def _tags(self) -> tuple[tuple[NodeEndpoint, ...], tuple[tuple[int, bytes], ...]]:
         reader = self._reader
         endpoints: list[NodeEndpoint] = []
+        unknown = []
         for _ in range(reader.unsigned_varint()):
             tag, size = reader.unsigned_varint(), reader.unsigned_varint()
             end = reader.offset + size
@@ -164,9 +169,9 @@ class _Frame:
                     reader.skip_tags()
                     endpoints.append(NodeEndpoint(node, host, port, rack))
             else:
-                reader.take(size)
+                unknown.append((tag, bytes(reader.take(size))))
             self._must_be_at(end)
-        return tuple(endpoints)
+        return tuple(endpoints), tuple(unknown)
 
     def _must_be_at(self, end: int) -> None:
         if self._reader.offset != end:

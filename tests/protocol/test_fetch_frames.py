@@ -57,6 +57,7 @@ def as_read(version: int, frame: memoryview) -> FetchAnswer:
             for p in topic.partitions
         ],
         response.node_endpoints,
+        response.unknown_tags,
     )
 
 
@@ -188,7 +189,7 @@ def without_empty_hints(answer: FetchAnswer) -> FetchAnswer:
 
 
 @each_flexible_version
-def test_tags_that_are_not_known_are_skipped(version: int) -> None:
+def test_tags_that_are_not_known_are_skipped_and_the_whole_answers_kept(version: int) -> None:
     plain = small_response(version)
     (topic,) = plain.responses
     first, second = topic.partitions
@@ -203,7 +204,7 @@ def test_tags_that_are_not_known_are_skipped(version: int) -> None:
     frame = bytes(framed(tagged, version))
     assert len(frame) > len(framed(plain, version)) + 3 * len(tag[0][1])
     in_header = frame[:4] + b"\x01\x05\x03abc" + frame[5:]
-    expected = read_fetch(version, framed(plain, version))
+    expected = read_fetch(version, framed(plain, version))._replace(unknown_tags=tag)
     assert read_fetch(version, memoryview(frame)) == expected
     assert read_fetch(version, memoryview(in_header)) == expected
 

@@ -1,0 +1,110 @@
+"""Leader hints in the form of KIP-951's early draft: its tags, without its new versions.
+
+The KIP as adopted puts CurrentLeader and NodeEndpoints on Produce 10 and Fetch 16. A draft put the
+same tags on the flexible versions there were: Produce 9 and Fetch 12 to 15. Clients take no hint
+from these versions, so a draft's hint is recognised and counted, never followed. A Fetch 12 to 15
+of any Kafka has CurrentLeader (KIP-595); that NodeEndpoints comes with it makes it a draft.
+
+Codecs keep what a version does not name as `unknown_tags`; the functions here read those. For one
+partition of a decoded `ProduceResponse`:
+
+    drafted_in_produce(version, partition.unknown_tags, response.unknown_tags)
+
+and of a `FetchAnswer` of `fetch_frames` (or a decoded `FetchResponse`, whose CurrentLeader is a
+message):
+
+    drafted_in_fetch(version, fetched.leader, answer.unknown_tags)
+"""
+
+from collections.abc import Iterable
+from functools import lru_cache
+from struct import Struct
+from typing import NamedTuple
+
+from kipctl.protocol.fetch import FetchResponse
+from kipctl.protocol.primitives import MalformedFrame, Reader
+from kipctl.protocol.produce import NodeEndpoint, ProduceResponse
+
+FIRST_PRODUCE_WITH_HINTS = 10
+FIRST_FETCH_WITH_HINTS = 16
+
+_PRODUCE = range(ProduceResponse.api.flexible_since, FIRST_PRODUCE_WITH_HINTS)
+_FETCH = range(FetchResponse.api.flexible_since, FIRST_FETCH_WITH_HINTS)
+_CURRENT_LEADER = 0  # of a Produce partition
+_NODE_ENDPOINTS = 0  # of either response
+_LEADER = Struct(">ii")
+_NO_LEADER = -1
+
+Tags = Iterable[tuple[int, bytes]]
+
+
+class DraftHint(NamedTuple):
+    """The leader that an answer names in the draft's form; `endpoint` is None if it names none."""
+
+    leader_id: int
+    leader_epoch: int
+    endpoint: NodeEndpoint | None
+
+
+def drafted_in_produce(version: int, of_partition: Tags, of_response: Tags) -> DraftHint | None:
+    """The draft's hint of a Produce partition, from its unknown tags and the response's.
+
+    None where there is none: another version, no such tag, something else in it, leader -1.
+    """
+    if version not in _PRODUCE:
+        return None
+    leader = next((_leader(c) for tag, c in of_partition if tag == _CURRENT_LEADER), None)
+    return _hint(leader, _endpoints_in(of_response) or ())
+
+
+def drafted_in_fetch(
+    version: int, leader: tuple[int, int] | None, of_response: Tags
+) -> DraftHint | None:
+    """The draft's hint of a Fetch partition whose CurrentLeader is `leader` (id and epoch).
+
+    None where there is none: another version, no NodeEndpoints in the response, leader -1.
+    """
+    if version not in _FETCH:
+        return None
+    endpoints = _endpoints_in(of_response)
+    return None if endpoints is None else _hint(leader, endpoints)
+
+
+def _hint(leader: tuple[int, int] | None, at: tuple[NodeEndpoint, ...]) -> DraftHint | None:
+    if leader is None or leader[0] == _NO_LEADER:
+        return None
+    return DraftHint(*leader, next((e for e in at if e.node_id == leader[0]), None))
+
+
+def _endpoints_in(tags: Tags) -> tuple[NodeEndpoint, ...] | None:
+    return next((_endpoints(content) for tag, content in tags if tag == _NODE_ENDPOINTS), None)
+
+
+def _leader(content: bytes) -> tuple[int, int] | None:
+    """CurrentLeader; None if the tag holds something else."""
+    reader = Reader(content)
+    try:
+        leader_id, epoch = _LEADER.unpack(reader.take(_LEADER.size))
+        reader.skip_tags()
+    except MalformedFrame:
+        return None
+    return None if reader.remaining else (leader_id, epoch)
+
+
+@lru_cache(maxsize=64)  # all refused partitions of a response ask for the same
+def _endpoints(content: bytes) -> tuple[NodeEndpoint, ...] | None:
+    """NodeEndpoints; None if the tag holds something else."""
+    reader = Reader(content)
+    endpoints = []
+    try:
+        for _ in range(reader.unsigned_varint() - 1):
+            node_id = reader.int32()
+            host = reader.text(reader.unsigned_varint() - 1)
+            port = reader.int32()
+            length = reader.unsigned_varint() - 1
+            rack = reader.text(length) if length >= 0 else None
+            reader.skip_tags()
+            endpoints.append(NodeEndpoint(node_id, host, port, rack))
+    except MalformedFrame:
+        return None
+    return None if reader.remaining else tuple(endpoints)
