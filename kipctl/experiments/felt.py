@@ -1,0 +1,146 @@
+"""What a client felt, computed from a run that a tap recorded: the same for every client."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kipctl.experiments.run_rows import dataset, rows
+from kipctl.probe.distribution import Distribution, distribution
+from kipctl.probe.summary import metadata_rpcs, redirects
+from kipctl.protocol.api import ApiKey
+from kipctl.protocol.error_codes import LEADER_ERRORS, error_name
+from kipctl.trace.codes import PHASES
+from kipctl.trace.columns import COLUMNS
+from kipctl.trace.rows import IntRows
+from kipctl.trace.store import Run
+
+LEAD_US = 250_000
+"""How long before an action the window begins that holds what the action does."""
+_PLAIN_WINDOW_US = 1_000_000
+"""Of a run without actions."""
+_BATCH = {name: i for i, name in enumerate(COLUMNS["batches"])}
+_REDIRECT = {name: i for i, name in enumerate(COLUMNS["redirects"])}
+_RPC = {name: i for i, name in enumerate(COLUMNS["rpcs"])}
+
+
+@dataclass(frozen=True, slots=True)
+class Felt:
+    """What one run of a producer came to, or several taken together. Times are microseconds.
+
+    `windows` has a row (window, latency, records) for each acknowledged batch after the warm-up:
+    the latency is from the creation of its first record to its acknowledgement at the tap, and a
+    window goes from just before one action to just before the next. The other rows are of
+    `trace.columns`.
+    """
+
+    windows: IntRows
+    batch_rows: IntRows
+    redirect_rows: IntRows
+    rpc_rows: IntRows
+
+    @property
+    def latency(self) -> Distribution:
+        """Of records after the warm-up."""
+        return distribution([(self.windows[:, 1], self.windows[:, 2])])
+
+    @property
+    def acknowledged(self) -> int:
+        """Records, warm-up and all."""
+        is_good = self.batch_rows[:, _BATCH["error"]] == 0
+        return int(self.batch_rows[is_good, _BATCH["records"]].sum())
+
+    @property
+    def failed(self) -> Mapping[str, int]:
+        """Records that failed, by the error's name."""
+        error, records = (self.batch_rows[:, _BATCH[name]] for name in ("error", "records"))
+        codes = np.unique(error[error != 0]).tolist()
+        return {error_name(code): int(records[error == code].sum()) for code in codes}
+
+    @property
+    def produce_rpcs(self) -> int:
+        return int((self.rpc_rows[:, _RPC["api_key"]] == ApiKey.PRODUCE).sum())
+
+    @property
+    def seconds(self) -> float:
+        """From the first record's creation to the last acknowledgement."""
+        if not len(self.batch_rows):
+            return 0.0
+        first_us = int(self.batch_rows[:, _BATCH["intended_us"]].min())
+        return (int(self.batch_rows[:, _BATCH["acked_us"]].max()) - first_us) / 1e6
+
+    def as_document(self) -> dict[str, Any]:
+        """For JSON; `redirects` and `metadata_rpcs` are those of `perf produce`."""
+        removable, whole = removable_us(self.redirect_rows)
+        return {
+            "latency_ms": self.latency.as_ms(),
+            "records": {
+                "acknowledged": self.acknowledged,
+                "failed": sum(self.failed.values()),
+                "errors": dict(self.failed),
+            },
+            "redirects": redirects(self.redirect_rows)
+            | {"removable_percent": 100 * removable / whole if whole else None},
+            "metadata_rpcs": metadata_rpcs(self.rpc_rows),
+            "produce_rpcs": self.produce_rpcs,
+        }
+
+
+def felt(run: Run) -> Felt:
+    """What a recorded run came to, by its folder alone."""
+    description = run.description
+    actions = (description.get("summary") or {}).get("actions") or ()
+    called_us = [round(action["called_ms"] * 1000) for action in actions]
+    return felt_of(run, int(description.get("warmup_records", 0)), called_us)
+
+
+def felt_of(run: Run, warmup_records: int, called_us: Sequence[int]) -> Felt:
+    """The same, of a run that is not described yet; `called_us` is when its actions were."""
+    of = {name: rows(dataset(run, name), name) for name in ("batches", "redirects", "rpcs")}
+    windows = in_windows(of["batches"], warmup_records, called_us)
+    return Felt(windows, of["batches"], of["redirects"], of["rpcs"])
+
+
+def together(runs: Sequence[Felt]) -> Felt:
+    """Runs of one arm as one: every record counts the same."""
+    return Felt(
+        np.concatenate([run.windows for run in runs]),
+        np.concatenate([run.batch_rows for run in runs]),
+        np.concatenate([run.redirect_rows for run in runs]),
+        np.concatenate([run.rpc_rows for run in runs]),
+    )
+
+
+def in_windows(batches: IntRows, warmup_records: int, called_us: Sequence[int]) -> IntRows:
+    """Rows (window, latency, records) of batches: see Felt."""
+    error, first_seq, intended, acked, records = (
+        batches[:, _BATCH[name]]
+        for name in ("error", "first_seq", "intended_us", "acked_us", "records")
+    )
+    if called_us:
+        # What comes before the first action's window is its quiet beginning, and goes with it.
+        edges = np.asarray(called_us[1:], dtype=np.int64) - LEAD_US
+        window = np.searchsorted(edges, intended, side="right").astype(np.int64)
+    else:
+        window = intended // _PLAIN_WINDOW_US
+    kept = (error == 0) & (first_seq >= warmup_records)
+    found: IntRows = np.stack([window, acked - intended, records], axis=1)[kept]
+    return found
+
+
+def removable_us(rows: IntRows) -> tuple[int, int]:
+    """Of the time of all batches that met a leader error: what a hint could take away, and all.
+
+    A hint sends a batch to the new leader after the first error. What could go is the backoff, the
+    wait for Metadata, and the refusals of old leaders after the first one.
+    """
+    if not len(rows):
+        return 0, 0
+    attempt = rows[:, _REDIRECT["attempt"]]
+    of_batch = np.cumsum(attempt == 1) - 1
+    redirected = np.unique(of_batch[np.isin(rows[:, _REDIRECT["error"]], sorted(LEADER_ERRORS))])
+    mine = rows[np.isin(of_batch, redirected)]
+    again = mine[mine[:, _REDIRECT["attempt"]] > 1, _REDIRECT["detect_us"]].sum()
+    waits = mine[:, [_REDIRECT["backoff_us"], _REDIRECT["metadata_us"]]].sum()
+    return int(again + waits), int(mine[:, [_REDIRECT[f"{phase}_us"] for phase in PHASES]].sum())

@@ -1,0 +1,116 @@
+"""Arms by name, which of them are compared, and the order in which they run."""
+
+import pytest
+
+from kipctl.errors import UsageError
+from kipctl.experiments.arms import (
+    ARMS,
+    WITHOUT_HINTS,
+    Arm,
+    JavaClient,
+    LibrdkafkaClient,
+    ProbeClient,
+    in_turn,
+    java_versions,
+    pairs,
+    parse_arm,
+    parse_arms,
+)
+from kipctl.probe.leadership import LeaderDiscovery
+from kipctl.protocol.fetch import FetchResponse
+from kipctl.protocol.produce import ProduceResponse
+
+
+@pytest.mark.parametrize(
+    ("name", "arm", "takes_hints", "kip_arm"),
+    [
+        ("probe-kip951", ProbeClient(LeaderDiscovery.KIP951), True, "with hints"),
+        ("probe-refresh", ProbeClient(LeaderDiscovery.REFRESH), False, "rejected alternative"),
+        ("probe-baseline", ProbeClient(LeaderDiscovery.BASELINE), False, "baseline"),
+        ("java-3.6.0", JavaClient("3.6.0"), False, "baseline"),
+        ("java-3.6.1", JavaClient("3.6.1"), False, "rejected alternative"),
+        ("java-3.9.1", JavaClient("3.9.1"), True, "with hints"),
+        ("librdkafka", LibrdkafkaClient(), False, ""),
+        ("librdkafka-5ms", LibrdkafkaClient(5), False, ""),
+    ],
+)
+def test_an_arm_by_its_name(name: str, arm: object, takes_hints: bool, kip_arm: str) -> None:
+    assert parse_arm(name) == Arm(name, arm)  # type: ignore[arg-type]
+    assert parse_arm(name).takes_hints is takes_hints
+    assert parse_arm(name).kip_arm == kip_arm
+
+
+def test_hints_are_taken_from_a_java_client_by_older_versions_or_out_of_the_answers() -> None:
+    capped, unhinted = parse_arms("java-4.3.1-capped,java-4.3.1-unhinted")
+    assert (capped.caps, capped.drop_hints) == (WITHOUT_HINTS, False)
+    assert (unhinted.caps, unhinted.drop_hints) == ((), True)
+    for arm in (capped, unhinted):
+        assert not arm.takes_hints
+        assert arm.kip_arm == "rejected alternative"
+
+
+def test_the_caps_are_the_last_versions_whose_answers_cannot_name_where_a_leader_listens() -> None:
+    first_with_endpoints = {0: 10, 1: 16}
+    assert {key: cap + 1 for key, cap in WITHOUT_HINTS} == first_with_endpoints
+    for response in (ProduceResponse, FetchResponse):
+        assert "node_endpoints" in response.__dataclass_fields__
+
+
+@pytest.mark.parametrize(
+    "text", ["", "java", "java-4.3", "probe", "probe-KIP951", "librdkafka-ms", "probe-refresh,"]
+)
+def test_what_is_no_arm_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="is no arm"):
+        parse_arms(text)
+
+
+def test_an_arm_named_twice_is_refused() -> None:
+    with pytest.raises(UsageError, match="librdkafka is named twice"):
+        parse_arms("librdkafka,probe-refresh,librdkafka")
+
+
+def test_all_arms_need_these_java_clients_and_are_compared_so() -> None:
+    arms = parse_arms(",".join(ARMS))
+    assert java_versions(arms) == ("3.6.0", "4.3.1")
+    assert [(without.name, with_it.name) for without, with_it in pairs(arms)] == [
+        ("probe-baseline", "probe-refresh"),
+        ("probe-baseline", "probe-kip951"),
+        ("probe-refresh", "probe-kip951"),
+        ("java-3.6.0", "java-4.3.1-capped"),
+        ("java-3.6.0", "java-4.3.1"),
+        ("java-4.3.1-capped", "java-4.3.1"),
+        ("librdkafka", "librdkafka-1ms"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("names", "compared"),
+    [
+        ("probe-kip951", []),
+        ("probe-kip951,java-4.3.1", []),
+        ("probe-kip951,probe-refresh", [("probe-refresh", "probe-kip951")]),
+        ("java-4.3.1,java-4.3.1-capped", [("java-4.3.1-capped", "java-4.3.1")]),
+        ("java-4.3.1,java-3.9.1", [("java-3.9.1", "java-4.3.1")]),
+        ("librdkafka-1ms,librdkafka-9ms", []),
+    ],
+)
+def test_only_one_kind_of_client_is_compared_and_no_pair_twice(
+    names: str, compared: list[tuple[str, str]]
+) -> None:
+    found = [(a.name, b.name) for a, b in pairs(parse_arms(names))]
+    assert found == compared
+
+
+def test_arms_take_turns_and_every_other_turn_goes_the_other_way() -> None:
+    arms = parse_arms("probe-baseline,probe-refresh,librdkafka")
+    assert [(arm.name, number) for arm, number in in_turn(arms, 3)] == [
+        ("probe-baseline", 1),
+        ("probe-refresh", 1),
+        ("librdkafka", 1),
+        ("librdkafka", 2),
+        ("probe-refresh", 2),
+        ("probe-baseline", 2),
+        ("probe-baseline", 3),
+        ("probe-refresh", 3),
+        ("librdkafka", 3),
+    ]
