@@ -54,7 +54,8 @@ def failed_batches(redirects: DataFrame, actions: DataFrame) -> DataFrame:
     before that, `number` (0 before any) and `action` ("-").
     """
     refused = is_leader_error()
-    decided = F.col("decision") != Decision.ABSENT.name.lower()
+    none = (Decision.ABSENT.name.lower(), Decision.DRAFT.name.lower())
+    decided = ~F.col("decision").isin(*none)
     hinted = F.coalesce(decided, F.col("hint_leader") >= 0)
     same_epoch = F.col("to_broker").isNotNull() & (
         F.coalesce(F.col("to_epoch"), F.lit(-1)) <= F.col("from_epoch")

@@ -3,8 +3,9 @@
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Generic, TypeVar
+from typing import Generic, Self, TypeVar
 
+from kipctl.protocol.draft_hints import DraftHint
 from kipctl.trace.codes import Decision
 
 PartitionKey = TypeVar("PartitionKey", bound=Hashable)
@@ -44,10 +45,21 @@ class Leader:
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """CurrentLeader of a Produce or Fetch response, with its NodeEndpoint if there is one."""
+    """CurrentLeader of a Produce or Fetch response, with its NodeEndpoint if there is one.
+
+    `is_draft` if it came in the form of KIP-951's early draft, which clients do not read.
+    """
 
     leader: Leader
     endpoint: Node | None = None
+    is_draft: bool = False
+
+    @classmethod
+    def drafted(cls, draft: DraftHint) -> Self:
+        """The hint that a draft's tags make."""
+        at = draft.endpoint
+        node = Node(at.node_id, at.host, at.port, at.rack) if at else None
+        return cls(Leader(draft.leader_id, draft.leader_epoch), node, is_draft=True)
 
     @property
     def leader_and_address(self) -> tuple[int, int, str | None]:
@@ -116,6 +128,8 @@ class Leadership(Generic[PartitionKey]):
         """
         if hint is None or hint.leader.id == NO_LEADER or hint.leader.epoch == NO_EPOCH:
             return Decision.ABSENT
+        if hint.is_draft:
+            return Decision.DRAFT
         if self._discovery is not LeaderDiscovery.KIP951:
             return Decision.IGNORED
         if hint.leader == self._leaders.get(partition):

@@ -33,6 +33,7 @@ def redirects(rows: IntRows) -> dict[str, Any]:
         for decision in Decision
         if decision is not Decision.NOT_APPLICABLE
     }
+    present = len(errors) - decisions["absent"] - decisions["draft"]
     phases_ms = {}
     for phase in PHASES:
         spent = np.bincount(
@@ -54,7 +55,7 @@ def redirects(rows: IntRows) -> dict[str, Any]:
         "batches": int(redirected.sum()),
         "errors": len(errors),
         "appended_then_failed": int((errors[:, _REDIRECT["base_offset"]] >= 0).sum()),
-        "hints": {"present": len(errors) - decisions["absent"], **decisions},
+        "hints": {"present": present, **decisions},
         "same_epoch_retries": int(errors[:, _REDIRECT["same_epoch_retry"]].sum()),
         "client_share_ms": {
             "p50": client_share.quantile(0.5) / 1000,

@@ -80,6 +80,7 @@ _REDIRECTS = (
     _count("unknown node", "hints_unknown_node"),
     _count("absent", "hints_absent"),
     _count("ignored", "hints_ignored"),
+    _count("in draft form", "hints_draft"),
     _count("appended, then failed", "appended_then_failed"),
     _count("loops", "loops"),
     _ms("client's wait p50 ms", "client_share_p50_us"),

@@ -20,6 +20,9 @@ class Decision(IntEnum):
     """The client does not take hints (`--leader-discovery` refresh or baseline)."""
     NOT_APPLICABLE = 6
     """The error is not about the leader: a disconnect, a timeout."""
+    DRAFT = 7
+    """In the form of the KIP's early draft (`kipctl.protocol.draft_hints`), which no client reads;
+    it does not count among the hints that were there."""
 
 
 class MetadataCause(IntEnum):

@@ -58,6 +58,12 @@ _REQUESTS: dict[int, type[Request[Any]]] = {
     )
 }
 
+_LAID_OUT_LIKE = {
+    (ProduceRequest, 9): 10,
+    **{(FetchRequest, version): 16 for version in (13, 14, 15)},
+}
+"""The version with hints that an answer differs from by their tags alone."""
+
 
 class HangUp(Exception):  # noqa: N818
     """Raised by a script: close the connection instead of answering."""
@@ -137,6 +143,8 @@ class FakeCluster:
         self.script = script
         self.versions = versions
         self.hints = True
+        self.draft = False
+        """Hints on Produce 9 and Fetch 13 to 15 too, as in the KIP's early draft."""
         self.leaders = {p: Leader(1 + p % brokers, 5) for p in range(partitions)}
         self.shown: dict[int, Leader] | None = None
         self.hidden: set[int] = set()
@@ -246,7 +254,7 @@ class FakeCluster:
                     error_code=reply.error,
                     base_offset=reply.base_offset,
                     current_leader=LeaderIdAndEpoch(hint.id, hint.epoch)
-                    if version >= 10
+                    if self._names_leaders(version)
                     else LeaderIdAndEpoch(),
                 )
             )
@@ -257,8 +265,11 @@ class FakeCluster:
         nodes = tuple(NodeEndpoint(id, "127.0.0.1", port) for id, port in endpoints.items())
         return ProduceResponse(
             (TopicProduceResponse(topic.name, topic.topic_id, tuple(results)),),
-            node_endpoints=nodes if version >= 10 else (),
+            node_endpoints=nodes if self._names_leaders(version) else (),
         )
+
+    def _names_leaders(self, version: int) -> bool:
+        return version >= 10 or (self.draft and version == 9)
 
     def _append_or_refuse(self, produced: Produced) -> Reply:
         leader = self.leaders[produced.partition]
@@ -374,4 +385,6 @@ class _Broker:
             flexible = False
             version = 0 if answer.error_code else version
         header = struct.pack(">i", correlation_id) + b"\0" * flexible
+        if self._cluster.draft:
+            version = _LAID_OUT_LIKE.get((cls, version), version)
         return header + encode(answer, version)

@@ -347,7 +347,7 @@ class ReadCluster(FakeCluster):
         return FetchResponse(
             session_id=number if version >= 7 else 0,
             responses=(topic,) if partitions else (),
-            node_endpoints=nodes if version >= 16 else (),
+            node_endpoints=nodes if version >= (13 if self.draft else 16) else (),
         )
 
     def _read(self, fetching: Fetching, max_bytes: int) -> ReadReply:

@@ -154,6 +154,22 @@ def test_without_a_hint_to_follow_metadata_names_the_leader(
         }
 
 
+@pytest.mark.parametrize("version", [13, 15])
+def test_a_hint_in_the_form_of_the_early_draft_is_counted_apart_and_not_followed(
+    tmp_path: Path, version: int
+) -> None:
+    with ReadCluster(brokers=2, versions=READ_VERSIONS | {1: (4, version)}) as cluster:
+        cluster.draft = True
+        moving_at_first(cluster, to=2)
+        ran = read_fake(cluster, tmp_path, 3)
+        first = ran.redirects[0]
+        assert first["decision"] == Decision.DRAFT
+        assert (first["hint_leader"], first["hint_epoch"]) == (2, 6)
+        assert ran.outcome.endpoints == (f"127.0.0.1:{cluster.brokers[2].port}",)
+        assert ran.redirects[-1]["metadata_us"] > 0  # which told it instead
+        assert ran.outcome.records == 3
+
+
 def test_an_answer_without_a_hint_to_what_metadata_has_told_meanwhile_is_read_again_at_once(
     tmp_path: Path,
 ) -> None:

@@ -148,6 +148,8 @@ def test_redirects_are_counted_by_batch_and_by_error() -> None:
                 "backoff_us": 50_000,
             },
             {"first_seq": 9, "attempt": 2, "decision": Decision.IGNORED},
+            # In a form that no client reads: as if there were none, but counted.
+            {"first_seq": 12, "decision": Decision.DRAFT},
             # Never told of another leader: none.
             {
                 "first_seq": 11,
@@ -158,8 +160,8 @@ def test_redirects_are_counted_by_batch_and_by_error() -> None:
             },
         )
     )
-    assert found["batches"] == 4
-    assert found["errors"] == 5
+    assert found["batches"] == 5
+    assert found["errors"] == 6
     assert found["appended_then_failed"] == 1
     assert found["same_epoch_retries"] == 1
     assert found["hints"] == {
@@ -170,6 +172,7 @@ def test_redirects_are_counted_by_batch_and_by_error() -> None:
         "stale": 1,
         "unknown_node": 1,
         "ignored": 1,
+        "draft": 1,
     }
     phases_ms = found["phases_ms"]
     assert tuple(phases_ms) == PHASES

@@ -137,6 +137,24 @@ def test_without_a_hint_to_follow_metadata_names_the_leader(
         assert ran.outcome.acknowledged == cluster.records_in_log() == 1
 
 
+def test_a_hint_in_the_form_of_the_early_draft_is_counted_apart_and_not_followed(
+    tmp_path: Path,
+) -> None:
+    with FakeCluster(brokers=2, versions=VERSIONS | {0: (0, 9)}) as cluster:
+        cluster.draft = True
+        moving_at_first(cluster, to=2)
+        ran = run_fake(cluster, tmp_path)
+        (row,) = ran.redirects
+        assert row["decision"] == Decision.DRAFT
+        assert (row["hint_leader"], row["hint_epoch"], row["hint_endpoint"]) == (2, 6, 0)
+        assert ran.outcome.endpoints == (f"127.0.0.1:{cluster.brokers[2].port}",)
+        hints = ran.summary["redirects"]["hints"]
+        assert {name: count for name, count in hints.items() if count} == {"draft": 1}
+        assert ran.summary["metadata_rpcs"]["on_critical_path"] == 1  # which told it instead
+        assert (row["to_broker"], row["metadata_us"] > 0) == (2, True)
+        assert ran.outcome.acknowledged == cluster.records_in_log() == 1
+
+
 def test_a_fenced_epoch_with_a_hint_is_followed_too(tmp_path: Path) -> None:
     with FakeCluster(brokers=2) as cluster:
         reply = Reply(ErrorCode.FENCED_LEADER_EPOCH, hint=Leader(2, 6))

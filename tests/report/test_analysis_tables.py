@@ -59,12 +59,20 @@ def test_every_title_is_there_once_and_in_csv_every_row_names_its_table() -> Non
 
 
 def test_what_became_of_hints_adds_up_to_the_leader_errors() -> None:
-    parts = ("followed", "known", "stale", "unknown_node", "absent", "ignored")
+    parts = ("followed", "known", "stale", "unknown_node", "absent", "ignored", "draft")
     counts = {f"hints_{part}": 10**place for place, part in enumerate(parts)}
-    shown = cells(analysis_tables(document(redirects=[row(errors=111111, **counts)]))[0])
-    titles = ("hints followed", "known", "stale", "unknown node", "absent", "ignored")
-    assert [shown[title] for title in titles] == [10**place for place in range(6)]
-    assert shown["leader errors"] == 111111
+    shown = cells(analysis_tables(document(redirects=[row(errors=1111111, **counts)]))[0])
+    titles = (
+        "hints followed",
+        "known",
+        "stale",
+        "unknown node",
+        "absent",
+        "ignored",
+        "in draft form",
+    )
+    assert [shown[title] for title in titles] == [10**place for place in range(7)]
+    assert shown["leader errors"] == 1111111
 
 
 def test_records_that_were_given_up_say_by_which_error() -> None:

@@ -7,6 +7,7 @@ from uuid import UUID
 from kipctl.probe.leadership import NO_HINT, Hint, Leader, Node
 from kipctl.probe.produce.batches import Batch
 from kipctl.protocol.api import decode_response
+from kipctl.protocol.draft_hints import drafted_in_produce
 from kipctl.protocol.error_codes import ErrorCode
 from kipctl.protocol.message import decode, encode
 from kipctl.protocol.produce import (
@@ -70,8 +71,11 @@ def read_answers(
             error = result.error_code
             if error == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:  # it was written before
                 error = 0
+            draft = drafted_in_produce(
+                flight.api_version, result.unknown_tags, response.unknown_tags
+            )
             leader = Leader(result.current_leader.leader_id, result.current_leader.leader_epoch)
-            hint = Hint(leader, nodes.get(leader.id))
+            hint = Hint.drafted(draft) if draft else Hint(leader, nodes.get(leader.id))
             answers.append(Answer(batch, error, result.base_offset, hint))
     lost = ErrorCode.NETWORK_EXCEPTION
     return answers + [Answer(batch, lost, NO_OFFSET) for batch in unanswered.values()]
