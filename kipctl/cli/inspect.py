@@ -205,17 +205,20 @@ def _hints_report(checked: "tuple[Checked, ...]", has_partitions: bool) -> Repor
             for one in checked
         ),
     )
-    hinting = sum(one.hint is not None for one in checked)
+    drafts = sum(one.verdict is Verdict.DRAFT for one in checked)
+    hinting = sum(one.hint is not None for one in checked) - drafts
     not_asked = sum(one.verdict is Verdict.NOT_ASKED for one in checked)
     return Report(
         "inspect hints",
-        {"brokers": brokers, "hinting": hinting, "not_asked": not_asked},
+        {"brokers": brokers, "hinting": hinting, "drafts": drafts, "not_asked": not_asked},
         (table,),
-        (_hints_sentence(hinting, not_asked, len(checked), has_partitions),),
+        (_hints_sentence(hinting, drafts, not_asked, len(checked), has_partitions),),
     )
 
 
-def _hints_sentence(hinting: int, not_asked: int, brokers: int, has_partitions: bool) -> str:
+def _hints_sentence(
+    hinting: int, drafts: int, not_asked: int, brokers: int, has_partitions: bool
+) -> str:
     if not has_partitions:
         return (
             "No broker could be asked, as the cluster has no topic apart from internal ones."
@@ -224,7 +227,8 @@ def _hints_sentence(hinting: int, not_asked: int, brokers: int, has_partitions: 
     if not_asked == brokers:
         return "No broker could be asked: it takes a partition that another broker leads."
     asked = f"{brokers - not_asked} brokers" + (" that were asked" if not_asked else "")
-    return f"{hinting} of {asked} named a leader. Nothing was moved, and nothing written."
+    drafted = f" {drafts} did so only in the form of KIP-951's early draft." if drafts else ""
+    return f"{hinting} of {asked} named a leader.{drafted} Nothing was moved, and nothing written."
 
 
 def _range(versions: tuple[int, int] | None) -> str | None:

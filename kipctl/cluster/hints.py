@@ -2,7 +2,8 @@
 
 A broker that does not lead a partition answers a Produce for it with NOT_LEADER_OR_FOLLOWER and,
 from version 10, names the leader it knows (KIP-951). The batch sent has a wrong CRC: a broker that
-has become the leader meanwhile can only refuse it.
+has become the leader meanwhile can only refuse it. One that speaks no version with hints is asked
+in the last one before them, where an early draft of the KIP had them.
 """
 
 from collections.abc import Iterable
@@ -19,6 +20,7 @@ from kipctl.cluster.snapshot import (
 )
 from kipctl.errors import KipctlError
 from kipctl.protocol.api import ApiKey
+from kipctl.protocol.draft_hints import FIRST_PRODUCE_WITH_HINTS, drafted_in_produce
 from kipctl.protocol.error_codes import ErrorCode, error_name
 from kipctl.protocol.metadata import MetadataRequest, MetadataRequestTopic
 from kipctl.protocol.produce import (
@@ -30,7 +32,7 @@ from kipctl.protocol.produce import (
 from kipctl.protocol.records import CRC_AT, Record, encode_batch
 from kipctl.transport.request import BrokerConnection, Cluster
 
-FIRST_VERSION_WITH_HINTS = 10
+DRAFT_VERSION = FIRST_PRODUCE_WITH_HINTS - 1
 LAST_VERSION_WITH_NAMES = 12
 PRODUCE_TIMEOUT_MS = 1000
 
@@ -41,6 +43,7 @@ class Verdict(StrEnum):
     AGREES = "hint agrees with Metadata"
     DIFFERS = "hint differs from Metadata"
     NO_ENDPOINT = "hint without endpoint"
+    DRAFT = "hint in the form of KIP-951's early draft: no client reads it"
     NO_HINT = "no hint"
     TOO_OLD = "too old for hints"
     NOT_ASKED = "no partition is led elsewhere: not asked"
@@ -85,14 +88,17 @@ def _check(cluster: Cluster, broker: Broker, partitions: Iterable[Partition]) ->
             versions.get(ApiKey.FETCH),
             versions.get(ApiKey.METADATA),
         )
-        if not ranges[0] or ranges[0][1] < FIRST_VERSION_WITH_HINTS:
+        if not ranges[0] or ranges[0][1] < DRAFT_VERSION:
             return Checked(broker, Verdict.TOO_OLD, *ranges)
         asked = next((p.id for p in partitions if p.leader not in (broker.id, NO_LEADER)), None)
         if asked is None:
             return Checked(broker, Verdict.NOT_ASKED, *ranges)
-        answer = connection.request(
-            _unwritable(asked), version=min(ranges[0][1], LAST_VERSION_WITH_NAMES)
-        )
+        version = min(ranges[0][1], LAST_VERSION_WITH_NAMES)
+        answer = connection.request(_unwritable(asked), version=version)
+        if version == DRAFT_VERSION:
+            hint = _drafted(answer)
+            verdict = Verdict.DRAFT if hint else Verdict.TOO_OLD
+            return Checked(broker, verdict, *ranges, asked, hint)
         verdict, hint, detail = _judge(answer, _known_by(connection, asked.topic), asked)
         return Checked(broker, verdict, *ranges, asked, hint, detail)
     except KipctlError as error:
@@ -126,6 +132,16 @@ def _known_by(connection: BrokerConnection, topic: str) -> Snapshot:
             )
         )
     )
+
+
+def _drafted(answer: ProduceResponse) -> Hint | None:
+    """The hint of an answer in the version before hints, where no Kafka as released has one."""
+    partition = answer.responses[0].partition_responses[0]
+    draft = drafted_in_produce(DRAFT_VERSION, partition.unknown_tags, answer.unknown_tags)
+    if draft is None:
+        return None
+    at = draft.endpoint
+    return Hint(draft.leader_id, draft.leader_epoch, f"{at.host}:{at.port}" if at else None)
 
 
 def _judge(

@@ -30,6 +30,7 @@ from kipctl.protocol.metadata import (
     MetadataResponseTopic,
 )
 from kipctl.protocol.offset_for_leader_epoch import OffsetForLeaderEpochRequest
+from kipctl.protocol.primitives import MalformedFrame
 from kipctl.protocol.produce import (
     LeaderIdAndEpoch,
     NodeEndpoint,
@@ -237,14 +238,13 @@ class FakeCluster:
         endpoints: dict[int, int] = {}
         for data in topic.partition_data:
             assert data.records
-            batch = decode_batch(data.records)
-            assert batch.header.size == len(data.records)
-            produced = Produced(broker, connection, version, data.index, batch)
-            with self._lock:
-                self.produced.append(produced)
-            reply = self.script(produced)
-            with self._lock:
-                reply = reply or self._append_or_refuse(produced)
+            try:
+                batch = decode_batch(data.records)
+            except MalformedFrame:
+                reply = self._refusal(broker, data.index) or Reply(ErrorCode.CORRUPT_MESSAGE)
+            else:
+                assert batch.header.size == len(data.records)
+                reply = self._take(Produced(broker, connection, version, data.index, batch))
             hint = reply.hint or Leader(-1, -1)
             if reply.endpoint:
                 endpoints[reply.endpoint[0]] = reply.endpoint[1]
@@ -271,14 +271,23 @@ class FakeCluster:
     def _names_leaders(self, version: int) -> bool:
         return version >= 10 or (self.draft and version == 9)
 
-    def _append_or_refuse(self, produced: Produced) -> Reply:
-        leader = self.leaders[produced.partition]
-        if leader.id != produced.broker:
-            if not self.hints:
-                return Reply(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-            port = self.brokers[leader.id].port
-            return Reply(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1, leader, (leader.id, port))
-        return self.append(produced)
+    def _take(self, produced: Produced) -> Reply:
+        with self._lock:
+            self.produced.append(produced)
+        reply = self.script(produced)
+        with self._lock:
+            refusal = self._refusal(produced.broker, produced.partition)
+            return reply or refusal or self.append(produced)
+
+    def _refusal(self, broker: int, partition: int) -> Reply | None:
+        """What one that does not lead says, before it looks at the batch."""
+        leader = self.leaders[partition]
+        if leader.id == broker:
+            return None
+        if not self.hints:
+            return Reply(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        port = self.brokers[leader.id].port
+        return Reply(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1, leader, (leader.id, port))
 
     def append(self, produced: Produced) -> Reply:
         """Append as a leader does, which knows an idempotent producer's last 5 batches."""
