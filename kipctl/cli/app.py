@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from kipctl import __version__
-from kipctl.cli import analyze, elect, inspect, lab, perf, request_log, runs
+from kipctl.cli import analyze, elect, experiment, inspect, lab, perf, request_log, runs
 from kipctl.cli.demo import demo
 from kipctl.cli.environment import Environment
 from kipctl.cli.perf import spread_pairs
@@ -27,6 +27,7 @@ app.command()(reassign)
 app.add_typer(elect.app, name="elect")
 app.add_typer(inspect.app, name="inspect")
 app.add_typer(perf.app, name="perf")
+app.add_typer(experiment.app, name="experiment")
 app.add_typer(request_log.app, name="request-log")
 app.add_typer(analyze.app, name="analyze")
 app.add_typer(runs.app, name="runs")

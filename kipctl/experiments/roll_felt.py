@@ -67,6 +67,15 @@ class Records:
     def latency(self) -> Distribution:
         return distribution([(self.latency_us, self.count)])
 
+    def by_half(self, spans: Sequence["Half"]) -> IntRows:
+        """Rows (window, latency, count), where each half is a window of its own.
+
+        What comes before the first half is the quiet beginning, and left out.
+        """
+        window = np.searchsorted([span.begin_us for span in spans], self.intended_us, side="right")
+        rows: IntRows = np.stack([window, self.latency_us, self.count], axis=1)[window > 0]
+        return rows
+
     def within(self, spans: Sequence["Half"]) -> Distribution:
         """The latencies of those that were intended in one of the spans."""
         mine = np.zeros(len(self.intended_us), dtype=bool)
@@ -97,7 +106,7 @@ def records(batches: IntRows, interval_ns: int, skip_records: int = 0) -> Record
     return Records(due, np.repeat(acked, kept) - due, np.ones(len(due), dtype=np.int64))
 
 
-def felt(
+def felt_in(
     spans: Sequence[Half], produced: Records, delivered: Records, redirects: IntRows
 ) -> dict[str, Any]:
     """What the records of these halves, and the batches that first failed in them, came to.

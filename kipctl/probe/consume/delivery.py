@@ -62,7 +62,7 @@ def follow_batches(batches: IntRows, reads: IntRows) -> IntRows:
     A batch is delivered by the first answer that holds its last offset; one that was not has an
     `error` other than 0.
     """
-    acknowledged = batches[batches[:, _BATCH["error"]] == 0].copy()
+    acknowledged: IntRows = batches[batches[:, _BATCH["error"]] == 0].copy()
     with_records = reads[(reads[:, _READ["records"]] > 0)]
     count = acknowledged[:, _BATCH["records"]]
     for partition in np.unique(acknowledged[:, _BATCH["partition"]]):

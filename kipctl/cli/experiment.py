@@ -1,0 +1,10 @@
+"""`kipctl experiment`: what the KIPs claim, measured again, for kipctl's clients and for others."""
+
+import typer
+
+from kipctl.cli.experiment_roll import roll
+
+app = typer.Typer(
+    name="experiment", help="Reproduce what the KIPs claim, for any client.", no_args_is_help=True
+)
+app.command()(roll)

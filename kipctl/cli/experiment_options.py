@@ -1,0 +1,55 @@
+"""Options that experiments share, and where their runs are recorded."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kipctl.errors import UsageError
+
+ExperimentBootstrapOption = Annotated[
+    str | None,
+    typer.Option(
+        "--bootstrap-server",
+        metavar="HOST:PORT,...",
+        help="The cluster to use. Default: a lab is made for the experiment, and removed.",
+    ),
+]
+LabBrokersOption = Annotated[int, typer.Option("--brokers", help="Brokers of the lab.")]
+LabControllersOption = Annotated[int, typer.Option("--controllers", help="Controllers of the lab.")]
+QuickOption = Annotated[
+    bool, typer.Option("--quick", help="A version of about a minute: it shows, it proves little.")
+]
+RunsOption = Annotated[int, typer.Option("--runs", help="Runs of each arm, arms taking turns.")]
+RecordRunsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--record",
+        metavar="NAME|DIR",
+        help="Keep the trace of each run: NAME-... in the run store (kipctl runs), or, with a /,"
+        " folders in DIR.",
+    ),
+]
+
+
+def run_folders(record: str | None, variables: Mapping[str, str]) -> Callable[[str], Path | None]:
+    """Where the run of a name is recorded: in the store as NAME-name, or in that folder."""
+    from kipctl.trace.runs import folder_of
+
+    def folder(name: str) -> Path | None:
+        if record is None:
+            return None
+        if "/" in record:
+            return Path(record) / name
+        return folder_of(f"{record}-{name}", variables)
+
+    return folder
+
+
+def whole_numbers(text: str, option: str) -> tuple[int, ...]:
+    """Numbers separated by commas. Raises UsageError."""
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise UsageError(f"{option} {text!r} is no list of numbers.", "Write: 100,6") from None

@@ -1,0 +1,327 @@
+"""`experiment roll`: brokers restarted one by one under load (the second claim of KIP-951)."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from kipctl import __version__
+from kipctl.cluster.snapshot import Snapshot, take
+from kipctl.errors import RefusedError, UsageError
+from kipctl.experiments.actions import lab_of
+from kipctl.experiments.arms import Arm, in_turn, pairs
+from kipctl.experiments.differ import differing
+from kipctl.experiments.end_to_end_load import (
+    CONSUMER,
+    PRODUCER,
+    Load,
+    Loaded,
+    await_us,
+    load_of,
+    recorded_in,
+)
+from kipctl.experiments.felt import Felt, together
+from kipctl.experiments.perf import own_topic
+from kipctl.experiments.plan import OWN_TOPIC
+from kipctl.experiments.roll_felt import Half, Records, felt_in, halves, records
+from kipctl.experiments.roll_published import published_for, set_up_differences
+from kipctl.experiments.roll_restarts import Restart, roll
+from kipctl.experiments.run_rows import dataset, rows
+from kipctl.lab.cluster import Lab
+from kipctl.lab.properties import Role
+from kipctl.probe.consume.delivery import follow_batches
+from kipctl.probe.summary import metadata_rpcs, redirects
+from kipctl.trace.store import Run, wall_time
+from kipctl.transport.request import Cluster
+
+_ADMIN_TIMEOUT_S = 30.0
+P99 = 0.99
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RollPlan:
+    """Cells are all pairs of `acks` and `partitions`; each arm has `runs` runs in each cell.
+
+    `restarts` brokers are restarted in each run, in the order of their ids; 0 for all.
+    """
+
+    arms: tuple[Arm, ...]
+    acks: tuple[str, ...] = ("all", "1")
+    partitions: tuple[int, ...] = (100, 6)
+    runs: int = 1
+    restarts: int = 0
+    controlled: bool = True
+    throughput: float = 1000
+    record_size: int = 1000
+    warmup_s: float = 5.0
+    settle_s: float = 2.0
+
+    def __post_init__(self) -> None:
+        """Raises UsageError for numbers that make no sense."""
+        for name, value, least in (
+            ("--runs", self.runs, 1),
+            ("--restarts", self.restarts, 0),
+            ("--partitions", min(self.partitions), 1),
+            ("--record-size", self.record_size, 1),
+        ):
+            if value < least:
+                raise UsageError(f"{name} is {value}; it must be at least {least}.")
+        if self.throughput <= 0:
+            raise UsageError("--throughput must be above 0.")
+
+    @property
+    def cells(self) -> tuple[tuple[str, int], ...]:
+        """(acks, partitions), in order."""
+        return tuple(product(self.acks, self.partitions))
+
+
+@dataclass(frozen=True, slots=True)
+class RolledRun:
+    """One run of an arm: what its producer felt, and what felt who read it (`end_to_end`).
+
+    The records' times are relative to its start.
+    """
+
+    loaded: Loaded
+    restarts: list[Restart]
+    spans: list[Half]
+    produced: Records
+    delivered: Records
+    produce: Felt
+    end_to_end: Felt
+
+    def felt_in(self, spans: Sequence[Half]) -> dict[str, Any]:
+        """What was felt in some of its halves."""
+        return felt_in(spans, self.produced, self.delivered, self.produce.redirect_rows)
+
+    def as_document(self) -> dict[str, Any]:
+        """For JSON, restart by restart."""
+        return {
+            "records": {
+                "sent": self.loaded.sent,
+                "acknowledged": self.produce.acknowledged,
+                "failed": self.loaded.failed,
+                "missing": self.produce.acknowledged - self.end_to_end.acknowledged,
+            },
+            "produce_ms": self.produced.latency.as_ms(),
+            "end_to_end_ms": self.delivered.latency.as_ms(),
+            "restarts": [restart.as_document(self.loaded.start_us) for restart in self.restarts],
+            "halves": [
+                {"broker": half.broker, "leaders_move": half.direction, **self.felt_in([half])}
+                for half in self.spans
+            ],
+        }
+
+
+def rolled_run(loaded: Loaded, restarts: list[Restart], run: Run) -> RolledRun:
+    """What a run came to, out of the rows that were recorded of its two clients."""
+    batches = rows(dataset(run, "batches", PRODUCER), "batches")
+    reads = rows(dataset(run, "reads", CONSUMER), "reads")
+    redirect_rows = rows(dataset(run, "redirects", PRODUCER), "redirects")
+    rpc_rows = rows(dataset(run, "rpcs", PRODUCER), "rpcs")
+    read_batches = follow_batches(batches, reads)
+    spans = halves(restarts, loaded.start_us)
+    produced, delivered = (
+        records(of, loaded.interval_ns, loaded.warmup_records) for of in (batches, read_batches)
+    )
+    return RolledRun(
+        loaded,
+        restarts,
+        spans,
+        produced,
+        delivered,
+        Felt(produced.by_half(spans), batches, redirect_rows, rpc_rows),
+        Felt(delivered.by_half(spans), read_batches, redirect_rows, rpc_rows),
+    )
+
+
+def arm_document(runs: Sequence[RolledRun]) -> dict[str, Any]:
+    """All runs of an arm in one cell, every record counting the same."""
+    produce, end_to_end = (
+        together([getattr(run, side) for run in runs]) for side in ("produce", "end_to_end")
+    )
+    return {
+        "software": runs[0].loaded.software,
+        "measured_by": runs[0].loaded.measured_by,
+        "produce_ms": produce.latency.as_ms(),
+        "end_to_end_ms": end_to_end.latency.as_ms(),
+        "redirects": redirects(produce.redirect_rows),
+        "metadata_rpcs": metadata_rpcs(produce.rpc_rows),
+        "moves": {
+            direction: moves_document(
+                [run.felt_in([s for s in run.spans if s.direction == direction]) for run in runs]
+            )
+            for direction in ("away", "back")
+        },
+        "runs": [run.as_document() for run in runs],
+    }
+
+
+def moves_document(by_run: Sequence[dict[str, Any]]) -> dict[str, float]:
+    """Leaders' moves in one direction, over runs: means of the p99s, the greatest maxima."""
+    found: dict[str, float] = {
+        "batches_sent_again": sum(run["batches_sent_again"] for run in by_run)
+    }
+    for name in ("produce_ms", "end_to_end_ms", "detection_ms", "client_wait_ms"):
+        found[f"{name}_p99"] = sum(run[name]["p99"] for run in by_run) / len(by_run)
+        found[f"{name}_max"] = max(run[name]["max"] for run in by_run)
+    return found
+
+
+def cell_document(
+    acks: str, partitions: int, arms: Sequence[Arm], runs: Mapping[str, Sequence[RolledRun]]
+) -> dict[str, Any]:
+    """All arms under one acks with so many partitions, and how they differ."""
+    return {
+        "acks": acks,
+        "partitions": partitions,
+        "arms": [{"arm": arm.name, **arm_document(runs[arm.name])} for arm in arms],
+        "differences": [
+            {
+                "without": without.name,
+                "with": with_it.name,
+                "measure": measure,
+                **differing(
+                    [getattr(run, measure) for run in runs[without.name]],
+                    [getattr(run, measure) for run in runs[with_it.name]],
+                    P99,
+                ).as_document(),
+            }
+            for without, with_it in pairs(arms)
+            for measure in ("produce", "end_to_end")
+        ],
+    }
+
+
+def actions(restarts: Sequence[Restart], start_us: int) -> list[dict[str, Any]]:
+    """The restarts, and the elections that brought leaders back, as actions of `run.json`."""
+    found = []
+    for restart in restarts:
+        steps = (
+            (
+                f"restart:{restart.broker}",
+                restart.called_us,
+                restart.started_us,
+                restart.in_sync_us,
+            ),
+            ("elect", restart.elected_us, restart.back_us, restart.back_us),
+        )
+        for action, *moments in steps:
+            called, answered, converged = ((at - start_us) / 1000 if at else None for at in moments)
+            if called is not None:
+                found.append(
+                    {
+                        "action": action,
+                        "called_ms": called,
+                        "answered_ms": answered,
+                        "converged_ms": converged,
+                        "partitions": restart.leaders,
+                        "error": restart.error or None,
+                    }
+                )
+    return found
+
+
+def run_roll(
+    plan: RollPlan,
+    bootstrap_server: str,
+    record: Callable[[str], Path | None],
+    message: Callable[[str], None],
+) -> dict[str, Any]:
+    """Carry it out on a lab; returns what `--output json` prints. Raises KipctlError.
+
+    `record` says where the run of a name is recorded, if it is to be.
+    """
+    with Cluster(bootstrap_server, "kipctl", _ADMIN_TIMEOUT_S) as cluster:
+        lab = lab_of(cluster)
+        brokers = sorted(cluster.nodes)
+        if len(brokers) < 2:
+            raise UsageError("With one broker there is nowhere for leaders to move to.")
+        chosen = brokers[: plan.restarts or len(brokers)]
+        cells = []
+        for acks, partitions in plan.cells:
+            load = Load(
+                bootstrap_server, OWN_TOPIC, acks, plan.throughput, plan.record_size, plan.warmup_s
+            )
+            runs: dict[str, list[RolledRun]] = {arm.name: [] for arm in plan.arms}
+            for arm, number in in_turn(plan.arms, plan.runs):
+                message(
+                    f"acks={acks}, {partitions} partitions, {arm.name}: {len(chosen)} restarts"
+                    f" (run {number} of {plan.runs})"
+                )
+                name = f"acks-{acks}-partitions-{partitions}-{arm.name}-{number}"
+                with (
+                    recorded_in(record(name)) as run,
+                    own_topic(cluster, bootstrap_server, partitions, 0, lambda _: None) as before,
+                ):
+                    stage = Stage(lab, cluster, chosen, before)
+                    runs[arm.name].append(_one(plan, arm, load, stage, run, message))
+            published = published_for(acks, partitions, plan.partitions)
+            cells.append(
+                cell_document(acks, partitions, plan.arms, runs)
+                | {"published": [row.as_document() for row in published]}
+            )
+        document = {
+            "kafka_version": lab.kafka_version,
+            "brokers": len(brokers),
+            "controllers": sum(node.role is Role.CONTROLLER for node in lab.nodes),
+            "restarts": len(chosen),
+            "controlled": plan.controlled,
+            "throughput": plan.throughput,
+            "record_size": plan.record_size,
+            "runs": plan.runs,
+            "cells": cells,
+        }
+        return document | {"differs": list(set_up_differences(document))}
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """What a run happens on: a lab, and of it the brokers that are restarted."""
+
+    lab: Lab
+    cluster: Cluster
+    brokers: Sequence[int]
+    before: Snapshot
+
+
+def _one(
+    plan: RollPlan,
+    arm: Arm,
+    load: Load,
+    stage: Stage,
+    run: Run,
+    message: Callable[[str], None],
+) -> RolledRun:
+    """One roll under one arm's load, recorded. Raises RefusedError when a broker did not return."""
+    cluster = stage.cluster
+    with load_of(arm, load) as running:
+        await_us(running.start_us + round(plan.warmup_s * 1e6))
+        restarts = roll(
+            stage.lab, cluster, load.topic, stage.brokers, plan.controlled, plan.settle_s, message
+        )
+        loaded = running.finish(run)
+    rolled = rolled_run(loaded, restarts, run)
+    run.describe(
+        {
+            "kipctl_version": __version__,
+            "command": "experiment roll",
+            "started": wall_time(loaded.wall_start_us),
+            "start_wall_us": loaded.wall_start_us,
+            "bootstrap_server": load.bootstrap_server,
+            "arm": arm.name,
+            **loaded.settings,
+            "cluster_before": asdict(stage.before),
+            "cluster_after": asdict(take(cluster, [load.topic])),
+            "summary": {
+                "topic": load.topic,
+                "kafka_version": stage.lab.kafka_version,
+                "actions": actions(restarts, loaded.start_us),
+                **rolled.as_document(),
+            },
+        }
+    )
+    if wrong := [restart for restart in restarts if restart.error]:
+        raise RefusedError(f"The roll broke off at broker {wrong[0].broker}: {wrong[0].error}")
+    return rolled

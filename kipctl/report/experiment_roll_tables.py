@@ -1,0 +1,265 @@
+"""Tables of `experiment roll`, from the document that `--output json` prints."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from kipctl.report.tables import Cell, Column, Table
+
+Document = Mapping[str, Any]
+MEASURES = {"produce": "produce", "end_to_end": "end to end"}
+_DIRECTIONS = {"away": "leaders away", "back": "leaders back"}
+
+
+def roll_tables(document: Document) -> tuple[Table, ...]:
+    """The arms side by side, how they differ beside what was published, and restart by restart."""
+    return (
+        arms_table(document),
+        *(
+            [differences_table(document)]
+            if any(c["differences"] for c in document["cells"])
+            else []
+        ),
+        published_table(document),
+        moves_table(document),
+        restarts_table(document),
+    )
+
+
+def _arms(document: Document) -> Iterator[tuple[Document, Document]]:
+    for cell in document["cells"]:
+        for arm in cell["arms"]:
+            yield cell, arm
+
+
+def arms_table(document: Document) -> Table:
+    """Latencies of every arm in every cell, and what was sent again."""
+    rows: tuple[tuple[Cell, ...], ...] = tuple(
+        (
+            cell["acks"],
+            cell["partitions"],
+            arm["arm"],
+            *(arm[f"{measure}_ms"][key] for measure in MEASURES for key in ("p50", "p99", "p999")),
+            arm["redirects"]["batches"],
+            arm["redirects"]["hints"]["followed"],
+            arm["metadata_rpcs"]["total"],
+            sum(run["records"]["failed"] for run in arm["runs"]),
+            sum(run["records"]["missing"] for run in arm["runs"]),
+        )
+        for cell, arm in _arms(document)
+    )
+    how = "stopped" if document["controlled"] else "killed"
+    return Table(
+        f"{document['restarts']} of {document['brokers']} brokers {how} and started one by one, "
+        f"Kafka {document['kafka_version']}",
+        (
+            "acks",
+            "partitions",
+            "arm",
+            *(
+                Column(f"{what} {quantile} ms", 1)
+                for what in MEASURES.values()
+                for quantile in ("p50", "p99", "p99.9")
+            ),
+            "redirected",
+            "hints followed",
+            "Metadata",
+            "failed",
+            "missing",
+        ),
+        rows,
+        (
+            f"{document['runs']} run{'s'[: document['runs'] != 1]} of each arm, "
+            f"{document['throughput']:,.0f} records/s of {document['record_size']:,} bytes; of "
+            "records that were due from the first restart on. Redirected: batches; Metadata: the "
+            "producer's requests; missing: acknowledged, and never read.",
+        ),
+        name="arms",
+    )
+
+
+def differences_table(document: Document) -> Table:
+    """Whether arms of one kind of client differ at p99."""
+    rows: tuple[tuple[Cell, ...], ...] = tuple(
+        (
+            cell["acks"],
+            cell["partitions"],
+            MEASURES[found["measure"]],
+            found["without"],
+            found["with"],
+            found["without_ms"],
+            found["with_ms"],
+            found["cut_percent"],
+            *(found["interval_ms"] or (None, None)),
+            found["p_value"],
+            found["verdict"],
+        )
+        for cell in document["cells"]
+        for found in cell["differences"]
+    )
+    return Table(
+        "p99, arm against arm",
+        (
+            "acks",
+            "partitions",
+            "p99 of",
+            "without",
+            "with",
+            Column("without ms", 1),
+            Column("with ms", 1),
+            Column("cut %", 1),
+            Column("from ms", 1),
+            Column("to ms", 1),
+            Column("p value", 3),
+            "verdict",
+        ),
+        rows,
+        (
+            "From and to bound the difference (with less without) in 95 of 100 such comparisons: "
+            "each half of a restart is a window, and windows are drawn anew.",
+        ),
+        name="differences",
+    )
+
+
+def published_table(document: Document) -> Table:
+    """The KIP's own figures beside those of the arms that stand for its two."""
+
+    def measured(cell: Document, measure: str) -> Iterator[tuple[str, float]]:
+        for found in cell["differences"]:
+            if found["measure"] == measure and found["cut_percent"] is not None:
+                yield f"{found['with']} against {found['without']}", found["cut_percent"]
+
+    rows: list[tuple[Cell, ...]] = []
+    for cell in document["cells"]:
+        for row in cell["published"]:
+            shown = [f"{who}: {cut:.1f} %" for who, cut in measured(cell, row["measure"])]
+            rows.append(
+                (
+                    cell["acks"],
+                    f"{row['partitions']} (here {cell['partitions']})",
+                    MEASURES[row["measure"]],
+                    row["baseline_ms"],
+                    row["hints_ms"],
+                    row["cut_percent"],
+                    "; ".join(shown) or None,
+                )
+            )
+    return Table(
+        "What KIP-951 published, and the cuts measured here",
+        (
+            "acks",
+            "partitions",
+            "p99 of",
+            Column("KIP before ms", 2),
+            Column("KIP with ms", 2),
+            Column("KIP cut %", 1),
+            "cut here",
+        ),
+        tuple(rows),
+        tuple(f"Differs: {what}." for what in document["differs"]),
+        name="published",
+    )
+
+
+def moves_table(document: Document) -> Table:
+    """What each arm felt while leaders moved away and back."""
+    rows: tuple[tuple[Cell, ...], ...] = tuple(
+        (
+            cell["acks"],
+            cell["partitions"],
+            arm["arm"],
+            _DIRECTIONS[direction],
+            moves["batches_sent_again"],
+            *(
+                moves[f"{name}_ms_{key}"]
+                for name in ("detection", "client_wait", "produce", "end_to_end")
+                for key in ("p99", "max")
+            ),
+        )
+        for cell, arm in _arms(document)
+        for direction, moves in arm["moves"].items()
+    )
+    return Table(
+        "Leaders move away (the broker ends) and back (a preferred election)",
+        (
+            "acks",
+            "partitions",
+            "arm",
+            "move",
+            "sent again",
+            *(
+                Column(f"{name} {key} ms", 1)
+                for name in ("detection", "client's wait", "produce", "end to end")
+                for key in ("p99", "max")
+            ),
+        ),
+        rows,
+        (
+            "Detection: from a batch's sends until they had failed, by an answer or a lost "
+            "connection. The client's wait: backoff, and waiting for Metadata. p99: the mean of "
+            "the runs'.",
+        ),
+        name="moves",
+    )
+
+
+def restarts_table(document: Document) -> Table:
+    """Every restart: how long the cluster took for its steps, and what was felt in both halves."""
+
+    def took(restart: Document, since: str, until: str) -> float | None:
+        begin, end = restart[f"{since}_ms"], restart[f"{until}_ms"]
+        return None if begin is None or end is None else (end - begin) / 1000
+
+    rows: list[tuple[Cell, ...]] = []
+    for cell, arm in _arms(document):
+        for number, run in enumerate(arm["runs"], 1):
+            felt = {(half["broker"], half["leaders_move"]): half for half in run["halves"]}
+            for restart in run["restarts"]:
+                away, back = (
+                    felt.get((restart["broker"], direction)) for direction in ("away", "back")
+                )
+                rows.append(
+                    (
+                        cell["acks"],
+                        cell["partitions"],
+                        arm["arm"],
+                        number,
+                        str(restart["broker"]),
+                        restart["leaders"],
+                        took(restart, "called", "away"),
+                        took(restart, "called", "started"),
+                        took(restart, "called", "in_sync"),
+                        took(restart, "elected", "back"),
+                        *(
+                            half[name][key] if half else None
+                            for half in (away, back)
+                            for name, key in (
+                                ("detection_ms", "max"),
+                                ("produce_ms", "p99"),
+                                ("end_to_end_ms", "p99"),
+                            )
+                        ),
+                    )
+                )
+    return Table(
+        "Restart by restart",
+        (
+            "acks",
+            "partitions",
+            "arm",
+            "run",
+            "broker",
+            "leaders",
+            Column("away after s", 2),
+            Column("started after s", 2),
+            Column("in sync after s", 2),
+            Column("back after s", 2),
+            *(
+                Column(f"{half}: {what} ms", 1)
+                for half in ("away", "back")
+                for what in ("detection max", "produce p99", "end to end p99")
+            ),
+        ),
+        tuple(rows),
+        name="restarts",
+    )
