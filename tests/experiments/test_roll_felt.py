@@ -1,0 +1,156 @@
+"""What is made of a roll's rows: halves of restarts, records within them, detection and waits."""
+
+import numpy as np
+import pytest
+
+from kipctl.experiments.roll import actions
+from kipctl.experiments.roll_felt import Half, Records, felt_in, halves, records
+from kipctl.experiments.roll_published import PUBLISHED, published_for, set_up_differences
+from kipctl.experiments.roll_restarts import Restart
+from kipctl.trace.columns import COLUMNS
+from kipctl.trace.rows import IntRows
+
+START_US = 1_000_000
+
+
+def row(dataset: str, **values: int) -> list[int]:
+    assert values.keys() <= set(COLUMNS[dataset])
+    return [values.get(name, 0) for name in COLUMNS[dataset]]
+
+
+def restart(broker: int, called_s: float, elected_s: float = 0, back_s: float = 0) -> Restart:
+    def at(seconds: float) -> int:
+        return START_US + round(seconds * 1e6) if seconds else 0
+
+    return Restart(
+        broker,
+        True,
+        33,
+        at(called_s),
+        at(called_s + 1),
+        elected_us=at(elected_s),
+        back_us=at(back_s),
+    )
+
+
+def array(*rows: list[int]) -> IntRows:
+    return np.array(rows, dtype=np.int64)
+
+
+def of(*latencies: tuple[int, int]) -> Records:
+    """Records by (intended, latency), one each."""
+    intended, latency = zip(*latencies, strict=True)
+    return Records(np.array(intended), np.array(latency), np.ones(len(latencies), dtype=np.int64))
+
+
+def test_a_half_ends_where_the_next_begins() -> None:
+    found = halves([restart(1, 5, 9, 9.4), restart(2, 12, 15, 15.2)], START_US)
+    assert found == [
+        Half(1, "away", 5_000_000, 9_000_000),
+        Half(1, "back", 9_000_000, 12_000_000),
+        Half(2, "away", 12_000_000, 15_000_000),
+        Half(2, "back", 15_000_000, 16_200_000),
+    ]
+
+
+@pytest.mark.parametrize("failed", [restart(1, 5), restart(1, 5, 9)])
+def test_a_restart_that_broke_off_has_the_halves_that_it_began(failed: Restart) -> None:
+    directions = [half.direction for half in halves([failed], START_US)]
+    assert directions == (["away", "back"] if failed.elected_us else ["away"])
+
+
+def test_records_of_a_batch_have_times_of_their_own() -> None:
+    batch = row("batches", first_seq=10, seq_stride=2, records=3, intended_us=1, acked_us=50_000)
+    failed = row("batches", first_seq=16, seq_stride=1, records=1, acked_us=9, error=6)
+    found = records(array(batch, failed), interval_ns=1_000_000, skip_records=11)
+    assert found.intended_us.tolist() == [12_000, 14_000]
+    assert found.latency_us.tolist() == [38_000, 36_000]
+    assert found.count.tolist() == [1, 1]
+
+
+def test_without_an_interval_records_have_the_time_of_their_batch() -> None:
+    rows = array(
+        row("batches", first_seq=0, seq_stride=1, records=4, intended_us=100, acked_us=700),
+        row("batches", first_seq=4, seq_stride=1, records=4, intended_us=200, acked_us=900),
+    )
+    found = records(rows, interval_ns=0, skip_records=6)
+    assert found.intended_us.tolist() == [200]
+    assert found.latency_us.tolist() == [700]
+    assert found.count.tolist() == [2]
+
+
+def test_windows_are_halves_and_the_quiet_beginning_is_none() -> None:
+    spans = [Half(1, "away", 100, 200), Half(1, "back", 200, 300)]
+    rows = of((50, 1), (100, 2), (199, 3), (200, 4)).by_half(spans)
+    assert rows.tolist() == [[1, 2, 1], [1, 3, 1], [2, 4, 1]]
+
+
+def test_what_a_half_felt() -> None:
+    away, back = Half(1, "away", 100_000, 200_000), Half(1, "back", 200_000, 300_000)
+    redirects = array(
+        # Refused at once, and again by a leader that did not know yet: one batch.
+        row("redirects", attempt=1, error=6, error_us=150_000, detect_us=2_000, backoff_us=1_000),
+        row("redirects", attempt=2, error=6, error_us=160_000, not_ready_us=9_000, metadata_us=500),
+        # A lost connection.
+        row("redirects", attempt=1, error=-1, error_us=170_000, detect_us=30_000),
+        # While leaders move back.
+        row("redirects", attempt=1, error=6, error_us=250_000, detect_us=4_000),
+    )
+    produced = of((120_000, 5_000), (130_000, 7_000), (220_000, 90_000))
+    found = felt_in([away], produced, of((120_000, 8_000)), redirects)
+    assert found["batches_sent_again"] == 2
+    assert found["detection_ms"] == {"p50": 2.0, "p99": 30.0, "max": 30.0}
+    assert found["client_wait_ms"]["max"] == 1.5
+    assert found["not_ready_ms"]["max"] == 9.0
+    assert found["produce_ms"] == {"p50": 5.0, "p99": 7.0, "max": 7.0}
+    assert found["end_to_end_ms"]["max"] == 8.0
+    assert felt_in([away, back], produced, produced, redirects)["batches_sent_again"] == 3
+
+
+def test_a_half_in_which_nothing_was_sent_again() -> None:
+    none = np.empty((0, len(COLUMNS["redirects"])), dtype=np.int64)
+    found = felt_in([Half(1, "away", 0, 10)], of((1, 5)), of((1, 6)), none)
+    assert found["batches_sent_again"] == 0
+    assert found["detection_ms"] == {"p50": 0.0, "p99": 0.0, "max": 0.0}
+
+
+def test_restarts_and_elections_are_actions_of_the_run() -> None:
+    found = actions([restart(2, 5, 9, 9.4), restart(3, 12)], START_US)
+    assert [(a["action"], a["called_ms"], a["answered_ms"]) for a in found] == [
+        ("restart:2", 5000.0, None),
+        ("elect", 9000.0, 9400.0),
+        ("restart:3", 12000.0, None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("partitions", "among", "which"),
+    [(100, (100, 6), "high"), (6, (100, 6), "low"), (100, (100,), "high"), (6, (6,), "low")],
+)
+def test_cells_stand_beside_what_was_published(
+    partitions: int, among: tuple[int, ...], which: str
+) -> None:
+    rows = published_for("1", partitions, among)
+    assert {row.partitions for row in rows} == {which}
+    assert [row.measure for row in rows] == ["produce", "end_to_end"]
+
+
+def test_published_cuts_are_those_that_the_kip_names() -> None:
+    cuts = [round(row.cut_percent, 1) for row in PUBLISHED]
+    assert cuts == [2.5, 2.1, 4.2, 4.7, 1.7, 5.2, 9.2, 0.0]
+
+
+def test_what_differs_is_told_from_the_result() -> None:
+    document = {
+        "brokers": 3,
+        "controllers": 1,
+        "controlled": True,
+        "throughput": 1000,
+        "record_size": 100,
+    }
+    told = " ".join(set_up_differences(document))
+    assert "3 brokers, the KIP's 6" in told
+    assert "killed" not in told
+    alike = " ".join(set_up_differences(document | {"brokers": 6, "controlled": False}))
+    assert "the KIP's 6" not in alike
+    assert "killed" in alike

@@ -1,0 +1,76 @@
+"""Recorded rows become the integers again that they were made of."""
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from kipctl.experiments.run_rows import dataset, rows
+from kipctl.trace.codes import Decision, MetadataCause
+from kipctl.trace.columns import COLUMNS
+from kipctl.trace.export import Meaning, record_batches
+from kipctl.trace.rows import RowWriter
+from kipctl.trace.schema import DATASETS
+from kipctl.trace.store import Run
+
+START_US = 5_000_000
+CONSTANTS = {"source": "tap", "software_name": "x", "software_version": "1", "api": "produce"}
+NAMES = {"topic": ["b", "a"], "hint_endpoint": ["h:1"], "broker_rack": []}
+
+
+def written(folder: Path, name: str, client: str, *of: dict[str, int]) -> Run:
+    """A run with these rows of one dataset; what is not given is 1."""
+    writer = RowWriter(folder / f"{name}.i64", len(COLUMNS[name]))
+    for values in of:
+        writer.append([values.get(column, 1) for column in COLUMNS[name]])
+    writer.close()
+    run = Run.create(folder / "run")
+    meaning = Meaning(START_US, CONSTANTS | {"client": client}, NAMES)
+    run.write(name, record_batches(meaning, folder, name))
+    return run
+
+
+def test_rows_come_back_with_times_from_the_start(tmp_path: Path) -> None:
+    row = {
+        "error_us": START_US + 40,
+        "decision": int(Decision.FOLLOWED),
+        "hint_endpoint": -1,
+        "to_broker": 3,
+        "from_epoch": 7,
+        "to_epoch": 7,
+        "detect_us": 12,
+    }
+    run = written(tmp_path, "redirects", "one", row, row | {"to_epoch": 8})
+    table = dataset(run, "redirects", "one")
+    found = rows(table, "redirects")
+    column = {name: found[:, i].tolist() for i, name in enumerate(COLUMNS["redirects"])}
+    assert column["error_us"] == [40, 40]
+    assert column["decision"] == [int(Decision.FOLLOWED)] * 2
+    assert column["hint_endpoint"] == [-1, -1]
+    assert column["detect_us"] == [12, 12]
+    assert column["same_epoch_retry"] == [1, 0]
+
+
+def test_what_never_came_is_nothing_again(tmp_path: Path) -> None:
+    sent = {"sent_us": START_US + 1, "received_us": 0, "cause": int(MetadataCause.MAX_AGE)}
+    run = written(tmp_path, "rpcs", "one", sent, sent | {"cause": -1})
+    found = rows(dataset(run, "rpcs"), "rpcs")
+    at = {name: i for i, name in enumerate(COLUMNS["rpcs"])}
+    assert found[:, at["received_us"]].tolist() == [0, 0]
+    assert found[:, at["cause"]].tolist() == [int(MetadataCause.MAX_AGE), -1]
+
+
+def test_one_client_alone(tmp_path: Path) -> None:
+    run = written(tmp_path, "rpcs", "one", {})
+    assert len(dataset(run, "rpcs", "one")) == 1
+    assert rows(dataset(run, "rpcs", "two"), "rpcs").shape == (0, len(COLUMNS["rpcs"]))
+
+
+def test_a_dataset_that_was_not_recorded_is_empty(tmp_path: Path) -> None:
+    run = Run.create(tmp_path / "run")
+    for name in COLUMNS:
+        empty = dataset(run, name)
+        assert empty.schema == DATASETS[name]
+        assert rows(empty, name).shape == (0, len(COLUMNS[name]))
+        assert rows(empty, name).dtype == np.int64
+    assert isinstance(dataset(run, "reads"), pa.Table)
