@@ -1,1 +1,1 @@
-"""Other clients that can be put under test: each in a process of its own, under one load."""
+"""Other clients that can be put under test, each in a process of its own."""
