@@ -49,13 +49,11 @@ class Differing:
     @property
     def verdict(self) -> str:
         """In words."""
-        match self.is_different:
-            case None:
-                return "too few windows to tell"
-            case True:
-                return "different"
-            case False:
-                return "not told apart"
+        if self.is_different is None:
+            return "too little to tell"
+        if self.is_different:
+            return "different"
+        return "single runs overlap" if self.difference.is_real else "not different"
 
     def as_document(self) -> dict[str, Any]:
         """For JSON; the interval is of the difference, second less first."""

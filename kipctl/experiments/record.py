@@ -79,7 +79,7 @@ def record(
         if not part.recorded:
             for dataset in part.outcome.datasets:
                 run.write(dataset, record_batches(part.outcome, part.directory, dataset), number)
-    run.write("events", [_event_rows(events, outcome.start_us)])
+    run.write("events", [event_rows(events, outcome.start_us)])
     run.describe(
         {
             "kipctl_version": __version__,
@@ -102,7 +102,8 @@ def _cut_short(outcome: Outcome) -> dict[str, object]:
     return {"stopped": True} if outcome.stopped else {}
 
 
-def _event_rows(events: list[ClusterEvent], start_us: int) -> pa.RecordBatch:
+def event_rows(events: Sequence[ClusterEvent], start_us: int) -> pa.RecordBatch:
+    """The events as rows of that dataset, since a run's start (monotonic microseconds)."""
     rows = [
         {
             "kind": event.kind.value,

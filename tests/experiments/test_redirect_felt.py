@@ -119,16 +119,16 @@ def test_arms_that_never_meet_are_different_and_the_cut_is_of_the_first() -> Non
 def test_an_arm_is_not_told_apart_from_itself() -> None:
     found = differing(arm(*SLOW), arm(*reversed(SLOW)))
     assert found.cut_percent == 0
-    assert (found.is_different, found.verdict) == (False, "not told apart")
+    assert (found.is_different, found.verdict) == (False, "not different")
 
 
 def test_one_run_among_those_of_the_other_arm_is_enough_to_doubt() -> None:
     doubtful = differing(arm(*SLOW), arm(*QUICK[:2], [50, 106, 45]))
     assert doubtful.runs_overlap is True
-    assert doubtful.is_different is False
+    assert (doubtful.is_different, doubtful.verdict) == (False, "single runs overlap")
 
 
 def test_of_few_windows_nothing_is_said() -> None:
     found = differing(arm([101, 103, 108]), arm([41, 47, 52]))
     assert found.runs_overlap is None
-    assert (found.is_different, found.verdict) == (None, "too few windows to tell")
+    assert (found.is_different, found.verdict) == (None, "too little to tell")

@@ -1,0 +1,110 @@
+"""What KIP-951 published of its micro-benchmark, and how a run of it here is set up otherwise."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+P999_MS: Mapping[str, float] = {
+    "baseline": 1675,
+    "with hints": 215,
+    "rejected alternative": 3022,
+}
+"""p99.9 of produce latency over the whole run, averages of 3 runs (KIP-951, "Micro-Benchmark")."""
+CUT_PERCENT = 88
+"""Of the baseline's p99.9, by hints, as the KIP says it."""
+
+
+def published_cut_percent(kip_arm: str) -> float | None:
+    """By how much an arm's published p99.9 is below the baseline's, of that."""
+    if kip_arm not in P999_MS or kip_arm == "baseline":
+        return None
+    return 100 * (1 - P999_MS[kip_arm] / P999_MS["baseline"])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetUp:
+    """What a run of the micro-benchmark is made with; None for what is not known.
+
+    Sizes in bytes, `throughput` in records per second, times in milliseconds.
+    """
+
+    brokers: int
+    controllers: int | None
+    machines: str | None
+    kafka: str | None
+    records: int
+    throughput: int
+    record_size: int
+    partitions: int
+    acks: str | None
+    rotations: int | None
+    runs: int
+    metadata_delay_ms: float
+    stale_metadata_ms: float
+    measured: str
+
+
+KIP = SetUp(
+    brokers=6,
+    controllers=3,
+    machines="one for each node and client",
+    kafka="a prototype, before 3.7",
+    records=40_000_000,
+    throughput=100_000,
+    record_size=1000,
+    partitions=100,
+    acks=None,
+    rotations=None,
+    runs=3,
+    metadata_delay_ms=0,
+    stale_metadata_ms=0,
+    measured="the whole run, as kafka-producer-perf-test says it",
+)
+HERE = "after a warm-up, from a batch's creation to its acknowledgement at the tap"
+"""How it is measured by this experiment."""
+
+_NAMES = {
+    "brokers": "brokers",
+    "controllers": "controllers",
+    "machines": "machines",
+    "kafka": "Kafka of the brokers",
+    "records": "records",
+    "throughput": "records/s",
+    "record_size": "bytes of a record",
+    "partitions": "partitions",
+    "acks": "acks",
+    "rotations": "leader rotations in a run",
+    "runs": "runs of each arm",
+    "metadata_delay_ms": "Metadata answers held, ms",
+    "stale_metadata_ms": "Metadata made stale for, ms",
+    "measured": "latency is of",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SetUpDifference:
+    """Something in which a run here is not as the KIP's was, as text; "not said" if unknown."""
+
+    what: str
+    published: str
+    here: str
+
+
+def set_up_differences(here: SetUp, published: SetUp = KIP) -> tuple[SetUpDifference, ...]:
+    """All in which they differ, and what one of them does not say."""
+    return tuple(
+        SetUpDifference(title, _text(theirs), _text(ours))
+        for field, title in _NAMES.items()
+        if (theirs := getattr(published, field)) != (ours := getattr(here, field)) or theirs is None
+    )
+
+
+def _text(value: object) -> str:
+    match value:
+        case None:
+            return "not said"
+        case int():
+            return f"{value:,}"
+        case float():
+            return f"{value:,.15g}"
+        case _:
+            return str(value)

@@ -1,0 +1,85 @@
+"""Where an experiment takes place: a fresh lab or a given cluster, and the clients it needs."""
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from kipctl.clients.java import JavaClient
+from kipctl.experiments.arms import Arm, java_versions
+from kipctl.experiments.perf import kafka_version
+from kipctl.lab.cluster import Lab
+from kipctl.lab.jars import fetched_jars
+from kipctl.lab.java import find_java
+from kipctl.lab.properties import LabSpec
+from kipctl.transport.request import Cluster
+
+_ADMIN_TIMEOUT_S = 30.0
+_SOON_GONE = (("log.segment.delete.delay.ms", "1000"),)
+"""What a topic held is removed with it: a minute later would be too late for big runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The cluster at `bootstrap_server`, or without one a fresh lab of this size."""
+
+    bootstrap_server: str | None = None
+    brokers: int = 3
+    controllers: int = 1
+
+    @property
+    def is_lab(self) -> bool:
+        """Whether a lab is made."""
+        return self.bootstrap_server is None
+
+    @property
+    def lab(self) -> LabSpec:
+        """The lab to make. Raises UsageError for a size that cannot be."""
+        return LabSpec(
+            name=f"experiment-{os.getpid()}",
+            brokers=self.brokers,
+            controllers=self.controllers,
+            config=_SOON_GONE,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Stand:
+    """A cluster that is there, `lab` if it is one made for this, and Java's clients by version."""
+
+    cluster: Cluster
+    bootstrap_server: str
+    kafka_version: str | None
+    lab: Lab | None = None
+    java: Mapping[str, JavaClient] = field(default_factory=dict)
+
+
+@contextmanager
+def standing(place: Place, arms: Iterable[Arm], message: Callable[[str], None]) -> Iterator[Stand]:
+    """The place, ready; a lab made for it is gone after the block. Raises KipctlError.
+
+    Java's clients are fetched first, so that what is missing is told before anything is started.
+    """
+    java = java_clients(java_versions(arms), message)
+    if place.bootstrap_server is not None:
+        with Cluster(place.bootstrap_server, "kipctl", _ADMIN_TIMEOUT_S) as cluster:
+            yield Stand(cluster, place.bootstrap_server, kafka_version(cluster), java=java)
+        return
+    lab = Lab.up(place.lab, message)
+    try:
+        with Cluster(lab.bootstrap_server, "kipctl", _ADMIN_TIMEOUT_S) as cluster:
+            yield Stand(cluster, lab.bootstrap_server, lab.kafka_version, lab, java)
+    finally:
+        message("Stopping the cluster.")
+        lab.down()
+
+
+def java_clients(
+    versions: Iterable[str], message: Callable[[str], None]
+) -> Mapping[str, JavaClient]:
+    """Java's clients of these releases, fetched if need be. Raises what `fetched_jars` raises."""
+    found = {}
+    for version in versions:
+        java = find_java()
+        found[version] = JavaClient(version, java.path, fetched_jars(version, java, message).paths)
+    return found

@@ -1,0 +1,251 @@
+"""One run of one arm: its client through a tap of its own while leaders move, and the record."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from kipctl import __version__
+from kipctl.clients.load import Produced, ProducerLoad
+from kipctl.cluster.snapshot import Snapshot, take
+from kipctl.errors import InterruptedRunError, RefusedError
+from kipctl.experiments.arms import Arm, JavaClient, LibrdkafkaClient, ProbeClient
+from kipctl.experiments.begin import on_this_machine
+from kipctl.experiments.conduct import Conducted, conduct_load
+from kipctl.experiments.felt import Felt, felt_of
+from kipctl.experiments.plan import RunPlan
+from kipctl.experiments.record import event_rows
+from kipctl.experiments.stand import Stand
+from kipctl.probe.produce.config import parse_properties
+from kipctl.probe.produce.run import ProbeSpec
+from kipctl.probe.produce.summary import measured_together
+from kipctl.probe.schedule import Schedule
+from kipctl.protocol.api import ApiKey
+from kipctl.tap.export import record_batches
+from kipctl.tap.process import RunningTap, running_tap
+from kipctl.tap.recorder import DATASETS
+from kipctl.tap.spec import TapSpec
+from kipctl.trace.store import Run, wall_time, without_secrets
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """What the tap does to all arms alike, in microseconds.
+
+    It holds every answer to a Metadata request for `metadata_delay_us`; and for so long after a
+    change as `stale_metadata_us` such answers show the leaders of before.
+    """
+
+    metadata_delay_us: int = 0
+    stale_metadata_us: int = 0
+
+    def tap(self, arm: Arm, bootstrap_server: str) -> TapSpec:
+        """The tap for a run of this arm."""
+        delays = ((int(ApiKey.METADATA), self.metadata_delay_us),) if self.metadata_delay_us else ()
+        return TapSpec(
+            bootstrap_server=bootstrap_server,
+            caps=arm.caps,
+            delays=delays,
+            drop_hints=arm.drop_hints,
+            stale_metadata_us=self.stale_metadata_us,
+        )
+
+    def as_document(self) -> dict[str, float]:
+        """For JSON, in milliseconds."""
+        return {
+            "metadata_delay_ms": self.metadata_delay_us / 1000,
+            "stale_metadata_ms": self.stale_metadata_us / 1000,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """What every arm's client is given to send.
+
+    `throughput` is in records per second; the first `warmup_records` are left out of the times.
+    `properties` have the names of Java's producer.
+    """
+
+    topic: str
+    num_records: int
+    throughput: int
+    record_size: int
+    warmup_records: int = 0
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+    def of(self, arm: Arm) -> ProducerLoad:
+        """The load with the arm's own properties."""
+        properties = dict(self.properties)
+        if isinstance(arm.client, LibrdkafkaClient) and arm.client.retry_backoff_ms is not None:
+            properties["retry.backoff.ms"] = str(arm.client.retry_backoff_ms)
+        return ProducerLoad(
+            topic=self.topic,
+            num_records=self.num_records,
+            throughput=self.throughput,
+            record_size=self.record_size,
+            properties=properties,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ArmRun:
+    """A run of an arm: what the tap saw, and what the client itself says it came to."""
+
+    arm: Arm
+    felt: Felt
+    claims: Mapping[str, Any]
+    actions: list[dict[str, Any]]
+
+    def as_document(self) -> dict[str, Any]:
+        """As `run.json` has it: with the names that a run of `perf produce` has there."""
+        found = self.felt.as_document()
+        rate = self.felt.acknowledged / self.felt.seconds if self.felt.seconds else 0.0
+        return {
+            **found,
+            "records": {"sent": self.felt.acknowledged + found["records"]["failed"]}
+            | found["records"],
+            "records_per_second": round(rate, 1),
+            "actions": self.actions,
+            "client_says": dict(self.claims),
+        }
+
+
+def run_arm(
+    arm: Arm,
+    stand: Stand,
+    load: Load,
+    plan: RunPlan,
+    conditions: Conditions,
+    before: Snapshot,
+    run: Run,
+    message: Callable[[str], None],
+    seed: int = 0,
+) -> ArmRun:
+    """Run the arm's client through a tap, with the plan's actions meanwhile, and record it.
+
+    Raises RefusedError when an action failed or the client was refused, InterruptedRunError after
+    Ctrl-C, and other KipctlErrors.
+    """
+    with TemporaryDirectory(prefix="kipctl-tap-") as scratch:
+        with running_tap(conditions.tap(arm, stand.bootstrap_server), Path(scratch)) as tap:
+            conducted, claims = _conducted(arm, stand, load, plan, tap, message, seed)
+            tapped = tap.stop()
+        for dataset in DATASETS:
+            run.write(dataset, record_batches(tapped, Path(scratch), dataset))
+    run.write("events", [event_rows(conducted.events, tapped.start_us)])
+    actions = [action.as_document(tapped.start_us) for action in conducted.performed]
+    called_us = [action.called_us - tapped.start_us for action in conducted.performed]
+    found = ArmRun(arm, felt_of(run, load.warmup_records, called_us), claims, actions)
+    if conducted.cut_off:
+        raise InterruptedRunError(
+            f"Interrupted in a run of {arm.name}: {found.felt.acknowledged:,} of "
+            f"{load.num_records:,} records were acknowledged. {conducted.interrupted}".strip()
+        )
+    run.describe(
+        {
+            "kipctl_version": __version__,
+            "command": "experiment redirect",
+            "source": "tap",
+            "started": wall_time(tapped.wall_start_us),
+            "start_wall_us": tapped.wall_start_us,
+            "interval_ns": 0,
+            "arm": arm.name,
+            "num_records": load.num_records,
+            "throughput": load.throughput,
+            "record_size": load.record_size,
+            "warmup_records": load.warmup_records,
+            "bootstrap_server": stand.bootstrap_server,
+            "producer": without_secrets(dict(load.of(arm).properties)),
+            "tap": conditions.as_document()
+            | {
+                "caps": ", ".join(f"{key}={highest}" for key, highest in arm.caps),
+                "drop_hints": arm.drop_hints,
+            },
+            "cluster_before": asdict(before),
+            "cluster_after": asdict(take(stand.cluster, [load.topic])),
+            "summary": {
+                "topic": load.topic,
+                "kafka_version": stand.kafka_version,
+                **found.as_document(),
+            },
+        }
+    )
+    for action in actions:
+        if action["error"]:
+            raise RefusedError(f"In a run of {arm.name} an action failed: {action['error']}")
+    return found
+
+
+def _conducted(
+    arm: Arm,
+    stand: Stand,
+    load: Load,
+    plan: RunPlan,
+    tap: RunningTap,
+    message: Callable[[str], None],
+    seed: int,
+) -> tuple[Conducted[Any], dict[str, Any]]:
+    """The arm's run, and what its client says of it."""
+    if isinstance(arm.client, ProbeClient):
+        return _probe_conducted(arm.client, stand, load, plan, tap, message, seed)
+    with _producer(arm, stand)(load.of(arm), tap.bootstrap_server) as client:
+        schedule = Schedule(client.start_us, load.num_records, load.throughput)
+        conducted = conduct_load(client, schedule, stand.cluster, load.topic, plan, message)
+    return conducted, _said(conducted.outcome)
+
+
+def _producer(arm: Arm, stand: Stand) -> Any:
+    match arm.client:
+        case JavaClient(version):
+            return stand.java[version].producer
+        case _:
+            from kipctl.clients.librdkafka import LibrdkafkaClient as Librdkafka
+
+            return Librdkafka().producer
+
+
+def _said(came: Produced) -> dict[str, Any]:
+    names = {"avg": "mean", "p99.9": "p999"}  # as kipctl's own results have them
+    return {
+        "software": f"{came.software} {came.version}",
+        "records": came.records,
+        "failed": came.failed,
+        "latency_ms": {names.get(name, name): ms for name, ms in came.latency_ms.items()},
+        "cpu_seconds": round(came.cpu_s, 3),
+        "error": came.error or None,
+    }
+
+
+def _probe_conducted(
+    client: ProbeClient,
+    stand: Stand,
+    load: Load,
+    plan: RunPlan,
+    tap: RunningTap,
+    message: Callable[[str], None],
+    seed: int,
+) -> tuple[Conducted[Any], dict[str, Any]]:
+    spec = ProbeSpec(
+        tap.bootstrap_server,
+        load.topic,
+        num_records=load.num_records,
+        throughput=load.throughput,
+        record_size=load.record_size,
+        warmup_records=load.warmup_records,
+        discovery=client.discovery,
+        config=parse_properties(load.properties),
+        seed=seed,
+    )
+    with on_this_machine(spec) as probe:
+        conducted = conduct_load(probe, probe.schedule, stand.cluster, load.topic, plan, message)
+        measured = measured_together(conducted.outcome, probe.parts)
+    outcome = measured.outcome
+    return conducted, {
+        "software": f"kipctl {__version__}",
+        "records": outcome.acknowledged,
+        "failed": outcome.failed,
+        "latency_ms": measured.steady.latency.as_ms(),
+        "cpu_seconds": round(outcome.cpu_s, 3),
+        "error": next(iter(outcome.errors), None),
+    }
