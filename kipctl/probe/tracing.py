@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from kipctl.trace.columns import COLUMNS, RpcRow, raw_path
-from kipctl.trace.redirects import FailedAttempt, phases
+from kipctl.trace.redirects import FailedAttempt, phases, redirect_columns
 from kipctl.trace.rows import RowWriter
 from kipctl.transport.loop import InFlight
 
@@ -72,21 +72,7 @@ class Tracing:
                     partition,
                     first_seq,
                     records,
-                    failed.attempt,
-                    failed.error,
-                    failed.error_us,
-                    failed.broker,
-                    failed.epoch,
-                    failed.base_offset,
-                    failed.hint_leader,
-                    failed.hint_epoch,
-                    failed.hint_endpoint,
-                    failed.decision,
-                    failed.to_broker,
-                    failed.to_epoch,
-                    *share,
-                    failed.metadata_queued_us,
-                    failed.to_broker != -1 and failed.to_epoch <= failed.epoch,
+                    *redirect_columns(failed, share),
                 )
             )
 

@@ -135,3 +135,24 @@ def phases(
             )
         )
     return rows
+
+
+def redirect_columns(failed: FailedAttempt, share: Phases) -> tuple[int, ...]:
+    """A failed attempt as the columns of `redirects`, from `attempt` on."""
+    return (
+        failed.attempt,
+        failed.error,
+        failed.error_us,
+        failed.broker,
+        failed.epoch,
+        failed.base_offset,
+        failed.hint_leader,
+        failed.hint_epoch,
+        failed.hint_endpoint,
+        failed.decision,
+        failed.to_broker,
+        failed.to_epoch,
+        *share,
+        failed.metadata_queued_us,
+        failed.to_broker != -1 and failed.to_epoch <= failed.epoch,
+    )

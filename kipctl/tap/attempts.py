@@ -1,0 +1,91 @@
+"""What a client tries again after an error: what the wire shows of why, and where the time went."""
+
+from kipctl.protocol.error_codes import LEADER_ERRORS
+from kipctl.tap.clients import Client
+from kipctl.tap.contents import Refusal
+from kipctl.tap.leaders import Leaders, PartitionId
+from kipctl.trace.codes import Decision
+from kipctl.trace.redirects import FailedAttempt, Wait, split_wait
+
+
+def failed_attempt(
+    attempt: int,
+    client: Client,
+    partition: PartitionId,
+    broker: int,
+    leaders: Leaders,
+    refusal: Refusal,
+    sent_us: int,
+    now_us: int,
+    endpoints: dict[str, int],
+) -> FailedAttempt:
+    """The record of an attempt that met an error; what the hint was good for is settled later."""
+    decision = Decision.NOT_APPLICABLE
+    if refusal.error in LEADER_ERRORS:
+        decision = _of_hint(client, partition, refusal, leaders)
+    failed = FailedAttempt(
+        attempt=attempt,
+        sent_us=sent_us,
+        error_us=now_us,
+        error=refusal.error,
+        is_leader_error=refusal.error in LEADER_ERRORS,
+        broker=broker,
+        epoch=leaders.epoch_of(partition, broker),
+        base_offset=refusal.base_offset,
+        decision=decision,
+    )
+    failed.take_hint(refusal.hint_leader, refusal.hint_epoch, refusal.address, endpoints)
+    return failed
+
+
+def _of_hint(
+    client: Client, partition: PartitionId, refusal: Refusal, leaders: Leaders
+) -> Decision:
+    """What a client can do with the hint; FOLLOWED says only that it would be news to it."""
+    if refusal.hint_leader < 0 or refusal.hint_epoch < 0:
+        return Decision.ABSENT
+    if refusal.is_draft:
+        return Decision.DRAFT
+    if refusal.hint_epoch < leaders.epoch(partition):
+        return Decision.STALE
+    if refusal.address is None:
+        return Decision.UNKNOWN_NODE
+    if client.hinted.get(partition) == refusal.hint_epoch:
+        return Decision.KNOWN
+    return Decision.FOLLOWED
+
+
+def sent_again(
+    failed: FailedAttempt,
+    client: Client,
+    partition: PartitionId,
+    broker: int,
+    leaders: Leaders,
+    now_us: int,
+    connected_us: int,
+) -> None:
+    """Complete the record of a failed attempt, as the next one goes out.
+
+    A hint was followed if the next attempt goes to the leader that it names before Metadata has
+    named that one; otherwise it was ignored, as far as anybody can see. `connected_us` is when the
+    connection of the next attempt was made.
+    """
+    failed.to_broker, failed.to_epoch = broker, leaders.epoch_of(partition, broker)
+    asked_us, named_us = client.named_us(partition, broker, failed.error_us)
+    if failed.decision is Decision.FOLLOWED and (broker != failed.hint_leader or named_us):
+        failed.decision = Decision.IGNORED
+    failed.wait = seen_wait(failed.error_us, now_us, asked_us, named_us, connected_us)
+
+
+def seen_wait(
+    error_us: int, resent_us: int, asked_us: int, named_us: int, connected_us: int
+) -> Wait:
+    """Split the time from an error to the next attempt, as the wire shows it.
+
+    Metadata had it from its first request after the error until an answer named the leader, if one
+    did (0: none); then a connection to it, if it was made later. What is left the client held the
+    batch back for reasons of its own: a backoff.
+    """
+    end_us = min(resent_us, max(error_us, named_us, connected_us))
+    wait = split_wait(error_us, end_us, asked_us if named_us else 0, named_us, connected_us, 0)
+    return wait._replace(backoff=wait.backoff + resent_us - end_us)

@@ -1,0 +1,90 @@
+"""The clients that the tap has seen, what they did, and what it still knows of each."""
+
+from collections import Counter, deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from kipctl.tap.leaders import PartitionId
+
+_REMEMBERED_ANSWERS = 32
+
+
+class Identity(NamedTuple):
+    """What a client says of itself; the software is "" where it does not say (before KIP-511)."""
+
+    client_id: str
+    software_name: str
+    software_version: str
+
+
+class MetadataAnswer(NamedTuple):
+    """An answer that a client got, with the leaders that it showed. Monotonic microseconds."""
+
+    sent_us: int
+    answered_us: int
+    leaders: Mapping[PartitionId, int]
+
+
+@dataclass(slots=True)
+class Counts:
+    """What a client did since it was first seen."""
+
+    connections: int = 0
+    lost: int = 0
+    """Connections that ended while requests were in flight."""
+    resets: int = 0
+    """Connections that the tap has reset (`--reset`)."""
+    requests: Counter[int] = field(default_factory=Counter)
+    """By API key."""
+    not_decoded: int = 0
+    """Requests of APIs or versions that kipctl does not know, of those that it would read."""
+    produce_errors: Counter[int] = field(default_factory=Counter)
+    """Partitions answered with an error, by its code."""
+    fetch_errors: Counter[int] = field(default_factory=Counter)
+    leader_errors: int = 0
+    """Of both, those that say that the leader is another."""
+    hints: int = 0
+    draft_hints: int = 0
+    """Hints in the form of KIP-951's earlier draft, which clients do not read."""
+    dropped_hints: int = 0
+    """Hints that `--drop-hints` has taken out."""
+    redirects: int = 0
+    """Batches and fetches that were sent again after a leader error, and then succeeded."""
+    metadata: Counter[str] = field(default_factory=Counter)
+    """Metadata requests by cause."""
+
+
+class Client:
+    """One client: all connections with the same identity."""
+
+    def __init__(self, identity: Identity, number: tuple[int, int, int]) -> None:
+        self.identity = identity
+        self.number = number
+        """Its id, software and version, as the rows have them."""
+        self.counts = Counts()
+        self.open_connections = 0
+        self.shown: set[str] = set()
+        """Topics that Metadata has shown it."""
+        self.leader_error = False
+        """It got one since its last Metadata request."""
+        self.trouble = False
+        self.waiting = 0
+        """Batches and fetches that met an error, and have not been sent again."""
+        self.answers: deque[MetadataAnswer] = deque(maxlen=_REMEMBERED_ANSWERS)
+        """Metadata answers while something was waiting."""
+        self.hinted: dict[PartitionId, int] = {}
+        """The newest leader epoch that a hint has told it."""
+
+    def named_us(self, partition: PartitionId, leader: int, since_us: int) -> tuple[int, int]:
+        """When Metadata first named that leader since then: its request was sent, and answered.
+
+        (0, 0) if it did not.
+        """
+        asked_us = 0
+        for answer in self.answers:
+            if answer.answered_us >= since_us:
+                asked_us = asked_us or answer.sent_us
+                if answer.leaders.get(partition) == leader:
+                    return asked_us, answer.answered_us
+        return 0, 0

@@ -1,0 +1,255 @@
+"""The two ends of a connection through the tap, and the bytes between them.
+
+What comes faster than it can go is not read: each end's reading stops while the other end's
+writing is behind, so that a slow client slows only itself.
+"""
+
+import asyncio
+import socket
+from collections import deque
+from collections.abc import Callable
+from struct import Struct
+from typing import Protocol
+
+from kipctl.protocol.primitives import EncodeError, MalformedFrame
+from kipctl.tap.exchange import Exchange
+from kipctl.tap.frames import Frames
+from kipctl.trace.clock import now_us
+
+_RESET = Struct("ii").pack(1, 0)
+"""SO_LINGER for no time."""
+_BUFFERED_BYTES = 1024 * 1024
+"""At each end: when so much waits to be written, the other end is not read."""
+
+
+class Connect(Protocol):
+    """Opens the broker's end."""
+
+    async def __call__(self, end: "BrokerEnd", /) -> None: ...
+
+
+class Connection:
+    """A client's connection and the broker's that stands behind it.
+
+    `ended` is called once, with what is to be said of it ("" for a connection that was closed in
+    good order).
+    """
+
+    def __init__(
+        self,
+        exchange: Callable[[], Exchange],
+        connect: Connect,
+        ended: Callable[["Connection", str], None],
+    ) -> None:
+        self._make_exchange = exchange
+        self._connect = connect
+        self._ended = ended
+        self.exchange: Exchange | None = None
+        self.client = ClientEnd(self)
+        self.broker = BrokerEnd(self)
+        self._from_client, self._from_broker = Frames("the client"), Frames("the broker")
+        self._early = b""
+        """What the client sent before there was a broker's end."""
+        self._connecting: asyncio.Task[None] | None = None
+        self._held: deque[tuple[int, bytes]] = deque()
+        """Answers that wait for their time (monotonic microseconds), or behind one that does."""
+        self._held_bytes = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._closing_broker = False
+        self.is_over = False
+
+    # --- the client's end ---
+
+    def client_connected(self) -> None:
+        self._connecting = asyncio.get_running_loop().create_task(self._connect_broker())
+
+    async def _connect_broker(self) -> None:
+        try:
+            await self._connect(self.broker)
+        except OSError as error:
+            self.end(f"the broker cannot be reached: {error.strerror or error}")
+            return
+        if not self.is_over:
+            self.exchange = self._make_exchange()
+            if self._early:
+                self.requests(self._early)
+                self._early = b""
+            self.client.resume()
+
+    def requests(self, data: bytes) -> None:
+        """Bytes came from the client: on they go, once it is clear what they are."""
+        exchange = self.exchange
+        if exchange is None:  # the broker's end is not there yet
+            self._early += data
+            self.client.pause()
+            return
+        now = now_us()
+        try:
+            for frame in self._from_client.feed(data):
+                exchange.request(frame, now)
+        except MalformedFrame as error:
+            self.end(f"from the client: {error.what.removeprefix(': ')}")
+            return
+        self.broker.write(data)
+
+    # --- the broker's end ---
+
+    def answers(self, data: bytes) -> None:
+        """Bytes came from the broker: whole answers go on, as clients are to see them."""
+        exchange = self.exchange
+        if exchange is None:
+            self.end("the broker spoke first")
+            return
+        now = now_us()
+        try:
+            for frame in self._from_broker.feed(data):
+                frame, delay_us = exchange.answer(frame, now)
+                if delay_us or self._held:
+                    self._hold(frame, now + delay_us)
+                else:
+                    self.client.write(frame)
+        except (MalformedFrame, EncodeError) as error:
+            self.end(f"from the broker: {error.what.removeprefix(': ')}")
+
+    def _hold(self, frame: bytes, until_us: int) -> None:
+        """Answers stay in order: what comes behind one that is held waits too."""
+        self._held.append((until_us, frame))
+        self._held_bytes += len(frame)
+        if self._held_bytes > _BUFFERED_BYTES:
+            self.broker.pause()
+        if self._timer is None:
+            self._wait_for_first()
+
+    def _wait_for_first(self) -> None:
+        wait_s = max(0, self._held[0][0] - now_us()) / 1e6
+        self._timer = asyncio.get_running_loop().call_later(wait_s, self._release)
+
+    def _release(self) -> None:
+        self._timer = None
+        now = now_us()
+        while self._held and self._held[0][0] <= now + 500:  # timers are of whole milliseconds
+            _, frame = self._held.popleft()
+            self._held_bytes -= len(frame)
+            self.client.write(frame)
+        if self._held:
+            self._wait_for_first()
+        elif self._closing_broker:
+            self.end("")
+        if self._held_bytes <= _BUFFERED_BYTES and not self.client.is_behind:
+            self.broker.resume()
+
+    def broker_lost(self, why: str) -> None:
+        """The broker closed; the client gets what was answered before."""
+        if self._held and not why:
+            self._closing_broker = True
+            return
+        self.end(why)
+
+    # --- both ---
+
+    def writable(self, end: "End", is_writable: bool) -> None:
+        """An end's writing has fallen behind, or has caught up."""
+        other = self.broker if end is self.client else self.client
+        if not is_writable:
+            other.pause()
+        elif self.exchange is not None and self._held_bytes <= _BUFFERED_BYTES:
+            other.resume()
+
+    def end(self, why: str) -> None:
+        """Close both ends; what was written before still goes out in good order."""
+        if self.is_over:
+            return
+        self.is_over = True
+        if self._timer:
+            self._timer.cancel()
+        if self._connecting and not self._connecting.done():
+            self._connecting.cancel()
+        if self.exchange:
+            self.exchange.lost(now_us())
+        for end in (self.client, self.broker):
+            end.close(at_once=bool(why))
+        self._ended(self, why)
+
+    def reset(self) -> None:
+        """Break the client's end, as a network does."""
+        self.client.abort()
+        self.end("")
+
+
+class End(asyncio.Protocol):
+    """One end of a connection."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._transport: asyncio.Transport | None = None
+        self._is_paused = False
+        self.is_behind = False
+        """More waits to be written than there should."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport  # type: ignore[assignment]  # uvloop's own class
+        transport.set_write_buffer_limits(high=_BUFFERED_BYTES)  # type: ignore[attr-defined]
+
+    def write(self, data: bytes) -> None:
+        if self._transport:
+            self._transport.write(data)
+
+    def pause(self) -> None:
+        """Read no more for the time being."""
+        if self._transport and not self._is_paused and not self._transport.is_closing():
+            self._is_paused = True
+            self._transport.pause_reading()
+
+    def resume(self) -> None:
+        if self._transport and self._is_paused and not self._transport.is_closing():
+            self._is_paused = False
+            self._transport.resume_reading()
+
+    def close(self, at_once: bool) -> None:
+        """Close in good order, or at once."""
+        if self._transport is None:
+            return
+        if at_once:
+            self._transport.abort()
+        else:
+            self._transport.close()
+
+    def abort(self) -> None:
+        """Close at once, with a reset instead of the end of the stream."""
+        if self._transport is None:
+            return
+        if plain := self._transport.get_extra_info("socket"):
+            plain.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+        self._transport.abort()
+
+    def pause_writing(self) -> None:
+        self.is_behind = True
+        self._connection.writable(self, False)
+
+    def resume_writing(self) -> None:
+        self.is_behind = False
+        self._connection.writable(self, True)
+
+
+class ClientEnd(End):
+    """What the client is connected to."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self._connection.client_connected()
+
+    def data_received(self, data: bytes) -> None:
+        self._connection.requests(data)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._connection.end("")
+
+
+class BrokerEnd(End):
+    """What is connected to the broker."""
+
+    def data_received(self, data: bytes) -> None:
+        self._connection.answers(data)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._connection.broker_lost("")

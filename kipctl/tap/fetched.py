@@ -1,0 +1,264 @@
+"""Fetches of all clients: what they read, from whom, and which were turned away."""
+
+from dataclasses import dataclass, field
+
+from kipctl.protocol.draft_hints import FIRST_FETCH_WITH_HINTS, drafted_in_fetch
+from kipctl.protocol.error_codes import LEADER_ERRORS, ErrorCode
+from kipctl.protocol.fetch import FetchRequest
+from kipctl.protocol.fetch_frames import FetchAnswer, Fetched
+from kipctl.protocol.primitives import MalformedFrame
+from kipctl.protocol.record_counts import Counted, count_records
+from kipctl.tap.addresses import Addresses
+from kipctl.tap.attempts import failed_attempt, sent_again
+from kipctl.tap.clients import Client
+from kipctl.tap.contents import Refusal
+from kipctl.tap.leaders import Leaders, PartitionId
+from kipctl.tap.recorder import FETCH, Recorder
+from kipctl.trace.codes import RangeCase, RangeHandling
+from kipctl.trace.columns import ReadRow
+from kipctl.trace.redirects import FailedAttempt, phases, redirect_columns
+
+_NOTHING = -1
+_NO_SESSION_YET = (0, -1)
+"""Session epochs of a request that names all that is wanted (KIP-227)."""
+
+Said = tuple[str | bytes, int]
+"""A partition as a request names it: the topic by name or by id."""
+
+
+@dataclass(slots=True)
+class Session:
+    """What a connection's Fetches ask for: requests name only what has changed (KIP-227)."""
+
+    offsets: dict[Said, int] = field(default_factory=dict)
+    rack: str = ""
+
+    def asked(self, request: FetchRequest, version: int) -> list[Said]:
+        """Take a request; returns the partitions that it names."""
+        by_id = version >= 13
+        if request.session_epoch in _NO_SESSION_YET:
+            self.offsets.clear()
+        self.rack = request.rack_id
+        named: list[Said] = []
+        for topic in request.topics:
+            name = topic.topic_id.bytes if by_id else topic.topic
+            for partition in topic.partitions:
+                said = name, partition.partition
+                self.offsets[said] = partition.fetch_offset
+                named.append(said)
+        for forgotten in request.forgotten_topics_data:
+            name = forgotten.topic_id.bytes if by_id else forgotten.topic
+            for number in forgotten.partitions:
+                self.offsets.pop((name, number), None)
+        return named
+
+
+@dataclass(slots=True)
+class _Turned:
+    """A partition that a broker would not let be read, until one does."""
+
+    offset: int
+    sent_us: int
+    last_sent_us: int
+    is_sent: bool = False
+    failures: list[FailedAttempt] = field(default_factory=list)
+
+
+class Fetches:
+    """Follows the Fetches of all clients. Times are monotonic microseconds."""
+
+    def __init__(self, leaders: Leaders, addresses: Addresses, recorder: Recorder) -> None:
+        self._leaders = leaders
+        self._addresses = addresses
+        self._recorder = recorder
+        self._turned: dict[Client, dict[PartitionId, _Turned]] = {}
+
+    def sent(
+        self, client: Client, named: list[Said], broker: int, now_us: int, connected_us: int
+    ) -> list[PartitionId]:
+        """A Fetch goes out; returns those of its partitions that were turned away before."""
+        turned = self._turned.get(client)
+        if not turned:
+            return []
+        again = []
+        for topic, number in named:
+            partition = PartitionId(self._leaders.topic(topic), number)
+            if (one := turned.get(partition)) and not one.is_sent:
+                sent_again(
+                    one.failures[-1],
+                    client,
+                    partition,
+                    broker,
+                    self._leaders,
+                    now_us,
+                    connected_us,
+                )
+                one.is_sent, one.last_sent_us = True, now_us
+                client.waiting -= 1
+                again.append(partition)
+        return again
+
+    def answered(
+        self,
+        client: Client,
+        session: Session,
+        answer: FetchAnswer,
+        version: int,
+        broker: int,
+        sent_us: int,
+        now_us: int,
+        again: list[PartitionId],
+    ) -> None:
+        """It was answered: rows for what it says, and for what is read again."""
+        errors = set()
+        for fetched in answer.partitions:
+            partition = PartitionId(self._leaders.topic(fetched.topic), fetched.partition)
+            offset = session.offsets.get((fetched.topic, fetched.partition), _NOTHING)
+            self._write(client, session, partition, broker, fetched, offset, now_us)
+            if not fetched.error_code:
+                continue
+            errors.add(partition)
+            client.counts.fetch_errors[fetched.error_code] += 1
+            if fetched.error_code in LEADER_ERRORS:
+                refusal = refusal_of(fetched, answer, version)
+                self._refused(client, partition, refusal, offset, broker, sent_us, now_us)
+        for partition in again:
+            if partition not in errors:
+                self._over(client, partition, now_us)
+
+    def lost(self, client: Client, again: list[PartitionId], broker: int, now_us: int) -> None:
+        """The connection was lost: what was read again over it is turned away once more."""
+        for partition in again:
+            turned = self._turned[client][partition]
+            refusal = Refusal(int(ErrorCode.NETWORK_EXCEPTION), _NOTHING)
+            self._refused(
+                client, partition, refusal, turned.offset, broker, turned.last_sent_us, now_us
+            )
+
+    def all_given_up(self) -> None:
+        """The tap ends: what is still turned away was so until its last error."""
+        for client, turned in self._turned.items():
+            for partition in list(turned):
+                last = turned[partition].failures[-1]
+                self._over(client, partition, last.error_us, is_read=False)
+
+    def _refused(
+        self,
+        client: Client,
+        partition: PartitionId,
+        refusal: Refusal,
+        offset: int,
+        broker: int,
+        sent_us: int,
+        now_us: int,
+    ) -> None:
+        turned = self._turned.setdefault(client, {})
+        one = turned.get(partition)
+        if one is None:
+            one = turned[partition] = _Turned(offset, sent_us, sent_us)
+        elif not one.is_sent:  # not named anew: the session asked for it all the same
+            client.waiting -= 1
+            one.failures[-1].to_broker = broker
+            one.last_sent_us = max(sent_us, one.failures[-1].error_us)
+        one.failures.append(
+            failed_attempt(
+                len(one.failures) + 1,
+                client,
+                partition,
+                broker,
+                self._leaders,
+                refusal,
+                one.last_sent_us,
+                now_us,
+                self._recorder.endpoints.texts,
+            )
+        )
+        one.is_sent = False
+        client.waiting += 1
+        if refusal.hint_epoch >= 0 and not refusal.is_draft:
+            client.hinted[partition] = refusal.hint_epoch
+
+    def _over(
+        self, client: Client, partition: PartitionId, now_us: int, is_read: bool = True
+    ) -> None:
+        one = self._turned[client].pop(partition)
+        client.waiting -= not one.is_sent
+        client.counts.redirects += is_read
+        topic = self._recorder.topics.number(partition.topic)
+        shares = phases(one.failures, one.sent_us, one.last_sent_us, now_us)
+        for failed, share in zip(one.failures, shares, strict=True):
+            self._recorder.redirect(
+                (
+                    client.number[0],
+                    FETCH,
+                    topic,
+                    partition.partition,
+                    one.offset,
+                    0,
+                    *redirect_columns(failed, share),
+                )
+            )
+
+    def _write(
+        self,
+        client: Client,
+        session: Session,
+        partition: PartitionId,
+        broker: int,
+        fetched: Fetched,
+        offset: int,
+        now_us: int,
+    ) -> None:
+        counted = counted_of(fetched, offset)
+        rack = self._addresses.racks.get(broker)
+        case = handling = _NOTHING
+        is_short = 0 <= fetched.high_watermark < offset and not len(fetched.records)
+        if is_short and not fetched.error_code and fetched.preferred_read_replica == _NOTHING:
+            case, handling = RangeCase.UNCOMMITTED, RangeHandling.WAIT
+        self._recorder.read(
+            (
+                *client.number,
+                self._recorder.racks.number(session.rack) if session.rack else _NOTHING,
+                *ReadRow(
+                    self._recorder.topics.number(partition.topic),
+                    partition.partition,
+                    broker,
+                    _NOTHING if rack is None else self._recorder.racks.number(rack),
+                    self._leaders.leader(partition) == broker,
+                    fetched.preferred_read_replica,
+                    counted.records if counted else _NOTHING,
+                    counted.bytes if counted else len(fetched.records),
+                    fetched.error_code,
+                    offset,
+                    counted.next_offset if counted else _NOTHING,
+                    fetched.high_watermark,
+                    case,
+                    handling,
+                    now_us,
+                ),
+            )
+        )
+
+
+def counted_of(fetched: Fetched, offset: int) -> Counted | None:
+    """What was read, as far as its batches' headers tell; None for formats before Kafka 0.11."""
+    if not len(fetched.records):
+        return Counted(0, 0, offset, _NOTHING)
+    try:
+        return count_records(fetched.records, offset, check_crcs=False)
+    except MalformedFrame:
+        return None
+
+
+def refusal_of(fetched: Fetched, answer: FetchAnswer, version: int) -> Refusal:
+    """The error of a partition, with its hint if there is one, or one in the draft's form."""
+    code = fetched.error_code
+    if draft := drafted_in_fetch(version, fetched.leader, answer.unknown_tags):
+        at = draft.endpoint
+        address = f"{at.host}:{at.port}" if at else None
+        return Refusal(code, _NOTHING, draft.leader_id, draft.leader_epoch, address, True)
+    if fetched.leader is None or version < FIRST_FETCH_WITH_HINTS:
+        return Refusal(code, _NOTHING)
+    leader, epoch = fetched.leader
+    endpoints = (f"{at.host}:{at.port}" for at in answer.node_endpoints if at.node_id == leader)
+    return Refusal(code, _NOTHING, leader, epoch, next(endpoints, None))

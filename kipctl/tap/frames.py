@@ -1,0 +1,101 @@
+"""A stream of bytes, cut into frames, and where in a frame things are."""
+
+from struct import Struct
+
+from kipctl.protocol.primitives import MalformedFrame, Reader
+
+MAX_FRAME_BYTES = 256 * 1024 * 1024
+"""More than brokers take (`socket.request.max.bytes`, 100 MiB) and than clients ask for
+(`fetch.max.bytes`, 50 MiB): what announces more is no frame of Kafka's."""
+_LENGTH = Struct(">i")
+_SHORT = Struct(">h")
+_PRODUCE_FLEXIBLE_SINCE = 9
+_TLS_HANDSHAKE = b"\x16\x03"
+
+
+class Frames:
+    """Cuts what comes into frames, each with its length in front."""
+
+    __slots__ = ("_missing", "_parts", "_whose", "waiting")
+
+    def __init__(self, whose: str) -> None:
+        self._whose = whose
+        self._parts: list[bytes] = []
+        self._missing = 0
+        """How many bytes the frame begun still needs; 0 while its length is not known."""
+        self.waiting = 0
+        """Bytes of a frame that is not whole yet."""
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """The frames that are whole by now. Raises MalformedFrame for an absurd length."""
+        if not self.waiting:
+            # Nearly always: what comes is one whole frame.
+            size = len(data)
+            if size >= 4 and _LENGTH.unpack_from(data)[0] == size - 4:
+                return [data]
+        elif len(data) < self._missing:
+            self._parts.append(data)
+            self.waiting += len(data)
+            self._missing -= len(data)
+            return []
+        else:
+            self._parts.append(data)
+            data = b"".join(self._parts)
+            self._parts = []
+        frames = []
+        at, end = 0, len(data)
+        while end - at >= 4:
+            (length,) = _LENGTH.unpack_from(data, at)
+            if not 0 <= length <= MAX_FRAME_BYTES:
+                raise MalformedFrame(f"{self._whose}: {_not_kafka(data[at : at + 5], length)}")
+            after = at + 4 + length
+            if after > end:
+                break
+            frames.append(data[at:after])
+            at = after
+        self.waiting = end - at
+        self._missing = 0
+        if self.waiting:
+            self._parts.append(data[at:])
+            if self.waiting >= 4:
+                self._missing = 4 + _LENGTH.unpack_from(data, at)[0] - self.waiting
+        return frames
+
+
+def _not_kafka(start: bytes, length: int) -> str:
+    if start.startswith(_TLS_HANDSHAKE):
+        return "it speaks TLS, and this side of the tap is plain"
+    if start[:4].isalpha() or start[:4] == b"GET ":
+        return f"no frame of Kafka's: it begins with {start[:4].decode('ascii', 'replace')!r}"
+    return f"a frame of {length} bytes was announced"
+
+
+def body_at(frame: bytes, flexible: bool) -> int:
+    """Where the body of a request begins. Raises MalformedFrame."""
+    length: int = _SHORT.unpack_from(frame, 12)[0]
+    at = 14 + max(length, 0)
+    if not flexible:
+        return at
+    reader = Reader(frame)
+    reader.offset = at
+    reader.skip_tags()
+    return reader.offset
+
+
+def produce_acks(frame: bytes, version: int) -> int:
+    """`acks` of a Produce request: with 0 it gets no answer. Raises MalformedFrame."""
+    flexible = version >= _PRODUCE_FLEXIBLE_SINCE
+    reader = Reader(frame)
+    reader.offset = body_at(frame, flexible)
+    if version >= 3:
+        size = reader.unsigned_varint() - 1 if flexible else reader.int16()
+        reader.take(max(size, 0))
+    return reader.int16()
+
+
+def correlation_id(frame: bytes) -> int:
+    """Of an answer. Raises MalformedFrame when there is none."""
+    if len(frame) < 8:
+        raise MalformedFrame(f"an answer of {len(frame) - 4} bytes")
+    (number,) = _LENGTH.unpack_from(frame, 4)
+    return int(number)

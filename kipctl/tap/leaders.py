@@ -1,0 +1,73 @@
+"""Who leads, as far as what passed the tap has shown it, and what topics' ids mean."""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+from uuid import UUID
+
+from kipctl.protocol.metadata import MetadataResponse
+
+UNKNOWN = -1
+
+
+class PartitionId(NamedTuple):
+    """A topic's name and a partition's number."""
+
+    topic: str
+    partition: int
+
+
+class _Known(NamedTuple):
+    leader: int
+    epoch: int
+    leader_before: int = UNKNOWN
+    epoch_before: int = UNKNOWN
+
+
+_NOBODY = _Known(UNKNOWN, UNKNOWN)
+
+
+@dataclass(slots=True)
+class Leaders:
+    """Topics by id, and of each partition the newest leader and the one before it."""
+
+    _topics: dict[bytes, str] = field(default_factory=dict)
+    _known: dict[PartitionId, _Known] = field(default_factory=dict)
+
+    def topic(self, said: str | bytes) -> str:
+        """The name of a topic that is named, or given by its id (as text if that is not known)."""
+        if isinstance(said, str):
+            return said
+        return self._topics.get(said) or str(UUID(bytes=said))
+
+    def take_metadata(self, answer: MetadataResponse) -> None:
+        """Learn from an answer of the cluster's."""
+        for topic in answer.topics:
+            if topic.error_code or topic.name is None:
+                continue
+            if topic.topic_id.int:
+                self._topics[topic.topic_id.bytes] = topic.name
+            for one in topic.partitions:
+                self.learn(
+                    PartitionId(topic.name, one.partition_index), one.leader_id, one.leader_epoch
+                )
+
+    def learn(self, partition: PartitionId, leader: int, epoch: int) -> None:
+        """A leader of a newer epoch replaces the one that is known."""
+        known = self._known.get(partition, _NOBODY)
+        if leader >= 0 and epoch > known.epoch:
+            self._known[partition] = _Known(leader, epoch, known.leader, known.epoch)
+
+    def leader(self, partition: PartitionId) -> int:
+        """The newest leader's id, -1 if none is known."""
+        return self._known.get(partition, _NOBODY).leader
+
+    def epoch(self, partition: PartitionId) -> int:
+        """The newest leader epoch, -1 if none is known."""
+        return self._known.get(partition, _NOBODY).epoch
+
+    def epoch_of(self, partition: PartitionId, broker: int) -> int:
+        """The epoch in which that broker led it last; -1 if it is not known to have."""
+        known = self._known.get(partition, _NOBODY)
+        if broker == known.leader:
+            return known.epoch
+        return known.epoch_before if broker == known.leader_before else UNKNOWN

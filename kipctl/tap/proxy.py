@@ -1,0 +1,197 @@
+"""The tap: a listener for the bootstrap servers, and one for each broker that answers name."""
+
+import asyncio
+import random
+import socket
+import ssl
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from kipctl.errors import UnreachableError, UsageError
+from kipctl.tap.addresses import Address, Addresses
+from kipctl.tap.connection import BrokerEnd, ClientEnd, Connection
+from kipctl.tap.exchange import Exchange
+from kipctl.tap.observer import Observer
+from kipctl.tap.spec import TapSpec, parse_address
+from kipctl.trace.clock import now_us
+
+_BACKLOG = 1024
+_CONNECT_TIMEOUT_S = 10.0
+_FLUSH_S = 0.25
+
+
+@dataclass(slots=True)
+class Tap:
+    """A running tap; it lives in one event loop. `message` is told what goes wrong, in a line."""
+
+    spec: TapSpec
+    directory: Path | None
+    wall_offset_us: int
+    message: Callable[[str], None]
+    observer: Observer = field(init=False)
+    connections: set[Connection] = field(default_factory=set)
+    bootstrap: Address = ("", 0)
+    """Where clients connect."""
+    _servers: list[asyncio.Server] = field(default_factory=list)
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    _sockets: list[socket.socket] = field(default_factory=list)
+    _made: int = 0
+    _inside: ssl.SSLContext | None = field(init=False)
+    _outside: ssl.SSLContext | None = field(init=False)
+    _candidates: list[Address] = field(init=False)
+    _next_port: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Raises UsageError for addresses and certificates that cannot be used."""
+        self._inside, self._outside = self.spec.tls.for_clients(), self.spec.tls.for_brokers()
+        self._candidates = [parse_address(one) for one in self.spec.bootstrap_server.split(",")]
+        self._next_port = self.spec.listen_address[1]
+        self.observer = Observer(
+            self.spec, self.directory, Addresses(self._listen_for), self.wall_offset_us
+        )
+
+    async def start(self) -> None:
+        """Listen. Raises UnreachableError when no bootstrap server answers, UsageError when the
+        port is taken.
+        """
+        await self._reach()
+        self.bootstrap = self._listen_for(None)
+        self._run(self._flushing())
+        if self.spec.resets_per_s:
+            self._run(self._resetting())
+
+    async def stop(self) -> None:
+        """Close all connections and listeners; the record is whole after it."""
+        for task in list(self._tasks):
+            task.cancel()
+        for server in self._servers:
+            server.close()
+        for listening in self._sockets:
+            listening.close()
+        for connection in list(self.connections):
+            connection.end("")
+        await asyncio.sleep(0)
+        self.observer.close()
+
+    async def _reach(self) -> None:
+        """Find a bootstrap server that answers, and ask it first from now on."""
+        told = ""
+        for candidate in list(self._candidates):
+            try:
+                _, writer = await asyncio.wait_for(
+                    asyncio.open_connection(*candidate, ssl=self._outside), _CONNECT_TIMEOUT_S
+                )
+            except (OSError, TimeoutError) as error:
+                told = f"{candidate[0]}:{candidate[1]}: {getattr(error, 'strerror', '') or error}"
+                continue
+            writer.close()
+            self._candidates.remove(candidate)
+            self._candidates.insert(0, candidate)
+            return
+        raise UnreachableError(
+            f"No bootstrap server of {self.spec.bootstrap_server} answers ({told}).",
+            "Check --bootstrap-server, and --tls-to-brokers.",
+        )
+
+    def _listen_for(self, broker: Address | None) -> Address:
+        """Listen for a broker (None: the bootstrap servers); the port is there at once."""
+        host = self.spec.listen_address[0]
+        port, self._next_port = self._next_port, self._next_port and self._next_port + 1
+        try:
+            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+            listening = socket.socket(found[0], socket.SOCK_STREAM)
+        except OSError as error:
+            raise UsageError(f"The tap cannot listen at {host}: {error.strerror}.") from None
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind(found[4])
+            listening.listen(_BACKLOG)
+        except OSError as error:
+            listening.close()
+            raise UsageError(
+                f"The tap cannot listen at {host}:{port}: {error.strerror}.",
+                "Brokers get the ports after that of --listen; name another one, or port 0.",
+            ) from None
+        listening.setblocking(False)
+        self._sockets.append(listening)
+        self._run(self._serve(listening, broker))
+        return host, listening.getsockname()[1]
+
+    async def _serve(self, listening: socket.socket, broker: Address | None) -> None:
+        loop = asyncio.get_running_loop()
+        server = await loop.create_server(
+            partial(self._accepted, broker), sock=listening, ssl=self._inside, backlog=_BACKLOG
+        )
+        self._servers.append(server)
+
+    def _accepted(self, broker: Address | None) -> ClientEnd:
+        self._made += 1
+        at = [broker or self._candidates[0]]
+        number = self._made
+
+        def exchange() -> Exchange:
+            return Exchange(self.observer, number, at[0], now_us())
+
+        async def connect(end: BrokerEnd) -> None:
+            at[0] = await self._connect(broker, end)
+
+        connection = Connection(exchange, connect, partial(self._ended, number, at))
+        self.connections.add(connection)
+        return connection.client
+
+    async def _connect(self, broker: Address | None, end: BrokerEnd) -> Address:
+        """Connect to the broker, or to the first bootstrap server that takes it."""
+        loop = asyncio.get_running_loop()
+        refused: OSError = OSError("no bootstrap server")
+        for host, port in [broker] if broker else self._candidates:
+            try:
+                await asyncio.wait_for(
+                    loop.create_connection(
+                        lambda: end,
+                        host,
+                        port,
+                        ssl=self._outside,
+                        server_hostname=host if self._outside else None,
+                    ),
+                    _CONNECT_TIMEOUT_S,
+                )
+            except TimeoutError:
+                refused = OSError(f"no answer within {_CONNECT_TIMEOUT_S:g} s")
+            except OSError as error:
+                refused = error
+            else:
+                return host, port
+        raise refused
+
+    def _ended(self, number: int, at: list[Address], connection: Connection, why: str) -> None:
+        self.connections.discard(connection)
+        if why:
+            client = connection.exchange.client if connection.exchange else None
+            who = f" of {client.identity.client_id!r}" if client else ""
+            self.message(f"Connection {number}{who} to {at[0][0]}:{at[0][1]} is dropped: {why}.")
+
+    async def _flushing(self) -> None:
+        while True:
+            await asyncio.sleep(_FLUSH_S)
+            self.observer.recorder.flush()
+
+    async def _resetting(self) -> None:
+        """Reset connections at random, so many a second over time (a Poisson process)."""
+        chance = random.Random()
+        while True:
+            await asyncio.sleep(chance.expovariate(self.spec.resets_per_s))
+            able = [one for one in self.connections if one.exchange is not None]
+            if able:
+                one = chance.choice(able)
+                client = one.exchange.client if one.exchange else None
+                if client:
+                    client.counts.resets += 1
+                one.reset()
+
+    def _run(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

@@ -1,0 +1,167 @@
+"""Answers as clients get them: the tap's endpoints for brokers', versions capped, hints taken out.
+
+An answer is decoded, changed and encoded again: tagged fields that kipctl does not know are kept.
+All else passes as it came. Endpoints are in Metadata, DescribeCluster and FindCoordinator, with
+hints in Produce, Fetch, ShareFetch and ShareAcknowledge, and in DescribeQuorum (Kafka 4.3).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from struct import Struct
+from typing import Any
+
+from kipctl.protocol.api import ApiKey
+from kipctl.protocol.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kipctl.protocol.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from kipctl.protocol.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
+from kipctl.protocol.error_codes import ErrorCode
+from kipctl.protocol.fetch import FetchRequest
+from kipctl.protocol.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from kipctl.protocol.message import Request, decode, encode
+from kipctl.protocol.metadata import MetadataRequest, MetadataResponse
+from kipctl.protocol.primitives import Reader
+from kipctl.protocol.produce import ProduceRequest, ProduceResponse
+from kipctl.protocol.share_acknowledge import ShareAcknowledgeRequest
+from kipctl.protocol.share_fetch import ShareFetchRequest
+
+Translate = Callable[[str, int], tuple[str, int]]
+"""From a broker's host and port to the tap's that stand for them."""
+
+_LENGTH = Struct(">i")
+_DRAFT_TAG = 0
+REQUESTS: Mapping[int, type[Request[Any]]] = {
+    int(request.api.key): request
+    for request in (
+        ApiVersionsRequest,
+        DescribeClusterRequest,
+        DescribeQuorumRequest,
+        FetchRequest,
+        FindCoordinatorRequest,
+        MetadataRequest,
+        ProduceRequest,
+        ShareAcknowledgeRequest,
+        ShareFetchRequest,
+    )
+}
+"""The APIs whose answers are read here."""
+WITH_ENDPOINTS = frozenset(REQUESTS) - {int(ApiKey.API_VERSIONS)}
+"""Those whose answers can carry endpoints: of versions unknown here clients are not told."""
+
+
+def is_known(api_key: int, version: int) -> bool:
+    """Whether answers of that version can be read here."""
+    request = REQUESTS.get(api_key)
+    return request is not None and request.api.versions[0] <= version <= request.api.versions[1]
+
+
+def read_request(api_key: int, version: int, body: bytes) -> Any:
+    """The body of a request. Raises MalformedFrame."""
+    return decode(REQUESTS[api_key], body, version)
+
+
+def read_answer(api_key: int, version: int, frame: bytes) -> Any:
+    """The body of an answer, whose frame begins with its length. Raises MalformedFrame."""
+    version, at = _layout(api_key, version, frame)
+    response: type[Any] = REQUESTS[api_key].response
+    return decode(response, frame[at:], version, base=at)
+
+
+def with_body(api_key: int, version: int, frame: bytes, body: Any) -> bytes:
+    """The frame of an answer with another body. Raises EncodeError."""
+    version, at = _layout(api_key, version, frame)
+    content = encode(body, version)
+    return _LENGTH.pack(at - 4 + len(content)) + frame[4:at] + content
+
+
+def _layout(api_key: int, version: int, frame: bytes) -> tuple[int, int]:
+    """The version that the body is in, and where it begins; see `kipctl.protocol.api`."""
+    if api_key == ApiKey.API_VERSIONS:
+        unsupported = frame[8:10] == Struct(">h").pack(ErrorCode.UNSUPPORTED_VERSION)
+        return (0 if unsupported else version), 8
+    if version < REQUESTS[api_key].api.flexible_since:
+        return version, 8
+    reader = Reader(frame)
+    reader.offset = 8
+    reader.skip_tags()
+    return version, reader.offset
+
+
+def translated(body: Any, translate: Translate) -> Any:
+    """The answer with every endpoint in it replaced."""
+    match body:
+        case MetadataResponse():
+            return replace(body, brokers=_all(body.brokers, translate))
+        case DescribeClusterResponse():
+            return replace(body, brokers=_all(body.brokers, translate))
+        case FindCoordinatorResponse():
+            return _find_coordinator(body, translate)
+        case DescribeQuorumResponse():
+            nodes = (
+                replace(node, listeners=_all(node.listeners, translate)) for node in body.nodes
+            )
+            return replace(body, nodes=tuple(nodes))
+        case _:  # Produce, Fetch, ShareFetch, ShareAcknowledge
+            return replace(body, node_endpoints=_all(body.node_endpoints, translate))
+
+
+def _find_coordinator(
+    body: FindCoordinatorResponse, translate: Translate
+) -> FindCoordinatorResponse:
+    coordinators = tuple(
+        _one(coordinator, translate) if coordinator.host else coordinator
+        for coordinator in body.coordinators
+    )
+    body = replace(body, coordinators=coordinators)
+    return _one(body, translate) if body.host else body
+
+
+def _all(endpoints: Sequence[Any], translate: Translate) -> tuple[Any, ...]:
+    return tuple(_one(endpoint, translate) for endpoint in endpoints)
+
+
+def _one(endpoint: Any, translate: Translate) -> Any:
+    host, port = translate(endpoint.host, endpoint.port)
+    return replace(endpoint, host=host, port=port)
+
+
+def without_hints(body: Any) -> Any:
+    """An answer to Produce or Fetch that names no leader and no endpoint (KIP-951).
+
+    That goes for hints in the form of the KIP's early draft too.
+    """
+    name = "partition_responses" if isinstance(body, ProduceResponse) else "partitions"
+    topics = tuple(
+        replace(topic, **{name: tuple(map(_without_hint, getattr(topic, name)))})
+        for topic in body.responses
+    )
+    tags = _without_drafts(body.unknown_tags)
+    return replace(body, responses=topics, node_endpoints=(), unknown_tags=tags)
+
+
+def _without_hint(partition: Any) -> Any:
+    tags = _without_drafts(partition.unknown_tags)
+    nobody = type(partition.current_leader)()
+    return replace(partition, current_leader=nobody, unknown_tags=tags)
+
+
+def _without_drafts(tags: Sequence[tuple[int, bytes]]) -> tuple[tuple[int, bytes], ...]:
+    return tuple((tag, content) for tag, content in tags if tag != _DRAFT_TAG)
+
+
+def capped(body: ApiVersionsResponse, caps: Mapping[int, int]) -> ApiVersionsResponse:
+    """The versions a client is told of: no higher than the caps, nor than is known here.
+
+    A cap below what the broker speaks at least leaves that lowest version.
+    """
+    keys = tuple(
+        replace(key, max_version=_highest(key.api_key, key.min_version, key.max_version, caps))
+        for key in body.api_keys
+    )
+    return replace(body, api_keys=keys)
+
+
+def _highest(api_key: int, lowest: int, highest: int, caps: Mapping[int, int]) -> int:
+    limit = min(highest, caps.get(api_key, highest))
+    if api_key in WITH_ENDPOINTS:
+        limit = min(limit, REQUESTS[api_key].api.versions[1])
+    return max(lowest, limit)

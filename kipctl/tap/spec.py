@@ -1,0 +1,144 @@
+"""What a tap is to do: where it listens, for which cluster, and what it changes on the way."""
+
+import re
+import ssl
+from dataclasses import dataclass
+from ipaddress import ip_address
+
+from kipctl.errors import UsageError
+from kipctl.protocol.api import ApiKey
+
+_NAMES = {"".join(part.title() for part in key.name.split("_")): key for key in ApiKey}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(us|ms|s)", re.ASCII)
+_US = {"us": 1, "ms": 1000, "s": 1_000_000}
+_RATE = re.compile(r"(\d+(?:\.\d+)?)/(s|m|min|h)", re.ASCII)
+_SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TlsFiles:
+    """Paths of PEM files. `certificate` and `key` are the tap's own, for clients; `ca` is what it
+    trusts brokers by ("" for what the system trusts).
+    """
+
+    certificate: str = ""
+    key: str = ""
+    ca: str = ""
+    to_brokers: bool = False
+
+    def for_clients(self) -> ssl.SSLContext | None:
+        """What clients' connections are made with; None for plain ones. Raises UsageError."""
+        if not self.certificate:
+            return None
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        try:
+            context.load_cert_chain(self.certificate, self.key or None)
+        except (OSError, ssl.SSLError) as error:
+            raise UsageError(
+                f"The certificate {self.certificate} cannot be used: {error}.",
+                "Give PEM files with --certificate and --key.",
+            ) from None
+        return context
+
+    def for_brokers(self) -> ssl.SSLContext | None:
+        """What connections to brokers are made with; None for plain ones. Raises UsageError."""
+        if not self.to_brokers:
+            return None
+        try:
+            return ssl.create_default_context(cafile=self.ca or None)
+        except (OSError, ssl.SSLError) as error:
+            raise UsageError(
+                f"The CA file {self.ca} cannot be used: {error}.", "Give a PEM file with --ca."
+            ) from None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TapSpec:
+    """`caps` and `delays` are by API key: the highest version advertised, and for how many
+    microseconds its answers are held. `resets_per_s` is of connections, over all clients.
+    """
+
+    bootstrap_server: str
+    listen: str = "127.0.0.1:0"
+    caps: tuple[tuple[int, int], ...] = ()
+    delays: tuple[tuple[int, int], ...] = ()
+    drop_hints: bool = False
+    stale_metadata_us: int = 0
+    resets_per_s: float = 0.0
+    tls: TlsFiles = TlsFiles()
+
+    @property
+    def listen_address(self) -> tuple[str, int]:
+        """Host and port; port 0 for any. Raises UsageError."""
+        return parse_address(self.listen)
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """HOST:PORT, with an IPv6 address in brackets. Raises UsageError."""
+    host, _, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not host or not (port.isascii() and port.isdigit()) or int(port) > 65535:
+        raise UsageError(f"{text!r} is no address.", "Write HOST:PORT, such as 127.0.0.1:9192.")
+    return host, int(port)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can connect to that address."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def parse_caps(text: str) -> tuple[tuple[int, int], ...]:
+    """`Produce=9,Fetch=15`: the highest version that clients are told of. Raises UsageError."""
+    caps = []
+    for name, value in _pairs("--cap", text, "Produce=9,Fetch=15"):
+        if not (value.isascii() and value.isdigit()) or int(value) > 0x7FFF:
+            raise UsageError(f"--cap {name}={value}: {value!r} is no version.")
+        caps.append((_api(name), int(value)))
+    return tuple(caps)
+
+
+def parse_delays(text: str) -> tuple[tuple[int, int], ...]:
+    """`Metadata=300ms`: for how long answers are held, in microseconds. Raises UsageError."""
+    pairs = _pairs("--delay", text, "Metadata=300ms")
+    return tuple((_api(name), parse_us(value)) for name, value in pairs)
+
+
+def parse_us(text: str) -> int:
+    """Microseconds in a time such as `300ms` or `1.5s`. Raises UsageError."""
+    found = _DURATION.fullmatch(text.strip())
+    if not found:
+        raise UsageError(f"{text!r} is no time.", "Write it as 300ms or 1.5s.")
+    return round(float(found[1]) * _US[found[2]])
+
+
+def parse_rate(text: str) -> float:
+    """A rate such as `2/s` or `10/min`, in 1/s. Raises UsageError."""
+    found = _RATE.fullmatch(text.strip())
+    if not found or not float(found[1]):
+        raise UsageError(f"{text!r} is no rate.", "Write it as 2/s, 10/min or 1/h.")
+    return float(found[1]) / _SECONDS[found[2]]
+
+
+def api_name(key: int) -> str:
+    """Kafka's name of an API, or its number."""
+    return next((name for name, known in _NAMES.items() if known == key), f"API {key}")
+
+
+def _pairs(option: str, text: str, example: str) -> list[tuple[str, str]]:
+    pairs = []
+    for pair in text.split(","):
+        name, equals, value = (part.strip() for part in pair.partition("="))
+        if not (name and equals and value):
+            raise UsageError(f"{option} {text!r} is not understood.", f"Write it as {example}.")
+        pairs.append((name, value))
+    return pairs
+
+
+def _api(name: str) -> int:
+    for known, key in _NAMES.items():
+        if known.lower() == name.lower():
+            return int(key)
+    raise UsageError(f"{name!r} is no API that kipctl knows.", f"It knows {', '.join(_NAMES)}.")
