@@ -45,7 +45,7 @@ def roll(
     uncontrolled: Annotated[
         bool, typer.Option("--uncontrolled", help="Kill brokers, as when a machine fails.")
     ] = False,
-    throughput: Annotated[float, typer.Option("--throughput", help="Records per second.")] = 1000,
+    throughput: Annotated[float, typer.Option("--throughput", help="Records per second.")] = 500,
     record_size: Annotated[
         int, typer.Option("--record-size", help="Bytes of a record's value.")
     ] = 1000,
@@ -64,8 +64,8 @@ def roll(
     one that --bootstrap-server names.
     """
     from kipctl.experiments.arms import parse_arms
-    from kipctl.experiments.fresh_lab import cluster_for
     from kipctl.experiments.roll import RollPlan, run_roll
+    from kipctl.experiments.stand import Place, standing
     from kipctl.report.experiment_roll_tables import roll_tables
 
     environment: Environment = context.obj
@@ -83,6 +83,7 @@ def roll(
         record_size=record_size,
     )
     folder = run_folders(record, environment.variables)
-    with cluster_for(bootstrap_server, brokers, controllers, environment.message) as server:
-        document = run_roll(plan, server, folder, environment.message)
+    place = Place(bootstrap_server, brokers, controllers)
+    with standing(place, plan.arms, environment.message) as stand:
+        document = run_roll(plan, stand, folder, environment.message)
     environment.report(Report("experiment roll", document, roll_tables(document)), output)

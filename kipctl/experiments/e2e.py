@@ -4,14 +4,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from kipctl.cluster.snapshot import Snapshot, take
 from kipctl.errors import InterruptedRunError, PipelineError, UsageError
 from kipctl.experiments.actions import check_action
-from kipctl.experiments.begin import BeginAll, Probe, all_on_this_machine, on_spark
+from kipctl.experiments.begin import BeginAll, all_on_this_machine, on_spark
 from kipctl.experiments.conduct import Listeners, conduct, tell_of_missing, undo
 from kipctl.experiments.consume import warn_of_rack
 from kipctl.experiments.perf import (
@@ -193,17 +193,34 @@ def acknowledged_ends(parts: Sequence[Part[ProbeOutcome]]) -> dict[int, int]:
     ends: dict[int, int] = {}
     for part in parts:
         for rows in chunks(raw_path(part.directory, "batches"), len(COLUMNS["batches"])):
-            acknowledged = rows[
-                (rows[:, _BATCH["error"]] == 0) & (rows[:, _BATCH["base_offset"]] >= 0)
-            ]
-            after = acknowledged[:, _BATCH["base_offset"]] + acknowledged[:, _BATCH["records"]]
-            for partition in np.unique(acknowledged[:, _BATCH["partition"]]).tolist():
-                of_partition = after[acknowledged[:, _BATCH["partition"]] == partition]
-                ends[partition] = max(ends.get(partition, 0), int(of_partition.max()))
+            for partition, end in ends_of(rows).items():
+                ends[partition] = max(ends.get(partition, 0), end)
     return ends
 
 
-def await_offsets(reader: Probe[ConsumeOutcome], ends: Mapping[int, int], quiet_s: float) -> None:
+def ends_of(batches: IntRows) -> dict[int, int]:
+    """The same, of rows of one topic's batches."""
+    ends: dict[int, int] = {}
+    acknowledged = batches[(batches[:, _BATCH["error"]] == 0)]
+    acknowledged = acknowledged[acknowledged[:, _BATCH["base_offset"]] >= 0]
+    after = acknowledged[:, _BATCH["base_offset"]] + acknowledged[:, _BATCH["records"]]
+    for partition in np.unique(acknowledged[:, _BATCH["partition"]]).tolist():
+        of_partition = after[acknowledged[:, _BATCH["partition"]] == partition]
+        ends[partition] = int(of_partition.max())
+    return ends
+
+
+class Reads(Protocol):
+    """A consumer at work, whose rows of `reads` can be followed."""
+
+    def new_rows(self, dataset: str) -> IntRows:
+        """The rows of a dataset written since the last call."""
+
+    def is_done_by(self, time_us: int) -> bool:
+        """Whether it is done; waits for it until a moment of the monotonic clock."""
+
+
+def await_offsets(reader: Reads, ends: Mapping[int, int], quiet_s: float) -> None:
     """Wait until every partition was read to its end, or no record has come for so long.
 
     It ends too when the reader is done.

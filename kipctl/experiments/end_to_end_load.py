@@ -1,17 +1,20 @@
-"""A producer and a consumer at work until they are told to end, and the record of both."""
+"""A producer and a consumer at work until they are told to end, and the record of both.
+
+Each is a client under test: kipctl's own, which records itself, or any other, which a tap of its
+own records (`kipctl.experiments.tapped_sides`). Both are on this machine's monotonic clock.
+"""
 
 import math
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
 from kipctl import __version__
-from kipctl.errors import PipelineError, UsageError
-from kipctl.experiments.arms import Arm, ProbeClient
+from kipctl.errors import PipelineError
 from kipctl.experiments.begin import Probe, on_this_machine
 from kipctl.experiments.e2e import acknowledged_ends, await_offsets
 from kipctl.probe.config import as_properties
@@ -19,6 +22,7 @@ from kipctl.probe.consume.config import ConsumerConfig
 from kipctl.probe.consume.run import ConsumeOutcome, ConsumeSpec
 from kipctl.probe.export import record_batches
 from kipctl.probe.leadership import LeaderDiscovery
+from kipctl.probe.outcome import Outcome
 from kipctl.probe.parts import Part
 from kipctl.probe.produce.config import ProducerConfig, producer_properties
 from kipctl.probe.produce.run import ProbeOutcome, ProbeSpec
@@ -27,29 +31,26 @@ from kipctl.trace.store import Run, without_secrets
 
 PRODUCER, CONSUMER = "kipctl-experiment", "kipctl-experiment-consumer"
 """Client ids."""
-_ENDLESS = 1 << 40
+ENDLESS = 1 << 40
 """Records, of a load that is told when to end."""
-_FOREVER_MS = 1 << 40
 QUIET_S = 10.0
 """After the last record was sent: nothing more will come when nothing has for so long."""
+_FOREVER_MS = 1 << 40
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
     """What is sent, and read at once: `throughput` records per second of `record_size` bytes.
 
-    Those of the first `warmup_s` seconds are not counted. `linger_ms` is 0, so that what is
-    measured is not the batching.
+    Those of the first `warmup_s` seconds are not counted.
     """
 
     bootstrap_server: str
     topic: str
     acks: str = "1"
-    throughput: float = 1000
+    throughput: float = 500
     record_size: int = 1000
-    warmup_s: float = 3.0
-    client_rack: str = ""
-    """The consumer's."""
+    warmup_s: float = 5.0
 
     @property
     def warmup_records(self) -> int:
@@ -57,10 +58,11 @@ class Load:
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
-    """What a load came to; its rows are in the run. Times are monotonic microseconds.
+class Written:
+    """What a producer came to; its rows are in the run. Times are microseconds.
 
-    `interval_ns` 0: each batch says when its records were created. `settings` are for `run.json`.
+    `start_us` is monotonic. `interval_ns` 0: each batch says when its records were created.
+    `settings` are for `run.json`.
     """
 
     software: str
@@ -70,37 +72,59 @@ class Loaded:
     wall_start_us: int
     interval_ns: int
     warmup_records: int
-    sent: int
-    failed: int
-    settings: dict[str, Any]
+    ended_us: int
+    """When it was told to end, since the start: what it gives up then has not failed."""
+    settings: Mapping[str, Any]
 
 
-class RunningLoad(Protocol):
-    """A producer and a consumer at work. `start_us` is when the producer began."""
+class Writer(Protocol):
+    """A producer at work."""
 
-    start_us: int
+    @property
+    def start_us(self) -> int:
+        """When it began, monotonic."""
 
-    def finish(self, run: Run) -> Loaded:
-        """End the producer, wait until all that it wrote was read, and record both.
+    def end(self) -> Mapping[int, int]:
+        """End it; by partition, the offset after the last record that was acknowledged.
 
-        Raises KipctlError when one of them had broken off.
+        Raises KipctlError when it had broken off.
         """
 
+    def record(self, run: Run) -> Written:
+        """Write its rows, once it has ended."""
 
-def load_of(arm: Arm, load: Load) -> AbstractContextManager[RunningLoad]:
-    """The arm's producer and consumer at work. Raises KipctlError when they do not begin."""
-    if isinstance(arm.client, ProbeClient) and not (arm.caps or arm.drop_hints):
-        return probe_load(load, arm.client.discovery)
-    raise UsageError(f"{arm.name} cannot be rolled yet.")
+
+class Reader(Protocol):
+    """A consumer at work."""
+
+    @property
+    def software(self) -> str: ...
+
+    def end(self, ends: Mapping[int, int]) -> None:
+        """End it when it has read so far in each partition, or nothing has come for QUIET_S.
+
+        Raises KipctlError when it had broken off.
+        """
+
+    def record(self, run: Run, written: Written) -> Mapping[str, Any]:
+        """Write its rows, with times since the producer's start; returns its settings."""
+
+
+def finish(writer: Writer, reader: Reader, run: Run) -> Written:
+    """End the producer, then the consumer when it has read all that was written; record both."""
+    reader.end(writer.end())
+    written = writer.record(run)
+    settings = reader.record(run, written)
+    return replace(written, settings={**written.settings, **settings})
 
 
 @contextmanager
-def probe_load(load: Load, discovery: LeaderDiscovery) -> Iterator[RunningLoad]:
-    """kipctl's own producer and consumer, each in a process of its own."""
-    produce = ProbeSpec(
+def probe_writer(load: Load, discovery: LeaderDiscovery) -> Iterator[Writer]:
+    """kipctl's own producer, in a process of its own."""
+    spec = ProbeSpec(
         load.bootstrap_server,
         load.topic,
-        num_records=_ENDLESS,
+        num_records=ENDLESS,
         throughput=load.throughput,
         record_size=load.record_size,
         warmup_records=load.warmup_records,
@@ -112,54 +136,37 @@ def probe_load(load: Load, discovery: LeaderDiscovery) -> Iterator[RunningLoad]:
             partitioner="round-robin",  # every partition is written to, so every move is felt
         ),
     )
-    read = ConsumeSpec(
-        load.bootstrap_server,
-        load.topic,
-        num_records=_ENDLESS,
-        timeout_ms=_FOREVER_MS,
-        discovery=discovery,
-        config=ConsumerConfig(client_id=CONSUMER, client_rack=load.client_rack),
-    )
-    with ExitStack() as probes:
-        reader = probes.enter_context(on_this_machine(read))
-        writer = probes.enter_context(on_this_machine(produce))
-        yield _ProbeLoad(writer, reader)
+    with on_this_machine(spec) as probe:
+        yield _ProbeWriter(probe)
 
 
-class _ProbeLoad:
-    def __init__(self, writer: Probe[ProbeOutcome], reader: Probe[ConsumeOutcome]) -> None:
-        self.start_us = writer.schedule.start_us
-        self._writer = writer
-        self._reader = reader
+class _ProbeWriter:
+    def __init__(self, probe: Probe[ProbeOutcome]) -> None:
+        self._probe = probe
+        self.start_us = probe.schedule.start_us
 
-    def finish(self, run: Run) -> Loaded:
-        """See RunningLoad."""
-        self._writer.stop()
-        outcome = self._writer.outcome()
-        await_offsets(self._reader, acknowledged_ends(self._writer.parts), QUIET_S)
-        self._reader.stop()
-        came = self._reader.outcome()
-        if failure := outcome.failure or came.failure:
-            raise PipelineError(f"The load broke off: {failure}")
-        # Both are on this machine's clock: the consumer's times are told from the producer's start.
-        came = replace(came, start_us=outcome.start_us, wall_start_us=outcome.wall_start_us)
-        parts: list[Part[Any]] = [
-            *self._writer.parts,
-            *(replace(part, outcome=came) for part in self._reader.parts),
-        ]
-        for number, part in enumerate(parts):
-            for dataset in part.outcome.datasets:
-                run.write(dataset, record_batches(part.outcome, part.directory, dataset), number)
+    def end(self) -> Mapping[int, int]:
+        """See Writer."""
+        self._ended_us = now_us()
+        self._probe.stop()
+        if failure := self._probe.outcome().failure:
+            raise PipelineError(f"The producer broke off: {failure}")
+        return acknowledged_ends(self._probe.parts)
+
+    def record(self, run: Run) -> Written:
+        """See Writer."""
+        for part in self._probe.parts:
+            _write(run, part, 0)
+        outcome = self._probe.parts[0].outcome
         spec = outcome.spec
-        return Loaded(
+        return Written(
             software=f"kipctl {__version__}",
             measured_by="probe",
             start_us=outcome.start_us,
             wall_start_us=outcome.wall_start_us,
             interval_ns=outcome.interval_ns,
             warmup_records=spec.warmup_records,
-            sent=outcome.generated,
-            failed=outcome.failed,
+            ended_us=self._ended_us - outcome.start_us,
             settings={
                 "interval_ns": outcome.interval_ns,
                 "num_records": outcome.generated,
@@ -168,9 +175,52 @@ class _ProbeLoad:
                 "warmup_records": spec.warmup_records,
                 "leader_discovery": spec.discovery.value,
                 "producer": without_secrets(producer_properties(spec.config)),
-                "consumer": without_secrets(as_properties(came.config)),
             },
         )
+
+
+@contextmanager
+def probe_reader(load: Load, discovery: LeaderDiscovery, client_rack: str = "") -> Iterator[Reader]:
+    """kipctl's own consumer, in a process of its own; it reads from the end of the log on."""
+    spec = ConsumeSpec(
+        load.bootstrap_server,
+        load.topic,
+        num_records=ENDLESS,
+        timeout_ms=_FOREVER_MS,
+        discovery=discovery,
+        config=ConsumerConfig(client_id=CONSUMER, client_rack=client_rack),
+    )
+    with on_this_machine(spec) as probe:
+        yield _ProbeReader(probe)
+
+
+class _ProbeReader:
+    software = f"kipctl {__version__}"
+
+    def __init__(self, probe: Probe[ConsumeOutcome]) -> None:
+        self._probe = probe
+
+    def end(self, ends: Mapping[int, int]) -> None:
+        """See Reader."""
+        await_offsets(self._probe, ends, QUIET_S)
+        self._probe.stop()
+        if failure := self._probe.outcome().failure:
+            raise PipelineError(f"The consumer broke off: {failure}")
+
+    def record(self, run: Run, written: Written) -> Mapping[str, Any]:
+        """See Reader."""
+        for part in self._probe.parts:
+            start = replace(
+                part.outcome, start_us=written.start_us, wall_start_us=written.wall_start_us
+            )
+            _write(run, replace(part, outcome=start), 1)
+        return {"consumer": without_secrets(as_properties(self._probe.parts[0].outcome.config))}
+
+
+def _write(run: Run, part: Part[Any], number: int) -> None:
+    outcome: Outcome = part.outcome
+    for dataset in outcome.datasets:
+        run.write(dataset, record_batches(outcome, part.directory, dataset), number)
 
 
 def await_us(time_us: int) -> None:

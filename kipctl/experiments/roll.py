@@ -16,9 +16,9 @@ from kipctl.experiments.end_to_end_load import (
     CONSUMER,
     PRODUCER,
     Load,
-    Loaded,
+    Written,
     await_us,
-    load_of,
+    finish,
     recorded_in,
 )
 from kipctl.experiments.felt import Felt, together
@@ -28,15 +28,18 @@ from kipctl.experiments.roll_felt import Half, Records, felt_in, halves, records
 from kipctl.experiments.roll_published import published_for, set_up_differences
 from kipctl.experiments.roll_restarts import Restart, roll
 from kipctl.experiments.run_rows import dataset, rows
+from kipctl.experiments.stand import Stand
+from kipctl.experiments.tapped_sides import reader_of, writer_of
 from kipctl.lab.cluster import Lab
 from kipctl.lab.properties import Role
 from kipctl.probe.consume.delivery import follow_batches
 from kipctl.probe.summary import metadata_rpcs, redirects
+from kipctl.trace.columns import COLUMNS
+from kipctl.trace.rows import IntRows
 from kipctl.trace.store import Run, wall_time
-from kipctl.transport.request import Cluster
 
-_ADMIN_TIMEOUT_S = 30.0
 P99 = 0.99
+_BATCH = {name: i for i, name in enumerate(COLUMNS["batches"])}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +55,7 @@ class RollPlan:
     runs: int = 1
     restarts: int = 0
     controlled: bool = True
-    throughput: float = 1000
+    throughput: float = 500
     record_size: int = 1000
     warmup_s: float = 5.0
     settle_s: float = 2.0
@@ -83,7 +86,7 @@ class RolledRun:
     The records' times are relative to its start.
     """
 
-    loaded: Loaded
+    written: Written
     restarts: list[Restart]
     spans: list[Half]
     produced: Records
@@ -99,14 +102,13 @@ class RolledRun:
         """For JSON, restart by restart."""
         return {
             "records": {
-                "sent": self.loaded.sent,
                 "acknowledged": self.produce.acknowledged,
-                "failed": self.loaded.failed,
+                "failed": failed_before(self.produce.batch_rows, self.written.ended_us),
                 "missing": self.produce.acknowledged - self.end_to_end.acknowledged,
             },
             "produce_ms": self.produced.latency.as_ms(),
             "end_to_end_ms": self.delivered.latency.as_ms(),
-            "restarts": [restart.as_document(self.loaded.start_us) for restart in self.restarts],
+            "restarts": [restart.as_document(self.written.start_us) for restart in self.restarts],
             "halves": [
                 {"broker": half.broker, "leaders_move": half.direction, **self.felt_in([half])}
                 for half in self.spans
@@ -114,19 +116,25 @@ class RolledRun:
         }
 
 
-def rolled_run(loaded: Loaded, restarts: list[Restart], run: Run) -> RolledRun:
+def failed_before(batches: IntRows, ended_us: int) -> int:
+    """Records that were given up before the load was told to end."""
+    given_up = (batches[:, _BATCH["error"]] != 0) & (batches[:, _BATCH["acked_us"]] < ended_us)
+    return int(batches[given_up, _BATCH["records"]].sum())
+
+
+def rolled_run(written: Written, restarts: list[Restart], run: Run) -> RolledRun:
     """What a run came to, out of the rows that were recorded of its two clients."""
     batches = rows(dataset(run, "batches", PRODUCER), "batches")
     reads = rows(dataset(run, "reads", CONSUMER), "reads")
     redirect_rows = rows(dataset(run, "redirects", PRODUCER), "redirects")
     rpc_rows = rows(dataset(run, "rpcs", PRODUCER), "rpcs")
     read_batches = follow_batches(batches, reads)
-    spans = halves(restarts, loaded.start_us)
+    spans = halves(restarts, written.start_us)
     produced, delivered = (
-        records(of, loaded.interval_ns, loaded.warmup_records) for of in (batches, read_batches)
+        records(of, written.interval_ns, written.warmup_records) for of in (batches, read_batches)
     )
     return RolledRun(
-        loaded,
+        written,
         restarts,
         spans,
         produced,
@@ -142,8 +150,8 @@ def arm_document(runs: Sequence[RolledRun]) -> dict[str, Any]:
         together([getattr(run, side) for run in runs]) for side in ("produce", "end_to_end")
     )
     return {
-        "software": runs[0].loaded.software,
-        "measured_by": runs[0].loaded.measured_by,
+        "software": runs[0].written.software,
+        "measured_by": runs[0].written.measured_by,
         "produce_ms": produce.latency.as_ms(),
         "end_to_end_ms": end_to_end.latency.as_ms(),
         "redirects": redirects(produce.redirect_rows),
@@ -225,7 +233,7 @@ def actions(restarts: Sequence[Restart], start_us: int) -> list[dict[str, Any]]:
 
 def run_roll(
     plan: RollPlan,
-    bootstrap_server: str,
+    stand: Stand,
     record: Callable[[str], Path | None],
     message: Callable[[str], None],
 ) -> dict[str, Any]:
@@ -233,55 +241,60 @@ def run_roll(
 
     `record` says where the run of a name is recorded, if it is to be.
     """
-    with Cluster(bootstrap_server, "kipctl", _ADMIN_TIMEOUT_S) as cluster:
-        lab = lab_of(cluster)
-        brokers = sorted(cluster.nodes)
-        if len(brokers) < 2:
-            raise UsageError("With one broker there is nowhere for leaders to move to.")
-        chosen = brokers[: plan.restarts or len(brokers)]
-        cells = []
-        for acks, partitions in plan.cells:
-            load = Load(
-                bootstrap_server, OWN_TOPIC, acks, plan.throughput, plan.record_size, plan.warmup_s
+    cluster = stand.cluster
+    lab = lab_of(cluster)
+    brokers = sorted(cluster.nodes)
+    if len(brokers) < 2:
+        raise UsageError("With one broker there is nowhere for leaders to move to.")
+    chosen = brokers[: plan.restarts or len(brokers)]
+    cells = []
+    for acks, partitions in plan.cells:
+        load = Load(
+            stand.bootstrap_server,
+            OWN_TOPIC,
+            acks,
+            plan.throughput,
+            plan.record_size,
+            plan.warmup_s,
+        )
+        runs: dict[str, list[RolledRun]] = {arm.name: [] for arm in plan.arms}
+        for arm, number in in_turn(plan.arms, plan.runs):
+            message(
+                f"acks={acks}, {partitions} partitions, {arm.name}: {len(chosen)} restarts"
+                f" (run {number} of {plan.runs})"
             )
-            runs: dict[str, list[RolledRun]] = {arm.name: [] for arm in plan.arms}
-            for arm, number in in_turn(plan.arms, plan.runs):
-                message(
-                    f"acks={acks}, {partitions} partitions, {arm.name}: {len(chosen)} restarts"
-                    f" (run {number} of {plan.runs})"
-                )
-                name = f"acks-{acks}-partitions-{partitions}-{arm.name}-{number}"
-                with (
-                    recorded_in(record(name)) as run,
-                    own_topic(cluster, bootstrap_server, partitions, 0, lambda _: None) as before,
-                ):
-                    stage = Stage(lab, cluster, chosen, before)
-                    runs[arm.name].append(_one(plan, arm, load, stage, run, message))
-            published = published_for(acks, partitions, plan.partitions)
-            cells.append(
-                cell_document(acks, partitions, plan.arms, runs)
-                | {"published": [row.as_document() for row in published]}
-            )
-        document = {
-            "kafka_version": lab.kafka_version,
-            "brokers": len(brokers),
-            "controllers": sum(node.role is Role.CONTROLLER for node in lab.nodes),
-            "restarts": len(chosen),
-            "controlled": plan.controlled,
-            "throughput": plan.throughput,
-            "record_size": plan.record_size,
-            "runs": plan.runs,
-            "cells": cells,
-        }
-        return document | {"differs": list(set_up_differences(document))}
+            name = f"acks-{acks}-partitions-{partitions}-{arm.name}-{number}"
+            with (
+                recorded_in(record(name)) as run,
+                own_topic(cluster, stand.bootstrap_server, partitions, 0, lambda _: None) as before,
+            ):
+                stage = Stage(stand, lab, chosen, before)
+                runs[arm.name].append(_one(plan, arm, load, stage, run, message))
+        published = published_for(acks, partitions, plan.partitions)
+        cells.append(
+            cell_document(acks, partitions, plan.arms, runs)
+            | {"published": [row.as_document() for row in published]}
+        )
+    document = {
+        "kafka_version": lab.kafka_version,
+        "brokers": len(brokers),
+        "controllers": sum(node.role is Role.CONTROLLER for node in lab.nodes),
+        "restarts": len(chosen),
+        "controlled": plan.controlled,
+        "throughput": plan.throughput,
+        "record_size": plan.record_size,
+        "runs": plan.runs,
+        "cells": cells,
+    }
+    return document | {"differs": list(set_up_differences(document))}
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
     """What a run happens on: a lab, and of it the brokers that are restarted."""
 
+    stand: Stand
     lab: Lab
-    cluster: Cluster
     brokers: Sequence[int]
     before: Snapshot
 
@@ -295,29 +308,32 @@ def _one(
     message: Callable[[str], None],
 ) -> RolledRun:
     """One roll under one arm's load, recorded. Raises RefusedError when a broker did not return."""
-    cluster = stage.cluster
-    with load_of(arm, load) as running:
-        await_us(running.start_us + round(plan.warmup_s * 1e6))
+    cluster = stage.stand.cluster
+    with (
+        reader_of(arm, load, stage.stand) as reader,
+        writer_of(arm, load, stage.stand) as writer,
+    ):
+        await_us(writer.start_us + round(plan.warmup_s * 1e6))
         restarts = roll(
             stage.lab, cluster, load.topic, stage.brokers, plan.controlled, plan.settle_s, message
         )
-        loaded = running.finish(run)
-    rolled = rolled_run(loaded, restarts, run)
+        written = finish(writer, reader, run)
+    rolled = rolled_run(written, restarts, run)
     run.describe(
         {
             "kipctl_version": __version__,
             "command": "experiment roll",
-            "started": wall_time(loaded.wall_start_us),
-            "start_wall_us": loaded.wall_start_us,
+            "started": wall_time(written.wall_start_us),
+            "start_wall_us": written.wall_start_us,
             "bootstrap_server": load.bootstrap_server,
             "arm": arm.name,
-            **loaded.settings,
+            **written.settings,
             "cluster_before": asdict(stage.before),
             "cluster_after": asdict(take(cluster, [load.topic])),
             "summary": {
                 "topic": load.topic,
                 "kafka_version": stage.lab.kafka_version,
-                "actions": actions(restarts, loaded.start_us),
+                "actions": actions(restarts, written.start_us),
                 **rolled.as_document(),
             },
         }

@@ -1,0 +1,220 @@
+"""A producer or a consumer of any client, through a tap of its own that records it."""
+
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from kipctl.clients.load import (
+    Client,
+    Consumed,
+    ConsumerLoad,
+    Produced,
+    ProducerLoad,
+    RunningClient,
+)
+from kipctl.experiments.arms import Arm, JavaClient, LibrdkafkaClient, ProbeClient
+from kipctl.experiments.e2e import await_offsets, ends_of
+from kipctl.experiments.end_to_end_load import (
+    CONSUMER,
+    ENDLESS,
+    PRODUCER,
+    QUIET_S,
+    Load,
+    Reader,
+    Writer,
+    Written,
+    probe_reader,
+    probe_writer,
+)
+from kipctl.experiments.stand import Stand
+from kipctl.tap.export import record_batches
+from kipctl.tap.process import RunningTap, running_tap
+from kipctl.tap.recorder import COLUMNS as TAP_COLUMNS
+from kipctl.tap.spec import TapSpec
+from kipctl.trace.clock import now_us
+from kipctl.trace.columns import COLUMNS, raw_path
+from kipctl.trace.rows import IntRows, RowReader, read_rows
+from kipctl.trace.store import Run, without_secrets
+
+_PRODUCES, _CONSUMES = ("batches", "rpcs", "redirects"), ("reads", "rpcs", "redirects")
+_FOREVER_S = 86_400.0
+
+
+def writer_of(arm: Arm, load: Load, stand: Stand) -> AbstractContextManager[Writer]:
+    """The arm's producer at work; through a tap if it is another client's than kipctl's."""
+    if isinstance(arm.client, ProbeClient):
+        return probe_writer(load, arm.client.discovery)
+    return _tapped_writer(arm, load, stand)
+
+
+def reader_of(
+    arm: Arm, load: Load, stand: Stand, client_rack: str = ""
+) -> AbstractContextManager[Reader]:
+    """The arm's consumer at work, which knows its rack if there is one."""
+    if isinstance(arm.client, ProbeClient):
+        return probe_reader(load, arm.client.discovery, client_rack)
+    return _tapped_reader(arm, load, stand, client_rack)
+
+
+def _client(arm: Arm, stand: Stand) -> Client:
+    if isinstance(arm.client, JavaClient):
+        return stand.java[arm.client.version]
+    from kipctl.clients.librdkafka import LibrdkafkaClient as Librdkafka
+
+    return Librdkafka()
+
+
+def _tap(arm: Arm, load: Load) -> TapSpec:
+    return TapSpec(bootstrap_server=load.bootstrap_server, caps=arm.caps, drop_hints=arm.drop_hints)
+
+
+def _backoff(arm: Arm) -> dict[str, str]:
+    if isinstance(arm.client, LibrdkafkaClient) and arm.client.retry_backoff_ms is not None:
+        return {"retry.backoff.ms": str(arm.client.retry_backoff_ms)}
+    return {}
+
+
+def _rows(directory: Path, dataset: str) -> IntRows:
+    """What the tap has written so far, in the columns of the probe."""
+    rows = read_rows(raw_path(directory, dataset), len(TAP_COLUMNS[dataset]))
+    return _without_client(rows, dataset)
+
+
+def _without_client(rows: IntRows, dataset: str) -> IntRows:
+    return rows[:, len(TAP_COLUMNS[dataset]) - len(COLUMNS[dataset]) :]
+
+
+@contextmanager
+def _tapped_writer(arm: Arm, load: Load, stand: Stand) -> Iterator[Writer]:
+    properties = {
+        "acks": load.acks,
+        "client.id": PRODUCER,
+        "linger.ms": "0",
+        # As fair a share for each partition as kipctl's producer gives.
+        "partitioner.class": "org.apache.kafka.clients.producer.RoundRobinPartitioner",
+        **_backoff(arm),
+    }
+    if not isinstance(arm.client, JavaClient):
+        del properties["partitioner.class"]  # librdkafka's default is random
+    given = ProducerLoad(
+        topic=load.topic,
+        num_records=ENDLESS,
+        throughput=round(load.throughput),
+        record_size=load.record_size,
+        properties=properties,
+    )
+    with (
+        tempfile.TemporaryDirectory(prefix="kipctl-tap-") as scratch,
+        running_tap(_tap(arm, load), Path(scratch)) as tap,
+        _client(arm, stand).producer(given, tap.bootstrap_server) as client,
+    ):
+        yield _TappedWriter(client, tap, Path(scratch), load, given)
+
+
+class _TappedWriter:
+    def __init__(
+        self,
+        client: RunningClient[Produced],
+        tap: RunningTap,
+        directory: Path,
+        load: Load,
+        given: ProducerLoad,
+    ) -> None:
+        self.start_us = client.start_us
+        self._client, self._tap, self._directory = client, tap, directory
+        self._load, self._given = load, given
+
+    def end(self) -> Mapping[int, int]:
+        """See Writer."""
+        self._ended_us = now_us()
+        self._client.stop()
+        self._came = self._client.outcome()
+        self._tapped = self._tap.stop()
+        return ends_of(_rows(self._directory, "batches"))
+
+    def record(self, run: Run) -> Written:
+        """See Writer."""
+        for dataset in _PRODUCES:
+            run.write(dataset, record_batches(self._tapped, self._directory, dataset), 0)
+        return Written(
+            software=f"{self._came.software} {self._came.version}",
+            measured_by="tap",
+            start_us=self._tapped.start_us,
+            wall_start_us=self._tapped.wall_start_us,
+            interval_ns=0,
+            warmup_records=self._load.warmup_records,
+            ended_us=self._ended_us - self._tapped.start_us,
+            settings={
+                "source": "tap",
+                "interval_ns": 0,
+                "throughput": self._load.throughput,
+                "record_size": self._load.record_size,
+                "warmup_records": self._load.warmup_records,
+                "producer": without_secrets(dict(self._given.properties)),
+            },
+        )
+
+
+@contextmanager
+def _tapped_reader(arm: Arm, load: Load, stand: Stand, client_rack: str) -> Iterator[Reader]:
+    properties = {"client.id": CONSUMER, **_backoff(arm)}
+    if client_rack:
+        properties["client.rack"] = client_rack
+    given = ConsumerLoad(
+        topic=load.topic,
+        num_records=ENDLESS,
+        group=CONSUMER,
+        properties=properties,
+        timeout_s=_FOREVER_S,
+    )
+    with (
+        tempfile.TemporaryDirectory(prefix="kipctl-tap-") as scratch,
+        running_tap(_tap(arm, load), Path(scratch)) as tap,
+        _client(arm, stand).consumer(given, tap.bootstrap_server) as client,
+    ):
+        yield _TappedReader(client, tap, Path(scratch), given)
+
+
+class _TappedReader:
+    def __init__(
+        self,
+        client: RunningClient[Consumed],
+        tap: RunningTap,
+        directory: Path,
+        given: ConsumerLoad,
+    ) -> None:
+        self._client, self._tap, self._directory, self._given = client, tap, directory, given
+        self._reads = RowReader(raw_path(directory, "reads"), len(TAP_COLUMNS["reads"]))
+        self._came: Consumed | None = None
+
+    @property
+    def software(self) -> str:
+        """By which it introduces itself, once it has ended."""
+        return f"{self._came.software} {self._came.version}" if self._came else ""
+
+    def new_rows(self, dataset: str) -> IntRows:
+        """The reads that the tap has seen since the last call."""
+        return _without_client(self._reads.new_rows(), dataset)
+
+    def is_done_by(self, time_us: int) -> bool:
+        """Whether the client has ended."""
+        return self._client.is_done_by(time_us)
+
+    def end(self, ends: Mapping[int, int]) -> None:
+        """See Reader."""
+        await_offsets(self, ends, QUIET_S)
+        self._client.stop()
+        self._came = self._client.outcome()
+        self._tapped = self._tap.stop()
+
+    def record(self, run: Run, written: Written) -> Mapping[str, Any]:
+        """See Reader."""
+        tapped = replace(
+            self._tapped, start_us=written.start_us, wall_start_us=written.wall_start_us
+        )
+        for dataset in _CONSUMES:
+            run.write(dataset, record_batches(tapped, self._directory, dataset), 1)
+        return {"consumer": without_secrets(dict(self._given.properties))}
