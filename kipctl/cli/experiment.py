@@ -2,9 +2,11 @@
 
 import typer
 
+from kipctl.cli.experiment_redirect import redirect
 from kipctl.cli.experiment_roll import roll
 
 app = typer.Typer(
     name="experiment", help="Reproduce what the KIPs claim, for any client.", no_args_is_help=True
 )
+app.command()(redirect)
 app.command()(roll)

@@ -7,7 +7,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from kipctl import __version__
-from kipctl.clients.load import Produced, ProducerLoad
+from kipctl.clients.librdkafka import Librdkafka
+from kipctl.clients.load import Client, Produced, ProducerLoad, RunningClient
 from kipctl.cluster.snapshot import Snapshot, take
 from kipctl.errors import InterruptedRunError, RefusedError
 from kipctl.experiments.arms import Arm, JavaClient, LibrdkafkaClient, ProbeClient
@@ -26,7 +27,10 @@ from kipctl.tap.export import record_batches
 from kipctl.tap.process import RunningTap, running_tap
 from kipctl.tap.recorder import DATASETS
 from kipctl.tap.spec import TapSpec
+from kipctl.trace.clock import now_us
 from kipctl.trace.store import Run, wall_time, without_secrets
+
+_LOOK_US = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +79,16 @@ class Load:
     properties: Mapping[str, str] = field(default_factory=dict)
 
     def of(self, arm: Arm) -> ProducerLoad:
-        """The load with the arm's own properties."""
+        """The load with the arm's own properties.
+
+        librdkafka has no round robin; without stickiness each record's partition is random.
+        """
         properties = dict(self.properties)
-        if isinstance(arm.client, LibrdkafkaClient) and arm.client.retry_backoff_ms is not None:
-            properties["retry.backoff.ms"] = str(arm.client.retry_backoff_ms)
+        if isinstance(arm.client, LibrdkafkaClient):
+            if properties.pop("partitioner.class", None):
+                properties["sticky.partitioning.linger.ms"] = "0"
+            if arm.client.retry_backoff_ms is not None:
+                properties["retry.backoff.ms"] = str(arm.client.retry_backoff_ms)
         return ProducerLoad(
             topic=self.topic,
             num_records=self.num_records,
@@ -189,20 +199,29 @@ def _conducted(
     """The arm's run, and what its client says of it."""
     if isinstance(arm.client, ProbeClient):
         return _probe_conducted(arm.client, stand, load, plan, tap, message, seed)
-    with _producer(arm, stand)(load.of(arm), tap.bootstrap_server) as client:
-        schedule = Schedule(client.start_us, load.num_records, load.throughput)
+    with _client(arm, stand).producer(load.of(arm), tap.bootstrap_server) as client:
+        schedule = Schedule(_began_us(client, tap), load.num_records, load.throughput)
         conducted = conduct_load(client, schedule, stand.cluster, load.topic, plan, message)
     return conducted, _said(conducted.outcome)
 
 
-def _producer(arm: Arm, stand: Stand) -> Any:
+def _began_us(client: RunningClient[Produced], tap: RunningTap) -> int:
+    """When the client's first records came to the tap, to some 20 ms, or when it was done.
+
+    A JVM may take a second from when its producer is made to its first record.
+    """
+    while not any(seen.counts.requests[ApiKey.PRODUCE] for seen in tap.show().clients):
+        if client.is_done_by(now_us() + _LOOK_US):
+            break
+    return now_us()
+
+
+def _client(arm: Arm, stand: Stand) -> Client:
     match arm.client:
         case JavaClient(version):
-            return stand.java[version].producer
+            return stand.java[version]
         case _:
-            from kipctl.clients.librdkafka import LibrdkafkaClient as Librdkafka
-
-            return Librdkafka().producer
+            return Librdkafka()
 
 
 def _said(came: Produced) -> dict[str, Any]:

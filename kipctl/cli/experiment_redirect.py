@@ -1,0 +1,149 @@
+"""`kipctl experiment redirect`: KIP-951's micro-benchmark, for the probe and for other clients."""
+
+from typing import Annotated
+
+import typer
+
+from kipctl.cli.environment import Environment
+from kipctl.cli.experiment_options import (
+    ExperimentBootstrapOption,
+    QuickOption,
+    RecordRunsOption,
+    run_folders,
+)
+from kipctl.cli.options import OutputOption
+from kipctl.errors import UsageError
+from kipctl.report.formats import OutputFormat
+from kipctl.report.tables import Report
+
+
+def redirect(
+    context: typer.Context,
+    arms: Annotated[
+        str | None,
+        typer.Option(
+            "--arms",
+            metavar="ARM,...",
+            help="Clients under test: probe-kip951|refresh|baseline, java-X.Y.Z with -capped or "
+            "-unhinted, librdkafka with -Nms (its backoff).",
+        ),
+    ] = None,
+    runs: Annotated[
+        int | None, typer.Option("--runs", help="Of each arm, in turn. Default: 3.")
+    ] = None,
+    acks: Annotated[str, typer.Option("--acks", metavar="1|all", help="Of every client.")] = "1",
+    num_records: Annotated[
+        int | None,
+        typer.Option("--num-records", help="In a run. Default: enough for 3 rotations."),
+    ] = None,
+    throughput: Annotated[
+        int | None, typer.Option("--throughput", help="Records per second. Default: 1500.")
+    ] = None,
+    record_size: Annotated[
+        int, typer.Option("--record-size", help="Bytes of a record's value.")
+    ] = 1000,
+    partitions: Annotated[
+        int, typer.Option("--partitions", help="Of the topic, all of whose leaders rotate.")
+    ] = 100,
+    every: Annotated[
+        float | None,
+        typer.Option(
+            "--every",
+            metavar="SECONDS",
+            help="Between two rotations. Default: 2.5, or what stale Metadata needs.",
+        ),
+    ] = None,
+    metadata_delay: Annotated[
+        str, typer.Option("--metadata-delay", metavar="TIME", help="Hold answers to Metadata.")
+    ] = "0ms",
+    stale_metadata: Annotated[
+        str,
+        typer.Option(
+            "--stale-metadata",
+            metavar="TIME",
+            help="For so long after a change, let Metadata show the leaders of before.",
+        ),
+    ] = "0ms",
+    gain_curve: Annotated[
+        bool,
+        typer.Option(
+            "--gain-curve", help="Measure with Metadata stale for 0, 100, 300 and 1000 ms."
+        ),
+    ] = False,
+    predict: Annotated[
+        bool,
+        typer.Option(
+            "--predict",
+            help="Measure how stale Metadata gets here, and say what hints save.",
+        ),
+    ] = False,
+    curve: Annotated[
+        str | None,
+        typer.Option(
+            "--curve", metavar="NAME", help="For --predict: the gain curve recorded by that name."
+        ),
+    ] = None,
+    scale: Annotated[
+        str, typer.Option("--scale", metavar="default|kip", help="kip: the KIP's own numbers.")
+    ] = "default",
+    quick: QuickOption = False,
+    brokers: Annotated[int | None, typer.Option("--brokers", help="Of the fresh lab.")] = None,
+    controllers: Annotated[
+        int | None, typer.Option("--controllers", help="Of the fresh lab.")
+    ] = None,
+    bootstrap_server: ExperimentBootstrapOption = None,
+    record: RecordRunsOption = None,
+    output: OutputOption = OutputFormat.AUTO,
+) -> None:
+    """KIP-951's micro-benchmark: what producers feel while all leaders of a topic rotate.
+
+    Every client sends the same load through a tap of its own, in turn, and is measured there by
+    the same rule. The result stands beside the published one, with what is set up otherwise.
+    """
+    environment = context.ensure_object(Environment)
+    from kipctl.experiments.arms import parse_arms
+    from kipctl.experiments.gain_curve import STALENESS_MS
+    from kipctl.experiments.redirect import Question, experiment
+    from kipctl.experiments.redirect_plan import Scale, nodes_of, planned
+    from kipctl.experiments.stand import Place
+    from kipctl.experiments.tapped import Conditions
+    from kipctl.report.experiment_tables import redirect_tables
+    from kipctl.tap.spec import parse_us
+    from kipctl.trace.runs import folders_named
+
+    if scale not in ("default", "kip"):
+        raise UsageError(f"--scale is {scale}; it is default or kip.")
+    if quick and scale == "kip":
+        raise UsageError("--quick and --scale kip cannot both be.")
+    if curve and not predict:
+        raise UsageError("--curve is for --predict.")
+    size = Scale.QUICK if quick else Scale(scale)
+    conditions = Conditions(parse_us(metadata_delay), parse_us(stale_metadata))
+    gain_curve = gain_curve or (predict and not curve)
+    if gain_curve and conditions.stale_metadata_us:
+        raise UsageError("A gain curve has its own staleness.", "Leave --stale-metadata out.")
+    given = {
+        "arms": parse_arms(arms) if arms else None,
+        "runs": runs,
+        "acks": acks,
+        "num_records": num_records,
+        "throughput": throughput,
+        "record_size": record_size,
+        "partitions": partitions,
+        "every_s": every,
+    }
+    of_lab = nodes_of(size)
+    question = Question(
+        plan=planned(size, given, conditions, 1000 * max(STALENESS_MS) if gain_curve else 0),
+        place=Place(
+            environment.bootstrap_server(bootstrap_server) if predict else bootstrap_server,
+            of_lab[0] if brokers is None else brokers,
+            of_lab[1] if controllers is None else controllers,
+        ),
+        gain_curve=gain_curve,
+        predict=predict,
+        curve=folders_named(f"{curve}-*", environment.variables) if curve else (),
+        record=run_folders(record, environment.variables),
+    )
+    found = experiment(question, environment.message)
+    environment.report(Report("experiment redirect", found, redirect_tables(found)), output)

@@ -1,0 +1,78 @@
+"""What leader hints would save on a cluster: how stale its Metadata gets, read off a gain curve."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from kipctl.cluster.metadata_convergence import Sightings, measure_convergence
+from kipctl.errors import UsageError
+from kipctl.experiments.arms import Arm, parse_arm
+from kipctl.experiments.felt import Felt, felt, together
+from kipctl.experiments.gain_curve import Line, behind_ms, hinted_pairs, saved
+from kipctl.experiments.stand import Stand
+from kipctl.trace.store import Run
+
+MOVES = 5
+
+
+def prediction(
+    stand: Stand,
+    arms: Sequence[Arm],
+    lines: Mapping[str, Line],
+    message: Callable[[str], None],
+    moves: int = MOVES,
+) -> dict[str, Any]:
+    """Measure how long Metadata is behind on this cluster, and read off what hints save there.
+
+    For JSON. A topic of its own is made for it, its leaders moved, and removed. Raises KipctlError.
+    """
+    message("Measuring how long the brokers' Metadata stay behind.")
+    seen = measure_convergence(stand.cluster, stand.bootstrap_server, moves, lambda _: None)
+    return predicted(seen, arms, lines)
+
+
+def predicted(
+    seen: Sequence[Sightings], arms: Sequence[Arm], lines: Mapping[str, Line]
+) -> dict[str, Any]:
+    """For JSON: how far brokers were behind the first that knew, and what hints save at that."""
+    behind = behind_ms([time_us for one in seen for time_us in one.behind_us])
+    return {
+        "behind_ms": behind,
+        "brokers": [{"broker": one.broker, "behind_ms": behind_ms(one.behind_us)} for one in seen],
+        "saved": [
+            {"behind": name, **one.as_document()}
+            for name, staleness_ms in behind.items()
+            for one in saved(lines, arms, staleness_ms)
+        ],
+    }
+
+
+def recorded_curve(folders: Sequence[Path]) -> tuple[tuple[Arm, ...], dict[str, Line]]:
+    """The arms and lines of a gain curve, from the runs that were recorded of it.
+
+    Raises UsageError when they are none of `experiment redirect`, or show no arm with hints beside
+    one without.
+    """
+    runs: dict[tuple[str, float], list[Felt]] = {}
+    for folder in folders:
+        run = Run(folder)
+        description = run.description
+        try:
+            where = (description["arm"], description["tap"]["stale_metadata_ms"])
+        except (KeyError, TypeError):
+            raise UsageError(
+                f"{folder} was not recorded by kipctl experiment redirect.",
+                "Record a curve: kipctl experiment redirect --gain-curve --record NAME",
+            ) from None
+        runs.setdefault(where, []).append(felt(run))
+    lines: dict[str, list[tuple[float, float]]] = {}
+    for name, staleness_ms in sorted(runs):
+        whole = together(runs[name, staleness_ms]).latency
+        lines.setdefault(name, []).append((staleness_ms, whole.quantile(0.999) / 1000))
+    arms = tuple(parse_arm(name) for name in lines)
+    if not hinted_pairs(arms):
+        raise UsageError(
+            f"The curve has {', '.join(lines) or 'no arm'}: none with hints beside one without.",
+            "Record one with probe-baseline and probe-kip951, say.",
+        )
+    return arms, {name: tuple(line) for name, line in lines.items()}

@@ -1,0 +1,165 @@
+"""`kipctl experiment redirect`: KIP-951's micro-benchmark, for the probe and for other clients."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from kipctl.cluster.snapshot import Snapshot
+from kipctl.errors import RefusedError
+from kipctl.experiments.actions import parse_action
+from kipctl.experiments.arms import Arm, in_turn
+from kipctl.experiments.conduct import Listeners
+from kipctl.experiments.gain_curve import STALENESS_MS
+from kipctl.experiments.perf import PerfPlan, measure, own_topic
+from kipctl.experiments.plan import OWN_TOPIC, RunPlan
+from kipctl.experiments.predict import prediction, recorded_curve
+from kipctl.experiments.record import recording
+from kipctl.experiments.redirect_plan import RedirectPlan, check_room, what_it_takes
+from kipctl.experiments.redirect_result import ArmRuns, curve_document, curve_lines, document
+from kipctl.experiments.stand import Place, Stand, standing
+from kipctl.experiments.tapped import ArmRun, run_arm
+from kipctl.probe.produce.config import ProducerConfig
+from kipctl.probe.produce.run import ProbeSpec
+from kipctl.trace.store import Run
+
+_WARM_EVERY_S = 0.8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What `experiment redirect` is asked. `record` says where the run of a name is recorded.
+
+    `gain_curve`: measure under each of STALENESS_MS. `predict`: measure how stale Metadata gets
+    there, and read what hints save off that curve, or off the one that `curve` has recorded: then
+    no arm is run.
+    """
+
+    plan: RedirectPlan
+    place: Place
+    gain_curve: bool = False
+    predict: bool = False
+    curve: Sequence[Path] = ()
+    record: Callable[[str], Path | None] = lambda _: None
+
+
+def experiment(question: Question, message: Callable[[str], None]) -> dict[str, Any]:
+    """Do it; what came of it is what `--output json` prints. Raises KipctlError."""
+    plan, place = question.plan, question.place
+    if question.curve:
+        arms, lines = recorded_curve(question.curve)
+        with standing(place, (), message) as stand:
+            return {"prediction": prediction(stand, arms, lines, message)}
+    check_room(plan, place)
+    stalenesses_ms = STALENESS_MS if question.gain_curve else ()
+    message(what_it_takes(plan, place, max(1, len(stalenesses_ms))))
+    with standing(place, plan.arms, message) as stand:
+        if not stalenesses_ms:
+            found = measure_arms(plan, stand, question.record, message)
+            return document(plan, stand, place, found)
+        points = {
+            ms: measure_arms(plan.under(1000 * ms), stand, question.record, message)
+            for ms in stalenesses_ms
+        }
+        fresh = min(points)
+        came = document(plan.under(1000 * fresh), stand, place, points[fresh])
+        came["gain_curve"] = curve_document(points)
+        if question.predict:
+            came["prediction"] = prediction(stand, plan.arms, curve_lines(points), message)
+        return came
+
+
+def measure_arms(
+    plan: RedirectPlan,
+    stand: Stand,
+    record: Callable[[str], Path | None],
+    message: Callable[[str], None],
+) -> tuple[ArmRuns, ...]:
+    """Measure every arm, in turn, on one topic of its own. Raises KipctlError."""
+    found: dict[str, list[ArmRun]] = {arm.name: [] for arm in plan.arms}
+    stale_ms = plan.conditions.stale_metadata_us // 1000
+    with _topics(plan, stand, message) as topic:
+        for arm, number in in_turn(plan.arms, plan.runs):
+            stale = f", Metadata stale for {stale_ms} ms" if stale_ms else ""
+            message(f"{arm.name}, run {number} of {plan.runs}{stale}.")
+            name = f"stale-{stale_ms}ms.{arm.name}.{number}" if stale_ms else f"{arm.name}.{number}"
+            with (
+                topic() as before,
+                TemporaryDirectory(prefix="kipctl-") as scratch,
+                recording(record(name) or Path(scratch, name)) as run,
+            ):
+                assert run is not None
+                found[arm.name].append(_one(arm, plan, stand, before, run, number))
+    return tuple(ArmRuns(arm, tuple(found[arm.name])) for arm in plan.arms)
+
+
+def _one(
+    arm: Arm, plan: RedirectPlan, stand: Stand, before: Snapshot, run: Run, number: int
+) -> ArmRun:
+    rotations = RunPlan(during=parse_action("rotate"), every_s=plan.every_s)
+    done = run_arm(
+        arm,
+        stand,
+        plan.load,
+        rotations,
+        plan.conditions,
+        before,
+        run,
+        message=lambda _: None,
+        seed=number,
+    )
+    if not done.felt.latency.total:
+        said = done.claims.get("error") or "it does not say why"
+        raise RefusedError(f"In a run of {arm.name} no record was acknowledged: {said}.")
+    return done
+
+
+@contextmanager
+def _topics(
+    plan: RedirectPlan, stand: Stand, message: Callable[[str], None]
+) -> Iterator[Callable[[], AbstractContextManager[Snapshot]]]:
+    """What gives the topic of a run: one for all of them, or a new one for each big one."""
+
+    @contextmanager
+    def new() -> Iterator[Snapshot]:
+        with own_topic(
+            stand.cluster, stand.bootstrap_server, plan.partitions, 0, message
+        ) as before:
+            yield before
+
+    @contextmanager
+    def same(before: Snapshot) -> Iterator[Snapshot]:
+        yield before
+
+    with new() as before:
+        _warm_up(plan, stand, before, message)
+        if not plan.is_big:
+            yield lambda: same(before)
+            return
+    yield new
+
+
+def _warm_up(
+    plan: RedirectPlan, stand: Stand, before: Snapshot, message: Callable[[str], None]
+) -> None:
+    """A run that is not counted: brokers compile what they do often."""
+    if not plan.broker_warmup_s:
+        return
+    message(f"Warming up the brokers for {plan.broker_warmup_s:g} s.")
+    rate = min(plan.throughput, 2000)
+    spec = ProbeSpec(
+        stand.bootstrap_server,
+        OWN_TOPIC,
+        num_records=max(1, int(rate * plan.broker_warmup_s)),
+        throughput=rate,
+        record_size=plan.record_size,
+        config=ProducerConfig(
+            acks=-1 if plan.acks == "all" else int(plan.acks),
+            enable_idempotence=False,
+            partitioner="round-robin",
+        ),
+    )
+    warm = PerfPlan(probe=spec, during=parse_action("rotate"), every_s=_WARM_EVERY_S)
+    measure(replace(warm, reporting_interval_s=3600), stand.cluster, before, Listeners())

@@ -1,0 +1,199 @@
+"""What `kipctl experiment redirect` is asked to measure, what it takes, and whether it can be."""
+
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any
+
+from kipctl.errors import RefusedError, UsageError
+from kipctl.experiments.arms import ARMS, Arm, parse_arms
+from kipctl.experiments.plan import OWN_TOPIC
+from kipctl.experiments.stand import Place
+from kipctl.experiments.tapped import Conditions, Load
+from kipctl.lab.cluster import labs_folder
+
+
+class Scale(StrEnum):
+    """Sizes that go together: for this machine, for a first look, and the KIP's own."""
+
+    DEFAULT = "default"
+    QUICK = "quick"
+    KIP = "kip"
+
+
+QUICK_ARMS = ("probe-baseline", "probe-kip951", "java-3.6.0", "java-4.3.1")
+ACKS = ("1", "all")
+_QUIET_S = 0.5
+"""Of the time before the first rotation, what is not warm-up."""
+_PREPARING_S = 5.0
+"""About what a run takes besides its records: a tap and a client to start, rows to read."""
+_BIG_BYTES = 1 << 30
+"""Of values in a run: with more its topic is made anew for every run, to bound what is on disk."""
+_REPLICAS = 3
+_LARGE_CORES = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RedirectPlan:
+    """What is measured: `runs` runs of each arm. Sizes in bytes, times in seconds, rates per s.
+
+    A rotation of all leaders is due every `every_s` as long as records are.
+    """
+
+    arms: tuple[Arm, ...] = field(default_factory=lambda: parse_arms(",".join(ARMS)))
+    runs: int = 3
+    acks: str = "1"
+    num_records: int = 15_000
+    throughput: int = 1500
+    record_size: int = 1000
+    partitions: int = 100
+    every_s: float = 2.5
+    conditions: Conditions = field(default_factory=Conditions)
+    broker_warmup_s: float = 12.0
+
+    def __post_init__(self) -> None:
+        """Raises UsageError for what makes no sense."""
+        for option, value in (
+            ("--runs", self.runs),
+            ("--num-records", self.num_records),
+            ("--throughput", self.throughput),
+            ("--record-size", self.record_size),
+            ("--partitions", self.partitions),
+        ):
+            if value < 1:
+                raise UsageError(f"{option} is {value}; it must be at least 1.")
+        if self.acks not in ACKS:
+            raise UsageError(f"--acks is {self.acks}; it is one of {', '.join(ACKS)}.")
+        if self.every_s <= 0:
+            raise UsageError("--every must be above 0.")
+        if self.seconds <= self.every_s:
+            raise UsageError(
+                f"{self.num_records:,} records at {self.throughput:,}/s take {self.seconds:g} s: "
+                f"no rotation is due within them, with --every {self.every_s:g}.",
+                "Send more records, or rotate more often.",
+            )
+
+    @property
+    def seconds(self) -> float:
+        """What the records of a run take."""
+        return self.num_records / self.throughput
+
+    @property
+    def rotations(self) -> int:
+        """How many are due in a run."""
+        return int((self.num_records - 1) / self.throughput / self.every_s)
+
+    @property
+    def warmup_records(self) -> int:
+        """Those that are sent while clients warm up, until just before the first rotation."""
+        return int(self.throughput * max(0.0, self.every_s - _QUIET_S))
+
+    @property
+    def is_big(self) -> bool:
+        return self.num_records * self.record_size > _BIG_BYTES
+
+    @property
+    def load(self) -> Load:
+        """What every client is given. Where Kafka's clients have other defaults than one another,
+        they are set alike, and every partition is written to, so that every move is felt.
+        """
+        return Load(
+            topic=OWN_TOPIC,
+            num_records=self.num_records,
+            throughput=self.throughput,
+            record_size=self.record_size,
+            warmup_records=self.warmup_records,
+            properties={
+                "acks": self.acks,
+                "enable.idempotence": "false",
+                "linger.ms": "0",
+                "batch.size": "16384",
+                "max.in.flight.requests.per.connection": "5",
+                "partitioner.class": "org.apache.kafka.clients.producer.RoundRobinPartitioner",
+            },
+        )
+
+    def under(self, stale_metadata_us: int) -> "RedirectPlan":
+        """The same with Metadata stale for so long after a change; rotations give it time."""
+        conditions = replace(self.conditions, stale_metadata_us=stale_metadata_us)
+        return replace(self, conditions=conditions)
+
+
+def least_every_s(conditions: Conditions) -> float:
+    """What a rotation needs to be over before the next one."""
+    waits_us = conditions.stale_metadata_us + 2 * conditions.metadata_delay_us
+    return 1.0 + 1.5 * waits_us / 1e6
+
+
+_ROTATIONS = 3
+"""In a run whose number of records is not given."""
+_SIZES: Mapping[Scale, Mapping[str, Any]] = {
+    Scale.DEFAULT: {"throughput": 1500, "every_s": 2.5},
+    Scale.QUICK: {
+        "throughput": 1000,
+        "every_s": 1.0,
+        "runs": 2,
+        "broker_warmup_s": 4.0,
+        "arms": parse_arms(",".join(QUICK_ARMS)),
+    },
+    Scale.KIP: {"throughput": 100_000, "num_records": 40_000_000, "every_s": 30.0},
+}
+
+
+def planned(
+    scale: Scale, given: Mapping[str, Any], conditions: Conditions, stalest_us: int = 0
+) -> RedirectPlan:
+    """A plan of that scale, with what is given (not None) by the names of RedirectPlan's fields.
+
+    Rotations are far enough apart for Metadata to be stale for `stalest_us`, if that is more than
+    the conditions have. Raises UsageError.
+    """
+    sizes = {**_SIZES[scale], **{name: of for name, of in given.items() if of is not None}}
+    if "every_s" not in given or given["every_s"] is None:
+        stale_us = max(stalest_us, conditions.stale_metadata_us)
+        least = least_every_s(replace(conditions, stale_metadata_us=stale_us))
+        sizes["every_s"] = max(sizes["every_s"], least)
+    if "num_records" not in sizes:
+        sizes["num_records"] = int(sizes["throughput"] * sizes["every_s"] * (_ROTATIONS + 1))
+    return RedirectPlan(conditions=conditions, **sizes)
+
+
+def nodes_of(scale: Scale) -> tuple[int, int]:
+    """Brokers and controllers of a lab: the KIP's where it is asked for or the machine is large."""
+    is_large = (os.cpu_count() or 1) >= _LARGE_CORES
+    return (6, 3) if scale is Scale.KIP or is_large else (3, 1)
+
+
+def what_it_takes(plan: RedirectPlan, place: Place, times: int = 1) -> str:
+    """How much is measured, `times` over, how long that takes, and what a lab's machine lacks."""
+    runs = times * plan.runs * len(plan.arms)
+    minutes = (plan.broker_warmup_s + runs * (plan.seconds + _PREPARING_S)) / 60
+    said = (
+        f"{runs} runs of {plan.seconds:g} s, with {plan.rotations} rotations of "
+        f"{plan.partitions} leaders in each: about {minutes:,.0f} min."
+    )
+    cores, nodes = os.cpu_count() or 1, place.brokers + place.controllers
+    if not place.is_lab or cores >= nodes + 2:
+        return said
+    return (
+        f"{said} {nodes} nodes, the tap and the client share {cores} cores: "
+        "times are longer than on machines of their own."
+    )
+
+
+def check_room(plan: RedirectPlan, place: Place) -> None:
+    """Raise RefusedError when a lab's disk cannot hold what the runs write."""
+    if not place.is_lab:
+        return
+    folder = next(folder for folder in (labs_folder(), *labs_folder().parents) if folder.exists())
+    kept = 2 if plan.is_big else plan.runs * len(plan.arms)  # one is being removed
+    needed = kept * plan.num_records * plan.record_size * min(_REPLICAS, place.brokers)
+    free = shutil.disk_usage(folder).free
+    if needed > free:
+        raise RefusedError(
+            f"The lab would write {needed / 1e9:,.0f} GB, and {free / 1e9:,.0f} GB are free for it "
+            f"in {folder}.",
+            "Send fewer records with --num-records, or smaller ones with --record-size.",
+        )

@@ -1,0 +1,155 @@
+"""What a measurement of redirects came to: arms, how they differ, and what the KIP published."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kipctl.experiments.arms import Arm, pairs
+from kipctl.experiments.differ import differing
+from kipctl.experiments.felt import together
+from kipctl.experiments.gain_curve import Line, saved
+from kipctl.experiments.published import (
+    CUT_PERCENT,
+    HERE,
+    P999_MS,
+    SetUp,
+    published_cut_percent,
+    set_up_differences,
+)
+from kipctl.experiments.redirect_plan import RedirectPlan
+from kipctl.experiments.stand import Place, Stand
+from kipctl.experiments.tapped import ArmRun
+
+
+@dataclass(frozen=True, slots=True)
+class ArmRuns:
+    """All runs of an arm."""
+
+    arm: Arm
+    runs: tuple[ArmRun, ...]
+
+    @property
+    def p999_ms(self) -> float:
+        """Of all records of all runs together."""
+        return together([run.felt for run in self.runs]).latency.quantile(0.999) / 1000
+
+    def as_document(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "arm": self.arm.name,
+            "kip_arm": self.arm.kip_arm or None,
+            "takes_hints": self.arm.takes_hints,
+            **together([run.felt for run in self.runs]).as_document(),
+            "p999_ms_by_run": [run.felt.latency.quantile(0.999) / 1000 for run in self.runs],
+            "client_says": [dict(run.claims) for run in self.runs],
+            "rotations": sum(len(run.actions) for run in self.runs),
+        }
+
+
+def comparisons(found: Sequence[ArmRuns]) -> list[dict[str, Any]]:
+    """Each arm beside those that it is compared with, and whether they differ."""
+    by_name = {arm.arm.name: [run.felt for run in arm.runs] for arm in found}
+    return [
+        {
+            "without": without.name,
+            "with": with_it.name,
+            "hints": with_it.takes_hints,
+            **differing(by_name[without.name], by_name[with_it.name]).as_document(),
+        }
+        for without, with_it in pairs([arm.arm for arm in found])
+    ]
+
+
+def beside_published(found: Sequence[ArmRuns]) -> list[dict[str, Any]]:
+    """Each arm that the KIP has too, with what was published of it."""
+    references = {b.name: a.name for a, b in reversed(pairs([arm.arm for arm in found]))}
+    p999_ms = {arm.arm.name: arm.p999_ms for arm in found}
+    rows = []
+    for arm in found:
+        reference = references.get(arm.arm.name)
+        before = p999_ms[reference] if reference else 0.0
+        rows.append(
+            {
+                "arm": arm.arm.name,
+                "kip_arm": arm.arm.kip_arm or None,
+                "p999_ms": arm.p999_ms,
+                "against": reference,
+                "cut_percent": 100 * (1 - arm.p999_ms / before) if before else None,
+                "published_p999_ms": P999_MS.get(arm.arm.kip_arm),
+                "published_cut_percent": published_cut_percent(arm.arm.kip_arm),
+            }
+        )
+    return rows
+
+
+def set_up(plan: RedirectPlan, stand: Stand, place: Place) -> SetUp:
+    """What this plan is made with on this stand."""
+    cores = os.cpu_count() or 1
+    return SetUp(
+        brokers=len(stand.cluster.nodes),
+        controllers=place.controllers if place.is_lab else None,
+        machines=f"one of {cores} cores for all" if place.is_lab else None,
+        kafka=stand.kafka_version,
+        records=plan.num_records,
+        throughput=plan.throughput,
+        record_size=plan.record_size,
+        partitions=plan.partitions,
+        acks=plan.acks,
+        rotations=plan.rotations,
+        runs=plan.runs,
+        metadata_delay_ms=plan.conditions.metadata_delay_us / 1000,
+        stale_metadata_ms=plan.conditions.stale_metadata_us / 1000,
+        measured=HERE,
+    )
+
+
+def document(
+    plan: RedirectPlan, stand: Stand, place: Place, found: Sequence[ArmRuns]
+) -> dict[str, Any]:
+    """What `--output json` prints of a measurement under one staleness."""
+    return {
+        "kafka_version": stand.kafka_version,
+        "acks": plan.acks,
+        "runs": plan.runs,
+        **plan.conditions.as_document(),
+        "arms": [arm.as_document() for arm in found],
+        "comparisons": comparisons(found),
+        "beside_published": beside_published(found),
+        "published": {"p999_ms": dict(P999_MS), "cut_percent": CUT_PERCENT},
+        "set_up_otherwise": [
+            {"what": one.what, "published": one.published, "here": one.here}
+            for one in set_up_differences(set_up(plan, stand, place))
+        ],
+    }
+
+
+def curve_document(points: Mapping[int, Sequence[ArmRuns]]) -> dict[str, Any]:
+    """The gain curve for JSON: points by staleness in milliseconds, and what hints save there."""
+    lines = curve_lines(points)
+    arms = [arm.arm for arm in next(iter(points.values()))]
+    return {
+        "lines": [
+            {
+                "arm": name,
+                "points": [{"staleness_ms": ms, "p999_ms": p999_ms} for ms, p999_ms in line],
+            }
+            for name, line in lines.items()
+        ],
+        "saved": [one.as_document() for ms in points for one in saved(lines, arms, ms)],
+        "comparisons": [
+            {"staleness_ms": ms, **one}
+            for ms, found in points.items()
+            for one in comparisons(found)
+            if one["hints"]
+        ],
+    }
+
+
+def curve_lines(points: Mapping[int, Sequence[ArmRuns]]) -> dict[str, Line]:
+    """Each arm's p99.9 by staleness, from what was measured at each."""
+    lines: dict[str, list[tuple[float, float]]] = {}
+    for staleness_ms in sorted(points):
+        for arm in points[staleness_ms]:
+            lines.setdefault(arm.arm.name, []).append((float(staleness_ms), arm.p999_ms))
+    return {name: tuple(line) for name, line in lines.items()}

@@ -1,0 +1,236 @@
+"""Tables of `experiment redirect`, from the document that `--output json` prints."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from kipctl.report.tables import Cell, Column, Table
+
+Document = Mapping[str, Any]
+
+
+def redirect_tables(document: Document) -> tuple[Table, ...]:
+    """All that was measured: arms, how they differ, the published table, the gain curve."""
+    tables: list[Table] = []
+    if "arms" in document:
+        tables += [_arms(document), _compared(document), _published(document), _set_up(document)]
+    if curve := document.get("gain_curve"):
+        tables += [_curve(curve), _saved(curve)]
+    if prediction := document.get("prediction"):
+        tables.append(_prediction(prediction))
+    return tuple(tables)
+
+
+def _arms(document: Document) -> Table:
+    rows = tuple(_arm(arm) for arm in document["arms"])
+    return Table(
+        f"Records while leaders rotated, {_conditions(document)}",
+        (
+            "arm",
+            Column("p50 ms", 2),
+            Column("p99 ms", 1),
+            Column("p99.9 ms", 1),
+            Column("p99.9 of each run", right=True),
+            Column("as the client says", right=True),
+            "redirected batches",
+            "hints",
+            "Metadata requests",
+            Column("hints could remove, %", 0),
+            "records failed",
+        ),
+        rows,
+        (
+            "From a batch's creation to its acknowledgement at the tap, warm-up left out; the "
+            "client's own figure is of its whole run.",
+            "Hints could remove: of the time of redirected batches, what went into backoff, "
+            "waiting for Metadata, and asking old leaders again.",
+        ),
+        "arms",
+    )
+
+
+def _arm(arm: Document) -> tuple[Cell, ...]:
+    latency, redirects = arm["latency_ms"], arm["redirects"]
+    said = [one["latency_ms"].get("p999") for one in arm["client_says"]]
+    return (
+        arm["arm"],
+        latency["p50"],
+        latency["p99"],
+        latency["p999"],
+        _each(arm["p999_ms_by_run"]),
+        _each([ms for ms in said if ms is not None]) or None,
+        redirects["batches"],
+        redirects["hints"]["present"],
+        arm["metadata_rpcs"]["total"],
+        redirects["removable_percent"],
+        arm["records"]["failed"],
+    )
+
+
+def _each(of_runs: list[float]) -> str:
+    return " | ".join(f"{ms:,.0f}" for ms in of_runs)
+
+
+def _conditions(document: Document) -> str:
+    told = [f"acks={document['acks']}"]
+    if document["metadata_delay_ms"]:
+        told.append(f"Metadata answers {document['metadata_delay_ms']:g} ms late")
+    if document["stale_metadata_ms"]:
+        told.append(f"Metadata stale for {document['stale_metadata_ms']:g} ms")
+    return ", ".join(told)
+
+
+def _compared(document: Document) -> Table:
+    rows = tuple(
+        (
+            one["without"],
+            one["with"],
+            one["without_ms"],
+            one["with_ms"],
+            one["cut_percent"],
+            None if one["interval_ms"] is None else _span(one["interval_ms"]),
+            one["p_value"],
+            one["verdict"],
+        )
+        for one in document["comparisons"]
+    )
+    return Table(
+        "Arms of one client compared, p99.9",
+        (
+            "arm",
+            "with",
+            Column("ms", 1),
+            Column("with it, ms", 1),
+            Column("cut %", 1),
+            Column("difference between, ms", right=True),
+            Column("p-value", 4),
+            "verdict",
+        ),
+        rows,
+        ("Different: the bootstrap over rotations says so, and no single runs overlap.",),
+        "comparisons",
+    )
+
+
+def _span(interval: list[float]) -> str:
+    low, high = interval
+    return f"{low:,.1f} to {high:,.1f}"
+
+
+def _published(document: Document) -> Table:
+    rows = tuple(
+        (
+            one["arm"],
+            one["p999_ms"],
+            one["against"],
+            one["cut_percent"],
+            one["kip_arm"],
+            one["published_p999_ms"],
+            one["published_cut_percent"],
+        )
+        for one in document["beside_published"]
+    )
+    return Table(
+        "Beside what KIP-951 published, p99.9",
+        (
+            "arm",
+            Column("ms", 1),
+            "against",
+            Column("cut %", 1),
+            "KIP-951's arm",
+            Column("its ms", 0),
+            Column("its cut %", 0),
+        ),
+        rows,
+        (f"KIP-951 states its cut as {document['published']['cut_percent']} %.",),
+        "published",
+    )
+
+
+def _set_up(document: Document) -> Table:
+    return Table(
+        "Set up otherwise than KIP-951's",
+        ("what", "KIP-951", "here"),
+        tuple((one["what"], one["published"], one["here"]) for one in document["set_up_otherwise"]),
+        name="set_up",
+    )
+
+
+def _curve(curve: Document) -> Table:
+    lines = curve["lines"]
+    stale = [point["staleness_ms"] for point in lines[0]["points"]]
+    return Table(
+        "Gain curve: p99.9 in ms, by how long Metadata is stale after a change",
+        ("arm", *(Column(f"{ms:g} ms", 1) for ms in stale)),
+        tuple((line["arm"], *(point["p999_ms"] for point in line["points"])) for line in lines),
+        name="gain_curve",
+    )
+
+
+def _saved(curve: Document) -> Table:
+    verdicts = {
+        (one["staleness_ms"], one["without"], one["with"]): one["verdict"]
+        for one in curve["comparisons"]
+    }
+    rows = tuple(
+        (
+            one["without"],
+            one["with"],
+            float(one["staleness_ms"]),
+            one["without_p999_ms"],
+            one["with_p999_ms"],
+            one["saved_ms"],
+            one["cut_percent"],
+            verdicts[one["staleness_ms"], one["without"], one["with"]],
+        )
+        for one in sorted(curve["saved"], key=lambda one: (one["without"], one["with"]))
+    )
+    return Table(
+        "What hints save",
+        (
+            "without",
+            "with",
+            Column("stale for ms", 0),
+            Column("p99.9 without", 1),
+            Column("with", 1),
+            Column("saved ms", 1),
+            Column("cut %", 1),
+            "verdict",
+        ),
+        rows,
+        name="saved",
+    )
+
+
+def _prediction(prediction: Document) -> Table:
+    rows = tuple(
+        (
+            one["behind"],
+            one["staleness_ms"],
+            one["without"],
+            one["with"],
+            one["without_p999_ms"],
+            one["with_p999_ms"],
+            one["saved_ms"],
+            one["beyond_the_curve"],
+        )
+        for one in prediction["saved"]
+    )
+    return Table(
+        "What hints would save on this cluster",
+        (
+            "Metadata behind",
+            Column("ms", 1),
+            "without",
+            "with",
+            Column("p99.9 without", 1),
+            Column("with", 1),
+            Column("saved ms", 1),
+            "beyond the curve",
+        ),
+        rows,
+        (
+            "Metadata behind: how long after the first broker another one showed a new leader, as "
+            "measured now; the p99.9 are read off the gain curve.",
+        ),
+        "prediction",
+    )
