@@ -49,6 +49,8 @@ def read_produce(frame: bytes, version: int) -> Produced:
         return _read_produce(frame, version)
     except (StructError, IndexError):
         raise MalformedFrame(f"ProduceRequest v{version}: cut off") from None
+    except MalformedFrame as error:
+        raise error.within(f"ProduceRequest v{version}") from None
 
 
 def _read_produce(frame: bytes, version: int) -> Produced:
