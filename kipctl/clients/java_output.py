@@ -21,7 +21,7 @@ _UNREACHABLE = re.compile(
     r"^(\d+) WARN .*(Connection to node -\d+ \(.*\) could not be established)", re.MULTILINE
 )
 _NO_METADATA = re.compile(
-    r"^\S+TimeoutException: (Topic \S+ not present in metadata .*)$", re.MULTILINE
+    r"^\S+TimeoutException: (Topic \S+ not present in metadata .*?)\.?$", re.MULTILINE
 )
 _CAUSE = re.compile(r"^Caused by: (\S+?): (.+)$", re.MULTILINE)
 _THROWN = re.compile(r'^Exception in thread "main" (\S+?)(?:: (.*))?$', re.MULTILINE)

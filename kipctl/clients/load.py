@@ -102,6 +102,10 @@ class RunningClient(Protocol[Result_co]):
 class Client(Protocol):
     """A client that can be put under test. In both cases the process is gone after the block."""
 
+    @property
+    def version(self) -> str:
+        """The client library's."""
+
     def producer(
         self, load: ProducerLoad, bootstrap_server: str
     ) -> AbstractContextManager[RunningClient[Produced]]:

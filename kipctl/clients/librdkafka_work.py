@@ -1,0 +1,269 @@
+"""librdkafka's producer and consumer at work: what the process of their own does."""
+
+import os
+import resource
+from array import array
+from collections.abc import Callable
+
+import numpy as np
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, libversion
+
+from kipctl.clients.librdkafka_properties import consumer_properties, producer_properties
+from kipctl.clients.load import Consumed, ConsumerLoad, Produced, ProducerLoad
+from kipctl.errors import RefusedError, UnreachableError, UsageError
+from kipctl.trace.clock import now_us
+
+SOFTWARE = "confluent-kafka-python"
+"""By this name it introduces itself to brokers, with its own version and librdkafka's."""
+_POLL_S = 0.001
+"""It waits whole milliseconds."""
+_LOOK_EVERY_US = 20_000
+_FAREWELL_S = 10.0
+"""So long may records under way take when it is stopped."""
+_CHUNK = 1 << 16
+_REACH_PATIENCE_S = 10.0
+
+Started = Callable[[int], None]
+ShouldStop = Callable[[], bool]
+
+
+def version() -> str:
+    """librdkafka's own."""
+    return str(libversion()[0])
+
+
+class _Errors:
+    """What librdkafka says on its own account: the first lines of it."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self._unreachable_us = 0
+
+    def note(self, error: KafkaError) -> None:
+        """librdkafka calls this for errors that are no single record's."""
+        if len(self.lines) < 20:
+            self.lines.append(f"{error.name()}: {error.str()}")
+        if error.code() == KafkaError._ALL_BROKERS_DOWN and not self._unreachable_us:
+            self._unreachable_us = now_us()
+
+    def log(self, level: int, message: str, *arguments: object) -> None:
+        """librdkafka takes this object for a Logger; what it says is told here already."""
+
+    def is_out_of_reach(self) -> bool:
+        """No broker has been there for a while; to be asked while nothing has come through."""
+        return bool(self._unreachable_us) and (
+            now_us() - self._unreachable_us > _REACH_PATIENCE_S * 1e6
+        )
+
+    def unreachable(self, who: str) -> UnreachableError:
+        return UnreachableError(
+            f"{who} reached no broker: {self.lines[0]}", "Check the bootstrap server."
+        )
+
+
+class _Deliveries:
+    """Delivery reports, counted; latencies in microseconds from the intended time."""
+
+    def __init__(self) -> None:
+        self.latencies_us: array[int] = array("q")
+        self.failed = 0
+        self.error = ""
+        self.last_us = 0
+
+    def callback(self, late_us: int) -> Callable[[KafkaError | None, Message], None]:
+        """For a record that was handed over so long after its time.
+
+        librdkafka measures the rest itself, so that a busy Python is not taken for latency.
+        """
+
+        def delivered(error: KafkaError | None, message: Message) -> None:
+            if error is None:
+                self.latencies_us.append(late_us + round((message.latency() or 0) * 1e6))
+                self.last_us = now_us()
+            else:
+                self.failed += 1
+                self.error = self.error or f"{error.name()}: {error.str()}"
+
+        return delivered
+
+
+def produce(
+    load: ProducerLoad, bootstrap_server: str, started: Started, should_stop: ShouldStop
+) -> Produced:
+    """Send the load's records on their schedule. Raises KipctlError."""
+    errors, deliveries = _Errors(), _Deliveries()
+    who = f"librdkafka's producer {version()}"
+    properties = producer_properties(load.properties, bootstrap_server)
+    try:
+        producer = Producer({**properties, "error_cb": errors.note}, logger=errors)
+        if "transactional.id" in properties:
+            producer.init_transactions(60)
+    except (KafkaException, ValueError) as error:
+        raise UsageError(f"{who} did not start: {_told(error)}", "Correct that property.") from None
+    start_us = now_us()
+    started(start_us)
+    try:
+        stopped = _send(producer, load, start_us, deliveries, errors, should_stop)
+    except KafkaException as error:
+        raise RefusedError(f"{who} failed: {_told(error)}") from None
+    records = len(deliveries.latencies_us)
+    if not records and errors.lines and not deliveries.failed and not stopped:
+        raise errors.unreachable(who)
+    failed = load.num_records - records if not stopped else deliveries.failed
+    if not records and failed:
+        raise RefusedError(f"{who}: all {failed:,} records failed: {deliveries.error}")
+    return Produced(
+        software=SOFTWARE,
+        version=version(),
+        records=records,
+        failed=failed,
+        seconds=(deliveries.last_us - start_us) / 1e6 if records else 0.0,
+        latency_ms=latency_ms(deliveries.latencies_us),
+        cpu_s=_cpu_s(),
+        lines=tuple(errors.lines),
+        error=deliveries.error,
+        stopped=stopped,
+    )
+
+
+def _send(
+    producer: Producer,
+    load: ProducerLoad,
+    start_us: int,
+    deliveries: _Deliveries,
+    errors: _Errors,
+    should_stop: ShouldStop,
+) -> bool:
+    """Hand the records over, each when it is due, and wait for all; True if it was stopped."""
+    values = os.urandom(load.record_size + _CHUNK)
+    transaction_us = load.transaction_ms * 1000 if "transactional.id" in load.properties else 0
+    began_us = looked_us = 0
+    stopped = False
+    for number in range(load.num_records):
+        due_us = start_us if load.throughput <= 0 else start_us + number * 10**6 // load.throughput
+        while True:
+            now = now_us()
+            if now - looked_us > _LOOK_EVERY_US:
+                looked_us = now
+                if should_stop() or (not deliveries.latencies_us and errors.is_out_of_reach()):
+                    stopped = True
+                    break
+            if now >= due_us:
+                break
+            producer.poll(_POLL_S)
+        if stopped:
+            break
+        if transaction_us and not began_us:
+            producer.begin_transaction()
+            began_us = now
+        at = number % _CHUNK
+        value = values[at : at + load.record_size]
+        late_us = now - due_us if load.throughput > 0 else 0
+        while True:
+            try:
+                producer.produce(load.topic, value, on_delivery=deliveries.callback(late_us))
+            except BufferError:
+                producer.poll(_POLL_S)
+                late_us = now_us() - due_us if load.throughput > 0 else 0
+            else:
+                break
+        producer.poll(0)
+        if transaction_us and now - began_us >= transaction_us:
+            producer.commit_transaction()
+            began_us = 0
+    if began_us:
+        producer.commit_transaction()
+    return _await_all(producer, deliveries, errors, should_stop, stopped)
+
+
+def _await_all(
+    producer: Producer,
+    deliveries: _Deliveries,
+    errors: _Errors,
+    should_stop: ShouldStop,
+    stopped: bool,
+) -> bool:
+    """Wait for the records under way; for a while only when it is stopped."""
+    deadline_us = now_us() + round(_FAREWELL_S * 1e6) if stopped else None
+    while len(producer):
+        if not deliveries.latencies_us and errors.is_out_of_reach():
+            producer.purge()
+            return False
+        if deadline_us is None and should_stop():
+            deadline_us = now_us() + round(_FAREWELL_S * 1e6)
+        if deadline_us is not None and now_us() > deadline_us:
+            producer.purge()
+        producer.flush(0.05)
+    return deadline_us is not None
+
+
+def consume(
+    load: ConsumerLoad, bootstrap_server: str, started: Started, should_stop: ShouldStop
+) -> Consumed:
+    """Read the load's records. Raises KipctlError."""
+    errors = _Errors()
+    who = f"librdkafka's consumer {version()}"
+    properties = consumer_properties(load.properties, load.group, bootstrap_server)
+    try:
+        consumer = Consumer({**properties, "error_cb": errors.note}, logger=errors)
+    except (KafkaException, ValueError) as error:
+        raise UsageError(f"{who} did not start: {_told(error)}", "Correct that property.") from None
+    records = size = 0
+    failed, stopped = "", False
+    start_us = last_us = now_us()
+    try:
+        consumer.subscribe([load.topic])
+        started(start_us)
+        while records < load.num_records and not (stopped := should_stop()):
+            if not records and errors.is_out_of_reach():
+                raise errors.unreachable(who)
+            for message in consumer.consume(500, _LOOK_EVERY_US / 1e6):
+                if (refused := message.error()) is None:
+                    records += 1
+                    size += len(message.value() or b"") + len(message.key() or b"")
+                    last_us = now_us()
+                else:
+                    failed = failed or f"{refused.name()}: {refused.str()}"
+            if now_us() - last_us > load.timeout_s * 1e6:
+                failed = failed or f"nothing new came for {load.timeout_s:g} s"
+                break
+    except KafkaException as error:
+        raise RefusedError(f"{who} failed: {_told(error)}") from None
+    finally:
+        consumer.close()
+    return Consumed(
+        software=SOFTWARE,
+        version=version(),
+        records=records,
+        bytes=size,
+        seconds=(last_us - start_us) / 1e6,
+        cpu_s=_cpu_s(),
+        lines=tuple(errors.lines),
+        error=failed,
+        stopped=stopped,
+    )
+
+
+def latency_ms(latencies_us: "array[int]") -> dict[str, float]:
+    """The names and the rank that Java's tool has: the value at index `share * count`."""
+    count = len(latencies_us)
+    if not count:
+        return {}
+    ordered = np.sort(np.frombuffer(latencies_us, dtype=np.int64)) / 1000
+    shares = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p99.9": 0.999}
+    return {
+        "avg": round(float(ordered.mean()), 3),
+        "max": float(ordered[-1]),
+        **{name: float(ordered[int(share * count)]) for name, share in shares.items()},
+    }
+
+
+def _told(error: BaseException) -> str:
+    """librdkafka's own words, without Python's around them."""
+    inner = error.args[0] if error.args else error
+    return str(inner.str() if isinstance(inner, KafkaError) else inner)
+
+
+def _cpu_s() -> float:
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime
