@@ -1,0 +1,86 @@
+"""`kipctl experiment closest-replica`: what reading in one's own rack saves, and what it costs."""
+
+from typing import Annotated
+
+import typer
+
+from kipctl.cli.environment import Environment
+from kipctl.cli.experiment_options import (
+    ExperimentBootstrapOption,
+    LabBrokersOption,
+    LabControllersOption,
+    QuickOption,
+    RecordRunsOption,
+    RunsOption,
+    run_folders,
+)
+from kipctl.cli.options import OutputOption
+from kipctl.report.formats import OutputFormat
+from kipctl.report.tables import Report
+
+_QUICK_S = 8.0
+
+
+def closest_replica(
+    context: typer.Context,
+    clients: Annotated[
+        str,
+        typer.Option(
+            "--clients", metavar="ARM,...", help="Consumers; named as in experiment redirect."
+        ),
+    ] = "probe-kip951,java-4.3.1,librdkafka",
+    client_rack: Annotated[
+        str | None,
+        typer.Option("--client-rack", metavar="RACK", help="The consumers'; default: the first."),
+    ] = None,
+    partitions: Annotated[int, typer.Option("--partitions", help="Of the topic.")] = 12,
+    seconds: Annotated[
+        float, typer.Option("--seconds", help="How long a run is before the rack goes.")
+    ] = 15,
+    stay: Annotated[
+        bool, typer.Option("--stay", help="Do not end the brokers of the consumer's rack.")
+    ] = False,
+    uncontrolled: Annotated[
+        bool, typer.Option("--uncontrolled", help="Kill them, as when a machine fails.")
+    ] = False,
+    throughput: Annotated[float, typer.Option("--throughput", help="Records per second.")] = 500,
+    record_size: Annotated[
+        int, typer.Option("--record-size", help="Bytes of a record's value.")
+    ] = 1000,
+    runs: RunsOption = 1,
+    quick: QuickOption = False,
+    brokers: LabBrokersOption = 3,
+    controllers: LabControllersOption = 1,
+    record: RecordRunsOption = None,
+    bootstrap_server: ExperimentBootstrapOption = None,
+    output: OutputOption = OutputFormat.AUTO,
+) -> None:
+    """Read from leaders and from the closest replica, and show what that saves and costs (KIP-392).
+
+    For each client, without and with its rack: bytes by rack, the end-to-end latency that following
+    adds, and what it feels when the brokers of its rack are ended and started again (on a lab).
+    """
+    from kipctl.experiments.arms import parse_arms
+    from kipctl.experiments.closest_replica import ClosestPlan, run_closest
+    from kipctl.experiments.stand import Place, standing
+    from kipctl.report.experiment_replica_tables import replica_tables
+
+    environment: Environment = context.obj
+    arms = parse_arms(clients)
+    plan = ClosestPlan(
+        clients=arms[:1] if quick else arms,
+        rack=client_rack or "",
+        partitions=partitions,
+        throughput=throughput,
+        record_size=record_size,
+        seconds=min(seconds, _QUICK_S) if quick else seconds,
+        goes=not stay,
+        controlled=not uncontrolled,
+        runs=runs,
+    )
+    folder = run_folders(record, environment.variables)
+    place = Place(bootstrap_server, brokers, controllers)
+    with standing(place, plan.clients, environment.message) as stand:
+        document = run_closest(plan, stand, folder, environment.message)
+    tables = replica_tables(document)
+    environment.report(Report("experiment closest-replica", document, tables), output)

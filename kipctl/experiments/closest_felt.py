@@ -1,0 +1,97 @@
+"""From which racks a consumer read, and what it felt when its own rack's broker went: pure."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from kipctl.probe.distribution import distribution
+from kipctl.protocol.error_codes import error_name
+from kipctl.trace.columns import COLUMNS
+from kipctl.trace.rows import IntRows
+
+_READ = {name: i for i, name in enumerate(COLUMNS["reads"])}
+UNKNOWN_RACK = "unknown"
+Racks = Mapping[int, str | None]
+"""By broker."""
+
+
+def within(reads: IntRows, begin_us: int, end_us: int) -> IntRows:
+    """The answers that came in [begin, end)."""
+    at = reads[:, _READ["time_us"]]
+    return reads[(at >= begin_us) & (at < end_us)]
+
+
+def traffic(reads: IntRows, racks: Racks, rack: str) -> dict[str, Any]:
+    """The bytes that answers brought, by the rack of the broker that gave them.
+
+    `cross_rack_bytes` are those that came from another rack than the consumer's.
+    """
+    by_rack: dict[str, int] = {}
+    for broker in np.unique(reads[:, _READ["broker"]]).tolist():
+        mine = reads[reads[:, _READ["broker"]] == broker]
+        of = racks.get(broker) or UNKNOWN_RACK
+        by_rack[of] = by_rack.get(of, 0) + int(mine[:, _READ["bytes"]].clip(min=0).sum())
+    total = sum(by_rack.values())
+    own = by_rack.get(rack, 0)
+    return {
+        "bytes": total,
+        "bytes_by_rack": dict(sorted(by_rack.items())),
+        "own_rack_percent": 100 * own / total if total else None,
+        "cross_rack_bytes": total - own,
+    }
+
+
+def rack_gone(
+    reads: IntRows, racks: Racks, rack: str, called_us: int, started_us: int, until_us: int
+) -> dict[str, Any]:
+    """What became of reading when the brokers of the rack were ended, and ran again.
+
+    Partitions count that had been read there in the second before. `pause_ms` is the longest time
+    without records of each, of those that began before the brokers ran again; `elsewhere_after_ms`
+    from the call until other racks first brought records; `back_after_ms` from when the brokers
+    ran until the rack brought records again, of those partitions that it did bring.
+    """
+    with_records = reads[reads[:, _READ["records"]] > 0]
+    own = np.isin(with_records[:, _READ["broker"]], [b for b, of in racks.items() if of == rack])
+    at = with_records[:, _READ["time_us"]]
+    of_partition = with_records[:, _READ["partition"]]
+    before = own & (at >= called_us - 1_000_000) & (at < called_us)
+    pauses, elsewhere, back = list[int](), list[int](), list[int]()
+    for partition in np.unique(of_partition[before]).tolist():
+        mine = of_partition == partition
+        pauses.append(_longest_pause(at[mine], called_us, started_us))
+        if len(other := at[mine & ~own & (at >= called_us)]):
+            elsewhere.append(int(other.min()) - called_us)
+        if len(again := at[mine & own & (at >= started_us)]):
+            back.append(int(again.min()) - started_us)
+    wrong = within(reads, called_us, until_us)[:, _READ["error"]]
+    return {
+        "partitions": len(pauses),
+        "pause_ms": _spread_ms(pauses),
+        "elsewhere_after_ms": _spread_ms(elsewhere),
+        "partitions_back": len(back),
+        "back_after_ms": _spread_ms(back),
+        "errors": {
+            error_name(code): int((wrong == code).sum())
+            for code in np.unique(wrong[wrong != 0]).tolist()
+        },
+    }
+
+
+def _longest_pause(at: IntRows, called_us: int, started_us: int) -> int:
+    """The longest time between neighbours, of those that end after the call and begin before the
+    start of the brokers."""
+    times = np.sort(at)
+    begins, ends = times[:-1], times[1:]
+    mine = (ends >= called_us) & (begins < started_us)
+    return int((ends - begins)[mine].max(initial=0))
+
+
+def _spread_ms(times_us: Sequence[int]) -> dict[str, float] | None:
+    """p50 and max in milliseconds; None for none."""
+    if not times_us:
+        return None
+    values = np.array(times_us, dtype=np.int64)
+    shown = distribution([(values, np.ones(len(values), dtype=np.int64))]).as_ms()
+    return {name: shown[name] for name in ("p50", "max")}

@@ -1,0 +1,350 @@
+"""`experiment closest-replica`: reading in one's own rack, and what it costs (KIP-392)."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kipctl import __version__
+from kipctl.cluster.replica_facts import broker_racks
+from kipctl.cluster.snapshot import Snapshot, take
+from kipctl.cluster.topics import await_topic
+from kipctl.errors import UsageError
+from kipctl.experiments.actions import lab_of
+from kipctl.experiments.arms import Arm, in_turn
+from kipctl.experiments.closest_felt import Racks, rack_gone, traffic, within
+from kipctl.experiments.differ import differing
+from kipctl.experiments.end_to_end_load import (
+    CONSUMER,
+    PRODUCER,
+    Load,
+    Written,
+    await_us,
+    finish,
+    probe_writer,
+    recorded_in,
+)
+from kipctl.experiments.felt import Felt, together
+from kipctl.experiments.perf import own_topic
+from kipctl.experiments.plan import OWN_TOPIC
+from kipctl.experiments.roll_felt import Half, Records, records
+from kipctl.experiments.run_rows import dataset, rows
+from kipctl.experiments.stand import Stand
+from kipctl.experiments.tapped_sides import reader_of
+from kipctl.lab.cluster import Lab
+from kipctl.probe.consume.delivery import follow_batches
+from kipctl.probe.leadership import LeaderDiscovery
+from kipctl.trace.clock import now_us
+from kipctl.trace.columns import COLUMNS
+from kipctl.trace.rows import IntRows
+from kipctl.trace.store import Run, wall_time
+
+LEADER, CLOSEST = "leader", "closest"
+"""A consumer without `client.rack`, and one with it."""
+READS = (LEADER, CLOSEST)
+_AFTER_S = 5.0
+"""After the rack's brokers are in sync again: so long it is looked who is read from."""
+_ERROR, _RECORDS = (COLUMNS["batches"].index(name) for name in ("error", "records"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClosestPlan:
+    """Each client reads `runs` times from leaders and as often from the closest replica.
+
+    A run is `seconds` undisturbed; then, if `goes`, the brokers of the consumer's rack are ended
+    for `gone_s` seconds and started again. The rack is the first one if none is named.
+    """
+
+    clients: tuple[Arm, ...]
+    rack: str = ""
+    partitions: int = 12
+    throughput: float = 500
+    record_size: int = 1000
+    seconds: float = 15.0
+    warmup_s: float = 5.0
+    goes: bool = True
+    controlled: bool = True
+    gone_s: float = 5.0
+    runs: int = 1
+
+    def __post_init__(self) -> None:
+        """Raises UsageError for numbers that make no sense."""
+        for name, value, least in (
+            ("--runs", self.runs, 1),
+            ("--partitions", self.partitions, 1),
+            ("--record-size", self.record_size, 1),
+        ):
+            if value < least:
+                raise UsageError(f"{name} is {value}; it must be at least {least}.")
+        if self.throughput <= 0 or self.seconds <= 0:
+            raise UsageError("--throughput and --seconds must be above 0.")
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """When the rack's brokers were ended, ran again, and were looked at last (monotonic us)."""
+
+    called_us: int
+    started_us: int
+    until_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRun:
+    """A run of one client reading in one way. Times are relative to the run's start."""
+
+    software: str
+    measured_by: str
+    seconds: float
+    steady: IntRows
+    """Rows of `reads` while nothing disturbed."""
+    gone: dict[str, Any] | None
+    delivered: Felt
+    missing: int
+
+
+def run_closest(
+    plan: ClosestPlan,
+    stand: Stand,
+    record: Callable[[str], Path | None],
+    message: Callable[[str], None],
+) -> dict[str, Any]:
+    """Carry it out; returns what `--output json` prints. Raises KipctlError.
+
+    `record` says where the run of a name is recorded, if it is to be.
+    """
+    cluster = stand.cluster
+    racks = broker_racks(cluster)
+    rack = chosen_rack(plan.rack, racks)
+    lab = lab_if_any(stand, message) if plan.goes else None
+    load = Load(
+        stand.bootstrap_server,
+        OWN_TOPIC,
+        "all",
+        plan.throughput,
+        plan.record_size,
+        plan.warmup_s,
+    )
+    runs: dict[tuple[str, str], list[ReadRun]] = {}
+    for client, number in in_turn(plan.clients, plan.runs):
+        for reads in READS if number % 2 else READS[::-1]:
+            message(f"{client.name} from the {reads} (run {number} of {plan.runs})")
+            with (
+                recorded_in(record(f"{client.name}-{reads}-{number}")) as run,
+                own_topic(
+                    cluster, stand.bootstrap_server, plan.partitions, 0, lambda _: None
+                ) as before,
+            ):
+                stage = Stage(stand, lab, racks, rack, before)
+                found = _one(plan, client, reads, load, stage, run)
+            runs.setdefault((client.name, reads), []).append(found)
+    return {
+        "kafka_version": stand.kafka_version,
+        "rack": rack,
+        "racks": {str(broker): of for broker, of in sorted(racks.items())},
+        "partitions": plan.partitions,
+        "throughput": plan.throughput,
+        "record_size": plan.record_size,
+        "seconds": plan.seconds,
+        "runs": plan.runs,
+        "rack_goes": lab is not None,
+        "controlled": plan.controlled,
+        "clients": [
+            client_document(
+                client.name, {reads: runs[client.name, reads] for reads in READS}, racks, rack
+            )
+            for client in plan.clients
+        ],
+    }
+
+
+def chosen_rack(wanted: str, racks: Racks) -> str:
+    """The consumer's rack: the one wanted, else the first. Raises UsageError."""
+    known = sorted({rack for rack in racks.values() if rack})
+    if len(known) < 2:
+        raise UsageError(
+            "The brokers are not in several racks: there is no closest replica.",
+            "Leave --bootstrap-server out, for a lab of 3 racks.",
+        )
+    if wanted and wanted not in known:
+        raise UsageError(f"No broker is in rack {wanted!r}.", f"There are {', '.join(known)}.")
+    return wanted or known[0]
+
+
+def lab_if_any(stand: Stand, message: Callable[[str], None]) -> Lab | None:
+    """The lab that the cluster is; None, and a message, if it is none."""
+    try:
+        return lab_of(stand.cluster)
+    except UsageError:
+        message("This cluster is no lab: no broker is ended, so what then happens is not shown.")
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """What a run happens on; without a lab no broker goes."""
+
+    stand: Stand
+    lab: Lab | None
+    racks: Racks
+    rack: str
+    before: Snapshot
+
+
+def _one(plan: ClosestPlan, client: Arm, reads: str, load: Load, stage: Stage, run: Run) -> ReadRun:
+    """One run, recorded."""
+    gone: Gone | None = None
+    client_rack = stage.rack if reads == CLOSEST else ""
+    with (
+        reader_of(client, load, stage.stand, client_rack) as reader,
+        # The producer is kipctl's own for all, so that the consumers alone differ.
+        probe_writer(load, LeaderDiscovery.KIP951) as writer,
+    ):
+        steady_us = writer.start_us + round(plan.warmup_s * 1e6)
+        until_us = steady_us + round(plan.seconds * 1e6)
+        await_us(until_us)
+        if stage.lab is not None:
+            gone = _rack_goes(plan, stage, stage.lab)
+        written = finish(writer, reader, run)
+    start = written.start_us
+    batches = rows(dataset(run, "batches", PRODUCER), "batches")
+    read_rows = rows(dataset(run, "reads", CONSUMER), "reads")
+    span = Half(0, "steady", steady_us - start, until_us - start)
+    followed = follow_batches(batches, read_rows)
+    delivered = records(followed, written.interval_ns, written.warmup_records)
+    found = ReadRun(
+        software=reader.software,
+        measured_by="probe" if "kipctl" in reader.software else "tap",
+        seconds=plan.seconds,
+        steady=within(read_rows, span.begin_us, span.end_us),
+        gone=None
+        if gone is None
+        else rack_gone(
+            read_rows,
+            stage.racks,
+            stage.rack,
+            gone.called_us - start,
+            gone.started_us - start,
+            gone.until_us - start,
+        ),
+        delivered=Felt(
+            _by_second(delivered, span),
+            followed,
+            rows(dataset(run, "redirects", CONSUMER), "redirects"),
+            rows(dataset(run, "rpcs", CONSUMER), "rpcs"),
+        ),
+        missing=int(followed[followed[:, _ERROR] != 0, _RECORDS].sum()),
+    )
+    _describe(client, reads, written, stage, run, found, gone)
+    return found
+
+
+def _rack_goes(plan: ClosestPlan, stage: Stage, lab: Lab) -> Gone:
+    """End the rack's brokers, start them again, and look on for a while."""
+    brokers = [broker for broker, rack in sorted(stage.racks.items()) if rack == stage.rack]
+    called_us = now_us()
+    for broker in brokers:
+        (lab.stop if plan.controlled else lab.kill)(broker)
+    await_us(called_us + round(plan.gone_s * 1e6))
+    lab.start(*brokers)
+    started_us = now_us()
+    await_topic(stage.stand.cluster, OWN_TOPIC, plan.partitions)
+    time.sleep(_AFTER_S)
+    return Gone(called_us, started_us, now_us())
+
+
+def _by_second(of: Records, span: Half) -> IntRows:
+    """Rows (window, latency, count): seconds of the undisturbed part."""
+    mine = (of.intended_us >= span.begin_us) & (of.intended_us < span.end_us)
+    window = of.intended_us // 1_000_000
+    found: IntRows = np.stack([window, of.latency_us, of.count], axis=1)[mine]
+    return found
+
+
+def _describe(
+    client: Arm,
+    reads: str,
+    written: Written,
+    stage: Stage,
+    run: Run,
+    found: ReadRun,
+    gone: Gone | None,
+) -> None:
+    run.describe(
+        {
+            "kipctl_version": __version__,
+            "command": "experiment closest-replica",
+            "started": wall_time(written.wall_start_us),
+            "start_wall_us": written.wall_start_us,
+            "bootstrap_server": stage.stand.bootstrap_server,
+            "arm": f"{client.name} {reads}",
+            **written.settings,
+            "cluster_before": asdict(stage.before),
+            "cluster_after": asdict(take(stage.stand.cluster, [OWN_TOPIC])),
+            "summary": {
+                "topic": OWN_TOPIC,
+                "kafka_version": stage.stand.kafka_version,
+                "actions": [] if gone is None else [_action(stage.rack, gone, written.start_us)],
+                **run_document(found, stage.racks, stage.rack),
+            },
+        }
+    )
+
+
+def _action(rack: str, gone: Gone, start_us: int) -> dict[str, Any]:
+    return {
+        "action": f"restart:{rack}",
+        "called_ms": (gone.called_us - start_us) / 1000,
+        "answered_ms": (gone.started_us - start_us) / 1000,
+        "converged_ms": (gone.until_us - start_us) / 1000,
+        "partitions": None,
+        "error": None,
+    }
+
+
+def run_document(run: ReadRun, racks: Racks, rack: str) -> dict[str, Any]:
+    """A run by itself, for JSON."""
+    return {
+        **traffic(run.steady, racks, rack),
+        "end_to_end_ms": run.delivered.latency.as_ms(),
+        "missing": run.missing,
+        "gone": run.gone,
+    }
+
+
+def client_document(
+    name: str, runs: Mapping[str, Sequence[ReadRun]], racks: Racks, rack: str
+) -> dict[str, Any]:
+    """One client reading in both ways, and what the closest replica saves and costs it."""
+    ways = {}
+    for reads, of in runs.items():
+        ways[reads] = {
+            **traffic(np.concatenate([run.steady for run in of]), racks, rack),
+            "seconds": sum(run.seconds for run in of),
+            "end_to_end_ms": together([run.delivered for run in of]).latency.as_ms(),
+            "missing": sum(run.missing for run in of),
+            "runs": [run_document(run, racks, rack) for run in of],
+        }
+    leader, closest = (ways[reads]["cross_rack_bytes"] / ways[reads]["seconds"] for reads in READS)
+    first = next(iter(runs.values()))[0]
+    return {
+        "client": name,
+        "software": first.software,
+        "measured_by": first.measured_by,
+        "reads": ways,
+        "cross_rack_saved_percent": 100 * (1 - closest / leader) if leader else None,
+        "differences": [
+            {
+                "quantile": q,
+                **differing(
+                    [run.delivered for run in runs[LEADER]],
+                    [run.delivered for run in runs[CLOSEST]],
+                    q,
+                ).as_document(),
+            }
+            for q in (0.5, 0.99)
+        ],
+    }

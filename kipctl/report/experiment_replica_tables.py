@@ -1,0 +1,160 @@
+"""Tables of `experiment closest-replica`, from the document that `--output json` prints."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from kipctl.report.tables import Cell, Column, Table
+
+Document = Mapping[str, Any]
+_FROM = {"leader": "the leader", "closest": "the closest replica"}
+
+
+def replica_tables(document: Document) -> tuple[Table, ...]:
+    """Where bytes came from, what following costs, and what happens when the rack goes."""
+    tables = [traffic_table(document), cost_table(document)]
+    if document["rack_goes"]:
+        tables.append(gone_table(document))
+    return tuple(tables)
+
+
+def _reads(document: Document) -> Iterator[tuple[Document, str, Document]]:
+    for client in document["clients"]:
+        for name, reads in client["reads"].items():
+            yield client, name, reads
+
+
+def traffic_table(document: Document) -> Table:
+    """Bytes by rack, for each client without and with its rack."""
+    racks = sorted({rack for _, _, reads in _reads(document) for rack in reads["bytes_by_rack"]})
+    rows: tuple[tuple[Cell, ...], ...] = tuple(
+        (
+            client["client"],
+            _FROM[name],
+            client["software"],
+            client["measured_by"],
+            reads["bytes"],
+            *(reads["bytes_by_rack"].get(rack, 0) for rack in racks),
+            reads["own_rack_percent"],
+            client["cross_rack_saved_percent"] if name == "closest" else None,
+        )
+        for client, name, reads in _reads(document)
+    )
+    version = document["kafka_version"]
+    idle = [
+        client["client"]
+        for client in document["clients"]
+        if client["cross_rack_saved_percent"] is not None and client["cross_rack_saved_percent"] < 1
+    ]
+    return Table(
+        f"Bytes read by a consumer in {document['rack']}"
+        + (f", Kafka {version}" if version else ""),
+        (
+            "client",
+            "reads from",
+            "software",
+            "seen by",
+            "bytes",
+            *(f"of {rack}" for rack in racks),
+            Column("own rack %", 1),
+            Column("cross-rack saved %", 1),
+        ),
+        rows,
+        (
+            f"{document['partitions']} partitions, {document['throughput']:,.0f} records/s of "
+            f"{document['record_size']:,} bytes, {document['seconds']:g} s a run, "
+            f"{document['runs']} run{'s'[: document['runs'] != 1]} each. The leader: no client.rack"
+            f"; the closest replica: client.rack={document['rack']}.",
+            *(
+                f"{name} read no less across racks with its rack than without: is "
+                "replica.selector.class set? See kipctl inspect replica-selection."
+                for name in idle
+            ),
+        ),
+        name="traffic",
+    )
+
+
+def cost_table(document: Document) -> Table:
+    """End-to-end latency both ways: a follower learns the high watermark with its next fetch."""
+    rows: tuple[tuple[Cell, ...], ...] = tuple(
+        (
+            client["client"],
+            f"p{100 * found['quantile']:g}",
+            found["without_ms"],
+            found["with_ms"],
+            found["with_ms"] - found["without_ms"],
+            *(found["interval_ms"] or (None, None)),
+            found["p_value"],
+            found["verdict"],
+        )
+        for client in document["clients"]
+        for found in client["differences"]
+    )
+    return Table(
+        "End-to-end latency that following adds",
+        (
+            "client",
+            "of",
+            Column("leader ms", 2),
+            Column("closest ms", 2),
+            Column("added ms", 2),
+            Column("from ms", 2),
+            Column("to ms", 2),
+            Column("p value", 3),
+            "verdict",
+        ),
+        rows,
+        (
+            "From the intended send time to the consumer (acks=all, one producer of kipctl's own "
+            "for all). From and to bound what is added in 95 of 100 such comparisons; windows are "
+            "seconds.",
+        ),
+        name="cost",
+    )
+
+
+def gone_table(document: Document) -> Table:
+    """What each client felt when the brokers of its rack were ended and started again."""
+
+    def of(spread: Mapping[str, float] | None) -> tuple[Cell, Cell]:
+        return (None, None) if spread is None else (spread["p50"], spread["max"])
+
+    rows: tuple[tuple[Cell, ...], ...] = tuple(
+        (
+            client["client"],
+            _FROM[name],
+            number,
+            gone["partitions"],
+            *of(gone["pause_ms"]),
+            *of(gone["elsewhere_after_ms"]),
+            gone["partitions_back"],
+            *of(gone["back_after_ms"]),
+            run["missing"],
+            ", ".join(f"{count:,} x {error}" for error, count in gone["errors"].items()) or None,
+        )
+        for client, name, reads in _reads(document)
+        for number, run in enumerate(reads["runs"], 1)
+        for gone in [run["gone"]]
+    )
+    how = "stopped" if document["controlled"] else "killed"
+    return Table(
+        f"When the brokers of {document['rack']} are {how}, and run again",
+        (
+            "client",
+            "reads from",
+            "run",
+            "partitions",
+            *(Column(f"pause {key} ms", 0) for key in ("p50", "max")),
+            *(Column(f"elsewhere after {key} ms", 0) for key in ("p50", "max")),
+            "partitions back",
+            *(Column(f"back after {key} ms", 0) for key in ("p50", "max")),
+            "missing",
+            "errors",
+        ),
+        rows,
+        (
+            "Partitions: read from that rack before. Pause: the longest time without records. "
+            "Back after: from when the brokers ran again until the rack brought records.",
+        ),
+        name="gone",
+    )
