@@ -11,7 +11,7 @@ _kipctl() {
     fi
     for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
         case "$command $word" in
-            'kipctl reassign' | 'kipctl demo' | 'kipctl lab' | 'kipctl lab up' | 'kipctl lab status' | 'kipctl lab down' | 'kipctl lab stop' | 'kipctl lab start' | 'kipctl lab restart' | 'kipctl lab pause' | 'kipctl lab resume' | 'kipctl lab logs' | 'kipctl elect' | 'kipctl elect preferred' | 'kipctl elect unclean' | 'kipctl inspect' | 'kipctl inspect brokers' | 'kipctl inspect replica-selection' | 'kipctl inspect metadata' | 'kipctl inspect leaders' | 'kipctl inspect hints' | 'kipctl perf' | 'kipctl perf consume' | 'kipctl perf e2e' | 'kipctl perf metadata' | 'kipctl perf produce' | 'kipctl request-log' | 'kipctl request-log on' | 'kipctl request-log off' | 'kipctl request-log status' | 'kipctl analyze' | 'kipctl analyze runs' | 'kipctl analyze request-log' | 'kipctl runs' | 'kipctl runs list' | 'kipctl runs show' | 'kipctl runs compare' | 'kipctl runs export' | 'kipctl runs remove') command+=" $word" ;;
+            'kipctl reassign' | 'kipctl tap' | 'kipctl demo' | 'kipctl lab' | 'kipctl lab up' | 'kipctl lab status' | 'kipctl lab down' | 'kipctl lab stop' | 'kipctl lab start' | 'kipctl lab restart' | 'kipctl lab pause' | 'kipctl lab resume' | 'kipctl lab logs' | 'kipctl elect' | 'kipctl elect preferred' | 'kipctl elect unclean' | 'kipctl inspect' | 'kipctl inspect brokers' | 'kipctl inspect replica-selection' | 'kipctl inspect metadata' | 'kipctl inspect leaders' | 'kipctl inspect hints' | 'kipctl perf' | 'kipctl perf consume' | 'kipctl perf e2e' | 'kipctl perf metadata' | 'kipctl perf produce' | 'kipctl experiment' | 'kipctl experiment redirect' | 'kipctl experiment roll' | 'kipctl experiment closest-replica' | 'kipctl request-log' | 'kipctl request-log on' | 'kipctl request-log off' | 'kipctl request-log status' | 'kipctl analyze' | 'kipctl analyze runs' | 'kipctl analyze request-log' | 'kipctl runs' | 'kipctl runs list' | 'kipctl runs show' | 'kipctl runs compare' | 'kipctl runs export' | 'kipctl runs remove') command+=" $word" ;;
         esac
     done
     case "$command $previous" in
@@ -21,6 +21,18 @@ _kipctl() {
         'kipctl reassign --timeout') return ;;
         'kipctl reassign --bootstrap-server') return ;;
         'kipctl reassign -o' | 'kipctl reassign --output') COMPREPLY=($(compgen -W 'auto table plain json csv' -- "$current")); return ;;
+        'kipctl tap --listen') return ;;
+        'kipctl tap --cap') return ;;
+        'kipctl tap --delay') return ;;
+        'kipctl tap --stale-metadata') return ;;
+        'kipctl tap --reset') return ;;
+        'kipctl tap --for') return ;;
+        'kipctl tap --certificate') return ;;
+        'kipctl tap --key') return ;;
+        'kipctl tap --ca') return ;;
+        'kipctl tap --record') return ;;
+        'kipctl tap --bootstrap-server') return ;;
+        'kipctl tap -o' | 'kipctl tap --output') COMPREPLY=($(compgen -W 'auto table plain json csv' -- "$current")); return ;;
         'kipctl demo -o' | 'kipctl demo --output') COMPREPLY=($(compgen -W 'auto table plain json csv' -- "$current")); return ;;
         'kipctl lab up --name') return ;;
         'kipctl lab up --brokers') return ;;
@@ -157,6 +169,47 @@ _kipctl() {
         'kipctl perf produce --master') return ;;
         'kipctl perf produce --bootstrap-server') return ;;
         'kipctl perf produce -o' | 'kipctl perf produce --output') COMPREPLY=($(compgen -W 'auto table plain json csv' -- "$current")); return ;;
+        'kipctl experiment redirect --arms') return ;;
+        'kipctl experiment redirect --runs') return ;;
+        'kipctl experiment redirect --acks') return ;;
+        'kipctl experiment redirect --num-records') return ;;
+        'kipctl experiment redirect --throughput') return ;;
+        'kipctl experiment redirect --record-size') return ;;
+        'kipctl experiment redirect --partitions') return ;;
+        'kipctl experiment redirect --every') return ;;
+        'kipctl experiment redirect --metadata-delay') return ;;
+        'kipctl experiment redirect --stale-metadata') return ;;
+        'kipctl experiment redirect --curve') return ;;
+        'kipctl experiment redirect --scale') return ;;
+        'kipctl experiment redirect --brokers') return ;;
+        'kipctl experiment redirect --controllers') return ;;
+        'kipctl experiment redirect --bootstrap-server') return ;;
+        'kipctl experiment redirect --record') return ;;
+        'kipctl experiment redirect -o' | 'kipctl experiment redirect --output') COMPREPLY=($(compgen -W 'auto table plain json csv' -- "$current")); return ;;
+        'kipctl experiment roll --arms') return ;;
+        'kipctl experiment roll --acks') return ;;
+        'kipctl experiment roll --partitions') return ;;
+        'kipctl experiment roll --restarts') return ;;
+        'kipctl experiment roll --throughput') return ;;
+        'kipctl experiment roll --record-size') return ;;
+        'kipctl experiment roll --runs') return ;;
+        'kipctl experiment roll --brokers') return ;;
+        'kipctl experiment roll --controllers') return ;;
+        'kipctl experiment roll --record') return ;;
+        'kipctl experiment roll --bootstrap-server') return ;;
+        'kipctl experiment roll -o' | 'kipctl experiment roll --output') COMPREPLY=($(compgen -W 'auto table plain json csv' -- "$current")); return ;;
+        'kipctl experiment closest-replica --clients') return ;;
+        'kipctl experiment closest-replica --client-rack') return ;;
+        'kipctl experiment closest-replica --partitions') return ;;
+        'kipctl experiment closest-replica --seconds') return ;;
+        'kipctl experiment closest-replica --throughput') return ;;
+        'kipctl experiment closest-replica --record-size') return ;;
+        'kipctl experiment closest-replica --runs') return ;;
+        'kipctl experiment closest-replica --brokers') return ;;
+        'kipctl experiment closest-replica --controllers') return ;;
+        'kipctl experiment closest-replica --record') return ;;
+        'kipctl experiment closest-replica --bootstrap-server') return ;;
+        'kipctl experiment closest-replica -o' | 'kipctl experiment closest-replica --output') COMPREPLY=($(compgen -W 'auto table plain json csv' -- "$current")); return ;;
         'kipctl request-log on --broker') return ;;
         'kipctl request-log on --for') return ;;
         'kipctl request-log on --bootstrap-server') return ;;
@@ -191,8 +244,9 @@ _kipctl() {
         'kipctl runs remove -o' | 'kipctl runs remove --output') COMPREPLY=($(compgen -W 'auto table plain json csv' -- "$current")); return ;;
     esac
     case "$command" in
-        kipctl) words='reassign demo lab elect inspect perf request-log analyze runs' options='--debug --version --help' ;;
+        kipctl) words='reassign tap demo lab elect inspect perf experiment request-log analyze runs' options='--debug --version --help' ;;
         'kipctl reassign') words='' options='--rotate --plan --rollback --list --verify --cancel --topic --all-topics --dry-run --measure --yes --timeout --bootstrap-server --output --help' ;;
+        'kipctl tap') words='' options='--listen --cap --delay --drop-hints --stale-metadata --reset --for --certificate --key --tls-to-brokers --ca --record --bootstrap-server --output --help' ;;
         'kipctl demo') words='' options='--output --help' ;;
         'kipctl lab') words='up status down stop start restart pause resume logs' options=--help ;;
         'kipctl lab up') words='' options='--name --brokers --controllers --racks --kafka-version --kafka-home --config --port --request-log --metrics --output --help' ;;
@@ -218,6 +272,10 @@ _kipctl() {
         'kipctl perf e2e') words='' options='--num-records --throughput --record-size --producer-acks --topic --partitions --replication-factor --warmup-records --client-rack --producer-property --consumer-property --command-config --timeout --print-metrics --leader-discovery --during --every --count --record --force --workers --master --bootstrap-server --output --help' ;;
         'kipctl perf metadata') words='' options='--topics --partitions --throughput --seconds --record-size --phase --client --policy --command-property --metrics-url --bootstrap-server --output --help' ;;
         'kipctl perf produce') words='' options='--num-records --throughput --record-size --payload-file --payload-delimiter --topic --partitions --replication-factor --warmup-records --command-property --producer-props --command-config --producer.config --print-metrics --reporting-interval --leader-discovery --during --every --count --record --force --workers --master --bootstrap-server --output --help' ;;
+        'kipctl experiment') words='redirect roll closest-replica' options=--help ;;
+        'kipctl experiment redirect') words='' options='--arms --runs --acks --num-records --throughput --record-size --partitions --every --metadata-delay --stale-metadata --gain-curve --predict --curve --scale --quick --brokers --controllers --bootstrap-server --record --output --help' ;;
+        'kipctl experiment roll') words='' options='--arms --acks --partitions --restarts --uncontrolled --throughput --record-size --runs --quick --brokers --controllers --record --bootstrap-server --output --help' ;;
+        'kipctl experiment closest-replica') words='' options='--clients --client-rack --partitions --seconds --stay --uncontrolled --throughput --record-size --runs --quick --brokers --controllers --record --bootstrap-server --output --help' ;;
         'kipctl request-log') words='on off status' options=--help ;;
         'kipctl request-log on') words='' options='--broker --for --bootstrap-server --output --help' ;;
         'kipctl request-log off') words='' options='--broker --bootstrap-server --output --help' ;;

@@ -12,6 +12,7 @@ from kipctl.cli.demo import demo
 from kipctl.cli.environment import Environment
 from kipctl.cli.perf import spread_pairs
 from kipctl.cli.reassign import reassign
+from kipctl.cli.tap import tap
 from kipctl.errors import ExitStatus, KipctlError, UsageError
 
 app = typer.Typer(
@@ -31,6 +32,7 @@ app.add_typer(experiment.app, name="experiment")
 app.add_typer(request_log.app, name="request-log")
 app.add_typer(analyze.app, name="analyze")
 app.add_typer(runs.app, name="runs")
+app.command()(tap)
 app.command()(demo)
 
 

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from typing import TextIO
 
 from rich.console import Console
+from rich.live import Live
 from rich.text import Text
 
 from kipctl.errors import KipctlError, RefusedError, UsageError
-from kipctl.report.formats import OutputFormat, write
+from kipctl.report.formats import OutputFormat, renderable, write
 from kipctl.report.tables import Report
 
 BOOTSTRAP_VARIABLE = "KIPCTL_BOOTSTRAP_SERVER"
@@ -78,6 +79,20 @@ class Environment:
         try:
             with console.status(Text(title)) as status:
                 yield lambda text: status.update(Text(text))
+        finally:
+            self._spinner = None
+
+    @contextmanager
+    def live(self) -> Iterator[Callable[[Report], None]]:
+        """Yield a function that draws a report in place of the one before, on a terminal only."""
+        if not self.stderr.isatty():
+            yield lambda report: None
+            return
+        console = Console(file=self.stderr, highlight=False)
+        self._spinner = console
+        try:
+            with Live(console=console, auto_refresh=False, transient=True) as drawing:
+                yield lambda report: drawing.update(renderable(report), refresh=True)
         finally:
             self._spinner = None
 

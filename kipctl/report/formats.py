@@ -2,11 +2,12 @@
 
 import csv
 import json
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import TextIO
 
 from rich import box
-from rich.console import Console, JustifyMethod
+from rich.console import Console, Group, JustifyMethod, RenderableType
 from rich.table import Table as RichTable
 from rich.text import Text
 
@@ -86,27 +87,32 @@ def _write_table(report: Report, stream: TextIO, is_terminal: bool) -> None:
     # Off a terminal nothing may be cut, so the page is as wide as the widest table.
     console = Console(file=stream, width=None if is_terminal else 10_000, highlight=False)
     with console.capture() as drawing:
-        for number, table in enumerate(report.tables):
-            if number:
-                console.print()
-            _draw_table(table, console)
+        for part in _drawn(report.tables):
+            console.print(part)
         for line in report.closing:
             console.print(Text(line), soft_wrap=True)
     # Not written by rich: it ends the process when the reader of a pipe has gone.
     stream.write(drawing.get())
 
 
-def _draw_table(table: Table, console: Console) -> None:
-    if table.rows:
-        drawn = RichTable(title=Text(table.title), box=box.ROUNDED, title_justify="left")
-        for i, title in enumerate(table.titles):
-            side: JustifyMethod = "right" if table.is_right(i) else "left"
-            # On a narrow terminal a cell takes several lines; nothing is left out.
-            drawn.add_column(Text(title), justify=side, overflow="fold")
-        for row in table.rows:
-            drawn.add_row(*(Text(table.text(i, cell, ",")) for i, cell in enumerate(row)))
-        console.print(drawn)
-    elif table.title:
-        console.print(Text(table.title))
-    for note in table.notes:
-        console.print(Text(note))
+def renderable(report: Report) -> RenderableType:
+    """The report's tables as rich draws them, for a display that is drawn again and again."""
+    return Group(*_drawn(report.tables))
+
+
+def _drawn(tables: tuple[Table, ...]) -> Iterator[RenderableType]:
+    for number, table in enumerate(tables):
+        if number:
+            yield Text()
+        if table.rows:
+            drawn = RichTable(title=Text(table.title), box=box.ROUNDED, title_justify="left")
+            for i, title in enumerate(table.titles):
+                side: JustifyMethod = "right" if table.is_right(i) else "left"
+                # On a narrow terminal a cell takes several lines; nothing is left out.
+                drawn.add_column(Text(title), justify=side, overflow="fold")
+            for row in table.rows:
+                drawn.add_row(*(Text(table.text(i, cell, ",")) for i, cell in enumerate(row)))
+            yield drawn
+        elif table.title:
+            yield Text(table.title)
+        yield from map(Text, table.notes)

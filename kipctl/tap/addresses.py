@@ -10,23 +10,22 @@ UNKNOWN_BROKER = -1
 
 @dataclass(slots=True)
 class Addresses:
-    """Each broker's address has one of the tap's own.
+    """Each broker's address has a port of the tap's own.
 
-    `listen` makes one and returns it at once: clients are told of it in the very next answer.
+    `listen` opens one and returns it at once: clients are told of it in the very next answer.
     """
 
-    listen: Callable[[Address], Address]
-    _ours: dict[Address, Address] = field(default_factory=dict)
+    listen: Callable[[Address], int]
+    _ports: dict[Address, int] = field(default_factory=dict)
     _ids: dict[Address, int] = field(default_factory=dict)
     racks: dict[int, str] = field(default_factory=dict)
 
-    def translate(self, host: str, port: int) -> Address:
-        """The tap's address for a broker's; a listener is made for one that is new."""
-        theirs = host, port
-        ours = self._ours.get(theirs)
-        if ours is None:
-            ours = self._ours[theirs] = self.listen(theirs)
-        return ours
+    def port_for(self, broker: Address) -> int:
+        """The tap's port for a broker's address; a listener is made for one that is new."""
+        port = self._ports.get(broker)
+        if port is None:
+            port = self._ports[broker] = self.listen(broker)
+        return port
 
     def name(self, brokers: Iterable[tuple[int, str, int, str | None]]) -> None:
         """Learn ids and racks of brokers, as Metadata gives them: (id, host, port, rack)."""
@@ -36,12 +35,9 @@ class Addresses:
                 self.racks[broker] = rack
 
     @property
-    def listeners(self) -> dict[str, str]:
-        """The tap's addresses by brokers', both as host:port."""
-        return {
-            f"{theirs[0]}:{theirs[1]}": f"{ours[0]}:{ours[1]}"
-            for theirs, ours in self._ours.items()
-        }
+    def ports(self) -> dict[str, int]:
+        """The tap's ports by brokers' addresses, as host:port."""
+        return {f"{host}:{port}": ours for (host, port), ours in self._ports.items()}
 
     def broker_at(self, address: Address) -> int:
         """The id of the broker that was last said to be there, -1 if none was."""

@@ -190,6 +190,11 @@ class End(asyncio.Protocol):
         self._transport = transport  # type: ignore[assignment]  # uvloop's own class
         transport.set_write_buffer_limits(high=_BUFFERED_BYTES)  # type: ignore[attr-defined]
 
+    @property
+    def local_host(self) -> str:
+        """The address that the other side came to."""
+        return str(self._transport.get_extra_info("sockname")[0]) if self._transport else ""
+
     def write(self, data: bytes) -> None:
         if self._transport:
             self._transport.write(data)

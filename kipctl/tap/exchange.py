@@ -76,11 +76,15 @@ class Passed(NamedTuple):
 class Exchange:
     """Follows a connection. Every method that takes a frame raises MalformedFrame for garbage.
 
-    `address` is the broker's. Times are monotonic microseconds.
+    `address` is the broker's, `host` what the client knows the tap by. Times are monotonic
+    microseconds.
     """
 
-    def __init__(self, observer: Observer, number: int, address: Address, now_us: int) -> None:
+    def __init__(
+        self, observer: Observer, number: int, address: Address, host: str, now_us: int
+    ) -> None:
         self._observer = observer
+        self._host = host
         self._number = number
         self._address = address
         self._connected_us = now_us
@@ -257,7 +261,7 @@ class Exchange:
         if client is None:
             return
         client.open_connections -= 1
-        if self._flights:
+        if self._flights and not self._observer.is_ending:
             client.counts.lost += 1
             client.trouble = True
         for flight in self._flights:
@@ -269,8 +273,11 @@ class Exchange:
                 self._observer.fetches.lost(flight.client, flight.subject, self._broker, now_us)
         self._flights.clear()
 
+    def _translate(self, host: str, port: int) -> Address:
+        return self._host, self._observer.addresses.port_for((host, port))
+
     def _translated(self, flight: Flight, frame: bytes, body: Any) -> bytes:
-        changed = translated(body, self._observer.addresses.translate)
+        changed = translated(body, self._translate)
         return with_body(flight.api_key, flight.version, frame, changed)
 
     def _api_versions_answered(self, flight: Flight, frame: bytes, now_us: int) -> bytes:
@@ -326,7 +333,7 @@ class Exchange:
         if self._observer.spec.drop_hints:
             changed = without_hints(body)
         if changed.node_endpoints:
-            changed = translated(changed, self._observer.addresses.translate)
+            changed = translated(changed, self._translate)
         if changed is body:
             return frame
         return with_body(_PRODUCE, flight.version, frame, changed)
@@ -358,7 +365,7 @@ class Exchange:
             return frame
         whole = read_answer(_FETCH, flight.version, frame)
         changed = without_hints(whole) if drop else whole
-        changed = translated(changed, self._observer.addresses.translate)
+        changed = translated(changed, self._translate)
         return with_body(_FETCH, flight.version, frame, changed)
 
     def _as_passed(self, refusal: Refusal) -> Refusal:

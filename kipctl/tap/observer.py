@@ -35,6 +35,8 @@ class Observer:
     caps: Mapping[int, int] = field(init=False)
     delays: Mapping[int, int] = field(init=False)
     cluster_id: str = ""
+    is_ending: bool = False
+    """The tap itself closes all connections."""
 
     def __post_init__(self) -> None:
         self.recorder = Recorder(self.directory)

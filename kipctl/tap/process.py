@@ -45,7 +45,7 @@ class ClientSeen:
 class TapOutcome:
     """What a tap has seen. Times are monotonic microseconds, `cpu_s` is of its process.
 
-    `messages` are lines on connections that it had to drop, since they were last asked for.
+    `messages` are lines on connections that it had to drop, the last 1,000 of `dropped`.
     `names` are the texts that its rows give by number.
     """
 
@@ -54,9 +54,10 @@ class TapOutcome:
     wall_start_us: int
     cluster_id: str
     clients: tuple[ClientSeen, ...]
-    brokers: Mapping[str, str]
-    """The tap's addresses by brokers', both as host:port."""
+    ports: Mapping[str, int]
+    """The tap's ports by brokers' addresses, as host:port."""
     messages: tuple[str, ...]
+    dropped: int
     cpu_s: float
     peak_memory_bytes: int
     names: Mapping[str, tuple[str, ...]]
@@ -72,19 +73,25 @@ async def _serve(spec: TapSpec, directory: Path | None, pipe: Pipe) -> None:
     start_us = now_us()
     wall_start_us = time.time_ns() // 1000
     messages: deque[str] = deque(maxlen=_MOST_MESSAGES)
-    tap = Tap(spec, directory, wall_start_us - start_us, messages.append)
+    dropped = 0
+
+    def note(line: str) -> None:
+        nonlocal dropped
+        dropped += 1
+        messages.append(line)
+
+    def failed(loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
+        problem = context.get("exception")
+        what = f"{type(problem).__name__}: {problem}" if problem else context.get("message")
+        note(f"A connection failed: {what}.")
+
+    tap = Tap(spec, directory, wall_start_us - start_us, note)
     loop = asyncio.get_running_loop()
-    loop.set_exception_handler(
-        lambda _, context: messages.append(
-            f"A connection failed: {context.get('exception') or context.get('message')}."
-        )
-    )
+    loop.set_exception_handler(failed)
     over = asyncio.Event()
 
     def told() -> TapOutcome:
         usage = resource.getrusage(resource.RUSAGE_SELF)
-        lines = tuple(messages)
-        messages.clear()
         observer = tap.observer
         return TapOutcome(
             start_us,
@@ -96,8 +103,9 @@ async def _serve(spec: TapSpec, directory: Path | None, pipe: Pipe) -> None:
                 for client in observer.clients.values()
                 if client.counts.connections
             ),
-            observer.addresses.listeners,
-            lines,
+            observer.addresses.ports,
+            tuple(messages),
+            dropped,
             usage.ru_utime + usage.ru_stime,
             usage.ru_maxrss * 1024,
             observer.recorder.names,

@@ -21,6 +21,8 @@ from kipctl.trace.clock import now_us
 _BACKLOG = 1024
 _CONNECT_TIMEOUT_S = 10.0
 _FLUSH_S = 0.25
+_EVERYWHERE = ("0.0.0.0", "::")
+"""Clients are told the address that they came to."""
 
 
 @dataclass(slots=True)
@@ -58,13 +60,15 @@ class Tap:
         port is taken.
         """
         await self._reach()
-        self.bootstrap = self._listen_for(None)
+        host, _ = self.spec.listen_address
+        self.bootstrap = ("127.0.0.1" if host in _EVERYWHERE else host), self._listen_for(None)
         self._run(self._flushing())
         if self.spec.resets_per_s:
             self._run(self._resetting())
 
     async def stop(self) -> None:
         """Close all connections and listeners; the record is whole after it."""
+        self.observer.is_ending = True
         for task in list(self._tasks):
             task.cancel()
         for server in self._servers:
@@ -96,8 +100,8 @@ class Tap:
             "Check --bootstrap-server, and --tls-to-brokers.",
         )
 
-    def _listen_for(self, broker: Address | None) -> Address:
-        """Listen for a broker (None: the bootstrap servers); the port is there at once."""
+    def _listen_for(self, broker: Address | None) -> int:
+        """Listen for a broker (None: the bootstrap servers); returns the port, at once."""
         host = self.spec.listen_address[0]
         port, self._next_port = self._next_port, self._next_port and self._next_port + 1
         try:
@@ -118,7 +122,8 @@ class Tap:
         listening.setblocking(False)
         self._sockets.append(listening)
         self._run(self._serve(listening, broker))
-        return host, listening.getsockname()[1]
+        port = listening.getsockname()[1]
+        return int(port)
 
     async def _serve(self, listening: socket.socket, broker: Address | None) -> None:
         loop = asyncio.get_running_loop()
@@ -133,7 +138,10 @@ class Tap:
         number = self._made
 
         def exchange() -> Exchange:
-            return Exchange(self.observer, number, at[0], now_us())
+            host = self.spec.listen_address[0]
+            if host in _EVERYWHERE:
+                host = connection.client.local_host
+            return Exchange(self.observer, number, at[0], host, now_us())
 
         async def connect(end: BrokerEnd) -> None:
             at[0] = await self._connect(broker, end)

@@ -1,0 +1,160 @@
+"""`kipctl tap`: see what any client does, on the wire."""
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from kipctl.cli.environment import Environment
+from kipctl.cli.options import BootstrapOption, OutputOption, RecordOption
+from kipctl.report.formats import OutputFormat
+from kipctl.report.tables import Report
+
+if TYPE_CHECKING:
+    from kipctl.experiments.tap import TapPlan
+    from kipctl.tap.process import RunningTap
+    from kipctl.tap.spec import TapSpec
+
+_SHOWN_EVERY_S = 1.0
+
+
+def tap(
+    context: typer.Context,
+    listen: Annotated[
+        str,
+        typer.Option(
+            "--listen",
+            metavar="HOST:PORT",
+            help="Where clients connect first; brokers get the ports after it. Port 0: any.",
+        ),
+    ] = "127.0.0.1:0",
+    cap: Annotated[
+        str | None,
+        typer.Option(
+            "--cap",
+            metavar="API=VERSION,...",
+            help="The highest versions that clients are told of; "
+            "Produce=9,Fetch=15 takes KIP-951 away.",
+        ),
+    ] = None,
+    delay: Annotated[
+        str | None,
+        typer.Option("--delay", metavar="API=TIME,...", help="Hold answers, as in Metadata=300ms."),
+    ] = None,
+    drop_hints: Annotated[
+        bool, typer.Option("--drop-hints", help="Take the leader hints out of answers.")
+    ] = False,
+    stale_metadata: Annotated[
+        str | None,
+        typer.Option(
+            "--stale-metadata",
+            metavar="TIME",
+            help="For so long after a change show the leaders of before in Metadata.",
+        ),
+    ] = None,
+    reset: Annotated[
+        str | None,
+        typer.Option(
+            "--reset", metavar="RATE", help="Reset connections at random, as in 2/s or 10/min."
+        ),
+    ] = None,
+    duration: Annotated[
+        str | None,
+        typer.Option("--for", metavar="TIME", help="End after 30s, 5m or 1h; else with Ctrl-C."),
+    ] = None,
+    certificate: Annotated[
+        str, typer.Option("--certificate", metavar="PEM", help="Speak TLS to clients, with this.")
+    ] = "",
+    key: Annotated[
+        str, typer.Option("--key", metavar="PEM", help="Its private key, if that is apart.")
+    ] = "",
+    tls_to_brokers: Annotated[
+        bool, typer.Option("--tls-to-brokers", help="Speak TLS to the brokers.")
+    ] = False,
+    ca: Annotated[
+        str, typer.Option("--ca", metavar="PEM", help="Trust brokers by this; else the system's.")
+    ] = "",
+    record: RecordOption = None,
+    bootstrap_server: BootstrapOption = None,
+    output: OutputOption = OutputFormat.AUTO,
+) -> None:
+    """Stand between clients and a cluster, and show what each client does when leaders move.
+
+    Clients connect to the tap instead of the brokers; each broker gets a listener of its own, and
+    every endpoint in an answer is replaced by the tap's. All else passes as it came, but for what
+    the options change. With --record what was seen becomes a run: batches, requests, redirects and
+    reads of every client, for `kipctl analyze` and `kipctl runs compare`. It ends with Ctrl-C.
+    """
+    from kipctl.cli.request_log import parse_duration
+    from kipctl.cli.signals import noted_signals
+    from kipctl.experiments.tap import TapPlan
+    from kipctl.experiments.tap import tap as run
+    from kipctl.report.tap_tables import tap_tables
+    from kipctl.tap.spec import TapSpec, TlsFiles, parse_caps, parse_delays, parse_rate, parse_us
+    from kipctl.trace.runs import folder_of
+
+    environment: Environment = context.obj
+    seconds = parse_duration(duration) if duration else None
+    spec = TapSpec(
+        bootstrap_server=environment.bootstrap_server(bootstrap_server),
+        listen=listen,
+        caps=parse_caps(cap) if cap else (),
+        delays=parse_delays(delay) if delay else (),
+        drop_hints=drop_hints,
+        stale_metadata_us=parse_us(stale_metadata) if stale_metadata else 0,
+        resets_per_s=parse_rate(reset) if reset else 0.0,
+        tls=TlsFiles(certificate=certificate, key=key, ca=ca, to_brokers=tls_to_brokers),
+    )
+    plan = TapPlan(spec, folder_of(record, environment.variables) if record else None)
+    _warn(environment, spec)
+    with noted_signals() as ended:
+        document = run(plan, lambda tap: _wait(environment, plan, tap, ended, seconds))
+    environment.report(Report("tap", document, tap_tables(document)), output)
+
+
+def _warn(environment: Environment, spec: "TapSpec") -> None:
+    """Say what it means to listen elsewhere than on this machine."""
+    from kipctl.tap.spec import is_loopback
+
+    host, _ = spec.listen_address
+    if not is_loopback(host):
+        environment.message(
+            f"Listening at {host}: whoever reaches it reaches the cluster through this machine,"
+            f"{'' if spec.tls.certificate else ' unencrypted,'} as if from here. The tap asks\n"
+            "nobody who they are; only the cluster's own authentication stands behind it."
+        )
+
+
+def _wait(
+    environment: Environment,
+    plan: "TapPlan",
+    tap: "RunningTap",
+    ended: Callable[[float], bool],
+    seconds: float | None,
+) -> None:
+    """Show the clients until it is to end."""
+    from kipctl.experiments.tap import described
+
+    environment.message(
+        f"Clients connect to {tap.bootstrap_server} instead of {plan.spec.bootstrap_server}. "
+        "Ctrl-C ends the tap."
+    )
+    until = time.monotonic() + seconds if seconds else float("inf")
+    before = tap.show()
+    with environment.live() as show:
+        while not ended(max(0.0, min(_SHOWN_EVERY_S, until - time.monotonic()))):
+            now = tap.show()
+            for line in now.messages[len(now.messages) - (now.dropped - before.dropped) :]:
+                environment.message(line)
+            show(_live(described(now, plan.spec, since=before)))
+            before = now
+            if time.monotonic() >= until:
+                return
+
+
+def _live(document: dict[str, Any]) -> Report:
+    """What is shown while it runs."""
+    from kipctl.report.tap_tables import tap_tables
+
+    return Report("tap", document, tap_tables(document | {"listeners": (), "dropped": ()}))

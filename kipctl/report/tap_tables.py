@@ -1,0 +1,129 @@
+"""Tables of a tap, from the document that `--output json` prints."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from kipctl.report.tables import Cell, Column, Table
+
+Document = Mapping[str, Any]
+
+CAUSES = ("start", "new_topic", "leader_change", "max_age", "idle_eviction", "error_retry")
+
+
+def tap_tables(document: Document) -> tuple[Table, ...]:
+    """Clients, their Metadata requests, and the addresses that stand for brokers."""
+    tables = [clients_table(document)]
+    if any(client["metadata_rpcs"]["total"] for client in document["clients"]):
+        tables.append(_metadata_table(document))
+    if document["listeners"]:
+        tables.append(
+            Table(
+                "Listeners",
+                ("broker", "the tap's port"),
+                tuple((one["broker"], str(one["port"])) for one in document["listeners"]),
+                name="listeners",
+            )
+        )
+    if dropped := document["dropped"]:
+        rows = tuple((line,) for line in dropped)
+        tables.append(Table("Dropped connections", ("what",), rows, name="dropped"))
+    return tuple(tables)
+
+
+def clients_table(document: Document) -> Table:
+    """One row for each client."""
+    return Table(
+        "Clients through the tap" + _conditions(document["conditions"]),
+        (
+            "client id",
+            "software",
+            "connections",
+            Column("requests/s", 1),
+            "requests",
+            "not decoded",
+            "leader errors",
+            "hints",
+            "redirects",
+            "Metadata",
+            "other errors",
+        ),
+        tuple(_row(client) for client in document["clients"]),
+        () if document["clients"] else ("No client has connected.",),
+        name="clients",
+    )
+
+
+def _row(client: Document) -> tuple[Cell, ...]:
+    software = " ".join(
+        part for part in (client["software_name"], client["software_version"]) if part
+    )
+    requests, connections = client["requests"], client["connections"]
+    return (
+        client["client_id"] or "-",
+        software or "-",
+        connections["open"] or connections["made"],
+        requests["per_second"],
+        requests["total"],
+        requests["not_decoded"],
+        client["leader_errors"],
+        _hints(client["hints"]),
+        client["redirects"],
+        client["metadata_rpcs"]["total"],
+        _other_errors(client),
+    )
+
+
+def _hints(hints: Document) -> str:
+    said = [str(hints["sent"])]
+    if hints["draft"]:
+        said.append(f"{hints['draft']} draft")
+    if hints["dropped"]:
+        said.append(f"{hints['dropped']} dropped")
+    return ", ".join(said)
+
+
+def _other_errors(client: Document) -> str:
+    """Errors that say nothing of leaders, produce and fetch together."""
+    counts: dict[str, int] = {}
+    for kind in ("produce_errors", "fetch_errors"):
+        for name, count in client[kind].items():
+            if name not in ("NOT_LEADER_OR_FOLLOWER", "FENCED_LEADER_EPOCH"):
+                counts[name] = counts.get(name, 0) + count
+    if lost := client["connections"]["lost"]:
+        counts["connections lost"] = lost
+    return ", ".join(f"{count:,} x {name}" for name, count in counts.items()) or "-"
+
+
+def _metadata_table(document: Document) -> Table:
+    shown = [
+        cause
+        for cause in CAUSES
+        if any(client["metadata_rpcs"]["by_cause"].get(cause) for client in document["clients"])
+    ]
+    return Table(
+        "Metadata requests by cause, as far as the wire shows it",
+        ("client id", *(cause.replace("_", " ") for cause in shown)),
+        tuple(
+            (
+                client["client_id"] or "-",
+                *(client["metadata_rpcs"]["by_cause"].get(cause, 0) for cause in shown),
+            )
+            for client in document["clients"]
+        ),
+        name="metadata",
+    )
+
+
+def _conditions(conditions: Document) -> str:
+    said = []
+    for name, highest in conditions.get("cap", {}).items():
+        said.append(f"{name} at most {highest}")
+    for name, delay_ms in conditions.get("delay_ms", {}).items():
+        said.append(f"{name} held {delay_ms:g} ms")
+    if conditions.get("drop_hints"):
+        said.append("hints dropped")
+    if stale_ms := conditions.get("stale_metadata_ms"):
+        said.append(f"Metadata stale for {stale_ms:g} ms")
+    if resets := conditions.get("resets_per_minute"):
+        said.append(f"{resets:g} resets/min")
+    return f" ({', '.join(said)})" if said else ""
