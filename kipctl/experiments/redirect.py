@@ -16,9 +16,16 @@ from kipctl.experiments.gain_curve import STALENESS_MS
 from kipctl.experiments.perf import PerfPlan, measure, own_topic
 from kipctl.experiments.plan import OWN_TOPIC, RunPlan
 from kipctl.experiments.predict import prediction, recorded_curve
+from kipctl.experiments.published import SetUp
 from kipctl.experiments.record import recording
 from kipctl.experiments.redirect_plan import RedirectPlan, check_room, what_it_takes
-from kipctl.experiments.redirect_result import ArmRuns, curve_document, curve_lines, document
+from kipctl.experiments.redirect_result import (
+    ArmRuns,
+    curve_document,
+    curve_lines,
+    document,
+    set_up,
+)
 from kipctl.experiments.stand import Place, Stand, standing
 from kipctl.experiments.tapped import ArmRun, run_arm
 from kipctl.probe.produce.config import ProducerConfig
@@ -58,17 +65,21 @@ def experiment(question: Question, message: Callable[[str], None]) -> dict[str, 
     with standing(place, plan.arms, message) as stand:
         if not stalenesses_ms:
             found = measure_arms(plan, stand, question.record, message)
-            return document(plan, stand, place, found)
+            return document(plan, _here(plan, place, stand), found)
         points = {
             ms: measure_arms(plan.under(1000 * ms), stand, question.record, message)
             for ms in stalenesses_ms
         }
         fresh = min(points)
-        came = document(plan.under(1000 * fresh), stand, place, points[fresh])
+        came = document(plan, _here(plan, place, stand), points[fresh])
         came["gain_curve"] = curve_document(points)
         if question.predict:
             came["prediction"] = prediction(stand, plan.arms, curve_lines(points), message)
         return came
+
+
+def _here(plan: RedirectPlan, place: Place, stand: Stand) -> SetUp:
+    return set_up(plan, place, len(stand.cluster.nodes), stand.kafka_version)
 
 
 def measure_arms(

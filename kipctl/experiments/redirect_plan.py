@@ -32,6 +32,8 @@ _PREPARING_S = 5.0
 _BIG_BYTES = 1 << 30
 """Of values in a run: with more its topic is made anew for every run, to bound what is on disk."""
 _REPLICAS = 3
+_BEING_REMOVED = 1.1
+"""Runs on disk at a time, of big ones: what the last one wrote goes while the next one writes."""
 _LARGE_CORES = 16
 
 
@@ -55,6 +57,8 @@ class RedirectPlan:
 
     def __post_init__(self) -> None:
         """Raises UsageError for what makes no sense."""
+        if self.every_s <= 0:
+            raise UsageError("--every must be above 0.")
         for option, value in (
             ("--runs", self.runs),
             ("--num-records", self.num_records),
@@ -66,8 +70,6 @@ class RedirectPlan:
                 raise UsageError(f"{option} is {value}; it must be at least 1.")
         if self.acks not in ACKS:
             raise UsageError(f"--acks is {self.acks}; it is one of {', '.join(ACKS)}.")
-        if self.every_s <= 0:
-            raise UsageError("--every must be above 0.")
         if self.seconds <= self.every_s:
             raise UsageError(
                 f"{self.num_records:,} records at {self.throughput:,}/s take {self.seconds:g} s: "
@@ -156,7 +158,8 @@ def planned(
         least = least_every_s(replace(conditions, stale_metadata_us=stale_us))
         sizes["every_s"] = max(sizes["every_s"], least)
     if "num_records" not in sizes:
-        sizes["num_records"] = int(sizes["throughput"] * sizes["every_s"] * (_ROTATIONS + 1))
+        seconds = max(0.0, sizes["every_s"]) * (_ROTATIONS + 1)
+        sizes["num_records"] = max(1, int(sizes["throughput"] * seconds))
     return RedirectPlan(conditions=conditions, **sizes)
 
 
@@ -188,7 +191,7 @@ def check_room(plan: RedirectPlan, place: Place) -> None:
     if not place.is_lab:
         return
     folder = next(folder for folder in (labs_folder(), *labs_folder().parents) if folder.exists())
-    kept = 2 if plan.is_big else plan.runs * len(plan.arms)  # one is being removed
+    kept = _BEING_REMOVED if plan.is_big else plan.runs * len(plan.arms)
     needed = kept * plan.num_records * plan.record_size * min(_REPLICAS, place.brokers)
     free = shutil.disk_usage(folder).free
     if needed > free:

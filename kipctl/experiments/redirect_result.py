@@ -18,7 +18,7 @@ from kipctl.experiments.published import (
     set_up_differences,
 )
 from kipctl.experiments.redirect_plan import RedirectPlan
-from kipctl.experiments.stand import Place, Stand
+from kipctl.experiments.stand import Place
 from kipctl.experiments.tapped import ArmRun
 
 
@@ -34,6 +34,12 @@ class ArmRuns:
         """Of all records of all runs together."""
         return together([run.felt for run in self.runs]).latency.quantile(0.999) / 1000
 
+    @property
+    def records_per_second(self) -> float:
+        """The mean of its runs; less than was asked for when client or cluster cannot keep up."""
+        rates = [run.felt.acknowledged / (run.felt.seconds or 1) for run in self.runs]
+        return sum(rates) / len(rates)
+
     def as_document(self) -> dict[str, Any]:
         """For JSON."""
         return {
@@ -41,6 +47,7 @@ class ArmRuns:
             "kip_arm": self.arm.kip_arm or None,
             "takes_hints": self.arm.takes_hints,
             **together([run.felt for run in self.runs]).as_document(),
+            "records_per_second": round(self.records_per_second, 1),
             "p999_ms_by_run": [run.felt.latency.quantile(0.999) / 1000 for run in self.runs],
             "client_says": [dict(run.claims) for run in self.runs],
             "rotations": sum(len(run.actions) for run in self.runs),
@@ -83,14 +90,14 @@ def beside_published(found: Sequence[ArmRuns]) -> list[dict[str, Any]]:
     return rows
 
 
-def set_up(plan: RedirectPlan, stand: Stand, place: Place) -> SetUp:
-    """What this plan is made with on this stand."""
+def set_up(plan: RedirectPlan, place: Place, brokers: int, kafka_version: str | None) -> SetUp:
+    """What this plan is made with on a cluster of so many brokers of that Kafka."""
     cores = os.cpu_count() or 1
     return SetUp(
-        brokers=len(stand.cluster.nodes),
+        brokers=brokers,
         controllers=place.controllers if place.is_lab else None,
         machines=f"one of {cores} cores for all" if place.is_lab else None,
-        kafka=stand.kafka_version,
+        kafka=kafka_version,
         records=plan.num_records,
         throughput=plan.throughput,
         record_size=plan.record_size,
@@ -104,13 +111,12 @@ def set_up(plan: RedirectPlan, stand: Stand, place: Place) -> SetUp:
     )
 
 
-def document(
-    plan: RedirectPlan, stand: Stand, place: Place, found: Sequence[ArmRuns]
-) -> dict[str, Any]:
-    """What `--output json` prints of a measurement under one staleness."""
+def document(plan: RedirectPlan, here: SetUp, found: Sequence[ArmRuns]) -> dict[str, Any]:
+    """What `--output json` prints of a measurement under one staleness, set up as it is `here`."""
     return {
-        "kafka_version": stand.kafka_version,
+        "kafka_version": here.kafka,
         "acks": plan.acks,
+        "throughput": plan.throughput,
         "runs": plan.runs,
         **plan.conditions.as_document(),
         "arms": [arm.as_document() for arm in found],
@@ -119,7 +125,7 @@ def document(
         "published": {"p999_ms": dict(P999_MS), "cut_percent": CUT_PERCENT},
         "set_up_otherwise": [
             {"what": one.what, "published": one.published, "here": one.here}
-            for one in set_up_differences(set_up(plan, stand, place))
+            for one in set_up_differences(here)
         ],
     }
 

@@ -6,6 +6,8 @@ from typing import Any
 from kipctl.report.tables import Cell, Column, Table
 
 Document = Mapping[str, Any]
+_KEPT_UP = 0.9
+"""An arm that comes to this share of the load's rate is not told of."""
 
 
 def redirect_tables(document: Document) -> tuple[Table, ...]:
@@ -39,6 +41,7 @@ def _arms(document: Document) -> Table:
         ),
         rows,
         (
+            *_slow(document),
             "From a batch's creation to its acknowledgement at the tap, warm-up left out; the "
             "client's own figure is of its whole run.",
             "Hints could remove: of the time of redirected batches, what went into backoff, "
@@ -46,6 +49,16 @@ def _arms(document: Document) -> Table:
         ),
         "arms",
     )
+
+
+def _slow(document: Document) -> tuple[str, ...]:
+    """Which arms did not keep up with the load."""
+    asked = document["throughput"]
+    slow = [arm for arm in document["arms"] if arm["records_per_second"] < _KEPT_UP * asked]
+    if not slow:
+        return ()
+    told = ", ".join(f"{arm['arm']} {arm['records_per_second']:,.0f}" for arm in slow)
+    return (f"Of {asked:,} records/s asked for there were: {told}. Times are of overload there.",)
 
 
 def _arm(arm: Document) -> tuple[Cell, ...]:

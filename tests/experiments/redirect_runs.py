@@ -1,0 +1,64 @@
+"""Runs of arms as a tap would have recorded them, with the latencies that a test wants."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from kipctl.experiments.arms import parse_arm
+from kipctl.experiments.felt import Felt, in_windows
+from kipctl.experiments.redirect_result import ArmRuns
+from kipctl.experiments.tapped import ArmRun
+from kipctl.trace.columns import COLUMNS
+from kipctl.trace.rows import IntRows
+
+SECOND = 1_000_000
+
+
+def table(dataset: str, *given: dict[str, int]) -> IntRows:
+    """Rows of a dataset in which all is 0 but what is given."""
+    found = np.zeros((len(given), len(COLUMNS[dataset])), dtype=np.int64)
+    for row, values in zip(found, given, strict=True):
+        for name, value in values.items():
+            row[COLUMNS[dataset].index(name)] = value
+    return found
+
+
+def batch(first_seq: int, intended_us: int, latency_us: int, **more: int) -> dict[str, int]:
+    return {
+        "first_seq": first_seq,
+        "records": 2,
+        "intended_us": intended_us,
+        "acked_us": intended_us + latency_us,
+        **more,
+    }
+
+
+def felt(batches: IntRows, called_us: Sequence[int] = ()) -> Felt:
+    return Felt(in_windows(batches, 0, called_us), batches, table("redirects"), table("rpcs"))
+
+
+def felt_runs(*runs: Sequence[int]) -> list[Felt]:
+    """A run has a second for each number: its slowest records took so many milliseconds.
+
+    There are 1,000 records in a second.
+    """
+    made = []
+    for run in runs:
+        rows = [
+            batch(
+                1000 * second + 10 * k,
+                second * SECOND + 10_000 * k,
+                1000 * (slowest if k < 5 else 5),
+                records=10,
+            )
+            for second, slowest in enumerate(run)
+            for k in range(100)
+        ]
+        made.append(felt(table("batches", *rows), [second * SECOND for second in range(len(run))]))
+    return made
+
+
+def arm_runs(name: str, *runs: Sequence[int]) -> ArmRuns:
+    arm = parse_arm(name)
+    claims = {"latency_ms": {"p999": 1.5}, "error": None}
+    return ArmRuns(arm, tuple(ArmRun(arm, one, claims, []) for one in felt_runs(*runs)))

@@ -1,0 +1,99 @@
+"""`kipctl experiment redirect` on real brokers: arms, conditions, what is recorded, a prediction."""
+
+import json
+import os
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kipctl.cli.app import run
+from kipctl.cli.environment import Environment
+from kipctl.experiments.felt import felt
+from kipctl.lab.cluster import Lab
+from kipctl.protocol.api import ApiKey
+from kipctl.trace.runs import look
+from kipctl.trace.store import Run
+from kipctl.transport.request import Cluster
+
+pytestmark = pytest.mark.kafka
+
+
+def experiment(lab: Lab, runs: Path, words: str) -> dict[str, Any]:
+    out, err = StringIO(), StringIO()
+    environment = Environment(
+        stdin=StringIO(),
+        stdout=out,
+        stderr=err,
+        variables=os.environ | {"KIPCTL_RUNS": str(runs)},
+    )
+    words = f"experiment redirect {words} --output json --bootstrap-server {lab.bootstrap_server}"
+    assert run(words.split(), environment) == 0, err.getvalue()
+    document: dict[str, Any] = json.loads(out.getvalue())
+    return document
+
+
+def test_with_stale_metadata_only_hints_find_the_leader_and_the_runs_predict_what_they_save(
+    lab: Lab, tmp_path: Path
+) -> None:
+    found = experiment(
+        lab,
+        tmp_path,
+        "--quick --runs 1 --partitions 12 --stale-metadata 800ms --record curve"
+        " --arms probe-baseline,probe-kip951",
+    )
+    arms = {arm["arm"]: arm for arm in found["arms"]}
+    for arm in arms.values():
+        assert arm["records"]["failed"] == 0
+        assert arm["rotations"] == 3
+        assert arm["redirects"]["batches"] > 0
+        assert arm["client_says"][0]["records"] == arm["records"]["acknowledged"]
+    # Who waits for Metadata cannot know the new leader before it shows it.
+    assert arms["probe-baseline"]["redirects"]["hints"]["followed"] == 0
+    assert arms["probe-baseline"]["latency_ms"]["p999"] > 800
+    assert arms["probe-kip951"]["redirects"]["hints"]["followed"] > 0
+    assert found["stale_metadata_ms"] == 800
+    (compared,) = found["comparisons"]
+    assert (compared["without"], compared["with"]) == ("probe-baseline", "probe-kip951")
+
+    recorded = sorted(tmp_path.iterdir())
+    assert [folder.name for folder in recorded] == [
+        "curve-stale-800ms.probe-baseline.1",
+        "curve-stale-800ms.probe-kip951.1",
+    ]
+    for folder, arm in zip(recorded, arms.values(), strict=True):
+        assert look(folder).flaw == ""
+        assert felt(Run(folder)).latency.as_ms() == arm["latency_ms"]
+
+    predicted = experiment(lab, tmp_path, "--predict --curve curve")["prediction"]
+    assert {one["behind"] for one in predicted["saved"]} == {"p50", "p99", "max"}
+    assert len(predicted["brokers"]) == 3
+    assert predicted["saved"][0]["without_p999_ms"] == arms["probe-baseline"]["latency_ms"]["p999"]
+    with Cluster(lab.bootstrap_server) as cluster:
+        names = {topic.name for topic in cluster.metadata(None).topics}
+    assert not names & {"kipctl-perf", "kipctl-metadata"}
+
+
+def test_other_clients_are_measured_by_the_same_rule_and_a_cap_takes_hints_away(
+    lab: Lab, tmp_path: Path
+) -> None:
+    found = experiment(
+        lab,
+        tmp_path,
+        "--quick --runs 1 --partitions 12 --record other"
+        " --arms java-4.3.1-capped,java-4.3.1,librdkafka-1ms",
+    )
+    arms = {arm["arm"]: arm for arm in found["arms"]}
+    for name, arm in arms.items():
+        assert arm["records"]["failed"] == 0, name
+        assert arm["client_says"][0]["records"] == arm["records"]["acknowledged"]
+        assert arm["redirects"]["batches"] > 0, name
+    assert arms["java-4.3.1-capped"]["redirects"]["hints"]["present"] == 0
+    for name in ("java-4.3.1", "librdkafka-1ms"):
+        assert arms[name]["redirects"]["hints"]["present"] > 0, name
+    versions = {}
+    for name in arms:
+        rpcs = Run(tmp_path / f"other-{name}.1").read("rpcs").to_pylist()
+        versions[name] = {r["api_version"] for r in rpcs if r["api_key"] == ApiKey.PRODUCE}
+    assert versions == {"java-4.3.1-capped": {9}, "java-4.3.1": {13}, "librdkafka-1ms": {10}}

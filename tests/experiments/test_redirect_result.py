@@ -1,0 +1,206 @@
+"""From runs to the document and its tables: comparisons, the published table, curve, prediction."""
+
+from dataclasses import replace
+from io import StringIO
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from redirect_runs import arm_runs
+
+from kipctl.cluster.metadata_convergence import Sightings
+from kipctl.errors import UsageError
+from kipctl.experiments.arms import parse_arms
+from kipctl.experiments.predict import predicted, recorded_curve
+from kipctl.experiments.redirect_plan import Scale, planned
+from kipctl.experiments.redirect_result import curve_document, curve_lines, document, set_up
+from kipctl.experiments.stand import Place
+from kipctl.experiments.tapped import Conditions
+from kipctl.report.experiment_tables import redirect_tables
+from kipctl.report.formats import OutputFormat, write
+from kipctl.report.tables import Report, Table
+from kipctl.trace.schema import DATASETS
+from kipctl.trace.store import Run
+
+BASELINE = arm_runs("java-3.6.0", [101, 103, 108], [104, 102, 107], [105, 101, 106])
+CAPPED = arm_runs("java-4.3.1-capped", [51, 53, 58], [44, 52, 57], [45, 51, 56])
+HINTED = arm_runs("java-4.3.1", [41, 47, 52], [44, 50, 59], [42, 58, 45])
+FOUND = (BASELINE, CAPPED, HINTED)
+PLAN = planned(
+    Scale.DEFAULT,
+    {"arms": tuple(arm.arm for arm in FOUND), "throughput": 1000},
+    Conditions(),
+)
+HERE = set_up(PLAN, Place(), 3, "4.3.1")
+DOCUMENT = document(PLAN, HERE, FOUND)
+
+
+def shown(table: Table) -> str:
+    stream = StringIO()
+    write(Report("experiment", {}, (table,)), OutputFormat.PLAIN, stream, is_terminal=False)
+    return stream.getvalue()
+
+
+def test_arms_of_one_client_are_compared_and_what_hints_do_is_told_apart() -> None:
+    found = {(one["without"], one["with"]): one for one in DOCUMENT["comparisons"]}
+    assert list(found) == [
+        ("java-3.6.0", "java-4.3.1-capped"),
+        ("java-3.6.0", "java-4.3.1"),
+        ("java-4.3.1-capped", "java-4.3.1"),
+    ]
+    assert [one["hints"] for one in found.values()] == [False, True, True]
+    assert found["java-3.6.0", "java-4.3.1"]["verdict"] == "different"
+    assert found["java-4.3.1-capped", "java-4.3.1"]["different"] is False
+
+
+def test_each_arm_stands_beside_what_was_published_of_its_like() -> None:
+    rows = {one["arm"]: one for one in DOCUMENT["beside_published"]}
+    assert rows["java-3.6.0"]["published_p999_ms"] == 1675
+    assert rows["java-3.6.0"]["against"] is None
+    assert rows["java-4.3.1-capped"]["published_p999_ms"] == 3022
+    hinted = rows["java-4.3.1"]
+    assert (hinted["p999_ms"], hinted["against"], hinted["published_p999_ms"]) == (
+        59,
+        "java-3.6.0",
+        215,
+    )
+    assert hinted["cut_percent"] == pytest.approx(100 * (1 - 59 / 108))
+
+
+def test_what_is_set_up_otherwise_comes_from_the_plan() -> None:
+    told = {one["what"]: (one["published"], one["here"]) for one in DOCUMENT["set_up_otherwise"]}
+    assert told["records/s"] == ("100,000", "1,000")
+    assert told["leader rotations in a run"] == ("not said", "3")
+    assert "partitions" not in told
+    elsewhere = set_up(PLAN, Place("kafka.example.org:9092"), 12, None)
+    assert (elsewhere.brokers, elsewhere.controllers, elsewhere.machines) == (12, None, None)
+
+
+def test_the_tables_say_what_the_document_says() -> None:
+    arms, compared, published, otherwise = redirect_tables(DOCUMENT)
+    assert arms.rows[0][:6] == ("java-3.6.0", 5.0, 107.0, 108.0, "108 | 107 | 106", "2 | 2 | 2")
+    assert arms.title == "Records while leaders rotated, acks=1"
+    assert compared.rows[1][-1] == "different"
+    assert published.rows[2][-2:] == (215, pytest.approx(87.2, abs=0.1))
+    for table in (arms, compared, published, otherwise):
+        assert shown(table)
+
+
+def test_an_arm_that_did_not_keep_up_is_told() -> None:
+    asked = replace(PLAN, throughput=2000, num_records=20_000)
+    notes = redirect_tables(document(asked, HERE, FOUND))[0].notes
+    assert notes[0].startswith("Of 2,000 records/s asked for there were: java-3.6.0 1,00")
+    assert "asked for" not in redirect_tables(DOCUMENT)[0].notes[0]
+
+
+def test_the_conditions_are_in_the_title() -> None:
+    conditions = Conditions(metadata_delay_us=300_000, stale_metadata_us=1_000_000)
+    table = redirect_tables(document(replace(PLAN, conditions=conditions), HERE, FOUND))[0]
+    assert table.title.endswith("Metadata answers 300 ms late, Metadata stale for 1000 ms")
+
+
+STALE = {
+    0: FOUND,
+    1000: (
+        arm_runs("java-3.6.0", [1001, 1003, 1008], [1004, 1002, 1007]),
+        arm_runs("java-4.3.1-capped", [1301, 1303, 1308], [1304, 1302, 1307]),
+        arm_runs("java-4.3.1", [41, 47, 52], [44, 50, 59]),
+    ),
+}
+
+
+def test_a_gain_curve_has_a_line_for_each_arm_and_what_hints_save_at_each_point() -> None:
+    assert curve_lines(STALE)["java-4.3.1-capped"] == ((0.0, 58.0), (1000.0, 1308.0))
+    curve = curve_document(STALE)
+    saved = {(one["staleness_ms"], one["without"]): one["saved_ms"] for one in curve["saved"]}
+    assert saved == {
+        (0, "java-3.6.0"): 49,
+        (0, "java-4.3.1-capped"): -1,
+        (1000, "java-3.6.0"): 949,
+        (1000, "java-4.3.1-capped"): 1249,
+    }
+    lines, savings = redirect_tables({"gain_curve": curve})
+    assert lines.titles == ("arm", "0 ms", "1000 ms")
+    assert lines.rows[2] == ("java-4.3.1", 59.0, 59.0)
+    assert [(row[0], row[2], row[-1]) for row in savings.rows] == [
+        ("java-3.6.0", 0, "different"),
+        ("java-3.6.0", 1000, "different"),
+        ("java-4.3.1-capped", 0, "not different"),
+        ("java-4.3.1-capped", 1000, "different"),
+    ]
+
+
+def test_a_prediction_reads_how_far_brokers_are_behind_off_the_curve() -> None:
+    seen = (
+        Sightings(1, (70_000,), (0, 0, 0)),
+        Sightings(2, (90_000,), (20_000, 100_000, 2_000_000)),
+    )
+    found = predicted(seen, parse_arms("java-3.6.0,java-4.3.1"), curve_lines(STALE))
+    assert found["behind_ms"] == {"p50": 0, "p99": 2000, "max": 2000}
+    assert found["brokers"][0] == {"broker": 1, "behind_ms": {"p50": 0, "p99": 0, "max": 0}}
+    first, *_, last = found["saved"]
+    assert (first["behind"], first["saved_ms"], first["beyond_the_curve"]) == ("p50", 49, False)
+    assert (last["behind"], last["saved_ms"], last["beyond_the_curve"]) == ("max", 949, True)
+    (table,) = redirect_tables({"prediction": found})
+    assert table.rows[-1][-1] is True
+
+
+def recorded(folder: Path, arm: str, stale_ms: float, latency_us: int) -> Path:
+    run = Run.create(folder)
+    rows = [
+        {
+            "source": "tap",
+            "topic": "t",
+            "partition": 0,
+            "first_seq": seq,
+            "seq_stride": 1,
+            "records": 1,
+            "bytes": 1,
+            "intended_us": 1000 * seq,
+            "sent_us": 1000 * seq,
+            "acked_us": 1000 * seq + latency_us * (1 if seq >= 10 else 1000),
+            "attempts": 1,
+            "error": 0,
+            "broker": 1,
+            "leader_epoch": 0,
+            "base_offset": seq,
+        }
+        for seq in range(100)
+    ]
+    run.write("batches", [pa.RecordBatch.from_pylist(rows, schema=DATASETS["batches"])])
+    run.describe(
+        {
+            "arm": arm,
+            "warmup_records": 10,
+            "tap": {"stale_metadata_ms": stale_ms},
+            "summary": {"actions": [{"called_ms": 1.0}]},
+        }
+    )
+    return folder
+
+
+def test_a_curve_is_read_from_the_runs_that_were_recorded_of_it(tmp_path: Path) -> None:
+    folders = [
+        recorded(tmp_path / str(number), arm, stale_ms, latency_us)
+        for number, (arm, stale_ms, latency_us) in enumerate(
+            [
+                ("probe-baseline", 1000.0, 1_050_000),
+                ("probe-baseline", 0.0, 105_000),
+                ("probe-kip951", 0.0, 44_000),
+                ("probe-kip951", 0.0, 45_000),
+            ]
+        )
+    ]
+    arms, lines = recorded_curve(folders)
+    assert {arm.name for arm in arms} == {"probe-baseline", "probe-kip951"}
+    assert lines["probe-baseline"] == ((0.0, 105.0), (1000.0, 1050.0))
+    assert lines["probe-kip951"] == ((0.0, 45.0),)
+    with pytest.raises(UsageError, match="none with hints beside one without"):
+        recorded_curve(folders[:2])
+
+
+def test_runs_of_another_command_are_no_curve(tmp_path: Path) -> None:
+    run = Run.create(tmp_path / "run")
+    run.describe({"arm": "kip951", "command": "perf produce"})
+    with pytest.raises(UsageError, match="was not recorded by kipctl experiment redirect"):
+        recorded_curve([run.folder])
