@@ -4,6 +4,7 @@ from collections import deque
 from dataclasses import replace
 from typing import NamedTuple
 
+from kipctl.protocol.error_codes import ErrorCode
 from kipctl.protocol.metadata import MetadataResponse
 
 PartitionName = tuple[str | bytes, int]
@@ -66,8 +67,7 @@ class StaleLeaders:
                     now_us,
                 )
                 if (leader, epoch) != (partition.leader_id, partition.leader_epoch):
-                    # The error is that of a partition without leader, if there was one.
-                    error = 0 if leader >= 0 else partition.error_code
+                    error = 0 if leader >= 0 else int(ErrorCode.LEADER_NOT_AVAILABLE)
                     partition = replace(
                         partition, leader_id=leader, leader_epoch=epoch, error_code=error
                     )

@@ -1,0 +1,166 @@
+"""Answers as clients get them: on random messages of every version, and by table."""
+
+import random
+from dataclasses import replace
+
+import pytest
+from protocol_oracles import ALL_VERSIONS, random_message
+
+from kipctl.protocol.api import ApiKey
+from kipctl.protocol.api_versions import ApiVersion, ApiVersionsResponse
+from kipctl.protocol.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from kipctl.protocol.message import Response, encode
+from kipctl.protocol.primitives import MalformedFrame
+from kipctl.protocol.produce import (
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionProduceResponse,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from kipctl.tap.rewrite import (
+    REQUESTS,
+    WITH_ENDPOINTS,
+    capped,
+    is_known,
+    read_answer,
+    translated,
+    with_body,
+    without_hints,
+)
+
+CASES = 20
+ANSWERS = [
+    (cls, version)
+    for cls, version in ALL_VERSIONS
+    if issubclass(cls, Response) and cls.api.key in REQUESTS
+]
+each = pytest.mark.parametrize(
+    ("cls", "version"), ANSWERS, ids=[f"{cls.__name__}-{version}" for cls, version in ANSWERS]
+)
+
+
+def framed(body, version):
+    """The frame of an answer: its length, correlation id 7, and tags where there are some."""
+    flexible = version >= body.api.flexible_since and body.api.key != ApiKey.API_VERSIONS
+    content = b"\0\0\0\7" + (b"\1\5\2hi" if flexible else b"") + encode(body, version)
+    return len(content).to_bytes(4, "big") + content
+
+
+def endpoints(value):
+    """Every (host, port) in a message, wherever it is."""
+    found = []
+    if hasattr(value, "host") and hasattr(value, "port"):
+        found.append((value.host, value.port))
+    for name in getattr(value, "__dataclass_fields__", ()):
+        inner = getattr(value, name)
+        if isinstance(inner, tuple):
+            for item in inner:
+                found += endpoints(item)
+        elif hasattr(inner, "__dataclass_fields__"):
+            found += endpoints(inner)
+    return found
+
+
+def messages(cls, version):
+    choose = random.Random(f"tap {cls.__name__} {version}")
+    found = [random_message(cls, version, choose) for _ in range(CASES)]
+    if cls is ApiVersionsResponse:  # 35 says that the body is in version 0
+        found = [replace(body, error_code=0) for body in found]
+    return found
+
+
+@each
+def test_what_is_not_changed_keeps_every_byte(cls, version):
+    for body in messages(cls, version):
+        frame = framed(body, version)
+        read = read_answer(cls.api.key, version, frame)
+        assert read == body
+        assert with_body(cls.api.key, version, frame, read) == frame
+
+
+@each
+def test_every_endpoint_is_replaced_and_nothing_else(cls, version):
+    if cls.api.key not in WITH_ENDPOINTS:
+        return
+    only_named = cls.__name__ == "FindCoordinatorResponse"  # without one it names no host
+
+    def there(host, port):
+        return f"~{host}", port ^ 1
+
+    def back(host, port):
+        return host.removeprefix("~"), port ^ 1
+
+    for body in messages(cls, version):
+        changed = translated(body, there)
+        assert endpoints(changed) == [
+            there(host, port) if host or not only_named else (host, port)
+            for host, port in endpoints(body)
+        ]
+        assert translated(changed, back) == body
+
+
+def test_an_answer_in_an_unknown_version_is_none_to_read():
+    assert is_known(ApiKey.PRODUCE, 13)
+    assert not is_known(ApiKey.PRODUCE, 14)
+    assert not is_known(999, 0)
+
+
+def test_garbage_is_told_from_an_answer():
+    with pytest.raises(MalformedFrame):
+        read_answer(ApiKey.METADATA, 13, b"\0\0\0\6\0\0\0\7\0\xff")
+
+
+def version_of(body, key):
+    return next(one.max_version for one in body.api_keys if one.api_key == key)
+
+
+def test_versions_are_capped_by_what_is_asked_and_by_what_is_known():
+    body = ApiVersionsResponse(
+        api_keys=(
+            ApiVersion(api_key=ApiKey.PRODUCE, min_version=0, max_version=99),
+            ApiVersion(api_key=ApiKey.FETCH, min_version=4, max_version=18),
+            ApiVersion(api_key=ApiKey.METADATA, min_version=9, max_version=13),
+            ApiVersion(api_key=999, min_version=0, max_version=99),
+        )
+    )
+    seen = capped(body, {ApiKey.FETCH: 15, ApiKey.METADATA: 2, 999: 5})
+    assert version_of(seen, ApiKey.PRODUCE) == 13  # newer ones may carry what is not known here
+    assert version_of(seen, ApiKey.FETCH) == 15
+    assert version_of(seen, ApiKey.METADATA) == 9  # the broker speaks no lower one
+    assert version_of(seen, 999) == 5
+    assert version_of(capped(body, {}), 999) == 99
+
+
+LEADER = LeaderIdAndEpoch(leader_id=2, leader_epoch=5)
+AT = NodeEndpoint(node_id=2, host="b", port=9092)
+
+
+def test_hints_are_taken_out_and_nothing_else():
+    partition = PartitionProduceResponse(
+        index=3, error_code=6, base_offset=-1, current_leader=LEADER, unknown_tags=((9, b"kept"),)
+    )
+    body = ProduceResponse(
+        responses=(TopicProduceResponse(name="t", partition_responses=(partition,)),),
+        throttle_time_ms=7,
+        node_endpoints=(AT,),
+    )
+    seen = without_hints(body)
+    (left,) = seen.responses[0].partition_responses
+    assert left == replace(partition, current_leader=LeaderIdAndEpoch())
+    assert seen.node_endpoints == ()
+    assert seen.throttle_time_ms == 7
+
+
+def test_hints_of_fetch_and_of_the_draft_are_taken_out():
+    partition = PartitionData(error_code=6, records=b"abc", current_leader=LEADER)
+    body = FetchResponse(
+        responses=(FetchableTopicResponse(topic="t", partitions=(partition,)),),
+        node_endpoints=(AT,),
+        unknown_tags=((0, b"draft"), (5, b"kept")),
+    )
+    seen = without_hints(body)
+    assert seen.responses[0].partitions[0].current_leader == LeaderIdAndEpoch()
+    assert seen.responses[0].partitions[0].records == b"abc"
+    assert seen.node_endpoints == ()
+    assert seen.unknown_tags == ((5, b"kept"),)

@@ -1,0 +1,105 @@
+"""What the options of `kipctl tap` mean."""
+
+import pytest
+
+from kipctl.errors import UsageError
+from kipctl.tap.spec import (
+    TapSpec,
+    TlsFiles,
+    api_name,
+    is_loopback,
+    parse_address,
+    parse_caps,
+    parse_delays,
+    parse_rate,
+    parse_us,
+)
+
+
+def test_caps_and_delays_are_by_api():
+    assert parse_caps("Produce=9,Fetch=15") == ((0, 9), (1, 15))
+    assert parse_caps(" metadata = 12 ") == ((3, 12),)
+    assert parse_delays("Metadata=300ms,FindCoordinator=1.5s") == ((3, 300_000), (10, 1_500_000))
+
+
+@pytest.mark.parametrize(
+    ("text", "us"), [("300ms", 300_000), ("1s", 1_000_000), ("0.5s", 500_000), ("20us", 20)]
+)
+def test_times(text, us):
+    assert parse_us(text) == us
+
+
+@pytest.mark.parametrize(
+    ("text", "per_s"), [("2/s", 2.0), ("30/min", 0.5), ("30/m", 0.5), ("36/h", 0.01)]
+)
+def test_rates(text, per_s):
+    assert parse_rate(text) == pytest.approx(per_s)
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("127.0.0.1:9092", ("127.0.0.1", 9092)),
+        ("[::1]:9092", ("::1", 9092)),
+        ("broker.example:0", ("broker.example", 0)),
+    ],
+)
+def test_addresses(text, address):
+    assert parse_address(text) == address
+
+
+@pytest.mark.parametrize(
+    "parse",
+    [
+        lambda: parse_caps("Produce"),
+        lambda: parse_caps("Produce=x"),
+        lambda: parse_caps("Produce=-1"),
+        lambda: parse_caps("Produce=99999"),
+        lambda: parse_caps("Produkt=9"),
+        lambda: parse_caps(""),
+        lambda: parse_delays("Metadata=300"),
+        lambda: parse_us("1 day"),
+        lambda: parse_us("-1s"),
+        lambda: parse_rate("2"),
+        lambda: parse_rate("0/s"),
+        lambda: parse_address("9092"),
+        lambda: parse_address(":9092"),
+        lambda: parse_address("host:99999"),
+        lambda: parse_address("host:port"),
+        lambda: TlsFiles(certificate="/nowhere.pem").for_clients(),
+        lambda: TlsFiles(ca="/nowhere.pem", to_brokers=True).for_brokers(),
+    ],
+)
+def test_what_cannot_be_understood_is_wrong_usage(parse):
+    with pytest.raises(UsageError) as refused:
+        parse()
+    assert len(str(refused.value).splitlines()) <= 3
+
+
+@pytest.mark.parametrize(
+    ("host", "inside"),
+    [
+        ("127.0.0.1", True),
+        ("127.3.2.1", True),
+        ("::1", True),
+        ("localhost", True),
+        ("0.0.0.0", False),
+        ("10.0.0.1", False),
+        ("broker.example", False),
+    ],
+)
+def test_what_only_this_machine_reaches(host, inside):
+    assert is_loopback(host) is inside
+
+
+def test_names_of_apis():
+    assert api_name(0) == "Produce"
+    assert api_name(55) == "DescribeQuorum"
+    assert api_name(999) == "API 999"
+
+
+def test_a_tap_is_plain_and_on_loopback_unless_told_otherwise():
+    spec = TapSpec(bootstrap_server="b:9092")
+    assert spec.listen_address == ("127.0.0.1", 0)
+    assert spec.tls.for_clients() is None
+    assert spec.tls.for_brokers() is None
