@@ -67,13 +67,15 @@ def sent_again(
     """Complete the record of a failed attempt, as the next one goes out.
 
     A hint was followed if the next attempt goes to the leader that it names before Metadata has
-    named that one; otherwise it was ignored, as far as anybody can see. `connected_us` is when the
-    connection of the next attempt was made.
+    named that one; otherwise it was ignored, as far as anybody can see. What Metadata named while
+    the attempt was under way, the hint said too late. `connected_us` is when the connection of the
+    next attempt was made.
     """
     failed.to_broker, failed.to_epoch = broker, leaders.epoch_of(partition, broker)
-    asked_us, named_us = client.named_us(partition, broker, failed.error_us)
+    asked_us, named_us = client.named_us(partition, broker, failed.sent_us)
     if failed.decision is Decision.FOLLOWED and (broker != failed.hint_leader or named_us):
-        failed.decision = Decision.IGNORED
+        is_known = broker == failed.hint_leader and named_us <= failed.error_us
+        failed.decision = Decision.KNOWN if is_known else Decision.IGNORED
     failed.wait = seen_wait(failed.error_us, now_us, asked_us, named_us, connected_us)
 
 
