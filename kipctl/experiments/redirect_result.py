@@ -41,12 +41,21 @@ class ArmRuns:
         return sum(rates) / len(rates)
 
     def as_document(self) -> dict[str, Any]:
-        """For JSON."""
+        """For JSON. Which records failed is what the clients say: the tap cannot tell a batch that
+        was given up from one whose records were sent again in others, as librdkafka does.
+        """
+        found = together([run.felt for run in self.runs])
+        document = found.as_document()
+        document["records"] = {
+            "acknowledged": found.acknowledged,
+            "failed": sum(run.claims["failed"] for run in self.runs),
+            "refused_and_not_sent_again_alike": sum(found.failed.values()),
+        }
         return {
             "arm": self.arm.name,
             "kip_arm": self.arm.kip_arm or None,
             "takes_hints": self.arm.takes_hints,
-            **together([run.felt for run in self.runs]).as_document(),
+            **document,
             "records_per_second": round(self.records_per_second, 1),
             "p999_ms_by_run": [run.felt.latency.quantile(0.999) / 1000 for run in self.runs],
             "client_says": [dict(run.claims) for run in self.runs],

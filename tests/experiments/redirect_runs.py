@@ -60,5 +60,5 @@ def felt_runs(*runs: Sequence[int]) -> list[Felt]:
 
 def arm_runs(name: str, *runs: Sequence[int]) -> ArmRuns:
     arm = parse_arm(name)
-    claims = {"latency_ms": {"p999": 1.5}, "error": None}
+    claims = {"latency_ms": {"p999": 1.5}, "failed": 0, "error": None}
     return ArmRuns(arm, tuple(ArmRun(arm, one, claims, []) for one in felt_runs(*runs)))
