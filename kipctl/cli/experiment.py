@@ -3,6 +3,7 @@
 import typer
 
 from kipctl.cli.experiment_closest_replica import closest_replica
+from kipctl.cli.experiment_metadata import metadata
 from kipctl.cli.experiment_redirect import redirect
 from kipctl.cli.experiment_roll import roll
 
@@ -12,3 +13,4 @@ app = typer.Typer(
 app.command()(redirect)
 app.command()(roll)
 app.command()(closest_replica)
+app.command()(metadata)

@@ -45,7 +45,7 @@ def run(plan: MetadataPlan, message: Callable[[str], None]) -> dict[str, Any]:
             )
         for url in plan.metrics_urls:
             scrape(url)
-        with _own_topics(plan, cluster, message) as ids:
+        with own_topics(plan, cluster, message) as ids:
             arms = [_measure(plan, arm, cluster, ids, message) for arm in plan.arms]
             version = kafka_version(cluster)
     return {
@@ -59,7 +59,7 @@ def run(plan: MetadataPlan, message: Callable[[str], None]) -> dict[str, Any]:
 
 
 @contextmanager
-def _own_topics(
+def own_topics(
     plan: MetadataPlan, cluster: Cluster, message: Callable[[str], None]
 ) -> Iterator[Mapping[str, UUID]]:
     """The run's topics, made anew, with their ids; they are removed after the block."""
@@ -94,7 +94,7 @@ def _measure(
         for course in courses(plan.phases, plan.topics, plan.throughput, plan.seconds):
             message(f"{name}: {course.phase}")
             if course.phase is Phase.LEADER_CHANGES:
-                with _leaders_moving(plan, message) as moves:
+                with leaders_moving(plan, message) as moves:
                     came = client.take(course)
                 counted = None  # moving them asks for Metadata too
             else:
@@ -145,7 +145,7 @@ def _brokers_counted(urls: Sequence[str]) -> int | None:
 
 
 @contextmanager
-def _leaders_moving(plan: MetadataPlan, message: Callable[[str], None]) -> Iterator[list[int]]:
+def leaders_moving(plan: MetadataPlan, message: Callable[[str], None]) -> Iterator[list[int]]:
     """Move leaders of some topics while the block runs; yields how many, move by move."""
     over, moves = threading.Event(), list[int]()
 

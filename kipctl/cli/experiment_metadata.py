@@ -1,0 +1,80 @@
+"""`kipctl experiment metadata`: what KIP-526 claims, for any producer."""
+
+from typing import Annotated
+
+import typer
+
+from kipctl.cli.environment import Environment
+from kipctl.cli.experiment_options import (
+    ExperimentBootstrapOption,
+    LabBrokersOption,
+    LabControllersOption,
+    QuickOption,
+    RecordRunsOption,
+    run_folders,
+)
+from kipctl.cli.options import OutputOption
+from kipctl.report.formats import OutputFormat
+from kipctl.report.tables import Report
+
+_SETTINGS = {"acks": "1", "enable.idempotence": "false"}
+_QUICK_TOPICS, _QUICK_S, _QUICK_CLIENTS = 60, 3.0, 2
+
+
+def metadata(
+    context: typer.Context,
+    clients: Annotated[
+        str,
+        typer.Option(
+            "--clients",
+            metavar="CLIENT,...",
+            help="probe-kip526, probe-legacy, java-X.Y.Z, librdkafka; one after the other.",
+        ),
+    ] = "probe-legacy,probe-kip526,java-3.6.0,java-4.3.1,librdkafka",
+    topics: Annotated[int, typer.Option("--topics", help="Made for the run, and removed.")] = 200,
+    partitions: Annotated[int, typer.Option("--partitions", help="Of each topic.")] = 3,
+    throughput: Annotated[
+        float, typer.Option("--throughput", help="Records per second, to the topics in turn.")
+    ] = 300,
+    seconds: Annotated[
+        float, typer.Option("--seconds", help="How long steady and leader-changes last.")
+    ] = 6,
+    record_size: Annotated[
+        int, typer.Option("--record-size", help="Bytes of a record's value.")
+    ] = 100,
+    quick: QuickOption = False,
+    brokers: LabBrokersOption = 3,
+    controllers: LabControllersOption = 1,
+    record: RecordRunsOption = None,
+    bootstrap_server: ExperimentBootstrapOption = None,
+    output: OutputOption = OutputFormat.AUTO,
+) -> None:
+    """Produce to many topics with any client, and show its Metadata requests by cause (KIP-526).
+
+    Each client starts with all topics new, renews what it knows, sees leaders move, and comes back
+    to topics that it left idle; a tap counts its requests, the topics they ask for, their bytes.
+    """
+    from kipctl.experiments.metadata_claims import parse_clients, run_claims
+    from kipctl.experiments.metadata_plan import MetadataPlan
+    from kipctl.experiments.stand import Place, standing
+    from kipctl.probe.produce.config import parse_properties
+    from kipctl.report.experiment_metadata_tables import claims_tables
+
+    environment: Environment = context.obj
+    watched = parse_clients(clients)[: _QUICK_CLIENTS if quick else None]
+    arms = [client.arm for client in watched if client.arm is not None]
+    place = Place(bootstrap_server, brokers, controllers)
+    folder = run_folders(record, environment.variables)
+    with standing(place, arms, environment.message) as stand:
+        plan = MetadataPlan(
+            bootstrap_server=stand.bootstrap_server,
+            topics=min(topics, _QUICK_TOPICS) if quick else topics,
+            partitions=partitions,
+            throughput=throughput,
+            record_size=record_size,
+            seconds=min(seconds, _QUICK_S) if quick else seconds,
+            config=parse_properties(_SETTINGS),
+        )
+        document = run_claims(plan, watched, stand, folder, environment.message)
+    report = Report("experiment metadata", document, claims_tables(document))
+    environment.report(report, output)

@@ -1,0 +1,316 @@
+"""`experiment metadata`: what KIP-526 claims, for kipctl's producer and for others behind a tap."""
+
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+
+from kipctl import __version__
+from kipctl.errors import UsageError
+from kipctl.experiments.arms import Arm, LibrdkafkaClient, parse_arm
+from kipctl.experiments.arms import JavaClient as JavaArm
+from kipctl.experiments.end_to_end_load import recorded_in
+from kipctl.experiments.metadata import leaders_moving, own_topics
+from kipctl.experiments.metadata_phases import Came, Course, Rpc, courses, growth, phase_document
+from kipctl.experiments.metadata_plan import MetadataPlan, Phase
+from kipctl.experiments.metadata_senders import (
+    CLIENT_ID,
+    LibrdkafkaSender,
+    ProbeSender,
+    Sender,
+)
+from kipctl.experiments.run_rows import dataset, rows
+from kipctl.experiments.stand import Stand
+from kipctl.probe.metadata_policy import TopicPolicy
+from kipctl.protocol.api import ApiKey
+from kipctl.protocol.produce_frames import Topic
+from kipctl.tap.export import record_batches
+from kipctl.tap.process import running_tap
+from kipctl.tap.recorder import DATASETS
+from kipctl.tap.spec import TapSpec
+from kipctl.trace.clock import now_us
+from kipctl.trace.codes import MetadataCause
+from kipctl.trace.columns import COLUMNS
+from kipctl.trace.rows import IntRows
+from kipctl.trace.store import Run, wall_time
+
+CLIENTS = ("probe-legacy", "probe-kip526", "java-3.6.0", "java-4.3.1", "librdkafka")
+"""Those that are measured unless others are asked for."""
+_RPC = {name: i for i, name in enumerate(COLUMNS["rpcs"])}
+_BATCH = {name: i for i, name in enumerate(COLUMNS["batches"])}
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """A client under test: kipctl's own under a policy, or an arm of another client."""
+
+    name: str
+    policy: TopicPolicy | None = None
+    arm: Arm | None = None
+
+
+def parse_clients(text: str) -> tuple[Watched, ...]:
+    """Clients by their names, separated by commas. Raises UsageError."""
+    found = []
+    for name in dict.fromkeys(part.strip() for part in text.split(",")):
+        policy = next((p for p in TopicPolicy if name == f"probe-{p}"), None)
+        if policy is not None:
+            found.append(Watched(name, policy=policy))
+            continue
+        arm = parse_arm(name) if name.startswith(("java-", "librdkafka")) else None
+        if arm is None or not isinstance(arm.client, JavaArm | LibrdkafkaClient):
+            raise UsageError(
+                f"{name!r} is no client of this experiment.",
+                f"There are {', '.join(CLIENTS)}, and java-X.Y.Z.",
+            )
+        found.append(Watched(name, arm=arm))
+    return tuple(found)
+
+
+def run_claims(
+    plan: MetadataPlan,
+    clients: Sequence[Watched],
+    stand: Stand,
+    record: Callable[[str], Path | None],
+    message: Callable[[str], None],
+) -> dict[str, Any]:
+    """Carry it out; returns what `--output json` prints. Raises KipctlError.
+
+    Each phase has a client of its own, which first gets to know all topics, and a tap of its own.
+    """
+    if len(stand.cluster.nodes) < 2 and Phase.LEADER_CHANGES in plan.phases:
+        raise UsageError("No leader can move on a cluster of one broker.")
+    documents = []
+    with own_topics(plan, stand.cluster, message) as ids:
+        for client in clients:
+            with _maker(client, plan, stand, ids) as make:
+                documents.append(_client_document(client, plan, make, stand, record, message))
+    return {
+        "topics": plan.topics,
+        "partitions": plan.partitions,
+        "throughput": plan.throughput,
+        "kafka_version": stand.kafka_version,
+        "clients": documents,
+        "claims": [claims(document, plan.topics) for document in documents],
+    }
+
+
+Make = Callable[[str, Course], Sender]
+"""A producer at that bootstrap server, with the settings that the course asks for."""
+
+
+@contextmanager
+def _maker(
+    client: Watched, plan: MetadataPlan, stand: Stand, ids: Mapping[str, UUID]
+) -> Iterator[Make]:
+    """How the client's producers are made; what they share is gone after the block."""
+    if client.policy is not None:
+        policy, topics = client.policy, [Topic(name, ids[name]) for name in plan.names]
+
+        def probe(server: str, course: Course) -> Sender:
+            config = replace(plan.config, client_id=CLIENT_ID)
+            return ProbeSender(server, config, policy, topics, plan.partitions, plan.record_size)
+
+        yield probe
+    elif client.arm is not None and isinstance(client.arm.client, JavaArm):
+        from kipctl.experiments.metadata_java import JavaSender, java_machine
+
+        version = client.arm.client.version
+        with java_machine(stand.java[version]) as gateway:
+
+            def java(server: str, course: Course) -> Sender:
+                settings = {
+                    "metadata.max.age.ms": course.max_age_ms,
+                    "metadata.max.idle.ms": course.max_idle_ms,
+                }
+                given = {name: str(ms) for name, ms in settings.items() if ms is not None}
+                return JavaSender(gateway, version, server, plan.names, plan.record_size, given)
+
+            yield java
+    else:
+
+        def librdkafka(server: str, course: Course) -> Sender:
+            return LibrdkafkaSender(server, plan.names, plan.record_size, course.max_age_ms)
+
+        yield librdkafka
+
+
+def _client_document(
+    client: Watched,
+    plan: MetadataPlan,
+    make: Make,
+    stand: Stand,
+    record: Callable[[str], Path | None],
+    message: Callable[[str], None],
+) -> dict[str, Any]:
+    """One client through all phases, in the shape of `perf metadata`."""
+    phases: list[dict[str, Any]] = []
+    grown: list[dict[str, Any]] = []
+    software = ""
+    startup, *others = courses(plan.phases, plan.topics, plan.throughput, plan.seconds)
+    for course in (startup, *others):
+        message(f"{client.name}: {course.phase}")
+        before = () if course is startup else (startup,)
+        with recorded_in(record(f"{client.name}-{course.phase}")) as run:
+            software, came, moves = _watch(client, plan, make, stand, before, course, run, message)
+        if course is startup:
+            grown = growth(came)
+        document = phase_document(course.phase, came, None)
+        phases.append(document | {"moves": moves, "least_asked": least_asked(came.rpcs, course)})
+    return {
+        "client": client.name,
+        "policy": None,
+        "version": software,
+        "phases": phases,
+        "growth": grown,
+    }
+
+
+def _watch(
+    client: Watched,
+    plan: MetadataPlan,
+    make: Make,
+    stand: Stand,
+    before: Sequence[Course],
+    course: Course,
+    run: Run,
+    message: Callable[[str], None],
+) -> tuple[str, Came, int]:
+    """One phase: the client's software, what it did as the tap saw it, and how often leaders moved.
+
+    What it does `before` is not part of it.
+    """
+    moving = course.phase is Phase.LEADER_CHANGES
+    with (
+        tempfile.TemporaryDirectory(prefix="kipctl-tap-") as scratch,
+        running_tap(TapSpec(bootstrap_server=stand.bootstrap_server), Path(scratch)) as tap,
+    ):
+        with closing(make(tap.bootstrap_server, course)) as sender:
+            for earlier in before:
+                sender.send(replace(earlier, max_age_ms=course.max_age_ms))
+            begin_us = now_us() if before else tap.start_us
+            moves: list[int] = []
+            with ExitStack() as meanwhile:
+                if moving:
+                    moves = meanwhile.enter_context(leaders_moving(plan, message))
+                failed = sender.send(course)
+            end_us = now_us()
+            software = sender.software
+        tapped = tap.stop()
+        for name in DATASETS:
+            run.write(name, record_batches(tapped, Path(scratch), name))
+    came = came_of(run, begin_us - tapped.start_us, end_us - tapped.start_us, failed)
+    run.describe(
+        {
+            "kipctl_version": __version__,
+            "command": "experiment metadata",
+            "source": "tap",
+            "started": wall_time(tapped.wall_start_us),
+            "start_wall_us": tapped.wall_start_us,
+            "bootstrap_server": stand.bootstrap_server,
+            "arm": client.name,
+            "phase": str(course.phase),
+            "interval_ns": 0,
+            "topics": plan.topics,
+            "throughput": plan.throughput,
+            "record_size": plan.record_size,
+            "warmup_records": 0,
+            "summary": {
+                "kafka_version": stand.kafka_version,
+                **phase_document(course.phase, came, None),
+            },
+        }
+    )
+    return software, came, len(moves)
+
+
+def came_of(run: Run, begin_us: int, end_us: int, failed: int) -> Came:
+    """What the recorded client did in [begin, end), microseconds since the run's start."""
+    calls = rows(dataset(run, "rpcs", CLIENT_ID), "rpcs")
+    batches = rows(dataset(run, "batches", CLIENT_ID), "batches")
+    calls = _sent_in(calls, _RPC["sent_us"], begin_us, end_us)
+    calls = calls[calls[:, _RPC["api_key"]] == ApiKey.METADATA]
+    batches = _sent_in(batches, _BATCH["sent_us"], begin_us, end_us)
+    done = batches[batches[:, _BATCH["error"]] == 0]
+    latencies = np.repeat(
+        done[:, _BATCH["acked_us"]] - done[:, _BATCH["intended_us"]], done[:, _BATCH["records"]]
+    )
+    return Came(
+        records=int(done[:, _BATCH["records"]].sum()),
+        failed=failed,
+        seconds=(end_us - begin_us) / 1e6,
+        latencies_us=latencies.tolist(),
+        waits_us=None,
+        rpcs=[_rpc(call) for call in calls.tolist()],
+    )
+
+
+def _sent_in(found: IntRows, column: int, begin_us: int, end_us: int) -> IntRows:
+    at = found[:, column]
+    return found[(at >= begin_us) & (at < end_us)]
+
+
+def _rpc(call: Sequence[int]) -> Rpc:
+    cause, topics, size, answer, sent_us, received_us = (
+        call[_RPC[name]]
+        for name in (
+            "cause", "topics", "request_bytes", "response_bytes", "sent_us", "received_us"
+        )
+    )  # fmt: skip
+    answered = received_us > 0
+    return Rpc(
+        MetadataCause(cause).name.lower() if cause >= 0 else None,
+        topics if topics >= 0 else None,
+        size,
+        answer if answered else None,
+        received_us - sent_us if answered else None,
+    )
+
+
+def least_asked(rpcs: Sequence[Rpc], course: Course) -> int | None:
+    """Of a phase in which topics are idle, for how few the client asked when it renewed Metadata.
+
+    A request for one topic is none of all that is in use; None if there was no other.
+    """
+    if course.phase is not Phase.IDLE_RETURN:
+        return None
+    return min(
+        (rpc.topics for rpc in rpcs if rpc.topics is not None and rpc.topics > 1), default=None
+    )
+
+
+def claims(client: Mapping[str, Any], topics: int) -> dict[str, Any]:
+    """How a client stands to what KIP-526 asks for; None where no phase shows it.
+
+    A producer that follows it asks for a new topic alone (so for each of them about once: here, at
+    most twice as often), and asks no more for topics that were
+    idle for `metadata.max.idle.ms`: when they come back, it has to ask for them again.
+    """
+    by_phase = {phase["phase"]: phase for phase in client["phases"]}
+    startup, steady = by_phase[Phase.STARTUP], by_phase.get(Phase.STEADY)
+    moved, idle = by_phase.get(Phase.LEADER_CHANGES), by_phase.get(Phase.IDLE_RETURN)
+    new, asked = startup["by_cause"].get("new_topic", 0), startup["topics_asked"]
+    least = None if idle is None else idle["least_asked"]
+    back = None
+    if idle is not None:
+        causes = idle["by_cause"]
+        back = causes.get("idle_eviction", 0) + causes.get("new_topic", 0)
+    return {
+        "client": client["client"],
+        "requests_for_new_topics": new,
+        "most_topics_at_startup": startup["most_topics_asked"],
+        "startup_topics_asked": asked,
+        "startup_response_bytes": startup["response_bytes"],
+        "asks_for_new_topics_alone": asked <= 2 * topics if new and asked else None,
+        "renewal_topics": None if steady is None else steady["most_topics_asked"],
+        "leader_change_requests": None if moved is None else moved["requests"],
+        "leader_change_topics": None if moved is None else moved["most_topics_asked"],
+        "topics_asked_once_idle": least,
+        "forgets_idle_topics": None if least is None else least < topics,
+        "requests_for_returned_topics": back,
+    }

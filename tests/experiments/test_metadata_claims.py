@@ -1,0 +1,127 @@
+"""What is said of a producer's Metadata requests, from rows that a tap recorded."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kipctl.errors import UsageError
+from kipctl.experiments.metadata_claims import (
+    CLIENTS,
+    came_of,
+    claims,
+    least_asked,
+    parse_clients,
+)
+from kipctl.experiments.metadata_phases import Course, Rpc
+from kipctl.experiments.metadata_plan import Phase
+from kipctl.experiments.metadata_senders import CLIENT_ID
+from kipctl.probe.metadata_policy import TopicPolicy
+from kipctl.protocol.api import ApiKey
+from kipctl.trace.codes import MetadataCause
+from kipctl.trace.columns import COLUMNS
+from kipctl.trace.export import Meaning, record_batches
+from kipctl.trace.rows import RowWriter
+from kipctl.trace.store import Run
+
+TOPICS = 50
+
+
+def write(run: Run, dataset: str, client: str, *of: dict[str, int]) -> None:
+    folder = run.folder.parent / client
+    folder.mkdir(exist_ok=True)
+    writer = RowWriter(folder / f"{dataset}.i64", len(COLUMNS[dataset]))
+    for values in of:
+        writer.append([values.get(column, 0) for column in COLUMNS[dataset]])
+    writer.close()
+    constants = {"source": "tap", "client": client, "software_name": "x", "software_version": "1"}
+    part = 0 if client == CLIENT_ID else 1
+    meaning = Meaning(0, constants, {"topic": ["t"]})
+    run.write(dataset, record_batches(meaning, folder, dataset), part)
+
+
+def test_a_clients_own_requests_of_a_span_count(tmp_path: Path) -> None:
+    run = Run.create(tmp_path / "run")
+    call = {
+        "api_key": ApiKey.METADATA,
+        "cause": MetadataCause.NEW_TOPIC,
+        "topics": 1,
+        "request_bytes": 30,
+        "response_bytes": 90,
+        "sent_us": 200,
+        "received_us": 900,
+    }
+    write(
+        run,
+        "rpcs",
+        CLIENT_ID,
+        call | {"sent_us": 99},
+        call,
+        call | {"received_us": 0},
+        call | {"api_key": ApiKey.PRODUCE},
+    )
+    write(run, "rpcs", "somebody", call)
+    batch = {"records": 2, "intended_us": 150, "sent_us": 210, "acked_us": 1150}
+    write(run, "batches", CLIENT_ID, batch, batch | {"error": 3}, batch | {"sent_us": 5000})
+    came = came_of(run, 100, 2000, failed=2)
+    assert came.rpcs == [Rpc("new_topic", 1, 30, 90, 700), Rpc("new_topic", 1, 30, None, None)]
+    assert came.records == 2
+    assert came.latencies_us == [1000, 1000]
+    assert came.failed == 2
+    assert came.seconds == 0.0019
+
+
+def rpc(topics: int) -> Rpc:
+    return Rpc("max_age", topics, 1, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("phase", "asked", "expected"),
+    [
+        (Phase.IDLE_RETURN, [50, 5, 1, 1, 45], 5),
+        (Phase.IDLE_RETURN, [1, 1], None),
+        (Phase.STEADY, [50], None),
+    ],
+)
+def test_renewals_of_few_topics_are_of_those_in_use(
+    phase: Phase, asked: list[int], expected: int | None
+) -> None:
+    assert least_asked([rpc(topics) for topics in asked], Course(phase, ())) == expected
+
+
+def phase(name: Phase, **values: Any) -> dict[str, Any]:
+    plain = {"requests": 4, "by_cause": {}, "topics_asked": 50, "most_topics_asked": 50}
+    return {"phase": str(name), "response_bytes": 9, "least_asked": None} | plain | values
+
+
+@pytest.mark.parametrize(("asked", "alone"), [(TOPICS, True), (TOPICS * (TOPICS + 1) // 2, False)])
+def test_new_topics_are_asked_for_alone_or_with_all_others(asked: int, alone: bool) -> None:
+    startup = phase(Phase.STARTUP, by_cause={"new_topic": 50}, topics_asked=asked)
+    found = claims({"client": "x", "phases": [startup]}, TOPICS)
+    assert found["asks_for_new_topics_alone"] is alone
+    assert found["startup_topics_asked"] == asked
+    assert found["forgets_idle_topics"] is None
+    assert found["renewal_topics"] is None
+
+
+@pytest.mark.parametrize(("least", "forgets"), [(5, True), (TOPICS, False)])
+def test_idle_topics_are_forgotten_or_not(least: int, forgets: bool) -> None:
+    idle = phase(
+        Phase.IDLE_RETURN, by_cause={"idle_eviction": 40, "new_topic": 5}, least_asked=least
+    )
+    found = claims({"client": "x", "phases": [phase(Phase.STARTUP), idle]}, TOPICS)
+    assert found["forgets_idle_topics"] is forgets
+    assert found["requests_for_returned_topics"] == 45
+
+
+def test_clients_by_name() -> None:
+    found = parse_clients(",".join(CLIENTS))
+    assert [client.name for client in found] == list(CLIENTS)
+    assert [client.policy for client in found[:2]] == [TopicPolicy.LEGACY, TopicPolicy.KIP526]
+    assert all(client.arm is not None for client in found[2:])
+
+
+@pytest.mark.parametrize("name", ["probe-kip951", "kafka-python", ""])
+def test_other_names_are_refused(name: str) -> None:
+    with pytest.raises(UsageError, match="no client of this experiment"):
+        parse_clients(name)
