@@ -4,7 +4,7 @@ No sockets here: frames come in, and frames to pass on go out.
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from struct import Struct
 from typing import Any, NamedTuple
@@ -13,8 +13,9 @@ from kipctl.protocol.api import ApiKey
 from kipctl.protocol.api_versions import ApiVersionsResponse
 from kipctl.protocol.error_codes import LEADER_ERRORS
 from kipctl.protocol.fetch_frames import read_fetch
-from kipctl.protocol.metadata import MetadataResponse
+from kipctl.protocol.metadata import MetadataResponse, MetadataResponseBroker
 from kipctl.protocol.primitives import MalformedFrame
+from kipctl.protocol.produce import NodeEndpoint
 from kipctl.protocol.produce_frames import read_success
 from kipctl.tap.addresses import Address
 from kipctl.tap.causes import cause_of
@@ -273,6 +274,10 @@ class Exchange:
                 self._observer.fetches.lost(flight.client, flight.subject, self._broker, now_us)
         self._flights.clear()
 
+    def _named(self, brokers: Iterable[MetadataResponseBroker | NodeEndpoint]) -> None:
+        """An answer says where these are."""
+        self._observer.addresses.name((at.node_id, at.host, at.port, at.rack) for at in brokers)
+
     def _translate(self, host: str, port: int) -> Address:
         return self._host, self._observer.addresses.port_for((host, port))
 
@@ -290,9 +295,7 @@ class Exchange:
     def _metadata_answered(self, flight: Flight, frame: bytes, now_us: int) -> bytes:
         observer, client = self._observer, flight.client
         body: MetadataResponse = read_answer(_METADATA, flight.version, frame)
-        observer.addresses.name(
-            (broker.node_id, broker.host, broker.port, broker.rack) for broker in body.brokers
-        )
+        self._named(body.brokers)
         observer.cluster_id = body.cluster_id or observer.cluster_id
         observer.leaders.take_metadata(body)
         if observer.stale:
@@ -332,7 +335,8 @@ class Exchange:
         changed = body
         if self._observer.spec.drop_hints:
             changed = without_hints(body)
-        if changed.node_endpoints:
+        if body.node_endpoints:
+            self._named(body.node_endpoints)
             changed = translated(changed, self._translate)
         if changed is body:
             return frame
@@ -360,6 +364,7 @@ class Exchange:
             now_us,
             flight.subject,
         )
+        self._named(body.node_endpoints)
         drop = self._observer.spec.drop_hints and any(one.leader for one in body.partitions)
         if not (drop or body.node_endpoints):
             return frame
