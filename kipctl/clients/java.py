@@ -23,7 +23,7 @@ from kipctl.trace.clock import now_us
 
 SOFTWARE = "apache-kafka-java"
 _START_TIMEOUT_S = 60.0
-_REACH_PATIENCE_MS = 10_000
+_REACH_PATIENCE_MS = 5_000
 _LOOK_EVERY_US = 250_000
 _HEAD = 1 << 20
 """So many bytes of stderr are kept: after the first failed sends it only repeats itself."""

@@ -21,7 +21,7 @@ _LOOK_EVERY_US = 20_000
 _FAREWELL_S = 10.0
 """So long may records under way take when it is stopped."""
 _CHUNK = 1 << 16
-_REACH_PATIENCE_S = 10.0
+_REACH_PATIENCE_S = 5.0
 
 Started = Callable[[int], None]
 ShouldStop = Callable[[], bool]
