@@ -1,5 +1,7 @@
 """`kipctl experiment redirect`: KIP-951's micro-benchmark, for the probe and for other clients."""
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -109,7 +111,6 @@ def redirect(
     from kipctl.experiments.tapped import Conditions
     from kipctl.report.experiment_tables import redirect_tables
     from kipctl.tap.spec import parse_us
-    from kipctl.trace.runs import folders_named
 
     if scale not in ("default", "kip"):
         raise UsageError(f"--scale is {scale}; it is default or kip.")
@@ -142,8 +143,28 @@ def redirect(
         ),
         gain_curve=gain_curve,
         predict=predict,
-        curve=folders_named(f"{curve}-*", environment.variables) if curve else (),
+        curve=_recorded(curve, environment.variables) if curve else (),
         record=run_folders(record, environment.variables),
     )
     found = experiment(question, environment.message)
     environment.report(Report("experiment redirect", found, redirect_tables(found)), output)
+
+
+def _recorded(curve: str, variables: Mapping[str, str]) -> tuple[Path, ...]:
+    """The folders of the whole runs that were recorded by that name, or in that folder.
+
+    Raises UsageError when there is none.
+    """
+    from kipctl.trace.runs import folders_named, look
+
+    if "/" in curve:
+        folders = tuple(sorted(Path(curve).glob("*")))
+    else:
+        folders = folders_named(f"{curve}-*", variables)
+    whole = tuple(folder for folder in folders if not look(folder).flaw)
+    if not whole:
+        raise UsageError(
+            f"No whole run is recorded as {curve!r}.",
+            "Record a curve: kipctl experiment redirect --gain-curve --record NAME",
+        )
+    return whole

@@ -1,0 +1,91 @@
+"""A/A: how often are two equal arms of `experiment redirect` called different?
+
+    python benchmarks/same_arms.py [--arm probe-kip951] [--comparisons 20] [--runs 3] [--every 0.8]
+
+Each comparison measures the same arm twice, as A and as B, in turn, on one lab of 3 brokers, and
+asks the experiment's own gate (`kipctl.experiments.differ`) whether the p99.9 of records differ.
+They do not: at most 1 of 20 may be called different. With the defaults it takes 12 minutes.
+"""
+
+import argparse
+import sys
+from dataclasses import replace
+
+from kipctl.experiments.arms import parse_arm
+from kipctl.experiments.differ import Differing, differing
+from kipctl.experiments.redirect import measure_arms
+from kipctl.experiments.redirect_plan import RedirectPlan, Scale, planned
+from kipctl.experiments.stand import Place, Stand, standing
+from kipctl.experiments.tapped import Conditions
+from kipctl.report.formats import OutputFormat, write
+from kipctl.report.tables import Column, Report, Table
+
+MOST_DIFFERENT = 0.05
+"""Of all comparisons: the level of the gate."""
+
+
+def told(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def compared(plan: RedirectPlan, stand: Stand) -> Differing:
+    """Measure both sides in turn, on a topic of their own."""
+    a, b = measure_arms(plan, stand, lambda _: None, lambda _: None)
+    return differing([run.felt for run in a.runs], [run.felt for run in b.runs])
+
+
+def show(arm: str, found: list[Differing]) -> None:
+    rows = tuple(
+        (
+            number,
+            one.without,
+            one.with_it,
+            None if one.cut_percent is None else -one.cut_percent,
+            one.difference.p_value,
+            one.runs_overlap,
+            one.verdict,
+        )
+        for number, one in enumerate(found, 1)
+    )
+    table = Table(
+        f"{arm} against itself, p99.9",
+        (
+            "comparison",
+            Column("A ms", 1),
+            Column("B ms", 1),
+            Column("difference %", 1),
+            Column("p-value", 4),
+            "runs overlap",
+            "verdict",
+        ),
+        rows,
+    )
+    write(Report("same_arms", {}, (table,)), OutputFormat.TABLE, sys.stdout, sys.stdout.isatty())
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--arm", default="probe-kip951")
+    parser.add_argument("--comparisons", type=int, default=20)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--every", type=float, default=0.8)
+    options = parser.parse_args()
+    arm = parse_arm(options.arm)
+    sides = (replace(arm, name=f"{arm.name}-a"), replace(arm, name=f"{arm.name}-b"))
+    given = {"arms": sides, "runs": options.runs, "every_s": options.every}
+    plan = planned(Scale.QUICK, given, Conditions())
+    found = []
+    with standing(Place(), (arm,), told) as stand:
+        for number in range(options.comparisons):
+            # One long warm-up, and after it short ones: the topic is new each time.
+            warm_up_s = 12.0 if number == 0 else 1.0
+            found.append(compared(replace(plan, broker_warmup_s=warm_up_s), stand))
+            told(f"{number + 1} of {options.comparisons}: {found[-1].verdict}")
+    show(arm.name, found)
+    different = sum(one.is_different is True for one in found)
+    print(f"{different} of {len(found)} comparisons of equal arms were called different.")
+    return 1 if different > MOST_DIFFERENT * len(found) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
