@@ -11,7 +11,7 @@ _kipctl() {
     fi
     for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
         case "$command $word" in
-            'kipctl reassign' | 'kipctl tap' | 'kipctl demo' | 'kipctl lab' | 'kipctl lab up' | 'kipctl lab status' | 'kipctl lab down' | 'kipctl lab stop' | 'kipctl lab start' | 'kipctl lab restart' | 'kipctl lab pause' | 'kipctl lab resume' | 'kipctl lab logs' | 'kipctl elect' | 'kipctl elect preferred' | 'kipctl elect unclean' | 'kipctl inspect' | 'kipctl inspect brokers' | 'kipctl inspect replica-selection' | 'kipctl inspect metadata' | 'kipctl inspect leaders' | 'kipctl inspect hints' | 'kipctl perf' | 'kipctl perf consume' | 'kipctl perf e2e' | 'kipctl perf metadata' | 'kipctl perf produce' | 'kipctl experiment' | 'kipctl experiment redirect' | 'kipctl experiment roll' | 'kipctl experiment closest-replica' | 'kipctl request-log' | 'kipctl request-log on' | 'kipctl request-log off' | 'kipctl request-log status' | 'kipctl analyze' | 'kipctl analyze runs' | 'kipctl analyze request-log' | 'kipctl runs' | 'kipctl runs list' | 'kipctl runs show' | 'kipctl runs compare' | 'kipctl runs export' | 'kipctl runs remove') command+=" $word" ;;
+            'kipctl reassign' | 'kipctl tap' | 'kipctl demo' | 'kipctl lab' | 'kipctl lab up' | 'kipctl lab status' | 'kipctl lab down' | 'kipctl lab stop' | 'kipctl lab start' | 'kipctl lab restart' | 'kipctl lab pause' | 'kipctl lab resume' | 'kipctl lab logs' | 'kipctl elect' | 'kipctl elect preferred' | 'kipctl elect unclean' | 'kipctl inspect' | 'kipctl inspect brokers' | 'kipctl inspect replica-selection' | 'kipctl inspect metadata' | 'kipctl inspect leaders' | 'kipctl inspect hints' | 'kipctl perf' | 'kipctl perf consume' | 'kipctl perf e2e' | 'kipctl perf metadata' | 'kipctl perf produce' | 'kipctl experiment' | 'kipctl experiment redirect' | 'kipctl experiment roll' | 'kipctl experiment closest-replica' | 'kipctl experiment metadata' | 'kipctl request-log' | 'kipctl request-log on' | 'kipctl request-log off' | 'kipctl request-log status' | 'kipctl analyze' | 'kipctl analyze runs' | 'kipctl analyze request-log' | 'kipctl runs' | 'kipctl runs list' | 'kipctl runs show' | 'kipctl runs compare' | 'kipctl runs export' | 'kipctl runs remove') command+=" $word" ;;
         esac
     done
     case "$command $previous" in
@@ -210,6 +210,17 @@ _kipctl() {
         'kipctl experiment closest-replica --record') return ;;
         'kipctl experiment closest-replica --bootstrap-server') return ;;
         'kipctl experiment closest-replica -o' | 'kipctl experiment closest-replica --output') COMPREPLY=($(compgen -W 'auto table plain json csv' -- "$current")); return ;;
+        'kipctl experiment metadata --clients') return ;;
+        'kipctl experiment metadata --topics') return ;;
+        'kipctl experiment metadata --partitions') return ;;
+        'kipctl experiment metadata --throughput') return ;;
+        'kipctl experiment metadata --seconds') return ;;
+        'kipctl experiment metadata --record-size') return ;;
+        'kipctl experiment metadata --brokers') return ;;
+        'kipctl experiment metadata --controllers') return ;;
+        'kipctl experiment metadata --record') return ;;
+        'kipctl experiment metadata --bootstrap-server') return ;;
+        'kipctl experiment metadata -o' | 'kipctl experiment metadata --output') COMPREPLY=($(compgen -W 'auto table plain json csv' -- "$current")); return ;;
         'kipctl request-log on --broker') return ;;
         'kipctl request-log on --for') return ;;
         'kipctl request-log on --bootstrap-server') return ;;
@@ -272,10 +283,11 @@ _kipctl() {
         'kipctl perf e2e') words='' options='--num-records --throughput --record-size --producer-acks --topic --partitions --replication-factor --warmup-records --client-rack --producer-property --consumer-property --command-config --timeout --print-metrics --leader-discovery --during --every --count --record --force --workers --master --bootstrap-server --output --help' ;;
         'kipctl perf metadata') words='' options='--topics --partitions --throughput --seconds --record-size --phase --client --policy --command-property --metrics-url --bootstrap-server --output --help' ;;
         'kipctl perf produce') words='' options='--num-records --throughput --record-size --payload-file --payload-delimiter --topic --partitions --replication-factor --warmup-records --command-property --producer-props --command-config --producer.config --print-metrics --reporting-interval --leader-discovery --during --every --count --record --force --workers --master --bootstrap-server --output --help' ;;
-        'kipctl experiment') words='redirect roll closest-replica' options=--help ;;
+        'kipctl experiment') words='redirect roll closest-replica metadata' options=--help ;;
         'kipctl experiment redirect') words='' options='--arms --runs --acks --num-records --throughput --record-size --partitions --every --metadata-delay --stale-metadata --gain-curve --predict --curve --scale --quick --brokers --controllers --bootstrap-server --record --output --help' ;;
         'kipctl experiment roll') words='' options='--arms --acks --partitions --restarts --uncontrolled --throughput --record-size --runs --quick --brokers --controllers --record --bootstrap-server --output --help' ;;
         'kipctl experiment closest-replica') words='' options='--clients --client-rack --partitions --seconds --stay --uncontrolled --throughput --record-size --runs --quick --brokers --controllers --record --bootstrap-server --output --help' ;;
+        'kipctl experiment metadata') words='' options='--clients --topics --partitions --throughput --seconds --record-size --quick --brokers --controllers --record --bootstrap-server --output --help' ;;
         'kipctl request-log') words='on off status' options=--help ;;
         'kipctl request-log on') words='' options='--broker --for --bootstrap-server --output --help' ;;
         'kipctl request-log off') words='' options='--broker --bootstrap-server --output --help' ;;

@@ -4,7 +4,7 @@ function __kipctl_at --description 'Whether the command line has come to the com
     set -l command kipctl
     for word in (commandline -opc)[2..]
         switch "$command $word"
-            case 'kipctl reassign' 'kipctl tap' 'kipctl demo' 'kipctl lab' 'kipctl lab up' 'kipctl lab status' 'kipctl lab down' 'kipctl lab stop' 'kipctl lab start' 'kipctl lab restart' 'kipctl lab pause' 'kipctl lab resume' 'kipctl lab logs' 'kipctl elect' 'kipctl elect preferred' 'kipctl elect unclean' 'kipctl inspect' 'kipctl inspect brokers' 'kipctl inspect replica-selection' 'kipctl inspect metadata' 'kipctl inspect leaders' 'kipctl inspect hints' 'kipctl perf' 'kipctl perf consume' 'kipctl perf e2e' 'kipctl perf metadata' 'kipctl perf produce' 'kipctl experiment' 'kipctl experiment redirect' 'kipctl experiment roll' 'kipctl experiment closest-replica' 'kipctl request-log' 'kipctl request-log on' 'kipctl request-log off' 'kipctl request-log status' 'kipctl analyze' 'kipctl analyze runs' 'kipctl analyze request-log' 'kipctl runs' 'kipctl runs list' 'kipctl runs show' 'kipctl runs compare' 'kipctl runs export' 'kipctl runs remove'
+            case 'kipctl reassign' 'kipctl tap' 'kipctl demo' 'kipctl lab' 'kipctl lab up' 'kipctl lab status' 'kipctl lab down' 'kipctl lab stop' 'kipctl lab start' 'kipctl lab restart' 'kipctl lab pause' 'kipctl lab resume' 'kipctl lab logs' 'kipctl elect' 'kipctl elect preferred' 'kipctl elect unclean' 'kipctl inspect' 'kipctl inspect brokers' 'kipctl inspect replica-selection' 'kipctl inspect metadata' 'kipctl inspect leaders' 'kipctl inspect hints' 'kipctl perf' 'kipctl perf consume' 'kipctl perf e2e' 'kipctl perf metadata' 'kipctl perf produce' 'kipctl experiment' 'kipctl experiment redirect' 'kipctl experiment roll' 'kipctl experiment closest-replica' 'kipctl experiment metadata' 'kipctl request-log' 'kipctl request-log on' 'kipctl request-log off' 'kipctl request-log status' 'kipctl analyze' 'kipctl analyze runs' 'kipctl analyze request-log' 'kipctl runs' 'kipctl runs list' 'kipctl runs show' 'kipctl runs compare' 'kipctl runs export' 'kipctl runs remove'
                 set command "$command $word"
         end
     end
@@ -259,6 +259,7 @@ complete -c kipctl -n '__kipctl_at kipctl perf produce' -s h -l help -d 'Show th
 complete -c kipctl -n '__kipctl_at kipctl experiment' -a redirect -d 'KIP-951\'s micro-benchmark: what producers feel while all leaders of a topic rotate'
 complete -c kipctl -n '__kipctl_at kipctl experiment' -a roll -d 'Restart brokers one by one under load, and show what producer and consumer felt, by client'
 complete -c kipctl -n '__kipctl_at kipctl experiment' -a closest-replica -d 'Read from leaders and from the closest replica, and show what that saves and costs (KIP-392)'
+complete -c kipctl -n '__kipctl_at kipctl experiment' -a metadata -d 'Produce to many topics with any client, and show its Metadata requests by cause (KIP-526)'
 complete -c kipctl -n '__kipctl_at kipctl experiment' -s h -l help -d 'Show this message and exit'
 complete -c kipctl -n '__kipctl_at kipctl experiment redirect' -l arms -x -d 'Clients under test: probe-kip951|refresh|baseline, java-X.Y.Z with -capped or -unhinted, librdkafka with -Nms (its backoff)'
 complete -c kipctl -n '__kipctl_at kipctl experiment redirect' -l runs -x -d 'Of each arm, in turn'
@@ -312,6 +313,19 @@ complete -c kipctl -n '__kipctl_at kipctl experiment closest-replica' -l record 
 complete -c kipctl -n '__kipctl_at kipctl experiment closest-replica' -l bootstrap-server -x -d 'The cluster to use'
 complete -c kipctl -n '__kipctl_at kipctl experiment closest-replica' -s o -l output -x -a 'auto table plain json csv' -d 'auto is table on a terminal and plain elsewhere'
 complete -c kipctl -n '__kipctl_at kipctl experiment closest-replica' -s h -l help -d 'Show this message and exit'
+complete -c kipctl -n '__kipctl_at kipctl experiment metadata' -l clients -x -d 'probe-kip526, probe-legacy, java-X.Y.Z, librdkafka; one after the other'
+complete -c kipctl -n '__kipctl_at kipctl experiment metadata' -l topics -x -d 'Made for the run, and removed'
+complete -c kipctl -n '__kipctl_at kipctl experiment metadata' -l partitions -x -d 'Of each topic'
+complete -c kipctl -n '__kipctl_at kipctl experiment metadata' -l throughput -x -d 'Records per second, to the topics in turn'
+complete -c kipctl -n '__kipctl_at kipctl experiment metadata' -l seconds -x -d 'How long steady and leader-changes last'
+complete -c kipctl -n '__kipctl_at kipctl experiment metadata' -l record-size -x -d 'Bytes of a record\'s value'
+complete -c kipctl -n '__kipctl_at kipctl experiment metadata' -l quick -d 'A version of about a minute: it shows, it proves little'
+complete -c kipctl -n '__kipctl_at kipctl experiment metadata' -l brokers -x -d 'Brokers of the lab'
+complete -c kipctl -n '__kipctl_at kipctl experiment metadata' -l controllers -x -d 'Controllers of the lab'
+complete -c kipctl -n '__kipctl_at kipctl experiment metadata' -l record -x -d 'Keep the trace of each run: NAME-.'
+complete -c kipctl -n '__kipctl_at kipctl experiment metadata' -l bootstrap-server -x -d 'The cluster to use'
+complete -c kipctl -n '__kipctl_at kipctl experiment metadata' -s o -l output -x -a 'auto table plain json csv' -d 'auto is table on a terminal and plain elsewhere'
+complete -c kipctl -n '__kipctl_at kipctl experiment metadata' -s h -l help -d 'Show this message and exit'
 complete -c kipctl -n '__kipctl_at kipctl request-log' -a on -d 'Let brokers log each request that they answer: kafka.request.logger at DEBUG'
 complete -c kipctl -n '__kipctl_at kipctl request-log' -a off -d 'Let brokers log no more requests: kafka.request.logger at WARN, as Kafka comes'
 complete -c kipctl -n '__kipctl_at kipctl request-log' -a status -d 'Show at which brokers the request log is on'
