@@ -1,0 +1,127 @@
+"""One run seen three ways at once: by the probe, by the tap it went through, by request logs."""
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from kipctl.cluster.topics import await_topic, create_topic
+from kipctl.experiments.actions import parse_action
+from kipctl.experiments.conduct import Listeners
+from kipctl.experiments.perf import PerfPlan, produce
+from kipctl.experiments.tap import TapPlan, tap
+from kipctl.lab.cluster import Lab
+from kipctl.probe.produce.config import ProducerConfig
+from kipctl.probe.produce.run import ProbeSpec
+from kipctl.protocol.api import ApiKey
+from kipctl.protocol.error_codes import ErrorCode
+from kipctl.tap.spec import TapSpec
+from kipctl.trace.codes import Decision
+from kipctl.transport.request import Cluster
+
+pytestmark = pytest.mark.kafka
+
+CLIENT = "watched"
+PARTITIONS = 30
+NOT_LEADER = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+NO_HINT = {Decision.ABSENT.name.lower(), Decision.NOT_APPLICABLE.name.lower()}
+
+
+def rows(folder: Path, dataset: str) -> list[dict[str, Any]]:
+    read: list[dict[str, Any]] = pq.read_table(folder / dataset).to_pylist()
+    return [row for row in read if row["client"] == CLIENT]
+
+
+def seen(folder: Path) -> dict[str, int]:
+    """What a recorded run counts."""
+    requests = Counter(rpc["api_key"] for rpc in rows(folder, "rpcs"))
+    refused = [row for row in rows(folder, "redirects") if row["error"] == NOT_LEADER]
+    return {
+        "produce": requests[ApiKey.PRODUCE],
+        "metadata": requests[ApiKey.METADATA],
+        "not_leader": len(refused),
+        "hints": sum(row["decision"] not in NO_HINT for row in refused),
+    }
+
+
+def logged(lab: Lab) -> dict[str, int]:
+    """What the brokers' request logs count, read with nothing but a JSON parser."""
+    counts: Counter[str] = Counter()
+    for node in lab.nodes:
+        if not node.request_log_path.exists():
+            continue
+        for line in node.request_log_path.read_text(encoding="utf-8").splitlines():
+            _, found, text = line.partition("Completed request:")
+            if not found:
+                continue
+            request = json.loads(text[: text.rindex("}") + 1])
+            if request["requestHeader"]["clientId"] != CLIENT:
+                continue
+            counts[request["requestHeader"]["requestApiKeyName"].lower()] += 1
+            for topic in request["response"].get("responses", ()):
+                for partition in topic.get("partitionResponses", ()):
+                    if partition["errorCode"] == NOT_LEADER:
+                        counts["not_leader"] += 1
+                        hint = partition.get("currentLeader", {})
+                        counts["hints"] += hint.get("leaderId", -1) >= 0
+    return {name: counts[name] for name in ("produce", "metadata", "not_leader", "hints")}
+
+
+@pytest.mark.parametrize("acks", [1, -1])
+def test_counts_are_equal_and_latencies_agree(
+    make_lab: Callable[..., Lab], tmp_path: Path, acks: int
+) -> None:
+    """Latencies of redirected batches: to 50 us or 1 % at the median, batch by batch."""
+    lab = make_lab(request_log=True)
+    create_topic(lab.bootstrap_server, "seen", PARTITIONS, 3)
+    with Cluster(lab.bootstrap_server) as cluster:
+        await_topic(cluster, "seen", PARTITIONS)
+    plan = TapPlan(TapSpec(bootstrap_server=lab.bootstrap_server), tmp_path / "tap")
+
+    def run(through: Any) -> None:
+        produce(
+            PerfPlan(
+                probe=ProbeSpec(
+                    through.bootstrap_server,
+                    "seen",
+                    num_records=8000,
+                    throughput=1000,
+                    config=ProducerConfig(
+                        acks=acks,
+                        enable_idempotence=False,
+                        client_id=CLIENT,
+                        partitioner="round-robin",
+                    ),
+                ),
+                during=parse_action("rotate"),
+                every_s=1.5,
+                count=3,
+                record=tmp_path / "probe",
+            ),
+            Listeners(),
+        )
+
+    tap(plan, run)
+
+    by_probe = seen(tmp_path / "probe")
+    assert by_probe["not_leader"]
+    assert by_probe["hints"]
+    assert seen(tmp_path / "tap") == by_probe
+    assert logged(lab) == by_probe
+
+    probed, tapped = (
+        {
+            (row["partition"], row["base_offset"]): row["acked_us"] - row["sent_us"]
+            for row in rows(tmp_path / side, "batches")
+            if row["attempts"] > 1
+        }
+        for side in ("probe", "tap")
+    )
+    assert set(probed) == set(tapped)
+    apart = [abs(probed[batch] - tapped[batch]) for batch in probed]
+    assert median(apart) <= max(50, 0.01 * median(probed.values()))
