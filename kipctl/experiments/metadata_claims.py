@@ -284,17 +284,29 @@ def least_asked(rpcs: Sequence[Rpc], course: Course) -> int | None:
     )
 
 
+def how_asked(most: int, asked: int | None, topics: int) -> str | None:
+    """How a client asked for so many new topics, by how many it asked for at most, and in all.
+
+    With all that were known, they add up to topics * (topics + 1) / 2, or half of that if every
+    second request was for two new ones.
+    """
+    if asked is None:
+        return None
+    if most <= 1:
+        return "alone"
+    return "with all that it knows" if asked >= topics * (topics + 1) / 4 else "with some others"
+
+
 def claims(client: Mapping[str, Any], topics: int) -> dict[str, Any]:
     """How a client stands to what KIP-526 asks for; None where no phase shows it.
 
-    A producer that follows it asks for a new topic alone (so for each of them about once: here, at
-    most twice as often), and asks no more for topics that were
+    A producer that follows it asks for a new topic alone, and asks no more for topics that were
     idle for `metadata.max.idle.ms`: when they come back, it has to ask for them again.
     """
     by_phase = {phase["phase"]: phase for phase in client["phases"]}
     startup, steady = by_phase[Phase.STARTUP], by_phase.get(Phase.STEADY)
     moved, idle = by_phase.get(Phase.LEADER_CHANGES), by_phase.get(Phase.IDLE_RETURN)
-    new, asked = startup["by_cause"].get("new_topic", 0), startup["topics_asked"]
+    asked = startup["topics_asked"]
     least = None if idle is None else idle["least_asked"]
     back = None
     if idle is not None:
@@ -302,11 +314,11 @@ def claims(client: Mapping[str, Any], topics: int) -> dict[str, Any]:
         back = causes.get("idle_eviction", 0) + causes.get("new_topic", 0)
     return {
         "client": client["client"],
-        "requests_for_new_topics": new,
+        "startup_requests": startup["requests"],
         "most_topics_at_startup": startup["most_topics_asked"],
         "startup_topics_asked": asked,
         "startup_response_bytes": startup["response_bytes"],
-        "asks_for_new_topics_alone": asked <= 2 * topics if new and asked else None,
+        "asks_for_new_topics": how_asked(startup["most_topics_asked"], asked, topics),
         "renewal_topics": None if steady is None else steady["most_topics_asked"],
         "leader_change_requests": None if moved is None else moved["requests"],
         "leader_change_topics": None if moved is None else moved["most_topics_asked"],

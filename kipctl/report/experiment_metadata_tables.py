@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from kipctl.report.metadata_tables import growth_table, requests_table
+from kipctl.report.metadata_tables import requests_table
 from kipctl.report.tables import Cell, Column, Table
 
 Document = Mapping[str, Any]
@@ -15,7 +15,6 @@ def claims_tables(document: Document) -> tuple[Table, ...]:
         claims_table(document),
         requests_table(document),
         latency_table(document),
-        growth_table(document),
     )
 
 
@@ -25,7 +24,8 @@ def claims_table(document: Document) -> Table:
     rows: tuple[tuple[Cell, ...], ...] = tuple(
         (
             claim["client"],
-            claim["asks_for_new_topics_alone"],
+            claim["asks_for_new_topics"],
+            claim["startup_requests"],
             claim["startup_topics_asked"],
             claim["startup_response_bytes"],
             claim["renewal_topics"],
@@ -41,7 +41,8 @@ def claims_table(document: Document) -> Table:
         f"What KIP-526 asks of producers: {topics:,} topics",
         (
             "client",
-            "new topics alone",
+            "asks for new topics",
+            "requests at startup",
             "topics asked at startup",
             "bytes answered at startup",
             "topics of a renewal",

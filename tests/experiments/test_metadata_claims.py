@@ -94,11 +94,21 @@ def phase(name: Phase, **values: Any) -> dict[str, Any]:
     return {"phase": str(name), "response_bytes": 9, "least_asked": None} | plain | values
 
 
-@pytest.mark.parametrize(("asked", "alone"), [(TOPICS, True), (TOPICS * (TOPICS + 1) // 2, False)])
-def test_new_topics_are_asked_for_alone_or_with_all_others(asked: int, alone: bool) -> None:
-    startup = phase(Phase.STARTUP, by_cause={"new_topic": 50}, topics_asked=asked)
+@pytest.mark.parametrize(
+    ("most", "asked", "how"),
+    [
+        (1, TOPICS, "alone"),
+        (13, 3 * TOPICS, "with some others"),
+        (TOPICS, TOPICS * (TOPICS + 1) // 2, "with all that it knows"),
+        (TOPICS, None, None),
+    ],
+)
+def test_new_topics_are_asked_for_alone_or_with_others(
+    most: int, asked: int | None, how: str | None
+) -> None:
+    startup = phase(Phase.STARTUP, topics_asked=asked, most_topics_asked=most)
     found = claims({"client": "x", "phases": [startup]}, TOPICS)
-    assert found["asks_for_new_topics_alone"] is alone
+    assert found["asks_for_new_topics"] == how
     assert found["startup_topics_asked"] == asked
     assert found["forgets_idle_topics"] is None
     assert found["renewal_topics"] is None
