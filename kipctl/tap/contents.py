@@ -8,12 +8,12 @@ from kipctl.protocol.draft_hints import drafted_in_produce
 from kipctl.protocol.primitives import MalformedFrame, Reader
 from kipctl.protocol.produce import PartitionProduceResponse, ProduceResponse
 from kipctl.protocol.produce_frames import FIRST_FLEXIBLE_VERSION, FIRST_TOPIC_ID_VERSION
-from kipctl.tap.frames import body_at
 
 _INT32 = Struct(">i")
 _INT16 = Struct(">h")
 _BATCH = Struct(">qiibIhiqqqhii")  # the header of a record batch, format 2
 _MAGIC = 2
+_FIRST_TRANSACTIONAL_VERSION = 3
 
 
 class SentBatch(NamedTuple):
@@ -47,56 +47,108 @@ def read_produce(frame: bytes, version: int) -> Produced:
     """
     try:
         return _read_produce(frame, version)
+    except (StructError, IndexError, UnicodeDecodeError):
+        raise MalformedFrame(f"ProduceRequest v{version}: cut off, or no such request") from None
+
+
+def read_acks(frame: bytes, version: int) -> int:
+    """`acks` of a Produce request: with 0 it gets no answer. Raises MalformedFrame."""
+    try:
+        at = 14 + max(0, _INT16.unpack_from(frame, 12)[0])
+        if version >= FIRST_FLEXIBLE_VERSION:
+            size, at = _varint(frame, _after_tags(frame, at))  # of the transactional id
+            at += size - 1 if size else 0
+        elif version >= _FIRST_TRANSACTIONAL_VERSION:
+            at += 2 + max(0, _INT16.unpack_from(frame, at)[0])
+        acks: int = _INT16.unpack_from(frame, at)[0]
     except (StructError, IndexError):
         raise MalformedFrame(f"ProduceRequest v{version}: cut off") from None
-    except MalformedFrame as error:
-        raise error.within(f"ProduceRequest v{version}") from None
+    return acks
 
 
 def _read_produce(frame: bytes, version: int) -> Produced:
-    flexible = version >= FIRST_FLEXIBLE_VERSION
+    """Every request of every producer comes by here: what is nearly always there is tried first."""
+    if version < FIRST_FLEXIBLE_VERSION:
+        return _read_old_produce(frame)
     by_id = version >= FIRST_TOPIC_ID_VERSION
-    reader = Reader(frame)
-    reader.offset = body_at(frame, flexible)
-    size = reader.unsigned_varint() - 1 if flexible else reader.int16()
-    reader.take(max(size, 0))
-    acks = reader.int16()
-    reader.offset += 4  # the timeout
+    at = _after_tags(frame, 14 + max(0, _INT16.unpack_from(frame, 12)[0]))
+    size, at = _varint(frame, at)  # of the transactional id, and one more
+    at += size - 1 if size else 0
+    (acks,) = _INT16.unpack_from(frame, at)
+    topics, at = _varint(frame, at + 6)
     batches: list[SentBatch] = []
-    varint = reader.unsigned_varint
-    for _ in range(varint() - 1 if flexible else reader.int32()):
+    for _ in range(topics - 1):
         topic: str | bytes
         if by_id:
-            topic = reader.take(16)
+            topic = frame[at : at + 16]
+            at += 16
         else:
-            topic = reader.text(varint() - 1 if flexible else reader.int16())
-        for _ in range(varint() - 1 if flexible else reader.int32()):
-            at = reader.offset
+            size, at = _varint(frame, at)
+            topic = frame[at : at + size - 1].decode()
+            at += size - 1
+        partitions, at = _varint(frame, at)
+        for _ in range(partitions - 1):
             (partition,) = _INT32.unpack_from(frame, at)
-            reader.offset = at + 4
-            size = varint() - 1 if flexible else reader.int32()
-            at = reader.offset
-            if size >= _BATCH.size:
-                fields = _BATCH.unpack_from(frame, at)
-                if fields[3] == _MAGIC:
-                    batches.append(
-                        SentBatch(
-                            topic,
-                            partition,
-                            fields[4],
-                            fields[7],
-                            fields[9],
-                            fields[11],
-                            fields[12],
-                            size - _BATCH.size,
-                        )
-                    )
-            reader.take(max(size, 0))
-            if flexible:
-                reader.skip_tags()
-        if flexible:
-            reader.skip_tags()
+            size, at = _varint(frame, at + 4)
+            _add_batch(batches, topic, partition, frame, at, size - 1)
+            at = _after_tags(frame, at + (size - 1 if size else 0))
+        at = _after_tags(frame, at)
     return Produced(acks, batches)
+
+
+def _read_old_produce(frame: bytes) -> Produced:
+    reader = Reader(frame)
+    reader.offset = 14 + max(0, _INT16.unpack_from(frame, 12)[0])
+    reader.take(max(reader.int16(), 0))  # the transactional id
+    acks = reader.int16()
+    reader.take(4)
+    batches: list[SentBatch] = []
+    for _ in range(reader.int32()):
+        topic = reader.text(reader.int16())
+        for _ in range(reader.int32()):
+            partition, size = reader.int32(), reader.int32()
+            _add_batch(batches, topic, partition, frame, reader.offset, size)
+            reader.take(max(size, 0))
+    return Produced(acks, batches)
+
+
+def _add_batch(
+    batches: list[SentBatch],
+    topic: str | bytes,
+    partition: int,
+    frame: bytes,
+    at: int,
+    size: int,
+) -> None:
+    """Add the batch there, unless it is of an older format."""
+    if size < _BATCH.size:
+        return
+    _, _, _, magic, crc, _, _, created, _, producer, _, sequence, records = _BATCH.unpack_from(
+        frame, at
+    )
+    if magic == _MAGIC:
+        size -= _BATCH.size
+        batches.append(SentBatch(topic, partition, crc, created, producer, sequence, records, size))
+
+
+def _varint(frame: bytes, at: int) -> tuple[int, int]:
+    """An unsigned varint, and where it ends. Raises IndexError, MalformedFrame."""
+    byte = frame[at]
+    if byte < 0x80:
+        return byte, at + 1
+    reader = Reader(frame)
+    reader.offset = at
+    return reader.unsigned_varint(), reader.offset
+
+
+def _after_tags(frame: bytes, at: int) -> int:
+    """Where a section of tagged fields ends. Raises IndexError, MalformedFrame."""
+    if frame[at] == 0:
+        return at + 1
+    reader = Reader(frame)
+    reader.offset = at
+    reader.skip_tags()
+    return reader.offset
 
 
 class Refusal(NamedTuple):

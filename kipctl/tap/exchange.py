@@ -20,9 +20,9 @@ from kipctl.protocol.produce_frames import read_success
 from kipctl.tap.addresses import Address
 from kipctl.tap.causes import cause_of
 from kipctl.tap.clients import Client, Identity, MetadataAnswer
-from kipctl.tap.contents import Answered, Refusal, answered, read_produce
+from kipctl.tap.contents import Answered, Refusal, answered, read_acks, read_produce
 from kipctl.tap.fetched import Session, refusal_of
-from kipctl.tap.frames import body_at, correlation_id, produce_acks
+from kipctl.tap.frames import body_at
 from kipctl.tap.leaders import PartitionId
 from kipctl.tap.observer import Observer
 from kipctl.tap.produced import Batch
@@ -45,6 +45,9 @@ _PRODUCE, _FETCH, _METADATA, _API_VERSIONS = (
     int(key) for key in (ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.METADATA, ApiKey.API_VERSIONS)
 )
 _NO_CAUSE = -1
+_INT32 = Struct(">i")
+Followed = tuple[str | bytes, dict[tuple[str | bytes, int], Batch]]
+"""A request's topic (the first, if it has several), and its batches."""
 _UNANSWERED = object()
 """The subject of a request that gets no answer."""
 _WELL_KNOWN = range(93)
@@ -153,7 +156,7 @@ class Exchange:
         flight.client.counts.not_decoded += api_key in REQUESTS or api_key not in _WELL_KNOWN
         if api_key == _PRODUCE:
             flight.subject = ("", {})
-            if produce_acks(frame, version) == 0:
+            if read_acks(frame, version) == 0:
                 self._unanswered(flight)
 
     def _unanswered(self, flight: Flight) -> None:
@@ -196,18 +199,24 @@ class Exchange:
                 flight.client = self._client
 
     def _produce(self, flight: Flight, frame: bytes) -> None:
-        acks, sent = read_produce(frame, flight.version)
-        now_us = flight.sent_us
-        batches = self._observer.batches.sent(
-            flight.client, sent, self._broker, now_us, self._connected_us
-        )
+        """Where nothing is recorded a request is read only when something went wrong."""
+        if self._observer.directory or flight.client.waiting:
+            acks, flight.subject = self._followed(flight, frame)
+        else:
+            acks, flight.subject = read_acks(frame, flight.version), frame
         if acks == 0:
-            for batch in batches.values():
-                self._observer.batches.acknowledged(batch, -1, now_us)
+            if not isinstance(flight.subject, bytes):
+                for batch in flight.subject[1].values():
+                    self._observer.batches.acknowledged(batch, -1, flight.sent_us)
             self._unanswered(flight)
-            return
-        topic = next(iter(batches))[0] if batches else ""
-        flight.subject = (topic, batches)
+
+    def _followed(self, flight: Flight, frame: bytes) -> tuple[int, Followed]:
+        """A Produce request's acks, and its batches."""
+        acks, sent = read_produce(frame, flight.version)
+        batches = self._observer.batches.sent(
+            flight.client, sent, self._broker, flight.sent_us, self._connected_us
+        )
+        return acks, (sent[0].topic if sent else "", batches)
 
     def _fetch(self, flight: Flight, frame: bytes) -> None:
         flexible = flight.version >= REQUESTS[_FETCH].api.flexible_since
@@ -238,12 +247,11 @@ class Exchange:
         if not self._flights:
             raise MalformedFrame("an answer that nobody asked for")
         flight = self._flights.popleft()
-        if correlation_id(frame) != flight.correlation_id:
-            raise MalformedFrame(
-                f"an answer to request {correlation_id(frame)}, not {flight.correlation_id}"
-            )
-        api_key = flight.api_key
         size = len(frame)
+        correlation = _INT32.unpack_from(frame, 4)[0] if size >= 8 else None
+        if correlation != flight.correlation_id:
+            raise MalformedFrame(f"an answer to request {correlation}, not {flight.correlation_id}")
+        api_key = flight.api_key
         if is_known(api_key, flight.version):
             handler = self._answers.get(api_key)
             if handler is not None:
@@ -268,6 +276,8 @@ class Exchange:
         for flight in self._flights:
             self._row(flight, 0, 0, 0)
             if flight.api_key == _PRODUCE:
+                if isinstance(flight.subject, bytes):
+                    _, flight.subject = self._followed(flight, flight.subject)
                 for batch in flight.subject[1].values():
                     self._observer.batches.lost(batch, now_us)
             elif flight.api_key == _FETCH and flight.subject:
@@ -314,15 +324,17 @@ class Exchange:
         return self._translated(flight, frame, body)
 
     def _produced(self, flight: Flight, frame: bytes, now_us: int) -> bytes:
-        topic, batches = flight.subject
-        followed = self._observer.batches
-        if len(batches) == 1 or all(said == topic for said, _ in batches):
-            success = read_success(flight.version, memoryview(frame)[4:])
+        success = read_success(flight.version, memoryview(frame)[4:])
+        if isinstance(flight.subject, bytes):
             if success is not None:
-                for partition, base_offset in success:
-                    if batch := batches.get((topic, partition)):
-                        followed.acknowledged(batch, base_offset, now_us)
                 return frame
+            _, flight.subject = self._followed(flight, flight.subject)
+        topic, batches = flight.subject
+        if success is not None:
+            for partition, base_offset in success:
+                if batch := batches.get((topic, partition)):
+                    self._observer.batches.acknowledged(batch, base_offset, now_us)
+            return frame
         body = read_answer(_PRODUCE, flight.version, frame)
         client = flight.client
         for one in answered(body, flight.version):

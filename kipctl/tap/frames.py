@@ -9,7 +9,6 @@ MAX_FRAME_BYTES = 256 * 1024 * 1024
 (`fetch.max.bytes`, 50 MiB): what announces more is no frame of Kafka's."""
 _LENGTH = Struct(">i")
 _SHORT = Struct(">h")
-_PRODUCE_FLEXIBLE_SINCE = 9
 _TLS_HANDSHAKE = b"\x16\x03"
 
 
@@ -80,22 +79,3 @@ def body_at(frame: bytes, flexible: bool) -> int:
     reader.offset = at
     reader.skip_tags()
     return reader.offset
-
-
-def produce_acks(frame: bytes, version: int) -> int:
-    """`acks` of a Produce request: with 0 it gets no answer. Raises MalformedFrame."""
-    flexible = version >= _PRODUCE_FLEXIBLE_SINCE
-    reader = Reader(frame)
-    reader.offset = body_at(frame, flexible)
-    if version >= 3:
-        size = reader.unsigned_varint() - 1 if flexible else reader.int16()
-        reader.take(max(size, 0))
-    return reader.int16()
-
-
-def correlation_id(frame: bytes) -> int:
-    """Of an answer. Raises MalformedFrame when there is none."""
-    if len(frame) < 8:
-        raise MalformedFrame(f"an answer of {len(frame) - 4} bytes")
-    (number,) = _LENGTH.unpack_from(frame, 4)
-    return int(number)

@@ -7,6 +7,7 @@ hints in Produce, Fetch, ShareFetch and ShareAcknowledge, and in DescribeQuorum 
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from struct import Struct
 from typing import Any
 
@@ -48,6 +49,7 @@ WITH_ENDPOINTS = frozenset(REQUESTS) - {int(ApiKey.API_VERSIONS)}
 """Those whose answers can carry endpoints: of versions unknown here clients are not told."""
 
 
+@cache
 def is_known(api_key: int, version: int) -> bool:
     """Whether answers of that version can be read here."""
     request = REQUESTS.get(api_key)
