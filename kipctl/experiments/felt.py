@@ -129,6 +129,14 @@ def in_windows(batches: IntRows, warmup_records: int, called_us: Sequence[int]) 
     return found
 
 
+def service(batches: IntRows, warmup_records: int) -> Distribution:
+    """From a batch's first send to its acknowledgement, of records after the warm-up."""
+    error, first_seq = (batches[:, _BATCH[name]] for name in ("error", "first_seq"))
+    kept = batches[(error == 0) & (first_seq >= warmup_records)]
+    times = kept[:, _BATCH["acked_us"]] - kept[:, _BATCH["sent_us"]]
+    return distribution([(times, kept[:, _BATCH["records"]])])
+
+
 def removable_us(rows: IntRows) -> tuple[int, int]:
     """Of the time of all batches that met a leader error: what a hint could take away, and all.
 

@@ -14,7 +14,7 @@ from kipctl.errors import InterruptedRunError, RefusedError
 from kipctl.experiments.arms import Arm, JavaClient, LibrdkafkaClient, ProbeClient
 from kipctl.experiments.begin import on_this_machine
 from kipctl.experiments.conduct import Conducted, conduct_load
-from kipctl.experiments.felt import Felt, felt_of
+from kipctl.experiments.felt import Felt, felt_of, service
 from kipctl.experiments.plan import RunPlan
 from kipctl.experiments.record import event_rows
 from kipctl.experiments.stand import Stand
@@ -161,6 +161,7 @@ def run_arm(
             "start_wall_us": tapped.wall_start_us,
             "interval_ns": 0,
             "arm": arm.name,
+            "leader_discovery": _discovery(arm),
             "num_records": load.num_records,
             "throughput": load.throughput,
             "record_size": load.record_size,
@@ -177,7 +178,10 @@ def run_arm(
             "summary": {
                 "topic": load.topic,
                 "kafka_version": stand.kafka_version,
+                "leader_discovery": _discovery(arm),
+                "warmup_records": load.warmup_records,
                 **found.as_document(),
+                "service_ms": service(found.felt.batch_rows, load.warmup_records).as_ms(),
             },
         }
     )
@@ -185,6 +189,11 @@ def run_arm(
         if action["error"]:
             raise RefusedError(f"In a run of {arm.name} an action failed: {action['error']}")
     return found
+
+
+def _discovery(arm: Arm) -> str:
+    """How the client finds the new leader; of other clients than the probe, who it is."""
+    return arm.client.discovery.value if isinstance(arm.client, ProbeClient) else f"of {arm.name}"
 
 
 def _conducted(

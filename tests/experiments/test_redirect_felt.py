@@ -4,7 +4,7 @@ import pytest
 from redirect_runs import SECOND, batch, felt, felt_runs, table
 
 from kipctl.experiments.differ import differing
-from kipctl.experiments.felt import LEAD_US, in_windows, removable_us, together
+from kipctl.experiments.felt import LEAD_US, in_windows, removable_us, service, together
 
 
 def test_a_window_begins_just_before_an_action_and_the_first_has_the_quiet_beginning() -> None:
@@ -23,6 +23,17 @@ def test_a_window_begins_just_before_an_action_and_the_first_has_the_quiet_begin
         [1, 40, 2],
         [2, 60, 2],
     ]
+
+
+def test_service_time_counts_from_the_first_send_and_leaves_out_warm_up_and_failures() -> None:
+    rows = table(
+        "batches",
+        batch(0, 0, 10, sent_us=1),
+        batch(2, 100, 20, sent_us=105),
+        batch(4, 200, 30, sent_us=201, error=6),
+    )
+    found = service(rows, 2)
+    assert (found.values.tolist(), found.counts.tolist()) == ([15], [2])
 
 
 def test_without_actions_a_window_is_a_second() -> None:
