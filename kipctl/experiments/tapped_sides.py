@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from kipctl.clients.librdkafka import Librdkafka
 from kipctl.clients.load import (
     Client,
     Consumed,
@@ -30,6 +31,7 @@ from kipctl.experiments.end_to_end_load import (
     probe_writer,
 )
 from kipctl.experiments.stand import Stand
+from kipctl.experiments.tapped import Load as TappedLoad
 from kipctl.tap.export import record_batches
 from kipctl.tap.process import RunningTap, running_tap
 from kipctl.tap.recorder import COLUMNS as TAP_COLUMNS
@@ -62,8 +64,6 @@ def reader_of(
 def _client(arm: Arm, stand: Stand) -> Client:
     if isinstance(arm.client, JavaClient):
         return stand.java[arm.client.version]
-    from kipctl.clients.librdkafka import LibrdkafkaClient as Librdkafka
-
     return Librdkafka()
 
 
@@ -89,23 +89,18 @@ def _without_client(rows: IntRows, dataset: str) -> IntRows:
 
 @contextmanager
 def _tapped_writer(arm: Arm, load: Load, stand: Stand) -> Iterator[Writer]:
-    properties = {
-        "acks": load.acks,
-        "client.id": PRODUCER,
-        "linger.ms": "0",
-        # As fair a share for each partition as kipctl's producer gives.
-        "partitioner.class": "org.apache.kafka.clients.producer.RoundRobinPartitioner",
-        **_backoff(arm),
-    }
-    if not isinstance(arm.client, JavaClient):
-        del properties["partitioner.class"]  # librdkafka's default is random
-    given = ProducerLoad(
+    given = TappedLoad(
         topic=load.topic,
         num_records=ENDLESS,
         throughput=round(load.throughput),
         record_size=load.record_size,
-        properties=properties,
-    )
+        properties={
+            "acks": load.acks,
+            "client.id": PRODUCER,
+            "linger.ms": "0",
+            "partitioner.class": "org.apache.kafka.clients.producer.RoundRobinPartitioner",
+        },
+    ).of(arm)
     with (
         tempfile.TemporaryDirectory(prefix="kipctl-tap-") as scratch,
         running_tap(_tap(arm, load), Path(scratch)) as tap,
@@ -166,7 +161,8 @@ def _tapped_reader(arm: Arm, load: Load, stand: Stand, client_rack: str) -> Iter
     given = ConsumerLoad(
         topic=load.topic,
         num_records=ENDLESS,
-        group=CONSUMER,
+        # A group of its own: one that was ended has a member, and offsets of a topic that is gone.
+        group=f"{CONSUMER}-{now_us()}",
         properties=properties,
         timeout_s=_FOREVER_S,
     )
