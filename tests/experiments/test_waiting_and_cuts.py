@@ -1,0 +1,129 @@
+"""When an end-to-end run has read enough, what Ctrl-C leaves of a load, and actions that failed."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+
+from kipctl.cli.perf_results import raise_for_actions
+from kipctl.errors import InterruptedRunError, PartlyDoneError
+from kipctl.experiments.conduct import conduct_load
+from kipctl.experiments.e2e import await_offsets, ends_of
+from kipctl.experiments.plan import RunPlan
+from kipctl.probe.schedule import Schedule
+from kipctl.trace.columns import COLUMNS
+
+LONG_S = 60.0
+
+
+def rows(dataset, *made):
+    """Rows with these columns, all others 0."""
+    names = COLUMNS[dataset]
+    table = np.zeros((len(made), len(names)), dtype=np.int64)
+    for row, columns in enumerate(made):
+        for name, value in columns.items():
+            table[row, names.index(name)] = value
+    return table
+
+
+def read(partition, next_offset, records=1):
+    return {"partition": partition, "next_offset": next_offset, "records": records}
+
+
+@dataclass
+class Reader:
+    """A consumer that has read more each time it is looked at; at last it is done, or stalls."""
+
+    steps: list
+    is_done_at_last: bool = False
+    looks: int = 0
+
+    def new_rows(self, dataset):
+        self.looks += 1
+        step = self.steps.pop(0) if self.steps else ()
+        return rows(dataset, *step)
+
+    def is_done_by(self, time_us):
+        return self.is_done_at_last and not self.steps
+
+
+def test_it_waits_until_every_partition_was_read_to_its_end():
+    reader = Reader([[read(0, 5)], [read(0, 10), read(1, 3)], [read(1, 7)], [read(1, 8)]])
+    await_offsets(reader, {0: 10, 1: 7}, LONG_S)
+    assert reader.looks == 3
+
+
+def test_answers_without_records_end_nothing():
+    reader = Reader([[read(0, 10, records=0)], [read(0, 10)]])
+    await_offsets(reader, {0: 10}, LONG_S)
+    assert reader.looks == 2
+
+
+def test_it_gives_up_when_nothing_comes_any_more():
+    reader = Reader([[read(0, 5)]])
+    await_offsets(reader, {0: 10}, quiet_s=0.05)
+    assert reader.looks > 1
+
+
+def test_it_ends_with_the_reader():
+    reader = Reader([[read(0, 5)]], is_done_at_last=True)
+    await_offsets(reader, {0: 10}, LONG_S)
+    assert reader.looks == 1
+
+
+def test_the_end_is_that_of_what_was_acknowledged():
+    batches = rows(
+        "batches",
+        {"partition": 0, "base_offset": 10, "records": 5},
+        {"partition": 0, "base_offset": 3, "records": 2},
+        {"partition": 1, "base_offset": 7, "records": 1},
+        {"partition": 1, "base_offset": 90, "records": 1, "error": 6},
+        {"partition": 2, "base_offset": -1, "records": 4},
+    )
+    assert ends_of(batches) == {0: 15, 1: 8}
+
+
+@dataclass
+class Load:
+    """A load that Ctrl-C meets while it is waited for."""
+
+    cut_by: BaseException | None
+    calls: list = field(default_factory=list)
+
+    def outcome(self):
+        self.calls.append("outcome")
+        if self.cut_by and self.calls.count("outcome") == 1:
+            raise self.cut_by
+        return "what was done"
+
+    def is_done_by(self, time_us):
+        return True
+
+    def stop(self):
+        self.calls.append("stop")
+
+
+@pytest.mark.parametrize(
+    ("cut_by", "cut_off", "interrupted", "calls"),
+    [
+        (None, False, "", ["outcome"]),
+        (KeyboardInterrupt(), True, "", ["outcome", "stop", "outcome"]),
+        (
+            InterruptedRunError("Interrupted. Half is moved."),
+            True,
+            "Half is moved.",
+            ["outcome", "stop", "outcome"],
+        ),
+    ],
+)
+def test_ctrl_c_stops_the_load_and_keeps_what_it_came_to(cut_by, cut_off, interrupted, calls):
+    load = Load(cut_by)
+    conducted = conduct_load(load, Schedule(0, 10, 5), None, "t", RunPlan(), lambda _: None)
+    assert (conducted.outcome, conducted.cut_off) == ("what was done", cut_off)
+    assert (conducted.interrupted, load.calls) == (interrupted, calls)
+
+
+def test_an_action_that_failed_ends_the_command_as_partly_done():
+    raise_for_actions({"actions": [{"error": None}]})
+    with pytest.raises(PartlyDoneError, match="1 of 2 actions failed: no"):
+        raise_for_actions({"actions": [{"error": None}, {"error": "no"}]})
