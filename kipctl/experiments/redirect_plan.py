@@ -35,6 +35,7 @@ _REPLICAS = 3
 _BEING_REMOVED = 1.1
 """Runs on disk at a time, of big ones: what the last one wrote goes while the next one writes."""
 _LARGE_CORES = 16
+_TOLD_IN_S = 120
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,10 +173,11 @@ def nodes_of(scale: Scale) -> tuple[int, int]:
 def what_it_takes(plan: RedirectPlan, place: Place, times: int = 1) -> str:
     """How much is measured, `times` over, how long that takes, and what a lab's machine lacks."""
     runs = times * plan.runs * len(plan.arms)
-    minutes = (plan.broker_warmup_s + runs * (plan.seconds + _PREPARING_S)) / 60
+    seconds = plan.broker_warmup_s + runs * (plan.seconds + _PREPARING_S)
+    lasts = f"{seconds / 60:,.0f} min" if seconds > _TOLD_IN_S else f"{seconds:.0f} s"
     said = (
         f"{runs} runs of {plan.seconds:g} s, with {plan.rotations} rotations of "
-        f"{plan.partitions} leaders in each: about {minutes:,.0f} min."
+        f"{plan.partitions} leaders in each: about {lasts}."
     )
     cores, nodes = os.cpu_count() or 1, place.brokers + place.controllers
     if not place.is_lab or cores >= nodes + 2:

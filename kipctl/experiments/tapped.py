@@ -147,11 +147,6 @@ def run_arm(
     actions = [action.as_document(tapped.start_us) for action in conducted.performed]
     called_us = [action.called_us - tapped.start_us for action in conducted.performed]
     found = ArmRun(arm, felt_of(run, load.warmup_records, called_us), claims, actions)
-    if conducted.cut_off:
-        raise InterruptedRunError(
-            f"Interrupted in a run of {arm.name}: {found.felt.acknowledged:,} of "
-            f"{load.num_records:,} records were acknowledged. {conducted.interrupted}".strip()
-        )
     run.describe(
         {
             "kipctl_version": __version__,
@@ -160,6 +155,7 @@ def run_arm(
             "started": wall_time(tapped.wall_start_us),
             "start_wall_us": tapped.wall_start_us,
             "interval_ns": 0,
+            **({"stopped": True} if conducted.cut_off else {}),
             "arm": arm.name,
             "leader_discovery": _discovery(arm),
             "num_records": load.num_records,
@@ -185,6 +181,11 @@ def run_arm(
             },
         }
     )
+    if conducted.cut_off:
+        raise InterruptedRunError(
+            f"Interrupted in a run of {arm.name}: {found.felt.acknowledged:,} of "
+            f"{load.num_records:,} records were acknowledged. {conducted.interrupted}".strip()
+        )
     for action in actions:
         if action["error"]:
             raise RefusedError(f"In a run of {arm.name} an action failed: {action['error']}")
