@@ -72,8 +72,8 @@ class Written:
     wall_start_us: int
     interval_ns: int
     warmup_records: int
-    ended_us: int
-    """When it was told to end, since the start: what it gives up then has not failed."""
+    failed: int | None
+    """Records, as the client itself says; None when it says that some have, and not how many."""
     settings: Mapping[str, Any]
 
 
@@ -147,7 +147,6 @@ class _ProbeWriter:
 
     def end(self) -> Mapping[int, int]:
         """See Writer."""
-        self._ended_us = now_us()
         self._probe.stop()
         if failure := self._probe.outcome().failure:
             raise PipelineError(f"The producer broke off: {failure}")
@@ -166,7 +165,7 @@ class _ProbeWriter:
             wall_start_us=outcome.wall_start_us,
             interval_ns=outcome.interval_ns,
             warmup_records=spec.warmup_records,
-            ended_us=self._ended_us - outcome.start_us,
+            failed=outcome.failed,
             settings={
                 "interval_ns": outcome.interval_ns,
                 "num_records": outcome.generated,

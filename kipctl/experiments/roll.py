@@ -34,12 +34,9 @@ from kipctl.lab.cluster import Lab
 from kipctl.lab.properties import Role
 from kipctl.probe.consume.delivery import follow_batches
 from kipctl.probe.summary import metadata_rpcs, redirects
-from kipctl.trace.columns import COLUMNS
-from kipctl.trace.rows import IntRows
 from kipctl.trace.store import Run, wall_time
 
 P99 = 0.99
-_BATCH = {name: i for i, name in enumerate(COLUMNS["batches"])}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +100,7 @@ class RolledRun:
         return {
             "records": {
                 "acknowledged": self.produce.acknowledged,
-                "failed": failed_before(self.produce.batch_rows, self.written.ended_us),
+                "failed": self.written.failed,
                 "missing": self.produce.acknowledged - self.end_to_end.acknowledged,
             },
             "produce_ms": self.produced.latency.as_ms(),
@@ -114,12 +111,6 @@ class RolledRun:
                 for half in self.spans
             ],
         }
-
-
-def failed_before(batches: IntRows, ended_us: int) -> int:
-    """Records that were given up before the load was told to end."""
-    given_up = (batches[:, _BATCH["error"]] != 0) & (batches[:, _BATCH["acked_us"]] < ended_us)
-    return int(batches[given_up, _BATCH["records"]].sum())
 
 
 def rolled_run(written: Written, restarts: list[Restart], run: Run) -> RolledRun:

@@ -124,7 +124,6 @@ class _TappedWriter:
 
     def end(self) -> Mapping[int, int]:
         """See Writer."""
-        self._ended_us = now_us()
         self._client.stop()
         self._came = self._client.outcome()
         self._tapped = self._tap.stop()
@@ -141,7 +140,8 @@ class _TappedWriter:
             wall_start_us=self._tapped.wall_start_us,
             interval_ns=0,
             warmup_records=self._load.warmup_records,
-            ended_us=self._ended_us - self._tapped.start_us,
+            # The tap cannot tell: librdkafka sends what was refused again in other batches.
+            failed=self._came.failed if self._came.failed or not self._came.error else None,
             settings={
                 "source": "tap",
                 "interval_ns": 0,

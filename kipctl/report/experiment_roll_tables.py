@@ -1,6 +1,6 @@
 """Tables of `experiment roll`, from the document that `--output json` prints."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from kipctl.report.tables import Cell, Column, Table
@@ -42,7 +42,7 @@ def arms_table(document: Document) -> Table:
             arm["redirects"]["batches"],
             arm["redirects"]["hints"]["followed"],
             arm["metadata_rpcs"]["total"],
-            sum(run["records"]["failed"] for run in arm["runs"]),
+            _sum(run["records"]["failed"] for run in arm["runs"]),
             sum(run["records"]["missing"] for run in arm["runs"]),
         )
         for cell, arm in _arms(document)
@@ -71,10 +71,16 @@ def arms_table(document: Document) -> Table:
             f"{document['runs']} run{'s'[: document['runs'] != 1]} of each arm, "
             f"{document['throughput']:,.0f} records/s of {document['record_size']:,} bytes; of "
             "records that were due from the first restart on. Redirected: batches; Metadata: the "
-            "producer's requests; missing: acknowledged, and never read.",
+            "producer's requests; failed: as the client says; missing: acknowledged, and never read.",
         ),
         name="arms",
     )
+
+
+def _sum(counts: Iterable[int | None]) -> int | None:
+    """None when one is not known."""
+    known = list(counts)
+    return None if None in known else sum(count for count in known if count is not None)
 
 
 def differences_table(document: Document) -> Table:
