@@ -1,0 +1,91 @@
+"""`kipctl tap` as its users run it: a real cluster, a real terminal's signals, what it prints."""
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kipctl.experiments.conduct import Listeners
+from kipctl.experiments.perf import PerfPlan, produce
+from kipctl.experiments.plan import OWN_TOPIC
+from kipctl.lab.cluster import Lab
+from kipctl.probe.produce.run import ProbeSpec
+from kipctl.trace.schema import DATASETS
+from kipctl.trace.store import Run
+
+KIPCTL = [sys.executable, "-m", "kipctl"]
+
+
+def refused(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*KIPCTL, "tap", *arguments], capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "said"),
+    [
+        (["--bootstrap-server", "127.0.0.1:1"], 3, "No bootstrap server of 127.0.0.1:1 answers"),
+        (["--bootstrap-server", "127.0.0.1:1", "--cap", "Produce"], 2, "--cap 'Produce'"),
+        (["--bootstrap-server", "127.0.0.1:1", "--stale-metadata", "soon"], 2, "'soon' is no time"),
+        (["--bootstrap-server", "127.0.0.1:1", "--reset", "often"], 2, "'often' is no rate"),
+        (["--bootstrap-server", "127.0.0.1:1", "--listen", "9092"], 2, "'9092' is no address"),
+        (["--bootstrap-server", "127.0.0.1:1", "--certificate", "/no.pem"], 2, "/no.pem"),
+        (["--bootstrap-server", "somewhere"], 2, "'somewhere' is no address"),
+    ],
+)
+def test_what_cannot_be_is_told_in_three_lines(
+    arguments: list[str], status: int, said: str
+) -> None:
+    ended = refused(*arguments)
+    assert ended.returncode == status
+    assert said in ended.stderr
+    assert len(ended.stderr.splitlines()) <= 3
+    assert ended.stdout == ""
+
+
+@pytest.mark.kafka
+def test_it_ends_with_ctrl_c_and_tells_what_clients_did(lab: Lab, tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [
+            *KIPCTL,
+            *("tap", "--bootstrap-server", lab.bootstrap_server, "--drop-hints"),
+            *("--record", str(tmp_path / "run"), "--output", "json"),
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as tap:
+        assert tap.stdout
+        assert tap.stderr
+        address = tap.stderr.readline().split()[3]
+        spec = ProbeSpec(address, OWN_TOPIC, num_records=200, throughput=200)
+        produce(PerfPlan(probe=spec, partitions=3), Listeners())
+        tap.send_signal(signal.SIGINT)
+        document = json.loads(tap.stdout.read())
+        assert tap.wait(timeout=60) == 0
+        assert tap.stderr.read() == ""
+    assert document["conditions"] == {"drop_hints": True}
+    assert document["cluster_id"] == lab.cluster_id
+    assert len(document["listeners"]) == 3
+    (client,) = (one for one in document["clients"] if one["client_id"] == "kipctl-perf")
+    assert client["software_name"] == "kipctl"
+    run = Run(tmp_path / "run")
+    assert run.description["summary"].items() <= document.items()
+    batches = [row for row in run.read("batches").to_pylist() if row["client"] == "kipctl-perf"]
+    assert sum(row["records"] for row in batches) == 200
+    assert client["requests"]["by_api"]["Produce"] == sum(
+        row["api_key"] == 0 for row in run.read("rpcs").to_pylist()
+    )
+    assert all((tmp_path / "run" / dataset).is_dir() for dataset in DATASETS)
+
+
+@pytest.mark.kafka
+def test_a_port_that_is_taken_is_told(lab: Lab) -> None:
+    taken = lab.bootstrap_server.split(",")[0]
+    ended = refused("--bootstrap-server", lab.bootstrap_server, "--listen", taken)
+    assert ended.returncode == 2
+    assert f"cannot listen at {taken}" in ended.stderr
