@@ -71,7 +71,7 @@ def arms_table(document: Document) -> Table:
             f"{document['runs']} run{'s'[: document['runs'] != 1]} of each arm, "
             f"{document['throughput']:,.0f} records/s of {document['record_size']:,} bytes; of "
             "records that were due from the first restart on. Redirected: batches; Metadata: the "
-            "producer's requests; failed: as the client says; missing: acknowledged, and never read.",
+            "producer's requests; failed: as the client says; missing: acknowledged, never read.",
         ),
         name="arms",
     )
