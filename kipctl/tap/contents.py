@@ -49,6 +49,8 @@ def read_produce(frame: bytes, version: int) -> Produced:
         return _read_produce(frame, version)
     except (StructError, IndexError, UnicodeDecodeError):
         raise MalformedFrame(f"ProduceRequest v{version}: cut off, or no such request") from None
+    except MalformedFrame as error:
+        raise error.within(f"ProduceRequest v{version}") from None
 
 
 def read_acks(frame: bytes, version: int) -> int:
@@ -63,6 +65,8 @@ def read_acks(frame: bytes, version: int) -> int:
         acks: int = _INT16.unpack_from(frame, at)[0]
     except (StructError, IndexError):
         raise MalformedFrame(f"ProduceRequest v{version}: cut off") from None
+    except MalformedFrame as error:
+        raise error.within(f"ProduceRequest v{version}") from None
     return acks
 
 

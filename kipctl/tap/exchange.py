@@ -248,7 +248,9 @@ class Exchange:
             raise MalformedFrame("an answer that nobody asked for")
         flight = self._flights.popleft()
         size = len(frame)
-        correlation = _INT32.unpack_from(frame, 4)[0] if size >= 8 else None
+        if size < 8:
+            raise MalformedFrame(f"an answer of {size - 4} bytes")
+        (correlation,) = _INT32.unpack_from(frame, 4)
         if correlation != flight.correlation_id:
             raise MalformedFrame(f"an answer to request {correlation}, not {flight.correlation_id}")
         api_key = flight.api_key

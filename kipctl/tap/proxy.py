@@ -12,10 +12,11 @@ from typing import Any
 
 from kipctl.errors import UnreachableError, UsageError
 from kipctl.tap.addresses import Address, Addresses
-from kipctl.tap.connection import BrokerEnd, ClientEnd, Connection
+from kipctl.tap.connection import BrokerEnd, Connection
 from kipctl.tap.exchange import Exchange
 from kipctl.tap.observer import Observer
 from kipctl.tap.spec import TapSpec, parse_address
+from kipctl.tap.tls import accept, agree
 from kipctl.trace.clock import now_us
 
 _BACKLOG = 1024
@@ -127,12 +128,15 @@ class Tap:
 
     async def _serve(self, listening: socket.socket, broker: Address | None) -> None:
         loop = asyncio.get_running_loop()
+        while self._inside:
+            accepted = await accept(listening)
+            self._run(agree(accepted, self._inside, self._connection(broker)))
         server = await loop.create_server(
-            partial(self._accepted, broker), sock=listening, ssl=self._inside, backlog=_BACKLOG
+            lambda: self._connection(broker).client, sock=listening, backlog=_BACKLOG
         )
         self._servers.append(server)
 
-    def _accepted(self, broker: Address | None) -> ClientEnd:
+    def _connection(self, broker: Address | None) -> Connection:
         self._made += 1
         at = [broker or self._candidates[0]]
         number = self._made
@@ -148,7 +152,7 @@ class Tap:
 
         connection = Connection(exchange, connect, partial(self._ended, number, at))
         self.connections.add(connection)
-        return connection.client
+        return connection
 
     async def _connect(self, broker: Address | None, end: BrokerEnd) -> Address:
         """Connect to the broker, or to the first bootstrap server that takes it."""
