@@ -1,7 +1,7 @@
 """`kipctl experiment redirect`: KIP-951's micro-benchmark, for the probe and for other clients."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -99,18 +99,16 @@ def measure_arms(
             message(f"{arm.name}, run {number} of {plan.runs}{stale}.")
             name = f"stale-{stale_ms}ms.{arm.name}.{number}" if stale_ms else f"{arm.name}.{number}"
             with (
-                topic() as before,
+                topic(),
                 TemporaryDirectory(prefix="kipctl-") as scratch,
                 recording(record(name) or Path(scratch, name)) as run,
             ):
                 assert run is not None
-                found[arm.name].append(_one(arm, plan, stand, before, run, number))
+                found[arm.name].append(_one(arm, plan, stand, run, number))
     return tuple(ArmRuns(arm, tuple(found[arm.name])) for arm in plan.arms)
 
 
-def _one(
-    arm: Arm, plan: RedirectPlan, stand: Stand, before: Snapshot, run: Run, number: int
-) -> ArmRun:
+def _one(arm: Arm, plan: RedirectPlan, stand: Stand, run: Run, number: int) -> ArmRun:
     rotations = RunPlan(during=parse_action("rotate"), every_s=plan.every_s)
     done = run_arm(
         arm,
@@ -118,7 +116,6 @@ def _one(
         plan.load,
         rotations,
         plan.conditions,
-        before,
         run,
         message=lambda _: None,
         seed=number,
@@ -132,24 +129,16 @@ def _one(
 @contextmanager
 def _topics(
     plan: RedirectPlan, stand: Stand, message: Callable[[str], None]
-) -> Iterator[Callable[[], AbstractContextManager[Snapshot]]]:
+) -> Iterator[Callable[[], AbstractContextManager[object]]]:
     """What gives the topic of a run: one for all of them, or a new one for each big one."""
 
-    @contextmanager
-    def new() -> Iterator[Snapshot]:
-        with own_topic(
-            stand.cluster, stand.bootstrap_server, plan.partitions, 0, message
-        ) as before:
-            yield before
-
-    @contextmanager
-    def same(before: Snapshot) -> Iterator[Snapshot]:
-        yield before
+    def new() -> AbstractContextManager[Snapshot]:
+        return own_topic(stand.cluster, stand.bootstrap_server, plan.partitions, 0, message)
 
     with new() as before:
         _warm_up(plan, stand, before, message)
         if not plan.is_big:
-            yield lambda: same(before)
+            yield nullcontext
             return
     yield new
 

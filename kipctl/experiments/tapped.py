@@ -9,7 +9,7 @@ from typing import Any
 from kipctl import __version__
 from kipctl.clients.librdkafka import Librdkafka
 from kipctl.clients.load import Client, Produced, ProducerLoad, RunningClient
-from kipctl.cluster.snapshot import Snapshot, take
+from kipctl.cluster.snapshot import take
 from kipctl.errors import InterruptedRunError, RefusedError
 from kipctl.experiments.arms import Arm, JavaClient, LibrdkafkaClient, ProbeClient
 from kipctl.experiments.begin import on_this_machine
@@ -127,7 +127,6 @@ def run_arm(
     load: Load,
     plan: RunPlan,
     conditions: Conditions,
-    before: Snapshot,
     run: Run,
     message: Callable[[str], None],
     seed: int = 0,
@@ -137,6 +136,7 @@ def run_arm(
     Raises RefusedError when an action failed or the client was refused, InterruptedRunError after
     Ctrl-C, and other KipctlErrors.
     """
+    before = take(stand.cluster, [load.topic])
     with TemporaryDirectory(prefix="kipctl-tap-") as scratch:
         with running_tap(conditions.tap(arm, stand.bootstrap_server), Path(scratch)) as tap:
             conducted, claims = _conducted(arm, stand, load, plan, tap, message, seed)
