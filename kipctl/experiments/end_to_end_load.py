@@ -74,6 +74,8 @@ class Written:
     warmup_records: int
     failed: int | None
     """Records, as the client itself says; None when it says that some have, and not how many."""
+    ended_us: int
+    """When it was told to end, since the start: what it gives up then is not settled."""
     settings: Mapping[str, Any]
 
 
@@ -147,6 +149,7 @@ class _ProbeWriter:
 
     def end(self) -> Mapping[int, int]:
         """See Writer."""
+        self._ended_us = now_us()
         self._probe.stop()
         if failure := self._probe.outcome().failure:
             raise PipelineError(f"The producer broke off: {failure}")
@@ -166,6 +169,7 @@ class _ProbeWriter:
             interval_ns=outcome.interval_ns,
             warmup_records=spec.warmup_records,
             failed=outcome.failed,
+            ended_us=self._ended_us - outcome.start_us,
             settings={
                 "interval_ns": outcome.interval_ns,
                 "num_records": outcome.generated,

@@ -34,9 +34,12 @@ from kipctl.lab.cluster import Lab
 from kipctl.lab.properties import Role
 from kipctl.probe.consume.delivery import follow_batches
 from kipctl.probe.summary import metadata_rpcs, redirects
+from kipctl.trace.columns import COLUMNS
+from kipctl.trace.rows import IntRows
 from kipctl.trace.store import Run, wall_time
 
 P99 = 0.99
+_BATCH = {name: i for i, name in enumerate(COLUMNS["batches"])}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +104,7 @@ class RolledRun:
             "records": {
                 "acknowledged": self.produce.acknowledged,
                 "failed": self.written.failed,
+                "unsettled": unsettled(self.produce.batch_rows, self.written.ended_us),
                 "missing": self.produce.acknowledged - self.end_to_end.acknowledged,
             },
             "produce_ms": self.produced.latency.as_ms(),
@@ -111,6 +115,15 @@ class RolledRun:
                 for half in self.spans
             ],
         }
+
+
+def unsettled(batches: IntRows, ended_us: int) -> int:
+    """Records that were still under way when the load was told to end, and came to nothing then.
+
+    They count in no latency.
+    """
+    cut_off = (batches[:, _BATCH["error"]] != 0) & (batches[:, _BATCH["acked_us"]] >= ended_us)
+    return int(batches[cut_off, _BATCH["records"]].sum())
 
 
 def rolled_run(written: Written, restarts: list[Restart], run: Run) -> RolledRun:

@@ -124,6 +124,7 @@ class _TappedWriter:
 
     def end(self) -> Mapping[int, int]:
         """See Writer."""
+        self._ended_us = now_us()
         self._client.stop()
         self._came = self._client.outcome()
         self._tapped = self._tap.stop()
@@ -142,6 +143,7 @@ class _TappedWriter:
             warmup_records=self._load.warmup_records,
             # The tap cannot tell: librdkafka sends what was refused again in other batches.
             failed=self._came.failed if self._came.failed or not self._came.error else None,
+            ended_us=self._ended_us - self._tapped.start_us,
             settings={
                 "source": "tap",
                 "interval_ns": 0,

@@ -44,6 +44,7 @@ def arms_table(document: Document) -> Table:
             arm["metadata_rpcs"]["total"],
             _sum(run["records"]["failed"] for run in arm["runs"]),
             sum(run["records"]["missing"] for run in arm["runs"]),
+            sum(run["records"]["unsettled"] for run in arm["runs"]),
         )
         for cell, arm in _arms(document)
     )
@@ -65,13 +66,15 @@ def arms_table(document: Document) -> Table:
             "Metadata",
             "failed",
             "missing",
+            "unsettled",
         ),
         rows,
         (
             f"{document['runs']} run{'s'[: document['runs'] != 1]} of each arm, "
             f"{document['throughput']:,.0f} records/s of {document['record_size']:,} bytes; of "
             "records that were due from the first restart on. Redirected: batches; Metadata: the "
-            "producer's requests; failed: as the client says; missing: acknowledged, never read.",
+            "producer's requests; failed: as the client says; missing: acknowledged, never read; "
+            "unsettled: under way when the load ended, and in no latency.",
         ),
         name="arms",
     )

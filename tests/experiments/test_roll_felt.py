@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kipctl.experiments.roll import actions
+from kipctl.experiments.roll import actions, unsettled
 from kipctl.experiments.roll_felt import Half, Records, felt_in, halves, records
 from kipctl.experiments.roll_published import PUBLISHED, published_for, set_up_differences
 from kipctl.experiments.roll_restarts import Restart
@@ -154,3 +154,12 @@ def test_what_differs_is_told_from_the_result() -> None:
     alike = " ".join(set_up_differences(document | {"brokers": 6, "controlled": False}))
     assert "the KIP's 6" not in alike
     assert "killed" in alike
+
+
+def test_what_was_under_way_at_the_end_is_not_settled() -> None:
+    rows = array(
+        row("batches", records=3, error=13, acked_us=900),
+        row("batches", records=5, error=6, acked_us=400),  # refused before the end
+        row("batches", records=7, acked_us=950),
+    )
+    assert unsettled(rows, ended_us=500) == 3
