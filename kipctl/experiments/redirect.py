@@ -104,11 +104,18 @@ def measure_arms(
                 recording(record(name) or Path(scratch, name)) as run,
             ):
                 assert run is not None
-                found[arm.name].append(_one(arm, plan, stand, run, number))
+                found[arm.name].append(_one(arm, plan, stand, run, number, message))
     return tuple(ArmRuns(arm, tuple(found[arm.name])) for arm in plan.arms)
 
 
-def _one(arm: Arm, plan: RedirectPlan, stand: Stand, run: Run, number: int) -> ArmRun:
+def _one(
+    arm: Arm,
+    plan: RedirectPlan,
+    stand: Stand,
+    run: Run,
+    number: int,
+    message: Callable[[str], None],
+) -> ArmRun:
     rotations = RunPlan(during=parse_action("rotate"), every_s=plan.every_s)
     done = run_arm(
         arm,
@@ -117,7 +124,7 @@ def _one(arm: Arm, plan: RedirectPlan, stand: Stand, run: Run, number: int) -> A
         rotations,
         plan.conditions,
         run,
-        message=lambda _: None,
+        message,
         seed=number,
     )
     if not done.felt.latency.total:

@@ -59,7 +59,7 @@ class ArmRuns:
             "records_per_second": round(self.records_per_second, 1),
             "p999_ms_by_run": [run.felt.latency.quantile(0.999) / 1000 for run in self.runs],
             "client_says": [dict(run.claims) for run in self.runs],
-            "rotations": sum(len(run.actions) for run in self.runs),
+            "rotations": sum(not action["error"] for run in self.runs for action in run.actions),
         }
 
 
