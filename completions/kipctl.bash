@@ -216,6 +216,7 @@ _kipctl() {
         'kipctl experiment metadata --throughput') return ;;
         'kipctl experiment metadata --seconds') return ;;
         'kipctl experiment metadata --record-size') return ;;
+        'kipctl experiment metadata --phase') COMPREPLY=($(compgen -W 'startup steady leader-changes idle-return' -- "$current")); return ;;
         'kipctl experiment metadata --brokers') return ;;
         'kipctl experiment metadata --controllers') return ;;
         'kipctl experiment metadata --record') return ;;
@@ -287,7 +288,7 @@ _kipctl() {
         'kipctl experiment redirect') words='' options='--arms --runs --acks --num-records --throughput --record-size --partitions --every --metadata-delay --stale-metadata --gain-curve --predict --curve --scale --quick --brokers --controllers --bootstrap-server --record --output --help' ;;
         'kipctl experiment roll') words='' options='--arms --acks --partitions --restarts --uncontrolled --throughput --record-size --runs --quick --brokers --controllers --record --bootstrap-server --output --help' ;;
         'kipctl experiment closest-replica') words='' options='--clients --client-rack --partitions --seconds --stay --uncontrolled --throughput --record-size --runs --quick --brokers --controllers --record --bootstrap-server --output --help' ;;
-        'kipctl experiment metadata') words='' options='--clients --topics --partitions --throughput --seconds --record-size --quick --brokers --controllers --record --bootstrap-server --output --help' ;;
+        'kipctl experiment metadata') words='' options='--clients --topics --partitions --throughput --seconds --record-size --phase --quick --brokers --controllers --record --bootstrap-server --output --help' ;;
         'kipctl request-log') words='on off status' options=--help ;;
         'kipctl request-log on') words='' options='--broker --for --bootstrap-server --output --help' ;;
         'kipctl request-log off') words='' options='--broker --bootstrap-server --output --help' ;;

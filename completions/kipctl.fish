@@ -319,6 +319,7 @@ complete -c kipctl -n '__kipctl_at kipctl experiment metadata' -l partitions -x 
 complete -c kipctl -n '__kipctl_at kipctl experiment metadata' -l throughput -x -d 'Records per second, to the topics in turn'
 complete -c kipctl -n '__kipctl_at kipctl experiment metadata' -l seconds -x -d 'How long steady and leader-changes last'
 complete -c kipctl -n '__kipctl_at kipctl experiment metadata' -l record-size -x -d 'Bytes of a record\'s value'
+complete -c kipctl -n '__kipctl_at kipctl experiment metadata' -l phase -x -a 'startup steady leader-changes idle-return' -d 'What is done after startup; repeatable'
 complete -c kipctl -n '__kipctl_at kipctl experiment metadata' -l quick -d 'A version of about a minute: it shows, it proves little'
 complete -c kipctl -n '__kipctl_at kipctl experiment metadata' -l brokers -x -d 'Brokers of the lab'
 complete -c kipctl -n '__kipctl_at kipctl experiment metadata' -l controllers -x -d 'Controllers of the lab'

@@ -14,6 +14,7 @@ from kipctl.cli.experiment_options import (
     run_folders,
 )
 from kipctl.cli.options import OutputOption
+from kipctl.experiments.metadata_plan import Phase
 from kipctl.report.formats import OutputFormat
 from kipctl.report.tables import Report
 
@@ -42,6 +43,10 @@ def metadata(
     record_size: Annotated[
         int, typer.Option("--record-size", help="Bytes of a record's value.")
     ] = 100,
+    phase: Annotated[
+        list[Phase] | None,
+        typer.Option("--phase", help="What is done after startup; repeatable. Default: all."),
+    ] = None,
     quick: QuickOption = False,
     brokers: LabBrokersOption = 3,
     controllers: LabControllersOption = 1,
@@ -73,6 +78,7 @@ def metadata(
             throughput=throughput,
             record_size=record_size,
             seconds=min(seconds, _QUICK_S) if quick else seconds,
+            phases=tuple(phase or Phase),
             config=parse_properties(_SETTINGS),
         )
         document = run_claims(plan, watched, stand, folder, environment.message)

@@ -45,8 +45,6 @@ from kipctl.trace.store import Run, wall_time
 LEADER, CLOSEST = "leader", "closest"
 """A consumer without `client.rack`, and one with it."""
 READS = (LEADER, CLOSEST)
-_AFTER_S = 5.0
-"""After the rack's brokers are in sync again: so long it is looked who is read from."""
 _ERROR, _RECORDS = (COLUMNS["batches"].index(name) for name in ("error", "records"))
 
 
@@ -68,6 +66,8 @@ class ClosestPlan:
     goes: bool = True
     controlled: bool = True
     gone_s: float = 5.0
+    after_s: float = 5.0
+    """So long it is looked who is read from, once the rack's brokers are in sync again."""
     runs: int = 1
 
     def __post_init__(self) -> None:
@@ -252,7 +252,7 @@ def _rack_goes(plan: ClosestPlan, stage: Stage, lab: Lab) -> Gone:
     lab.start(*brokers)
     started_us = now_us()
     await_topic(stage.stand.cluster, OWN_TOPIC, plan.partitions)
-    time.sleep(_AFTER_S)
+    time.sleep(plan.after_s)
     return Gone(called_us, started_us, now_us())
 
 

@@ -1,0 +1,49 @@
+"""`experiment closest-replica` on real brokers: a rack's broker serves, goes, and is back."""
+
+from pathlib import Path
+
+import pytest
+
+from kipctl.experiments.arms import parse_arms
+from kipctl.experiments.closest_replica import ClosestPlan, run_closest
+from kipctl.experiments.stand import Place, standing
+from kipctl.lab.cluster import Lab
+from kipctl.report.experiment_replica_tables import replica_tables
+from kipctl.trace.runs import look
+
+pytestmark = pytest.mark.kafka
+
+
+def test_bytes_come_from_the_own_rack_until_its_broker_goes(lab: Lab, tmp_path: Path) -> None:
+    plan = ClosestPlan(
+        clients=parse_arms("probe-kip951"),
+        rack="rack-2",
+        partitions=6,
+        throughput=200,
+        seconds=3,
+        warmup_s=1,
+        gone_s=1,
+        after_s=2,
+    )
+    with standing(Place(lab.bootstrap_server), plan.clients, lambda _: None) as stand:
+        document = run_closest(plan, stand, lambda name: tmp_path / name, lambda _: None)
+    [client] = document["clients"]
+    leader, closest = client["reads"]["leader"], client["reads"]["closest"]
+    assert closest["bytes_by_rack"] == {"rack-2": closest["bytes"]}
+    assert closest["own_rack_percent"] == 100
+    assert client["cross_rack_saved_percent"] == 100
+    assert set(leader["bytes_by_rack"]) == {"rack-1", "rack-2", "rack-3"}
+    assert leader["missing"] == closest["missing"] == 0
+
+    gone = closest["runs"][0]["gone"]
+    assert gone["partitions"] == gone["partitions_back"] == 6
+    assert gone["elsewhere_after_ms"]["p50"] > 0
+    assert gone["pause_ms"]["max"] >= gone["pause_ms"]["p50"] > 0
+    # Leaders alone: what rack-2 led is led elsewhere from then on.
+    assert leader["runs"][0]["gone"]["partitions"] == 2
+    assert leader["runs"][0]["gone"]["partitions_back"] == 0
+
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == ["probe-kip951-closest-1", "probe-kip951-leader-1"]
+    assert all(look(tmp_path / name).flaw == "" for name in names)
+    assert [table.name for table in replica_tables(document)] == ["traffic", "cost", "gone"]

@@ -1,0 +1,82 @@
+"""`kipctl experiment roll` on real brokers: one of them is restarted, and what is told of it."""
+
+import json
+import os
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kipctl.cli.app import run
+from kipctl.cli.environment import Environment
+from kipctl.cluster.snapshot import take
+from kipctl.experiments.felt import felt
+from kipctl.lab.cluster import Lab
+from kipctl.report.experiment_roll_tables import roll_tables
+from kipctl.trace.runs import look
+from kipctl.trace.store import Run
+from kipctl.transport.request import Cluster
+
+pytestmark = pytest.mark.kafka
+
+
+def roll(lab: Lab, runs: Path, words: str) -> dict[str, Any]:
+    out, err = StringIO(), StringIO()
+    environment = Environment(
+        stdin=StringIO(),
+        stdout=out,
+        stderr=err,
+        variables=os.environ | {"KIPCTL_RUNS": str(runs)},
+    )
+    words = f"experiment roll {words} --output json --bootstrap-server {lab.bootstrap_server}"
+    assert run(words.split(), environment) == 0, err.getvalue()
+    document: dict[str, Any] = json.loads(out.getvalue())
+    return document
+
+
+def test_a_broker_is_restarted_under_a_producer_and_a_consumer(lab: Lab, tmp_path: Path) -> None:
+    words = "--arms probe-kip951 --acks all --partitions 6 --restarts 1 --throughput 200"
+    document = roll(lab, tmp_path, f"{words} --record roll")
+    [cell] = document["cells"]
+    [arm] = cell["arms"]
+    [one] = arm["runs"]
+    [restart] = one["restarts"]
+    times = [restart[f"{step}_ms"] for step in ("called", "away", "started", "in_sync", "elected")]
+    assert times == sorted(times)
+    assert restart["called_ms"] < restart["ended_ms"] < restart["started_ms"]
+    assert restart["elected_ms"] < restart["back_ms"]
+    assert restart["leaders"] == 2
+    assert [half["leaders_move"] for half in one["halves"]] == ["away", "back"]
+    # Nothing is lost with acks=all, and every record that was acknowledged came.
+    assert one["records"]["failed"] == 0
+    assert one["records"]["missing"] == 0
+    # The leaders' moves are seen by the client: away when the broker ends, and back.
+    assert all(half["batches_sent_again"] > 0 for half in one["halves"])
+    assert arm["end_to_end_ms"]["p50"] >= arm["produce_ms"]["p50"]
+    assert {row["partitions"] for row in cell["published"]} == {"low"}
+
+    recorded = Run(tmp_path / "roll-acks-all-partitions-6-probe-kip951-1")
+    assert look(recorded.folder).flaw == ""
+    assert [a["action"] for a in recorded.description["summary"]["actions"]] == [
+        "restart:1",
+        "elect",
+    ]
+    assert felt(recorded).acknowledged == one["records"]["acknowledged"]
+    titles = [table.title for table in roll_tables(document)]
+    assert titles[0].startswith("1 of 3 brokers stopped")
+    assert "Restart by restart" in titles
+
+    with Cluster(lab.bootstrap_server, "test", 10) as cluster:
+        assert sorted(cluster.nodes) == [1, 2, 3]
+        assert take(cluster).not_led_by_preferred == ()
+
+
+def test_a_cluster_that_is_no_lab_is_not_restarted(
+    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    err = StringIO()
+    words = f"experiment roll --quick --arms probe-kip951 --bootstrap-server {lab.bootstrap_server}"
+    assert run(words.split(), Environment(stdin=StringIO(), stderr=err)) == 2
+    assert "only on a lab" in err.getvalue()

@@ -1,0 +1,64 @@
+"""Stock clients as producer and as consumer of one load, each through a tap of its own."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kipctl.experiments.arms import parse_arm
+from kipctl.experiments.end_to_end_load import (
+    CONSUMER,
+    PRODUCER,
+    Load,
+    await_us,
+    finish,
+    recorded_in,
+)
+from kipctl.experiments.perf import own_topic
+from kipctl.experiments.plan import OWN_TOPIC
+from kipctl.experiments.run_rows import dataset, rows
+from kipctl.experiments.stand import Place, standing
+from kipctl.experiments.tapped_sides import reader_of, writer_of
+from kipctl.lab.cluster import Lab
+from kipctl.probe.consume.delivery import follow_batches
+from kipctl.trace.columns import COLUMNS
+
+pytestmark = pytest.mark.kafka
+BATCH = {name: i for i, name in enumerate(COLUMNS["batches"])}
+READ = {name: i for i, name in enumerate(COLUMNS["reads"])}
+
+
+@pytest.mark.parametrize(
+    ("producer", "consumer", "software"),
+    [
+        ("java-4.3.1", "librdkafka", "apache-kafka-java 4.3.1"),
+        ("librdkafka", "java-4.3.1", "confluent-kafka-python"),
+    ],
+)
+def test_what_one_client_wrote_another_read(
+    lab: Lab, tmp_path: Path, producer: str, consumer: str, software: str
+) -> None:
+    arms = (parse_arm(producer), parse_arm(consumer))
+    load = Load(lab.bootstrap_server, OWN_TOPIC, "all", throughput=100, warmup_s=0)
+    with (
+        standing(Place(lab.bootstrap_server), arms, lambda _: None) as stand,
+        own_topic(stand.cluster, lab.bootstrap_server, 6, 0, lambda _: None),
+        recorded_in(tmp_path / "run") as run,
+        reader_of(arms[1], load, stand, "rack-3") as reader,
+        writer_of(arms[0], load, stand) as writer,
+    ):
+        await_us(writer.start_us + 3_000_000)
+        written = finish(writer, reader, run)
+    assert written.software.startswith(software)
+    assert written.measured_by == "tap"
+    assert written.failed == 0
+    batches = rows(dataset(run, "batches", PRODUCER), "batches")
+    reads = rows(dataset(run, "reads", CONSUMER), "reads")
+    followed = follow_batches(batches, reads)
+    assert followed[:, BATCH["records"]].sum() > 100
+    assert not followed[:, BATCH["error"]].any()
+    # A record is read after it was made, on one clock for both taps.
+    assert (followed[:, BATCH["acked_us"]] > followed[:, BATCH["sent_us"]]).all()
+    with_records = reads[reads[:, READ["records"]] > 0]
+    assert np.unique(with_records[:, READ["broker"]]).tolist() == [3]
+    assert set(dataset(run, "reads", CONSUMER)["client_rack"].to_pylist()) == {"rack-3"}
