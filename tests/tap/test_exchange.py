@@ -69,6 +69,18 @@ def test_endpoints_are_the_taps_and_a_hint_agrees_with_its_endpoint(wire):
     assert (at.host, at.port) == ("tap", PORTS[2] + TAP_PORTS)
 
 
+def test_a_broker_that_appears_or_moves_gets_a_listener(wire):
+    peer = wire.connect(1)
+    for port in (9009, 9010):
+        peer.ask(ask_metadata(), 12)
+        came = metadata((1, 0))
+        new = replace(came.brokers[0], node_id=9, port=port)
+        seen = read_answer(METADATA, 12, peer.answer(replace(came, brokers=(*came.brokers, new))))
+        assert (seen.brokers[-1].node_id, seen.brokers[-1].port) == (9, port + TAP_PORTS)
+        assert wire.observer.addresses.broker_at((HOST, port)) == 9
+    assert f"{HOST}:9010" in wire.observer.addresses.ports
+
+
 def test_an_answer_without_endpoints_passes_as_it_came(wire):
     peer = wire.connect(1)
     peer.ask(produce((0, records(1)), (1, records(2))), 9)
