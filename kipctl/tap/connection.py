@@ -101,15 +101,19 @@ class Connection:
             self.end("the broker spoke first")
             return
         now = now_us()
+        ready: list[bytes] = []
         try:
             for frame in self._from_broker.feed(data):
                 frame, delay_us = exchange.answer(frame, now)
                 if delay_us or self._held:
                     self._hold(frame, now + delay_us)
                 else:
-                    self.client.write(frame)
+                    ready.append(frame)
         except (MalformedFrame, EncodeError) as error:
+            self.client.write_all(ready)
             self.end(f"from the broker: {error.what.removeprefix(': ')}")
+        else:
+            self.client.write_all(ready)
 
     def _hold(self, frame: bytes, until_us: int) -> None:
         """Answers stay in order: what comes behind one that is held waits too."""
@@ -198,6 +202,11 @@ class End(asyncio.Protocol):
     def write(self, data: bytes) -> None:
         if self._transport:
             self._transport.write(data)
+
+    def write_all(self, frames: list[bytes]) -> None:
+        """Write them as one: each write is a system call, which is most of what a tap costs."""
+        if self._transport and frames:
+            self._transport.write(frames[0] if len(frames) == 1 else b"".join(frames))
 
     def pause(self) -> None:
         """Read no more for the time being."""

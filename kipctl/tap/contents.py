@@ -11,7 +11,8 @@ from kipctl.protocol.produce_frames import FIRST_FLEXIBLE_VERSION, FIRST_TOPIC_I
 
 _INT32 = Struct(">i")
 _INT16 = Struct(">h")
-_BATCH = Struct(">qiibIhiqqqhii")  # the header of a record batch, format 2
+# Of a record batch's header: magic, CRC, base timestamp, producer id, base sequence, record count.
+_BATCH = Struct(">16xbI6xq8xq2xii")
 _MAGIC = 2
 _FIRST_TRANSACTIONAL_VERSION = 3
 
@@ -127,9 +128,7 @@ def _add_batch(
     """Add the batch there, unless it is of an older format."""
     if size < _BATCH.size:
         return
-    _, _, _, magic, crc, _, _, created, _, producer, _, sequence, records = _BATCH.unpack_from(
-        frame, at
-    )
+    magic, crc, created, producer, sequence, records = _BATCH.unpack_from(frame, at)
     if magic == _MAGIC:
         size -= _BATCH.size
         batches.append(SentBatch(topic, partition, crc, created, producer, sequence, records, size))

@@ -412,9 +412,10 @@ class Exchange:
             observer.stale.refused(partition, now_us)
 
     def _row(self, flight: Flight, received_us: int, size: int, behind_us: int) -> None:
+        if not self._observer.directory:
+            return
         client = flight.client
-        recorder = self._observer.recorder
-        recorder.rpc(
+        self._observer.recorder.rpc(
             (
                 *client.number,
                 self._number,
