@@ -12,7 +12,7 @@ from kipctl import __version__
 from kipctl.cluster.replica_facts import broker_racks
 from kipctl.cluster.snapshot import Snapshot, take
 from kipctl.cluster.topics import await_topic
-from kipctl.errors import UsageError
+from kipctl.errors import InterruptedRunError, UsageError
 from kipctl.experiments.actions import lab_of
 from kipctl.experiments.arms import Arm, in_turn
 from kipctl.experiments.closest_felt import Racks, rack_gone, traffic, within
@@ -246,10 +246,19 @@ def _rack_goes(plan: ClosestPlan, stage: Stage, lab: Lab) -> Gone:
     """End the rack's brokers, start them again, and look on for a while."""
     brokers = [broker for broker, rack in sorted(stage.racks.items()) if rack == stage.rack]
     called_us = now_us()
-    for broker in brokers:
-        (lab.stop if plan.controlled else lab.kill)(broker)
-    await_us(called_us + round(plan.gone_s * 1e6))
-    lab.start(*brokers)
+    try:
+        for broker in brokers:
+            (lab.stop if plan.controlled else lab.kill)(broker)
+        await_us(called_us + round(plan.gone_s * 1e6))
+        lab.start(*brokers)
+    except KeyboardInterrupt:
+        if stage.stand.lab is not None:  # it goes with its brokers: none need be looked after
+            raise
+        ids = " ".join(map(str, brokers))
+        raise InterruptedRunError(
+            f"Interrupted. What is in {stage.rack} was being restarted; see that it runs: kipctl "
+            f"lab status, kipctl lab start {ids} --name {lab.name}."
+        ) from None
     started_us = now_us()
     await_topic(stage.stand.cluster, OWN_TOPIC, plan.partitions)
     time.sleep(plan.after_s)

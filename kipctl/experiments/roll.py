@@ -8,7 +8,7 @@ from typing import Any
 
 from kipctl import __version__
 from kipctl.cluster.snapshot import Snapshot, take
-from kipctl.errors import RefusedError, UsageError
+from kipctl.errors import InterruptedRunError, RefusedError, UsageError
 from kipctl.experiments.actions import lab_of
 from kipctl.experiments.arms import Arm, in_turn, pairs
 from kipctl.experiments.differ import differing
@@ -318,9 +318,20 @@ def _one(
         writer_of(arm, load, stage.stand) as writer,
     ):
         await_us(writer.start_us + round(plan.warmup_s * 1e6))
-        restarts = roll(
-            stage.lab, cluster, load.topic, stage.brokers, plan.controlled, plan.settle_s, message
-        )
+        try:
+            restarts = roll(
+                stage.lab,
+                cluster,
+                load.topic,
+                stage.brokers,
+                plan.controlled,
+                plan.settle_s,
+                message,
+            )
+        except InterruptedRunError:
+            if stage.stand.lab is not None:  # it goes with its brokers: none need be looked after
+                raise KeyboardInterrupt from None
+            raise
         written = finish(writer, reader, run)
     rolled = rolled_run(written, restarts, run)
     run.describe(

@@ -1,0 +1,101 @@
+"""The roll's tables, from runs whose rows are made by hand."""
+
+import numpy as np
+
+from kipctl.experiments.arms import parse_arms
+from kipctl.experiments.end_to_end_load import Written
+from kipctl.experiments.felt import Felt
+from kipctl.experiments.roll import RolledRun, cell_document
+from kipctl.experiments.roll_felt import Records, halves
+from kipctl.experiments.roll_published import published_for
+from kipctl.experiments.roll_restarts import Restart
+from kipctl.report.experiment_roll_tables import roll_tables
+from kipctl.report.tables import Table
+from kipctl.trace.columns import COLUMNS
+
+ARMS = parse_arms("probe-baseline,probe-kip951")
+EMPTY = {name: np.empty((0, len(columns)), dtype=np.int64) for name, columns in COLUMNS.items()}
+
+
+def restarts() -> list[Restart]:
+    """Three brokers, one every 10 s from second 10 on."""
+    return [
+        Restart(
+            broker,
+            controlled=True,
+            leaders=34,
+            called_us=broker * 10_000_000,
+            away_us=broker * 10_000_000 + 250_000,
+            ended_us=broker * 10_000_000 + 300_000,
+            started_us=broker * 10_000_000 + 3_000_000,
+            in_sync_us=broker * 10_000_000 + 4_000_000,
+            elected_us=broker * 10_000_000 + 4_000_000,
+            back_us=broker * 10_000_000 + 4_100_000,
+        )
+        for broker in (1, 2, 3)
+    ]
+
+
+def rolled(latency_us: int, failed: int | None = 0) -> RolledRun:
+    """A record every 10 ms; each hundredth has the latency, the others 1 ms."""
+    written = Written("kipctl 1", "probe", 0, 0, 10_000_000, 0, failed, 40_000_000, {})
+    intended = np.arange(0, 38_000_000, 10_000)
+    latency = np.where(np.arange(len(intended)) % 50 == 0, latency_us, 1_000)
+    found = Records(intended, latency, np.ones(len(intended), dtype=np.int64))
+    spans = halves(restarts(), 0)
+    felt = Felt(found.by_half(spans), EMPTY["batches"], EMPTY["redirects"], EMPTY["rpcs"])
+    return RolledRun(written, restarts(), spans, found, found, felt, felt)
+
+
+def tables(runs: dict[str, list[RolledRun]]) -> dict[str, Table]:
+    cell = cell_document("1", 100, ARMS, runs)
+    cell["published"] = [row.as_document() for row in published_for("1", 100, (100,))]
+    document = {
+        "kafka_version": "4.3.1",
+        "brokers": 3,
+        "controllers": 1,
+        "restarts": 3,
+        "controlled": True,
+        "throughput": 100,
+        "record_size": 1000,
+        "runs": len(runs["probe-baseline"]),
+        "cells": [cell],
+        "differs": ["3 brokers, the KIP's 6"],
+    }
+    return {table.name: table for table in roll_tables(document)}
+
+
+def row(table: Table, number: int) -> dict[str, object]:
+    return dict(zip(table.titles, table.rows[number], strict=True))
+
+
+def test_arms_side_by_side_and_beside_what_was_published() -> None:
+    found = tables({"probe-baseline": [rolled(100_000)] * 2, "probe-kip951": [rolled(50_000)] * 2})
+    assert row(found["arms"], 0)["produce p99 ms"] == 100.0
+    assert row(found["arms"], 1)["end to end p99 ms"] == 50.0
+    difference = row(found["differences"], 0)
+    assert difference["p99 of"] == "produce"
+    assert difference["cut %"] == 50.0
+    assert difference["verdict"] == "different"
+    published = row(found["published"], 0)
+    assert published["KIP before ms"] == 84.7
+    assert published["cut here"] == "probe-kip951 against probe-baseline: 50.0 %"
+    assert found["published"].notes == ("Differs: 3 brokers, the KIP's 6.",)
+    assert len(found["moves"].rows) == 4
+    assert len(found["restarts"].rows) == 2 * 2 * 3
+
+
+def test_steps_of_a_restart_are_counted_from_its_call_and_its_election() -> None:
+    found = tables({"probe-baseline": [rolled(5_000)], "probe-kip951": [rolled(5_000)]})
+    first = row(found["restarts"], 0)
+    assert first["away after s"] == 0.25
+    assert first["started after s"] == 3.0
+    assert first["in sync after s"] == 4.0
+    assert first["back after s"] == 0.1
+    assert first["away: produce p99 ms"] == 5.0
+    assert row(found["differences"], 0)["verdict"] == "not different"
+
+
+def test_failures_that_nobody_counted_are_not_none() -> None:
+    found = tables({"probe-baseline": [rolled(5_000, None)], "probe-kip951": [rolled(5_000, 2)]})
+    assert [row(found["arms"], number)["failed"] for number in (0, 1)] == [None, 2]
