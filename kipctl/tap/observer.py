@@ -13,6 +13,9 @@ from kipctl.tap.recorder import Recorder
 from kipctl.tap.spec import TapSpec
 from kipctl.tap.stale import StaleLeaders
 
+_MOST_CLIENTS = 10_000
+_OTHERS = Identity("(other clients)", "", "")
+
 
 @dataclass(slots=True)
 class Observer:
@@ -47,7 +50,9 @@ class Observer:
         self.caps, self.delays = dict(self.spec.caps), dict(self.spec.delays)
 
     def client(self, identity: Identity) -> Client:
-        """The client of that identity."""
+        """The client of that identity; beyond the first 10,000 those that come are one."""
+        if identity not in self.clients and len(self.clients) >= _MOST_CLIENTS:
+            identity = _OTHERS
         known = self.clients.get(identity)
         if known is None:
             recorder = self.recorder
