@@ -45,6 +45,11 @@ _CONSOLE = {
         "org.apache.kafka.tools.consumer.ConsoleConsumer",
     ),
 }
+IN_FLIGHT = "max.in.flight.requests.per.connection"
+"""All producers here have one request in flight. With five, an idempotent one can be left, by a
+leader that moves, with batches that brokers refuse for good (OUT_OF_ORDER_SEQUENCE_NUMBER, until
+`delivery.timeout.ms` is over): 1 in 6 to 1 in 14 runs of Java's, through the tap and without it.
+"""
 _COMPLAINT = re.compile(r"\b(ERROR|FATAL)\b|Exception|^WARNING: Exiting")
 _EVERY_S = 2.0
 _PATIENCE_S = 90.0
@@ -194,6 +199,8 @@ def console_producer(
     arguments = ["--bootstrap-server", server, "--topic", topic, "--compression-codec", codec]
     arguments += ["--message-send-max-retries", str(2**31 - 1), "--request-timeout-ms", "30000"]
     arguments += ["--timeout", "10"]  # its linger.ms
+    option = "--command-property" if version == "4.3.1" else "--producer-property"
+    arguments += [option, f"{IN_FLIGHT}=1"]
     done = Done()
     with _java(version, True, arguments, folder) as process:
         assert process.stdin is not None
@@ -254,6 +261,7 @@ def confluent_producer(
             "client.id": f"confluent-{codec}",
             "compression.type": codec,
             "enable.idempotence": True,
+            IN_FLIGHT: 1,
             "message.max.bytes": 12 * 1024 * 1024,
             "log_level": 0,
         }
@@ -315,9 +323,9 @@ def kafka_python_producer(
         client_id=f"kafka-python-{codec}",
         compression_type=None if codec == "none" else codec,
         enable_idempotence=True,
+        max_in_flight_requests_per_connection=1,
         acks="all",
         max_request_size=12 * 1024 * 1024,
-        buffer_memory=64 * 1024 * 1024,
     )
     futures = []
     for value in timed:

@@ -14,6 +14,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 from stock_clients import (
     CODECS,
+    IN_FLIGHT,
     MEGABYTES_10,
     ROOM,
     Done,
@@ -100,7 +101,7 @@ def through_the_tap(place: Place, work: Callable[[str, str, Path], Done]) -> Don
         done = work(tap.bootstrap_server, place.topic, place.folder / "through")
         through = log_of(tap.bootstrap_server, place.topic, PARTITIONS)
         outcome = tap.stop()
-    assert rotations.count(None) == len(rotations) >= SECONDS / 5
+    assert rotations.count(None) == len(rotations) >= SECONDS / 5, done.errors
     direct = log_of(here, place.topic, PARTITIONS)
 
     # Content: the log is the same through the tap and without it, and holds what was written, once.
@@ -162,7 +163,11 @@ def test_java_transactions(place: Place, version: str) -> None:
         num_records=num_records,
         throughput=PER_SECOND,
         record_size=500,
-        properties={"transactional.id": place.topic, "compression.type": "lz4"},
+        properties={
+            "transactional.id": place.topic,
+            "compression.type": "lz4",
+            IN_FLIGHT: "1",
+        },
         transaction_ms=250,
     )
     done = perf_through_the_tap(place, version, load)
@@ -176,7 +181,7 @@ def test_java_messages_of_10_mb(place: Place, version: str) -> None:
         num_records=max(4, int(SECONDS * LARGE_PER_SECOND)),
         throughput=1,
         record_size=MEGABYTES_10,
-        properties={**ROOM, "acks": "all"},
+        properties={**ROOM, "acks": "all", IN_FLIGHT: "1"},
     )
     done = perf_through_the_tap(place, version, load)
     assert all(value.startswith(b"10485760 bytes") for value in done.read)
