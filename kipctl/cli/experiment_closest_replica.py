@@ -77,6 +77,7 @@ def closest_replica(
         goes=not stay,
         controlled=not uncontrolled,
         runs=runs,
+        broker_warmup_s=4 if quick else 10,
     )
     folder = run_folders(record, environment.variables)
     place = Place(bootstrap_server, brokers, controllers)

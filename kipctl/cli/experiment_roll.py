@@ -77,6 +77,7 @@ def roll(
         acks=chosen[-1:] if quick else chosen,
         partitions=whole_numbers(partitions, "--partitions")[: 1 if quick else None],
         runs=runs,
+        broker_warmup_s=4 if quick else 10,
         restarts=restarts or (1 if quick else 0),
         controlled=not uncontrolled,
         throughput=throughput,

@@ -15,6 +15,7 @@ from kipctl.cluster.topics import await_topic
 from kipctl.errors import InterruptedRunError, UsageError
 from kipctl.experiments.actions import lab_of
 from kipctl.experiments.arms import Arm, in_turn
+from kipctl.experiments.broker_warmup import warm_up
 from kipctl.experiments.closest_felt import Racks, rack_gone, traffic, within
 from kipctl.experiments.differ import differing
 from kipctl.experiments.end_to_end_load import (
@@ -63,6 +64,7 @@ class ClosestPlan:
     record_size: int = 1000
     seconds: float = 15.0
     warmup_s: float = 5.0
+    broker_warmup_s: float = 10.0
     goes: bool = True
     controlled: bool = True
     gone_s: float = 5.0
@@ -128,6 +130,7 @@ def run_closest(
         plan.record_size,
         plan.warmup_s,
     )
+    warm_up(load, plan.partitions, stand, plan.broker_warmup_s, message)
     runs: dict[tuple[str, str], list[ReadRun]] = {}
     for client, number in in_turn(plan.clients, plan.runs):
         for reads in READS if number % 2 else READS[::-1]:

@@ -63,13 +63,19 @@ def parse_clients(text: str) -> tuple[Watched, ...]:
             found.append(Watched(name, policy=policy))
             continue
         arm = parse_arm(name) if name.startswith(("java-", "librdkafka")) else None
-        if arm is None or not isinstance(arm.client, JavaArm | LibrdkafkaClient):
+        if arm is None or not _is_plain(arm):
             raise UsageError(
                 f"{name!r} is no client of this experiment.",
                 f"There are {', '.join(CLIENTS)}, and java-X.Y.Z.",
             )
         found.append(Watched(name, arm=arm))
     return tuple(found)
+
+
+def _is_plain(arm: Arm) -> bool:
+    """Whether it is nothing but a client: what concerns hints and backoffs is of no use here."""
+    backoff = isinstance(arm.client, LibrdkafkaClient) and arm.client.retry_backoff_ms is not None
+    return not (arm.caps or arm.drop_hints or backoff)
 
 
 def run_claims(

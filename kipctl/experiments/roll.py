@@ -11,6 +11,7 @@ from kipctl.cluster.snapshot import Snapshot, take
 from kipctl.errors import InterruptedRunError, RefusedError, UsageError
 from kipctl.experiments.actions import lab_of
 from kipctl.experiments.arms import Arm, in_turn, pairs
+from kipctl.experiments.broker_warmup import warm_up
 from kipctl.experiments.differ import differing
 from kipctl.experiments.end_to_end_load import (
     CONSUMER,
@@ -59,6 +60,7 @@ class RollPlan:
     record_size: int = 1000
     warmup_s: float = 5.0
     settle_s: float = 2.0
+    broker_warmup_s: float = 10.0
 
     def __post_init__(self) -> None:
         """Raises UsageError for numbers that make no sense."""
@@ -261,6 +263,8 @@ def run_roll(
             plan.record_size,
             plan.warmup_s,
         )
+        if not cells:
+            warm_up(load, partitions, stand, plan.broker_warmup_s, message)
         runs: dict[str, list[RolledRun]] = {arm.name: [] for arm in plan.arms}
         for arm, number in in_turn(plan.arms, plan.runs):
             message(

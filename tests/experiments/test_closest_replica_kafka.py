@@ -23,6 +23,7 @@ def test_bytes_come_from_the_own_rack_until_its_broker_goes(lab: Lab, tmp_path: 
         seconds=3,
         warmup_s=1,
         gone_s=1,
+        broker_warmup_s=0,
         after_s=2,
     )
     with standing(Place(lab.bootstrap_server), plan.clients, lambda _: None) as stand:

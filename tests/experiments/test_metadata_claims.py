@@ -131,7 +131,9 @@ def test_clients_by_name() -> None:
     assert all(client.arm is not None for client in found[2:])
 
 
-@pytest.mark.parametrize("name", ["probe-kip951", "kafka-python", ""])
+@pytest.mark.parametrize(
+    "name", ["probe-kip951", "kafka-python", "", "java-4.3.1-capped", "librdkafka-1ms"]
+)
 def test_other_names_are_refused(name: str) -> None:
     with pytest.raises(UsageError, match="no client of this experiment"):
         parse_clients(name)
