@@ -253,7 +253,7 @@ def run_roll(
     if len(brokers) < 2:
         raise UsageError("With one broker there is nowhere for leaders to move to.")
     chosen = brokers[: plan.restarts or len(brokers)]
-    cells = []
+    cells: list[dict[str, Any]] = []
     for acks, partitions in plan.cells:
         load = Load(
             stand.bootstrap_server,
