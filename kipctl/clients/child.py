@@ -1,8 +1,11 @@
 """A program in a process of its own, with its output in files and its CPU time known."""
 
+import errno
 import os
+import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,15 +17,26 @@ _PATIENCE_S = 5.0
 """How long one that was asked to end may take."""
 
 
+def _killed_with_its_starter() -> list[str]:
+    """util-linux asks the kernel for it, and then becomes the program: the process id stays."""
+    setpriv = shutil.which("setpriv") if sys.platform == "linux" else None
+    return [setpriv, "--pdeathsig", "KILL", "--"] if setpriv else []
+
+
 class Child:
-    """It has a session of its own: Ctrl-C reaches its starter alone, who decides what to do."""
+    """It has a session of its own: Ctrl-C reaches its starter alone, who decides what to do.
+
+    On Linux it is killed when the thread that started it is gone, however that came.
+    """
 
     def __init__(self, command: Sequence[str], folder: Path) -> None:
         """Start it in a folder, which gets its output. Raises OSError when it cannot be run."""
+        if shutil.which(command[0]) is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), command[0])
         self._stdout, self._stderr = folder / "stdout", folder / "stderr"
         with self._stdout.open("wb") as stdout, self._stderr.open("wb") as stderr:
             self._process = subprocess.Popen(
-                command,
+                [*_killed_with_its_starter(), *command],
                 cwd=folder,
                 stdin=subprocess.DEVNULL,
                 stdout=stdout,
