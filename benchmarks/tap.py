@@ -6,8 +6,10 @@ kipctl's probe produces 1,000-byte records to 12 partitions of one replica on 3 
 16384, linger.ms 0, acks=1). *Fixed rate*, 5,000 records/s: p50 and p99 of the latency from the
 intended send time, and what the tap adds to them in the same round. *Full speed*: records/s, and
 the share of the direct run's in the same round. CPU microseconds per RPC are user and system time
-of the tap's own process while the producer runs, over the requests that it passed; bytes are those
-of requests and answers. "recorded" writes a row for each RPC and batch, as `kipctl tap --record`.
+of the tap's own process while the producer runs, over the requests that it passed. *Beside a bare
+relay*: the same before a broker that answers at once and a client that sends 5,000 Produce requests
+of one record a second; the relay reads nothing of what it passes, so what it costs are the sockets.
+"recorded" writes a row for each RPC and batch, as `kipctl tap --record`.
 """
 
 import argparse
@@ -19,6 +21,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from benchmarks.producer import FIXED_RATE, PARTITIONS, RECORD_SIZE, SETTINGS, TOPIC, run, spread
+from benchmarks.relay import HOST, answering, paced, running_relay
 from kipctl.cluster.topics import await_topic, create_topic
 from kipctl.lab.cluster import Lab
 from kipctl.lab.properties import LabSpec
@@ -28,7 +31,7 @@ from kipctl.tap.process import running_tap
 from kipctl.tap.spec import TapSpec
 from kipctl.transport.request import Cluster
 
-DIRECT = "direct"
+DIRECT, RELAY = "direct", "a bare relay"
 THROUGH = {"through the tap": False, "through, recorded": True}
 
 
@@ -82,6 +85,29 @@ def compare(lab: Lab, rounds: int, records: int, rate: int) -> dict[str, list[Re
     return results
 
 
+def beside_a_relay(rounds: int, seconds: float) -> dict[str, list[float]]:
+    """CPU microseconds per RPC of the relay and of the tap."""
+    requests = int(FIXED_RATE * seconds)
+    found: dict[str, list[float]] = {RELAY: [], **{name: [] for name in THROUGH}}
+    with answering() as port, running_relay(port) as relay:
+        for number in range(rounds):
+            sys.stderr.write(f"round {number + 1} of {rounds}: beside a relay\n")
+            before_s = relay.cpu_s()
+            paced(relay.port, FIXED_RATE, requests, RECORD_SIZE)
+            found[RELAY].append((relay.cpu_s() - before_s) * 1e6 / requests)
+            for name, is_recorded in THROUGH.items():
+                spec = TapSpec(bootstrap_server=f"{HOST}:{port}")
+                with (
+                    tempfile.TemporaryDirectory() as folder,
+                    running_tap(spec, Path(folder) if is_recorded else None) as tap,
+                ):
+                    before_s = tap.show().cpu_s
+                    its_port = int(tap.bootstrap_server.rpartition(":")[2])
+                    paced(its_port, FIXED_RATE, requests, RECORD_SIZE)
+                    found[name].append((tap.show().cpu_s - before_s) * 1e6 / requests)
+    return found
+
+
 def rows(
     results: dict[str, list[Result]],
     figure: str,
@@ -117,7 +143,11 @@ def columns(compared: str) -> tuple[str | Column, ...]:
     )
 
 
-def tables(steady: dict[str, list[Result]], fast: dict[str, list[Result]]) -> tuple[Table, ...]:
+def tables(
+    steady: dict[str, list[Result]],
+    fast: dict[str, list[Result]],
+    relayed: dict[str, list[float]],
+) -> tuple[Table, ...]:
     def added(through: float, direct: float) -> float:
         return through - direct
 
@@ -144,6 +174,19 @@ def tables(steady: dict[str, list[Result]], fast: dict[str, list[Result]]) -> tu
                 *rows(fast, "CPU us per RPC", lambda r: r.cpu_us_per_rpc),
             ),
         ),
+        Table(
+            "Beside a bare relay",
+            columns("more than it"),
+            tuple(
+                (
+                    "CPU us per RPC",
+                    name,
+                    *spread(values),
+                    *spread([v - r for v, r in zip(values, relayed[RELAY], strict=True)]),
+                )
+                for name, values in relayed.items()
+            ),
+        ),
     )
 
 
@@ -165,12 +208,14 @@ def main() -> None:
         fast = compare(lab, chosen.rounds, chosen.records, -1)
     finally:
         lab.down()
-    document = {
+    relayed = beside_a_relay(chosen.rounds, chosen.seconds)
+    document: dict[str, object] = {
         part: {name: [asdict(one) for one in runs] for name, runs in results.items()}
         for part, results in (("steady", steady), ("full_speed", fast))
     }
+    document["cpu_us_per_rpc"] = relayed
     write(
-        Report("benchmark tap", document, tables(steady, fast)),
+        Report("benchmark tap", document, tables(steady, fast, relayed)),
         chosen.output,
         sys.stdout,
         sys.stdout.isatty(),

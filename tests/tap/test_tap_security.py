@@ -9,13 +9,17 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Consumer, Producer
 from raw_peers import EXCHANGE, METADATA, Asked, RawBroker, RawClient
 
+from kipctl.cluster.topics import await_topic, create_topic
 from kipctl.errors import UnreachableError
+from kipctl.lab.cluster import Lab
 from kipctl.tap.export import record_batches
 from kipctl.tap.process import RunningTap, running_tap
 from kipctl.tap.recorder import DATASETS
 from kipctl.tap.spec import TapSpec, TlsFiles
+from kipctl.transport.request import Cluster
 
 SASL_HANDSHAKE, SASL_AUTHENTICATE = 17, 36
 SECRET = "hunter2-is-my-secret"
@@ -240,3 +244,39 @@ def test_a_password_in_a_request_that_cannot_be_read_is_not_told(
             client.socket.shutdown(socket.SHUT_WR)
             client.is_closed()
         assert SECRET not in said_of(tap, tmp_path)
+
+
+# A real client of real brokers
+
+
+@pytest.mark.kafka
+def test_librdkafka_writes_and_reads_over_tls_what_plain_brokers_keep(
+    lab: Lab, tls: TlsFiles, tmp_path: Path
+) -> None:
+    topic, values = "over-tls", [f"value-{number}".encode() * 50 for number in range(300)]
+    create_topic(lab.bootstrap_server, topic, 3, 1)
+    with Cluster(lab.bootstrap_server, timeout_s=30) as cluster:
+        await_topic(cluster, topic, 3)
+    spec = TapSpec(bootstrap_server=lab.bootstrap_server, tls=tls)
+    with running_tap(spec, tmp_path) as tap:
+        settings = {
+            "bootstrap.servers": tap.bootstrap_server,
+            "security.protocol": "ssl",
+            "ssl.ca.location": tls.certificate,
+            "log_level": 0,
+        }
+        producer = Producer(settings)
+        for value in values:
+            producer.produce(topic, value)
+        assert producer.flush(60) == 0
+        consumer = Consumer(settings | {"group.id": topic, "auto.offset.reset": "earliest"})
+        consumer.subscribe([topic])
+        read: list[bytes] = []
+        while len(read) < len(values):
+            read += [message.value() for message in consumer.consume(100, 1.0)]
+        consumer.close()
+        seen = tap.show()
+    assert sorted(read) == sorted(values)
+    assert seen.messages == ()
+    assert len(seen.ports) == 3
+    assert any("rdkafka" in one.identity.software_version for one in seen.clients)
