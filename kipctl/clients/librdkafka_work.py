@@ -20,6 +20,7 @@ _POLL_S = 0.001
 _LOOK_EVERY_US = 20_000
 _FAREWELL_S = 10.0
 """So long may records under way take when it is stopped."""
+_INIT_TIMEOUT_S = 30.0
 _CHUNK = 1 << 16
 _REACH_PATIENCE_S = 5.0
 
@@ -96,13 +97,13 @@ def produce(
     properties = producer_properties(load.properties, bootstrap_server)
     try:
         producer = Producer({**properties, "error_cb": errors.note}, logger=errors)
-        if "transactional.id" in properties:
-            producer.init_transactions(60)
     except (KafkaException, ValueError) as error:
         raise UsageError(f"{who} did not start: {_told(error)}", "Correct that property.") from None
-    start_us = now_us()
-    started(start_us)
     try:
+        if "transactional.id" in properties:
+            producer.init_transactions(_INIT_TIMEOUT_S)
+        start_us = now_us()
+        started(start_us)
         stopped = _send(producer, load, start_us, deliveries, errors, should_stop)
     except KafkaException as error:
         raise RefusedError(f"{who} failed: {_told(error)}") from None
