@@ -32,6 +32,7 @@ from kipctl.experiments.felt import Felt, together
 from kipctl.experiments.perf import own_topic
 from kipctl.experiments.plan import OWN_TOPIC
 from kipctl.experiments.roll_felt import Half, Records, records
+from kipctl.experiments.roll_restarts import leaders_put_back
 from kipctl.experiments.run_rows import dataset, rows
 from kipctl.experiments.stand import Stand
 from kipctl.experiments.tapped_sides import reader_of
@@ -132,18 +133,19 @@ def run_closest(
     )
     warm_up(load, plan.partitions, stand, plan.broker_warmup_s, message)
     runs: dict[tuple[str, str], list[ReadRun]] = {}
-    for client, number in in_turn(plan.clients, plan.runs):
-        for reads in READS if number % 2 else READS[::-1]:
-            message(f"{client.name} from the {reads} (run {number} of {plan.runs})")
-            with (
-                recorded_in(record(f"{client.name}-{reads}-{number}")) as run,
-                own_topic(
-                    cluster, stand.bootstrap_server, plan.partitions, 0, lambda _: None
-                ) as before,
-            ):
-                stage = Stage(stand, lab, racks, rack, before)
-                found = _one(plan, client, reads, load, stage, run)
-            runs.setdefault((client.name, reads), []).append(found)
+    with leaders_put_back(cluster):
+        for client, number in in_turn(plan.clients, plan.runs):
+            for reads in READS if number % 2 else READS[::-1]:
+                message(f"{client.name} from the {reads} (run {number} of {plan.runs})")
+                with (
+                    recorded_in(record(f"{client.name}-{reads}-{number}")) as run,
+                    own_topic(
+                        cluster, stand.bootstrap_server, plan.partitions, 0, lambda _: None
+                    ) as before,
+                ):
+                    stage = Stage(stand, lab, racks, rack, before)
+                    found = _one(plan, client, reads, load, stage, run)
+                runs.setdefault((client.name, reads), []).append(found)
     return {
         "kafka_version": stand.kafka_version,
         "rack": rack,

@@ -27,7 +27,7 @@ from kipctl.experiments.perf import own_topic
 from kipctl.experiments.plan import OWN_TOPIC
 from kipctl.experiments.roll_felt import Half, Records, felt_in, halves, records
 from kipctl.experiments.roll_published import published_for, set_up_differences
-from kipctl.experiments.roll_restarts import Restart, roll
+from kipctl.experiments.roll_restarts import Restart, leaders_put_back, roll
 from kipctl.experiments.run_rows import dataset, rows
 from kipctl.experiments.stand import Stand
 from kipctl.experiments.tapped_sides import reader_of, writer_of
@@ -253,6 +253,31 @@ def run_roll(
     if len(brokers) < 2:
         raise UsageError("With one broker there is nowhere for leaders to move to.")
     chosen = brokers[: plan.restarts or len(brokers)]
+    with leaders_put_back(cluster):
+        cells = _cells(plan, stand, lab, chosen, record, message)
+    document = {
+        "kafka_version": lab.kafka_version,
+        "brokers": len(brokers),
+        "controllers": sum(node.role is Role.CONTROLLER for node in lab.nodes),
+        "restarts": len(chosen),
+        "controlled": plan.controlled,
+        "throughput": plan.throughput,
+        "record_size": plan.record_size,
+        "runs": plan.runs,
+        "cells": cells,
+    }
+    return document | {"differs": list(set_up_differences(document))}
+
+
+def _cells(
+    plan: RollPlan,
+    stand: Stand,
+    lab: Lab,
+    chosen: Sequence[int],
+    record: Callable[[str], Path | None],
+    message: Callable[[str], None],
+) -> list[dict[str, Any]]:
+    """All cells, as JSON has them."""
     cells: list[dict[str, Any]] = []
     for acks, partitions in plan.cells:
         load = Load(
@@ -274,7 +299,9 @@ def run_roll(
             name = f"acks-{acks}-partitions-{partitions}-{arm.name}-{number}"
             with (
                 recorded_in(record(name)) as run,
-                own_topic(cluster, stand.bootstrap_server, partitions, 0, lambda _: None) as before,
+                own_topic(
+                    stand.cluster, stand.bootstrap_server, partitions, 0, lambda _: None
+                ) as before,
             ):
                 stage = Stage(stand, lab, chosen, before)
                 runs[arm.name].append(_one(plan, arm, load, stage, run, message))
@@ -283,18 +310,7 @@ def run_roll(
             cell_document(acks, partitions, plan.arms, runs)
             | {"published": [row.as_document() for row in published]}
         )
-    document = {
-        "kafka_version": lab.kafka_version,
-        "brokers": len(brokers),
-        "controllers": sum(node.role is Role.CONTROLLER for node in lab.nodes),
-        "restarts": len(chosen),
-        "controlled": plan.controlled,
-        "throughput": plan.throughput,
-        "record_size": plan.record_size,
-        "runs": plan.runs,
-        "cells": cells,
-    }
-    return document | {"differs": list(set_up_differences(document))}
+    return cells
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,9 @@
 """A roll: the brokers of a lab restarted one by one, and when each step of it was over."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -98,6 +99,23 @@ def roll(
         message(told(restart))
         time.sleep(settle_s)
     return restarts
+
+
+@contextmanager
+def leaders_put_back(cluster: Cluster) -> Iterator[None]:
+    """After the block, partitions of all topics that their preferred replica led before are again.
+
+    What an experiment restarts leads other topics too. After an error nothing is done: a broker
+    may be down.
+    """
+    before = {
+        partition.id for partition in take(cluster).partitions if partition.is_led_by_preferred
+    }
+    yield
+    now = take(cluster)
+    moved = {p.id: p.preferred_leader for p in now.not_led_by_preferred if p.id in before}
+    if moved:
+        elect_preferred(cluster, moved, now)
 
 
 def told(restart: Restart) -> str:

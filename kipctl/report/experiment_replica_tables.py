@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from kipctl.report.experiment_roll_tables import single_runs
 from kipctl.report.tables import Cell, Column, Table
 
 Document = Mapping[str, Any]
@@ -108,6 +109,7 @@ def cost_table(document: Document) -> Table:
             "From the intended send time to the consumer (acks=all, one producer of kipctl's own "
             "for all). From and to bound what is added in 95 of 100 such comparisons; windows are "
             "seconds.",
+            *single_runs(document),
         ),
         name="cost",
     )

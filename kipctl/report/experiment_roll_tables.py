@@ -125,8 +125,19 @@ def differences_table(document: Document) -> Table:
         (
             "From and to bound the difference (with less without) in 95 of 100 such comparisons: "
             "each half of a restart is a window, and windows are drawn anew.",
+            *single_runs(document),
         ),
         name="differences",
+    )
+
+
+def single_runs(document: Document) -> tuple[str, ...]:
+    """What is to be said of arms that had one run each."""
+    if document["runs"] > 1:
+        return ()
+    return (
+        "One run of each arm: what changed with time on this machine is not told from a "
+        "difference between arms. With --runs 2 and more a verdict asks that no runs overlap.",
     )
 
 

@@ -36,7 +36,9 @@ def roll(lab: Lab, runs: Path, words: str) -> dict[str, Any]:
 
 
 def test_a_broker_is_restarted_under_a_producer_and_a_consumer(lab: Lab, tmp_path: Path) -> None:
-    words = "--arms probe-kip951 --acks all --partitions 6 --restarts 1 --throughput 200"
+    words = "--quick --arms probe-kip951 --acks all --partitions 6 --throughput 200"
+    with Cluster(lab.bootstrap_server, "test", 10) as cluster:
+        elsewhere = {partition.id for partition in take(cluster).not_led_by_preferred}
     document = roll(lab, tmp_path, f"{words} --record roll")
     [cell] = document["cells"]
     [arm] = cell["arms"]
@@ -69,7 +71,7 @@ def test_a_broker_is_restarted_under_a_producer_and_a_consumer(lab: Lab, tmp_pat
 
     with Cluster(lab.bootstrap_server, "test", 10) as cluster:
         assert sorted(cluster.nodes) == [1, 2, 3]
-        assert take(cluster).not_led_by_preferred == ()
+        assert {partition.id for partition in take(cluster).not_led_by_preferred} <= elsewhere
 
 
 def test_a_cluster_that_is_no_lab_is_not_restarted(
