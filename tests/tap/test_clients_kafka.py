@@ -66,7 +66,8 @@ class Place:
 def place(lab: Lab, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
     name = re.sub(r"\W+", "-", request.node.name).strip("-")
     admin = AdminClient({"bootstrap.servers": lab.bootstrap_server})
-    config = {"max.message.bytes": str(12 * 1024 * 1024)}
+    # A lab keeps no more than 32 MiB of a partition, unless the topic says otherwise.
+    config = {"max.message.bytes": str(12 * 1024 * 1024), "retention.bytes": "-1"}
     admin.create_topics([NewTopic(name, PARTITIONS, 3, config=config)])[name].result()
     yield Place(lab, name, tmp_path)
     admin.delete_topics([name])[name].result()
