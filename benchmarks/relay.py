@@ -147,29 +147,34 @@ def answering() -> Iterator[int]:
         listener.shutdown(socket.SHUT_RDWR)
 
 
-def paced(port: int, rate: float, requests: int, record_size: int) -> None:
-    """Send so many Produce requests of one record, at that rate; returns when all are answered."""
+def paced(port: int, rate: float, requests: int, record_size: int) -> list[float]:
+    """Send so many Produce requests of one record at that rate; each one's latency, in us."""
     batch = encode_batch([Record(value=b"x" * record_size)])
     data = (PartitionProduceData(index=0, records=batch),)
     topic = TopicProduceData(name=_TOPIC, partition_data=data)
     frame = encode_request(ProduceRequest(acks=1, topic_data=(topic,)), _VERSION, 0, "paced")
     head, tail = frame[:8], frame[12:]
     sockets = [socket.create_connection((HOST, port)) for _ in range(CONNECTIONS)]
+    sent_ns = [0] * requests
+    latencies = [0.0] * requests
 
-    def read(connection: socket.socket, wanted: int) -> None:
-        first = connection.recv(_RECEIVED)
-        answer = 4 + _INT32.unpack_from(first)[0]
-        got = len(first)
-        while got < wanted * answer:
-            received = connection.recv(_RECEIVED)
-            if not received:
-                raise ConnectionError("a connection of the paced client was closed")
-            got += len(received)
+    def read(connection: socket.socket, first: int) -> None:
+        """Answers come in order, and all of them have the same size."""
+        waiting = 0
+        answer_size = 0
+        for number in range(first, requests, CONNECTIONS):
+            while not answer_size or waiting < answer_size:
+                received = connection.recv(_RECEIVED)
+                if not received:
+                    raise ConnectionError("a connection of the paced client was closed")
+                waiting += len(received)
+                answer_size = answer_size or 4 + _INT32.unpack_from(received)[0]
+            waiting -= answer_size
+            latencies[number] = (time.monotonic_ns() - sent_ns[number]) / 1000
 
-    shares = [len(range(at, requests, CONNECTIONS)) for at in range(CONNECTIONS)]
     readers = [
-        threading.Thread(target=read, args=(connection, share))
-        for connection, share in zip(sockets, shares, strict=True)
+        threading.Thread(target=read, args=(connection, first))
+        for first, connection in enumerate(sockets)
     ]
     for connection, reader in zip(sockets, readers, strict=True):
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -178,7 +183,9 @@ def paced(port: int, rate: float, requests: int, record_size: int) -> None:
     for number in range(requests):
         if (left := begun + number / rate - time.monotonic()) > 0:
             time.sleep(left)
+        sent_ns[number] = time.monotonic_ns()
         sockets[number % CONNECTIONS].sendall(head + _INT32.pack(number) + tail)
     for connection, reader in zip(sockets, readers, strict=True):
         reader.join()
         connection.close()
+    return latencies

@@ -1,14 +1,15 @@
 """What the tap costs: the same producer direct and through it, on one lab, interleaved.
 
-    python benchmarks/tap.py [--rounds 5] [--records 1000000] [--seconds 10]
+    python benchmarks/tap.py [--rounds 5] [--records 1000000] [--seconds 10] [--parts relay ...]
 
 kipctl's probe produces 1,000-byte records to 12 partitions of one replica on 3 brokers (batch.size
 16384, linger.ms 0, acks=1). *Fixed rate*, 5,000 records/s: p50 and p99 of the latency from the
 intended send time, and what the tap adds to them in the same round. *Full speed*: records/s, and
 the share of the direct run's in the same round. CPU microseconds per RPC are user and system time
-of the tap's own process while the producer runs, over the requests that it passed. *Beside a bare
-relay*: the same before a broker that answers at once and a client that sends 5,000 Produce requests
-of one record a second; the relay reads nothing of what it passes, so what it costs are the sockets.
+of the tap's own process while the producer runs, over the requests that it passed. *Without Kafka*:
+a broker that answers at once, and a client that sends it 5,000 Produce requests of one record a
+second, direct, through the tap, and through a relay that reads nothing of what it passes: what that
+costs are the sockets.
 "recorded" writes a row for each RPC and batch, as `kipctl tap --record`.
 """
 
@@ -16,9 +17,13 @@ import argparse
 import json
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from operator import sub, truediv
 from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
 
 from benchmarks.producer import FIXED_RATE, PARTITIONS, RECORD_SIZE, SETTINGS, TOPIC, run, spread
 from benchmarks.relay import HOST, answering, paced, running_relay
@@ -31,7 +36,10 @@ from kipctl.tap.process import running_tap
 from kipctl.tap.spec import TapSpec
 from kipctl.transport.request import Cluster
 
+T = TypeVar("T")
+
 DIRECT, RELAY = "direct", "a bare relay"
+PARTS = FIXED, FULL, RELAYED = "fixed-rate", "full-speed", "relay"
 THROUGH = {"through the tap": False, "through, recorded": True}
 
 
@@ -85,33 +93,46 @@ def compare(lab: Lab, rounds: int, records: int, rate: int) -> dict[str, list[Re
     return results
 
 
-def beside_a_relay(rounds: int, seconds: float) -> dict[str, list[float]]:
-    """CPU microseconds per RPC of the relay and of the tap."""
+@dataclass(frozen=True, slots=True)
+class Relayed:
+    """One run before the broker that answers at once; there is no CPU of a direct run to tell."""
+
+    p50_us: float
+    p99_us: float
+    cpu_us_per_rpc: float | None = None
+
+
+def relayed(port: int, requests: int, cpu_s: Callable[[], float] | None) -> Relayed:
+    before_s = cpu_s() if cpu_s else 0.0
+    latencies = paced(port, FIXED_RATE, requests, RECORD_SIZE)
+    used_us = (cpu_s() - before_s) * 1e6 / requests if cpu_s else None
+    p50, p99 = np.quantile(latencies, (0.5, 0.99))
+    return Relayed(float(p50), float(p99), used_us)
+
+
+def beside_a_relay(rounds: int, seconds: float) -> dict[str, list[Relayed]]:
+    """Every arm once in each round, without Kafka."""
     requests = int(FIXED_RATE * seconds)
-    found: dict[str, list[float]] = {RELAY: [], **{name: [] for name in THROUGH}}
+    found: dict[str, list[Relayed]] = {DIRECT: [], RELAY: [], **{name: [] for name in THROUGH}}
     with answering() as port, running_relay(port) as relay:
+        spec = TapSpec(bootstrap_server=f"{HOST}:{port}")
         for number in range(rounds):
             sys.stderr.write(f"round {number + 1} of {rounds}: beside a relay\n")
-            before_s = relay.cpu_s()
-            paced(relay.port, FIXED_RATE, requests, RECORD_SIZE)
-            found[RELAY].append((relay.cpu_s() - before_s) * 1e6 / requests)
+            found[DIRECT].append(relayed(port, requests, None))
+            found[RELAY].append(relayed(relay.port, requests, relay.cpu_s))
             for name, is_recorded in THROUGH.items():
-                spec = TapSpec(bootstrap_server=f"{HOST}:{port}")
-                with (
-                    tempfile.TemporaryDirectory() as folder,
-                    running_tap(spec, Path(folder) if is_recorded else None) as tap,
-                ):
-                    before_s = tap.show().cpu_s
-                    its_port = int(tap.bootstrap_server.rpartition(":")[2])
-                    paced(its_port, FIXED_RATE, requests, RECORD_SIZE)
-                    found[name].append((tap.show().cpu_s - before_s) * 1e6 / requests)
+                with tempfile.TemporaryDirectory() as folder:
+                    directory = Path(folder) if is_recorded else None
+                    with running_tap(spec, directory) as tap:
+                        at = int(tap.bootstrap_server.rpartition(":")[2])
+                        found[name].append(relayed(at, requests, lambda: tap.show().cpu_s))
     return found
 
 
 def rows(
-    results: dict[str, list[Result]],
+    results: Mapping[str, Sequence[T]],
     figure: str,
-    of: Callable[[Result], float | None],
+    of: Callable[[T], float | None],
     against: Callable[[float, float], float] | None = None,
 ) -> list[tuple[Cell, ...]]:
     """A row for each arm: the figure's median, least and greatest, and the same of what it is
@@ -143,83 +164,77 @@ def columns(compared: str) -> tuple[str | Column, ...]:
     )
 
 
-def tables(
-    steady: dict[str, list[Result]],
-    fast: dict[str, list[Result]],
-    relayed: dict[str, list[float]],
-) -> tuple[Table, ...]:
-    def added(through: float, direct: float) -> float:
-        return through - direct
-
-    def share(through: float, direct: float) -> float:
-        return through / direct
-
-    return (
-        Table(
-            f"{FIXED_RATE:,} records/s",
-            columns("added"),
-            (
-                *rows(steady, "p50 ms", lambda r: r.p50_ms, added),
-                *rows(steady, "p99 ms", lambda r: r.p99_ms, added),
-                *rows(steady, "RPCs", lambda r: r.rpcs),
-                *rows(steady, "CPU us per RPC", lambda r: r.cpu_us_per_rpc),
-            ),
-        ),
-        Table(
-            "Full speed",
-            columns("of direct"),
-            (
-                *rows(fast, "records/s", lambda r: r.records_per_s, share),
-                *rows(fast, "RPCs", lambda r: r.rpcs),
-                *rows(fast, "CPU us per RPC", lambda r: r.cpu_us_per_rpc),
-            ),
-        ),
-        Table(
-            "Beside a bare relay",
-            columns("more than it"),
-            tuple(
-                (
-                    "CPU us per RPC",
-                    name,
-                    *spread(values),
-                    *spread([v - r for v, r in zip(values, relayed[RELAY], strict=True)]),
-                )
-                for name, values in relayed.items()
-            ),
-        ),
+def fixed_rate_table(results: dict[str, list[Result]]) -> Table:
+    found = (
+        *rows(results, "p50 ms", lambda r: r.p50_ms, sub),
+        *rows(results, "p99 ms", lambda r: r.p99_ms, sub),
+        *rows(results, "RPCs", lambda r: r.rpcs),
+        *rows(results, "CPU us per RPC", lambda r: r.cpu_us_per_rpc),
     )
+    return Table(f"{FIXED_RATE:,} records/s", columns("added"), found)
 
 
-def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    options.add_argument("--rounds", type=int, default=5)
-    options.add_argument("--records", type=int, default=1_000_000, help="in a run at full speed")
-    options.add_argument("--seconds", type=float, default=10, help="of a run at the fixed rate")
-    options.add_argument("--output", type=OutputFormat, default=OutputFormat.AUTO)
-    chosen = options.parse_args()
+def full_speed_table(results: dict[str, list[Result]]) -> Table:
+    found = (
+        *rows(results, "records/s", lambda r: r.records_per_s, truediv),
+        *rows(results, "RPCs", lambda r: r.rpcs),
+        *rows(results, "CPU us per RPC", lambda r: r.cpu_us_per_rpc),
+    )
+    return Table("Full speed", columns("of direct"), found)
+
+
+def relay_table(results: dict[str, list[Relayed]]) -> Table:
+    found = (
+        *rows(results, "p50 us", lambda r: r.p50_us, sub),
+        *rows(results, "p99 us", lambda r: r.p99_us, sub),
+        *rows(results, "CPU us per RPC", lambda r: r.cpu_us_per_rpc),
+    )
+    return Table(f"Without Kafka: {FIXED_RATE:,} RPCs/s", columns("added"), found)
+
+
+def before_kafka(
+    parts: Sequence[str], rounds: int, records: int, seconds: float
+) -> Iterator[tuple[str, dict[str, list[Result]], Table]]:
+    """The parts that take a lab, each as soon as it is done."""
     lab = Lab.up(LabSpec(name="bench"), lambda text: sys.stderr.write(text + "\n") and None)
     try:
         create_topic(lab.bootstrap_server, TOPIC, PARTITIONS, 1)
         with Cluster(lab.bootstrap_server, "bench", 30) as cluster:
             await_topic(cluster, TOPIC, PARTITIONS)
         for _ in range(2):  # brokers compile their hot paths first
-            produce(lab.bootstrap_server, chosen.records, -1)
-        steady = compare(lab, chosen.rounds, int(FIXED_RATE * chosen.seconds), FIXED_RATE)
-        fast = compare(lab, chosen.rounds, chosen.records, -1)
+            produce(lab.bootstrap_server, records, -1)
+        if FIXED in parts:
+            steady = compare(lab, rounds, int(FIXED_RATE * seconds), FIXED_RATE)
+            yield FIXED, steady, fixed_rate_table(steady)
+        if FULL in parts:
+            fast = compare(lab, rounds, records, -1)
+            yield FULL, fast, full_speed_table(fast)
     finally:
         lab.down()
-    relayed = beside_a_relay(chosen.rounds, chosen.seconds)
-    document: dict[str, object] = {
-        part: {name: [asdict(one) for one in runs] for name, runs in results.items()}
-        for part, results in (("steady", steady), ("full_speed", fast))
-    }
-    document["cpu_us_per_rpc"] = relayed
-    write(
-        Report("benchmark tap", document, tables(steady, fast, relayed)),
-        chosen.output,
-        sys.stdout,
-        sys.stdout.isatty(),
-    )
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
+    options.add_argument("--rounds", type=int, default=5)
+    options.add_argument("--records", type=int, default=1_000_000, help="in a run at full speed")
+    options.add_argument("--seconds", type=float, default=10, help="of a run at the fixed rate")
+    options.add_argument("--output", type=OutputFormat, default=OutputFormat.AUTO)
+    chosen = options.parse_args()
+    document: dict[str, object] = {}
+    tables = []
+    if RELAYED in chosen.parts:
+        found = beside_a_relay(chosen.rounds, chosen.seconds)
+        document[RELAYED] = {name: list(map(asdict, runs)) for name, runs in found.items()}
+        tables.append(relay_table(found))
+    if {FIXED, FULL} & set(chosen.parts):
+        for part, results, table in before_kafka(
+            chosen.parts, chosen.rounds, chosen.records, chosen.seconds
+        ):
+            document[part] = {name: list(map(asdict, runs)) for name, runs in results.items()}
+            tables.append(table)
+    report = Report("benchmark tap", document, tuple(tables))
+    write(report, chosen.output, sys.stdout, sys.stdout.isatty())
 
 
 if __name__ == "__main__":
