@@ -16,13 +16,13 @@ message):
     drafted_in_fetch(version, fetched.leader, answer.unknown_tags)
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from struct import Struct
 from typing import NamedTuple
 
 from kipctl.protocol.fetch import FetchResponse
-from kipctl.protocol.primitives import MalformedFrame, Reader
+from kipctl.protocol.primitives import INT32, MalformedFrame, Reader, write_unsigned_varint
 from kipctl.protocol.produce import NodeEndpoint, ProduceResponse
 
 FIRST_PRODUCE_WITH_HINTS = 10
@@ -70,6 +70,21 @@ def drafted_in_fetch(
     return None if endpoints is None else _hint(leader, endpoints)
 
 
+def with_endpoints(
+    of_response: Tags, change: Callable[[NodeEndpoint], NodeEndpoint]
+) -> tuple[tuple[int, bytes], ...]:
+    """The unknown tags of a Produce or Fetch response with each of the draft's endpoints changed.
+
+    As tag 0 is known in the versions with hints, it can only be a draft's; one that holds something
+    else stays as it is.
+    """
+    changed = []
+    for tag, content in of_response:
+        endpoints = _endpoints(content) if tag == _NODE_ENDPOINTS else None
+        changed.append((tag, content if endpoints is None else _written(map(change, endpoints))))
+    return tuple(changed)
+
+
 def _hint(leader: tuple[int, int] | None, at: tuple[NodeEndpoint, ...]) -> DraftHint | None:
     if leader is None or leader[0] == _NO_LEADER:
         return None
@@ -108,3 +123,23 @@ def _endpoints(content: bytes) -> tuple[NodeEndpoint, ...] | None:
     except MalformedFrame:
         return None
     return None if reader.remaining else tuple(endpoints)
+
+
+def _written(endpoints: Iterable[NodeEndpoint]) -> bytes:
+    """NodeEndpoints, as they were read."""
+    every = tuple(endpoints)
+    out = bytearray()
+    write_unsigned_varint(out, len(every) + 1)
+    for one in every:
+        out += INT32.pack(one.node_id)
+        _write_text(out, one.host)
+        out += INT32.pack(one.port)
+        _write_text(out, one.rack)
+        out.append(0)  # no tags
+    return bytes(out)
+
+
+def _write_text(out: bytearray, text: str | None) -> None:
+    raw = (text or "").encode()
+    write_unsigned_varint(out, 0 if text is None else len(raw) + 1)
+    out += raw

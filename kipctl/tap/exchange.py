@@ -349,8 +349,8 @@ class Exchange:
         changed = body
         if self._observer.spec.drop_hints:
             changed = without_hints(body)
-        if body.node_endpoints:
-            self._named(body.node_endpoints)
+        self._named(body.node_endpoints)
+        if body.node_endpoints or body.unknown_tags:
             changed = translated(changed, self._translate)
         if changed is body:
             return frame
@@ -380,7 +380,7 @@ class Exchange:
         )
         self._named(body.node_endpoints)
         drop = self._observer.spec.drop_hints and any(one.leader for one in body.partitions)
-        if not (drop or body.node_endpoints):
+        if not (drop or body.node_endpoints or body.unknown_tags):
             return frame
         whole = read_answer(_FETCH, flight.version, frame)
         changed = without_hints(whole) if drop else whole

@@ -15,8 +15,9 @@ from kipctl.protocol.api import ApiKey
 from kipctl.protocol.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kipctl.protocol.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from kipctl.protocol.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
+from kipctl.protocol.draft_hints import with_endpoints
 from kipctl.protocol.error_codes import ErrorCode
-from kipctl.protocol.fetch import FetchRequest
+from kipctl.protocol.fetch import FetchRequest, FetchResponse
 from kipctl.protocol.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kipctl.protocol.message import Request, decode, encode
 from kipctl.protocol.metadata import MetadataRequest, MetadataResponse
@@ -102,7 +103,11 @@ def translated(body: Any, translate: Translate) -> Any:
                 replace(node, listeners=_all(node.listeners, translate)) for node in body.nodes
             )
             return replace(body, nodes=tuple(nodes))
-        case _:  # Produce, Fetch, ShareFetch, ShareAcknowledge
+        case ProduceResponse() | FetchResponse():
+            tags = with_endpoints(body.unknown_tags, lambda one: _one(one, translate))
+            endpoints = _all(body.node_endpoints, translate)
+            return replace(body, node_endpoints=endpoints, unknown_tags=tags)
+        case _:  # ShareFetch, ShareAcknowledge
             return replace(body, node_endpoints=_all(body.node_endpoints, translate))
 
 

@@ -5,7 +5,12 @@ from uuid import UUID
 
 import pytest
 
-from kipctl.protocol.draft_hints import DraftHint, drafted_in_fetch, drafted_in_produce
+from kipctl.protocol.draft_hints import (
+    DraftHint,
+    drafted_in_fetch,
+    drafted_in_produce,
+    with_endpoints,
+)
 from kipctl.protocol.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from kipctl.protocol.fetch_frames import read_fetch
 from kipctl.protocol.message import decode, encode
@@ -92,3 +97,15 @@ def test_endpoints_without_a_leader_are_no_hint_in_fetch():
     tags = fetched(15, (AT,)).unknown_tags
     assert drafted_in_fetch(15, None, tags) is None
     assert drafted_in_fetch(15, (-1, 4), tags) is None
+
+
+def test_a_drafts_endpoints_can_be_changed_and_nothing_else_is():
+    def moved(one):
+        return replace(one, host=one.host.upper(), port=one.port + 1)
+
+    draft = drafted(endpoints=(AT, OTHER))
+    expected = drafted(endpoints=(moved(AT), moved(OTHER))).unknown_tags
+    assert with_endpoints(draft.unknown_tags, moved) == expected
+    assert with_endpoints(draft.unknown_tags, lambda one: one) == draft.unknown_tags
+    others = ((0, b"something else"), (5, b"kept"))
+    assert with_endpoints(others, moved) == others
