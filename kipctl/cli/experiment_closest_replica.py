@@ -19,6 +19,8 @@ from kipctl.report.formats import OutputFormat
 from kipctl.report.tables import Report
 
 _QUICK_S = 8.0
+_GONE_S, _GONE_KILLED_S = 5.0, 15.0
+"""One that was killed is taken for alive until its session ends, by default 9 s later."""
 
 
 def closest_replica(
@@ -76,6 +78,7 @@ def closest_replica(
         seconds=min(seconds, _QUICK_S) if quick else seconds,
         goes=not stay,
         controlled=not uncontrolled,
+        gone_s=_GONE_KILLED_S if uncontrolled else _GONE_S,
         runs=runs,
         broker_warmup_s=4 if quick else 10,
     )

@@ -47,6 +47,8 @@ from kipctl.trace.store import Run, wall_time
 LEADER, CLOSEST = "leader", "closest"
 """A consumer without `client.rack`, and one with it."""
 READS = (LEADER, CLOSEST)
+_ON_THEIR_WAY_US = 2_000_000
+"""Before the rack goes: what was sent undisturbed is also read undisturbed."""
 _ERROR, _RECORDS = (COLUMNS["batches"].index(name) for name in ("error", "records"))
 
 
@@ -212,6 +214,7 @@ def _one(plan: ClosestPlan, client: Arm, reads: str, load: Load, stage: Stage, r
         until_us = steady_us + round(plan.seconds * 1e6)
         await_us(until_us)
         if stage.lab is not None:
+            await_us(until_us + _ON_THEIR_WAY_US)
             gone = _rack_goes(plan, stage, stage.lab)
         written = finish(writer, reader, run)
     start = written.start_us
