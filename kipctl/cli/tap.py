@@ -145,8 +145,11 @@ def _wait(
     with environment.live() as show:
         while not ended(max(0.0, min(_SHOWN_EVERY_S, until - time.monotonic()))):
             now = tap.show()
-            for line in now.messages[len(now.messages) - (now.dropped - before.dropped) :]:
+            new = now.dropped - before.dropped
+            for line in now.messages[max(0, len(now.messages) - new) :] if new else ():
                 environment.message(line)
+            if new > len(now.messages):
+                environment.message(f"And {new - len(now.messages):,} more like these.")
             show(_live(described(now, plan.spec, since=before)))
             before = now
             if time.monotonic() >= until:

@@ -1,13 +1,15 @@
 """`kipctl tap`: a tap for as long as somebody wants it, what its clients did, and the record."""
 
+import shutil
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from kipctl import __version__
+from kipctl.experiments.record import recording
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import error_name
 from kipctl.tap.export import record_batches
@@ -15,6 +17,8 @@ from kipctl.tap.process import ClientSeen, RunningTap, TapOutcome, running_tap
 from kipctl.tap.recorder import DATASETS
 from kipctl.tap.spec import TapSpec, api_name
 from kipctl.trace.store import Run, wall_time
+
+_ROWS_FOLDER = ".rows"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,20 +32,31 @@ class TapPlan:
 def tap(plan: TapPlan, wait: Callable[[RunningTap], None]) -> dict[str, Any]:
     """Run the tap until `wait` returns; the document of what it saw. Raises KipctlError.
 
-    The trace is recorded also when `wait` raises.
+    The trace is recorded also when `wait` raises, but not when the tap's process was killed.
     """
-    run = Run.create(plan.record) if plan.record else None
-    with TemporaryDirectory(prefix="kipctl-tap-") as scratch:
-        rows = Path(scratch) if run else None
-        with running_tap(plan.spec, rows) as running:
-            try:
-                wait(running)
-            finally:
-                outcome = running.stop()
-                document = described(outcome, plan.spec)
-                if run and rows:
-                    _record(run, rows, outcome, plan.spec, document)
+    with recording(plan.record) as run, _rows(run) as rows, running_tap(plan.spec, rows) as running:
+        try:
+            wait(running)
+        finally:
+            outcome = running.stop()
+            document = described(outcome, plan.spec)
+            if run and rows:
+                _record(run, rows, outcome, plan.spec, document)
     return document
+
+
+@contextmanager
+def _rows(run: Run | None) -> Iterator[Path | None]:
+    """Where a tap keeps its rows while it runs: with the record, where there is room for them."""
+    if run is None:
+        yield None
+        return
+    folder = run.folder / _ROWS_FOLDER
+    folder.mkdir()
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder)
 
 
 def _record(

@@ -26,7 +26,7 @@ from kipctl.protocol.api import ApiKey
 from kipctl.tap.export import record_batches
 from kipctl.tap.process import RunningTap, running_tap
 from kipctl.tap.recorder import DATASETS
-from kipctl.tap.spec import TapSpec
+from kipctl.tap.spec import TapSpec, api_name
 from kipctl.trace.clock import now_us
 from kipctl.trace.store import Run, wall_time, without_secrets
 
@@ -166,7 +166,7 @@ def run_arm(
             "producer": without_secrets(dict(load.of(arm).properties)),
             "tap": conditions.as_document()
             | {
-                "caps": ", ".join(f"{key}={highest}" for key, highest in arm.caps),
+                "caps": ", ".join(f"{api_name(key)}={highest}" for key, highest in arm.caps),
                 "drop_hints": arm.drop_hints,
             },
             "cluster_before": asdict(before),

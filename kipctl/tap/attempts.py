@@ -7,6 +7,8 @@ from kipctl.tap.leaders import Leaders, PartitionId
 from kipctl.trace.codes import Decision
 from kipctl.trace.redirects import FailedAttempt, Wait, split_wait
 
+_NOWHERE = -1
+
 
 def failed_attempt(
     attempt: int,
@@ -72,11 +74,17 @@ def sent_again(
     next attempt was made.
     """
     failed.to_broker, failed.to_epoch = broker, leaders.epoch_of(partition, broker)
-    asked_us, named_us = client.named_us(partition, broker, failed.sent_us)
+    asked_us, named_us = client.named_us(partition, broker, failed.sent_us, now_us)
     if failed.decision is Decision.FOLLOWED and (broker != failed.hint_leader or named_us):
         is_known = broker == failed.hint_leader and named_us <= failed.error_us
         failed.decision = Decision.KNOWN if is_known else Decision.IGNORED
     failed.wait = seen_wait(failed.error_us, now_us, asked_us, named_us, connected_us)
+
+
+def never_sent_again(failed: FailedAttempt) -> None:
+    """The client gave it up: with the last hint it did nothing, as far as is seen."""
+    if failed.to_broker == _NOWHERE and failed.decision is Decision.FOLLOWED:
+        failed.decision = Decision.IGNORED
 
 
 def seen_wait(

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from kipctl.tap.leaders import PartitionId
 
 _REMEMBERED_ANSWERS = 32
+_FORGOTTEN_US = 300_000_000
 
 
 class Identity(NamedTuple):
@@ -64,6 +65,8 @@ class Client:
         """Its id, software and version, as the rows have them."""
         self.counts = Counts()
         self.open_connections = 0
+        self.has_asked = False
+        """For Metadata."""
         self.shown: set[str] = set()
         """Topics that Metadata has shown it."""
         self.leader_error = False
@@ -75,15 +78,30 @@ class Client:
         """Metadata answers while something was waiting."""
         self.hinted: dict[PartitionId, int] = {}
         """The newest leader epoch that a hint has told it."""
+        self._left_us = 0
+        """Since when it has had no connection; 0 while it has."""
 
-    def named_us(self, partition: PartitionId, leader: int, since_us: int) -> tuple[int, int]:
-        """When Metadata first named that leader since then: its request was sent, and answered.
+    def forget(self, now_us: int) -> None:
+        """Drop what it knew some minutes after its last connection: it begins anew then."""
+        if self.open_connections:
+            self._left_us = 0
+        elif not self._left_us:
+            self._left_us = now_us
+        elif now_us - self._left_us > _FORGOTTEN_US and self.has_asked:
+            self.has_asked = False
+            self.shown, self.hinted = set(), {}
+            self.answers.clear()
+
+    def named_us(
+        self, partition: PartitionId, leader: int, since_us: int, until_us: int
+    ) -> tuple[int, int]:
+        """When Metadata first named that leader in that time: it was asked for, and answered.
 
         (0, 0) if it did not.
         """
         asked_us = 0
         for answer in self.answers:
-            if answer.answered_us >= since_us:
+            if since_us <= answer.answered_us <= until_us:
                 asked_us = asked_us or answer.sent_us
                 if answer.leaders.get(partition) == leader:
                     return asked_us, answer.answered_us

@@ -66,8 +66,8 @@ class Connection:
     async def _connect_broker(self) -> None:
         try:
             await self._connect(self.broker)
-        except OSError as error:
-            self.end(f"the broker cannot be reached: {error.strerror or error}")
+        except (OSError, ValueError) as error:  # ValueError: what it is called is no host's name
+            self.end(f"the broker cannot be reached: {getattr(error, 'strerror', '') or error}")
             return
         if not self.is_over:
             self.exchange = self._make_exchange()
@@ -156,7 +156,9 @@ class Connection:
         other = self.broker if end is self.client else self.client
         if not is_writable:
             other.pause()
-        elif self.exchange is not None and self._held_bytes <= _BUFFERED_BYTES:
+        elif self.exchange is not None and (
+            end is self.broker or self._held_bytes <= _BUFFERED_BYTES
+        ):
             other.resume()
 
     def end(self, why: str) -> None:
@@ -168,11 +170,13 @@ class Connection:
             self._timer.cancel()
         if self._connecting and not self._connecting.done():
             self._connecting.cancel()
-        if self.exchange:
-            self.exchange.lost(now_us())
-        for end in (self.client, self.broker):
-            end.close(at_once=bool(why))
-        self._ended(self, why)
+        try:
+            if self.exchange:
+                self.exchange.lost(now_us())
+        finally:
+            for end in (self.client, self.broker):
+                end.close(at_once=bool(why))
+            self._ended(self, why)
 
     def reset(self) -> None:
         """Break the client's end, as a network does."""

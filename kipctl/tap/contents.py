@@ -11,8 +11,8 @@ from kipctl.protocol.produce_frames import FIRST_FLEXIBLE_VERSION, FIRST_TOPIC_I
 
 _INT32 = Struct(">i")
 _INT16 = Struct(">h")
-# Of a record batch's header: magic, CRC, base timestamp, producer id, base sequence, record count.
-_BATCH = Struct(">16xbI6xq8xq2xii")
+# Of a record batch's header: magic, CRC, create time, producer, its epoch, sequence, records.
+_BATCH = Struct(">16xbI6xq8xqhii")
 _MAGIC = 2
 _FIRST_TRANSACTIONAL_VERSION = 3
 
@@ -29,9 +29,15 @@ class SentBatch(NamedTuple):
     crc: int
     base_timestamp: int
     producer_id: int
+    producer_epoch: int
     base_sequence: int
     records: int
     bytes: int
+
+    @property
+    def in_sequence(self) -> tuple[int, int, int]:
+        """Where an idempotent producer's batch belongs."""
+        return self.producer_id, self.producer_epoch, self.base_sequence
 
 
 class Produced(NamedTuple):
@@ -128,10 +134,12 @@ def _add_batch(
     """Add the batch there, unless it is of an older format."""
     if size < _BATCH.size:
         return
-    magic, crc, created, producer, sequence, records = _BATCH.unpack_from(frame, at)
+    magic, crc, created, producer, epoch, sequence, records = _BATCH.unpack_from(frame, at)
     if magic == _MAGIC:
         size -= _BATCH.size
-        batches.append(SentBatch(topic, partition, crc, created, producer, sequence, records, size))
+        batches.append(
+            SentBatch(topic, partition, crc, created, producer, epoch, sequence, records, size)
+        )
 
 
 def _varint(frame: bytes, at: int) -> tuple[int, int]:

@@ -34,6 +34,7 @@ from kipctl.tap.rewrite import (
     read_answer,
     read_request,
     translated,
+    unsupported_api_versions,
     with_body,
     without_hints,
 )
@@ -233,7 +234,7 @@ class Exchange:
         asked: list[str] | None = None
         if body.topics is not None and (body.topics or flight.version > 0):
             asked = [leaders.topic(topic.name or topic.topic_id.bytes) for topic in body.topics]
-        is_first = not client.counts.metadata
+        is_first, client.has_asked = not client.has_asked, True
         cause = cause_of(asked, is_first, client.shown, client.leader_error, client.trouble)
         client.leader_error = client.trouble = False
         client.counts.metadata[cause.name.lower()] += 1
@@ -254,7 +255,9 @@ class Exchange:
         if correlation != flight.correlation_id:
             raise MalformedFrame(f"an answer to request {correlation}, not {flight.correlation_id}")
         api_key = flight.api_key
-        if is_known(api_key, flight.version):
+        if api_key == _API_VERSIONS and not is_known(api_key, flight.version):
+            frame = unsupported_api_versions(flight.correlation_id)
+        elif is_known(api_key, flight.version):
             handler = self._answers.get(api_key)
             if handler is not None:
                 frame = handler(flight, frame, now_us)
@@ -275,16 +278,22 @@ class Exchange:
         if self._flights and not self._observer.is_ending:
             client.counts.lost += 1
             client.trouble = True
-        for flight in self._flights:
+        flights, self._flights = self._flights, deque()
+        for flight in flights:
             self._row(flight, 0, 0, 0)
             if flight.api_key == _PRODUCE:
-                if isinstance(flight.subject, bytes):
-                    _, flight.subject = self._followed(flight, flight.subject)
-                for batch in flight.subject[1].values():
-                    self._observer.batches.lost(batch, now_us)
+                self._produce_lost(flight, now_us)
             elif flight.api_key == _FETCH and flight.subject:
                 self._observer.fetches.lost(flight.client, flight.subject, self._broker, now_us)
-        self._flights.clear()
+
+    def _produce_lost(self, flight: Flight, now_us: int) -> None:
+        if isinstance(flight.subject, bytes):
+            try:
+                _, flight.subject = self._followed(flight, flight.subject)
+            except MalformedFrame:  # perhaps that is why the broker closed the connection
+                return
+        for batch in flight.subject[1].values():
+            self._observer.batches.lost(batch, now_us)
 
     def _named(self, brokers: Iterable[MetadataResponseBroker | NodeEndpoint]) -> None:
         """An answer says where these are."""
@@ -322,7 +331,8 @@ class Exchange:
                 for topic in body.topics
                 for one in topic.partitions
             }
-            client.answers.append(MetadataAnswer(flight.sent_us, now_us, shown))
+            seen_us = now_us + observer.delays.get(_METADATA, 0)
+            client.answers.append(MetadataAnswer(flight.sent_us, seen_us, shown))
         return self._translated(flight, frame, body)
 
     def _produced(self, flight: Flight, frame: bytes, now_us: int) -> bytes:
@@ -409,7 +419,7 @@ class Exchange:
                 observer.leaders.learn(partition, refusal.hint_leader, refusal.hint_epoch)
             client.counts.dropped_hints += observer.spec.drop_hints
         if observer.stale:
-            observer.stale.refused(partition, now_us)
+            observer.stale.refused(partition, self._broker, now_us)
 
     def _row(self, flight: Flight, received_us: int, size: int, behind_us: int) -> None:
         if not self._observer.directory:

@@ -9,7 +9,7 @@ from kipctl.protocol.fetch_frames import FetchAnswer, Fetched
 from kipctl.protocol.primitives import MalformedFrame
 from kipctl.protocol.record_counts import Counted, count_records
 from kipctl.tap.addresses import Addresses
-from kipctl.tap.attempts import failed_attempt, sent_again
+from kipctl.tap.attempts import failed_attempt, never_sent_again, sent_again
 from kipctl.tap.clients import Client
 from kipctl.tap.contents import Refusal
 from kipctl.tap.leaders import Leaders, PartitionId
@@ -19,6 +19,7 @@ from kipctl.trace.columns import ReadRow
 from kipctl.trace.redirects import FailedAttempt, phases, redirect_columns
 
 _NOTHING = -1
+_RETRIABLE = frozenset(code for code in ErrorCode if code.retriable)
 _NO_SESSION_YET = (0, -1)
 """Session epochs of a request that names all that is wanted (KIP-227)."""
 
@@ -84,19 +85,23 @@ class Fetches:
         for topic, number in named:
             partition = PartitionId(self._leaders.topic(topic), number)
             if (one := turned.get(partition)) and not one.is_sent:
-                sent_again(
-                    one.failures[-1],
-                    client,
-                    partition,
-                    broker,
-                    self._leaders,
-                    now_us,
-                    connected_us,
-                )
+                self._sent_again(one, client, partition, broker, now_us, connected_us)
                 one.is_sent, one.last_sent_us = True, now_us
                 client.waiting -= 1
                 again.append(partition)
         return again
+
+    def _sent_again(
+        self,
+        one: _Turned,
+        client: Client,
+        partition: PartitionId,
+        broker: int,
+        now_us: int,
+        connected_us: int,
+    ) -> None:
+        failed = one.failures[-1]
+        sent_again(failed, client, partition, broker, self._leaders, now_us, connected_us)
 
     def answered(
         self,
@@ -110,30 +115,46 @@ class Fetches:
         again: list[PartitionId],
     ) -> None:
         """It was answered: rows for what it says, and for what is read again."""
-        errors = set()
+        if answer.error_code:  # of the session: nothing was read, and it will be asked anew
+            client.counts.fetch_errors[answer.error_code] += 1
+            self._turned_away(client, again, answer.error_code, broker, sent_us, now_us)
+            return
+        turned_away = set()
         for fetched in answer.partitions:
             partition = PartitionId(self._leaders.topic(fetched.topic), fetched.partition)
             offset = session.offsets.get((fetched.topic, fetched.partition), _NOTHING)
             self._write(client, session, partition, broker, fetched, offset, now_us)
             if not fetched.error_code:
                 continue
-            errors.add(partition)
             client.counts.fetch_errors[fetched.error_code] += 1
-            if fetched.error_code in LEADER_ERRORS:
+            is_tried_again = partition in again and fetched.error_code in _RETRIABLE
+            if fetched.error_code in LEADER_ERRORS or is_tried_again:
+                turned_away.add(partition)
                 refusal = refusal_of(fetched, answer, version)
                 self._refused(client, partition, refusal, offset, broker, sent_us, now_us)
         for partition in again:
-            if partition not in errors:
+            if partition not in turned_away:
                 self._over(client, partition, now_us)
 
     def lost(self, client: Client, again: list[PartitionId], broker: int, now_us: int) -> None:
         """The connection was lost: what was read again over it is turned away once more."""
+        self._turned_away(client, again, int(ErrorCode.NETWORK_EXCEPTION), broker, 0, now_us)
+
+    def _turned_away(
+        self,
+        client: Client,
+        again: list[PartitionId],
+        error: int,
+        broker: int,
+        sent_us: int,
+        now_us: int,
+    ) -> None:
+        """None of these was read, for the same reason."""
         for partition in again:
-            turned = self._turned[client][partition]
-            refusal = Refusal(int(ErrorCode.NETWORK_EXCEPTION), _NOTHING)
-            self._refused(
-                client, partition, refusal, turned.offset, broker, turned.last_sent_us, now_us
-            )
+            if one := self._turned.get(client, {}).get(partition):
+                refusal = Refusal(error, _NOTHING)
+                at_us = sent_us or one.last_sent_us
+                self._refused(client, partition, refusal, one.offset, broker, at_us, now_us)
 
     def all_given_up(self) -> None:
         """The tap ends: what is still turned away was so until its last error."""
@@ -158,8 +179,8 @@ class Fetches:
             one = turned[partition] = _Turned(offset, sent_us, sent_us)
         elif not one.is_sent:  # not named anew: the session asked for it all the same
             client.waiting -= 1
-            one.failures[-1].to_broker = broker
             one.last_sent_us = max(sent_us, one.failures[-1].error_us)
+            self._sent_again(one, client, partition, broker, one.last_sent_us, 0)
         one.failures.append(
             failed_attempt(
                 len(one.failures) + 1,
@@ -181,7 +202,10 @@ class Fetches:
     def _over(
         self, client: Client, partition: PartitionId, now_us: int, is_read: bool = True
     ) -> None:
-        one = self._turned[client].pop(partition)
+        one = self._turned.get(client, {}).pop(partition, None)
+        if one is None:  # another client of the same name was first
+            return
+        never_sent_again(one.failures[-1])
         client.waiting -= not one.is_sent
         client.counts.redirects += is_read
         topic = self._recorder.topics.number(partition.topic)

@@ -64,6 +64,21 @@ class Observer:
             known = self.clients[identity] = Client(identity, number)
         return known
 
+    def tick(self, now_us: int) -> str:
+        """Write out rows, and forget what is too old to matter; call it often.
+
+        Returns what is to be said of it: why no more rows can be written, else "".
+        """
+        self.batches.expire(now_us)
+        for client in self.clients.values():
+            client.forget(now_us)
+        try:
+            self.recorder.flush()
+        except OSError as error:
+            self.recorder.stop()
+            return f"No more rows are recorded: {error.strerror}."
+        return ""
+
     def close(self) -> None:
         """The tap ends: nothing more comes."""
         self.batches.all_given_up()

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from kipctl.protocol.error_codes import LEADER_ERRORS, ErrorCode
-from kipctl.tap.attempts import failed_attempt, sent_again
+from kipctl.tap.attempts import failed_attempt, never_sent_again, sent_again
 from kipctl.tap.clients import Client
 from kipctl.tap.contents import Refusal, SentBatch
 from kipctl.tap.leaders import Leaders, PartitionId
@@ -125,9 +125,26 @@ class Batches:
         """What waits to be sent again never was: so it failed with its last error, at that time."""
         for batches in self._waiting.pop(client, {}).values():
             for batch in batches:
-                failed = batch.failures[-1]
-                client.waiting -= 1
-                self._write(batch, failed.error, failed.base_offset, failed.error_us)
+                self._never_sent_again(batch)
+
+    def expire(self, now_us: int) -> None:
+        """Give up what has waited for longer than any client would let it."""
+        for client, waiting in list(self._waiting.items()):
+            for partition, batches in list(waiting.items()):
+                old = [b for b in batches if b.failures[-1].error_us < now_us - _OLDEST_US]
+                for batch in old:
+                    batches.remove(batch)
+                    self._never_sent_again(batch)
+                if not batches:
+                    del waiting[partition]
+            if not waiting:
+                del self._waiting[client]
+
+    def _never_sent_again(self, batch: Batch) -> None:
+        failed = batch.failures[-1]
+        never_sent_again(failed)
+        batch.client.waiting -= 1
+        self._write(batch, failed.error, failed.base_offset, failed.error_us)
 
     def all_given_up(self) -> None:
         """The tap ends."""
@@ -225,12 +242,18 @@ def _is_same(before: SentBatch, now: SentBatch) -> bool:
     """The very same bytes, or with idempotence the same place in the producer's sequence."""
     if before.crc == now.crc:
         return True
-    return before.producer_id >= 0 and (before.producer_id, before.base_sequence) == (
-        now.producer_id,
-        now.base_sequence,
-    )
+    return before.producer_id >= 0 and before.in_sequence == now.in_sequence
 
 
 def _begins_alike(before: Batch, now: SentBatch) -> bool:
-    """Clients may put records together anew: then the first one's create time tells."""
-    return before.is_rest or before.sent.base_timestamp == now.base_timestamp
+    """Clients may put records together anew: then the first one's create time tells.
+
+    Not so with idempotence, unless the producer has begun a new epoch.
+    """
+    sent = before.sent
+    if now.producer_id >= 0 and (sent.producer_id, sent.producer_epoch) == (
+        now.producer_id,
+        now.producer_epoch,
+    ):
+        return False
+    return before.is_rest or sent.base_timestamp == now.base_timestamp

@@ -188,7 +188,8 @@ class Tap:
     async def _flushing(self) -> None:
         while True:
             await asyncio.sleep(_FLUSH_S)
-            self.observer.recorder.flush()
+            if problem := self.observer.tick(now_us()):
+                self.message(problem)
 
     async def _resetting(self) -> None:
         """Reset connections at random, so many a second over time (a Poisson process)."""

@@ -63,7 +63,15 @@ class Recorder:
         }
         return {column: tuple(table.texts) for column, table in tables.items()} | {"api": APIS}
 
+    def stop(self) -> None:
+        """Write no more rows: those written are whole."""
+        self.batch = self.rpc = self.redirect = self.read = _nowhere
+        for writer in self._writers.values():
+            writer.abandon()
+        self._writers = {}
+
     def flush(self) -> None:
+        """Raises OSError when the disk is full."""
         for writer in self._writers.values():
             writer.flush()
 

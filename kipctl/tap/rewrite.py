@@ -12,7 +12,7 @@ from struct import Struct
 from typing import Any
 
 from kipctl.protocol.api import ApiKey
-from kipctl.protocol.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kipctl.protocol.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from kipctl.protocol.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from kipctl.protocol.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
 from kipctl.protocol.draft_hints import with_endpoints
@@ -87,6 +87,20 @@ def _layout(api_key: int, version: int, frame: bytes) -> tuple[int, int]:
     reader.offset = 8
     reader.skip_tags()
     return version, reader.offset
+
+
+def unsupported_api_versions(correlation_id: int) -> bytes:
+    """The answer to an ApiVersions newer than is known here: ask again with one that is (KIP-511).
+
+    The broker's own would name versions of answers whose endpoints cannot be found here.
+    """
+    first, last = ApiVersionsRequest.api.versions
+    body = ApiVersionsResponse(
+        error_code=int(ErrorCode.UNSUPPORTED_VERSION),
+        api_keys=(ApiVersion(int(ApiKey.API_VERSIONS), first, last),),
+    )
+    content = _LENGTH.pack(correlation_id) + encode(body, 0)
+    return _LENGTH.pack(len(content)) + content
 
 
 def translated(body: Any, translate: Translate) -> Any:

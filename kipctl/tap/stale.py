@@ -29,9 +29,15 @@ class StaleLeaders:
         self._led: dict[PartitionName, deque[_Led]] = {}
         self._refused_us: dict[PartitionName, int] = {}
 
-    def refused(self, partition: PartitionName, now_us: int) -> None:
-        """A broker said that it leads no more: whoever leads now has done so since."""
-        self._refused_us.setdefault(partition, now_us)
+    def refused(self, partition: PartitionName, broker: int, now_us: int) -> None:
+        """A broker said that it leads no more: whoever leads now has done so since.
+
+        That counts for the newest leader known; one of before is refused for a change that is
+        dated already, by clients that were shown it.
+        """
+        history = self._led.get(partition)
+        if history and history[-1].leader == broker:
+            self._refused_us.setdefault(partition, now_us)
 
     def shown(
         self, partition: PartitionName, leader: int, epoch: int, now_us: int
@@ -39,7 +45,6 @@ class StaleLeaders:
         """The leader and epoch to show where a broker shows these."""
         history = self._led.get(partition)
         if history is None:
-            self._refused_us.pop(partition, None)
             self._led[partition] = deque([_Led(0, leader, epoch)])
             return leader, epoch
         if epoch > history[-1].epoch:

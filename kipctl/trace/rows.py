@@ -36,6 +36,11 @@ class RowWriter:
         self.flush()
         self._file.close()
 
+    def abandon(self) -> None:
+        """Close it without what was not flushed: the disk is full."""
+        del self._values[:]
+        self._file.close()
+
 
 class RowReader:
     """Reads what a RowWriter has flushed, also while it still writes."""

@@ -31,7 +31,7 @@ _NAME = re.compile(r"[\w][\w.+:@=-]*")
 """No comma: it separates runs that are compared together."""
 _WILDCARDS = "*?[{"
 _ALTERNATIVES = re.compile(r"\{([^{}]*)\}")
-_SCRATCH = (".workers", ".writable")
+_SCRATCH = (".workers", ".rows", ".writable")
 """What a run holds only while it is recorded."""
 
 

@@ -240,6 +240,102 @@ def test_a_fetch_that_is_turned_away_and_read_elsewhere_is_a_redirect(wire):
     assert counts(wire).redirects == 1
 
 
+@pytest.mark.parametrize(("error", "phase"), [(NOT_LEADER, "not_ready"), (75, "detect")])
+def test_a_fetch_that_the_new_leader_turns_away_too(wire, error, phase):
+    """75 is UNKNOWN_LEADER_EPOCH: the new leader does not know yet that it leads."""
+    old, new = wire.connect(1), wire.connect(2)
+    old.ask(ask_metadata(), 12)
+    old.answer(metadata((1, 0)))
+    old.ask(fetch(), 16)
+    wire.after(500)
+    old.answer(fetched(error=NOT_LEADER, hint=(2, 1)))
+    new.ask(fetch(epoch=1), 16)
+    wire.after(200)
+    new.answer(fetched(error=error))
+    wire.after(1000)
+    new.ask(fetch(epoch=1), 16)
+    wire.after(300)
+    new.answer(fetched())
+    first, second = wire.rows("redirects")
+    assert (first["detect_us"], first["decision"]) == (500, "followed")
+    assert second[f"{phase}_us"] == 200
+    assert (second["backoff_us"], second["acknowledge_us"]) == (1000, 300)
+    assert counts(wire).redirects == 1
+
+
+def test_a_fetch_session_that_is_gone_is_no_answer_to_a_redirect(wire):
+    old, new = wire.connect(1), wire.connect(2)
+    old.ask(fetch(), 12)
+    old.answer(fetched(error=NOT_LEADER))
+    new.ask(fetch(epoch=1), 12)
+    new.answer(FetchResponse(error_code=70))
+    assert counts(wire).redirects == 0
+    assert counts(wire).fetch_errors == {NOT_LEADER: 1, 70: 1}
+    new.ask(fetch(epoch=1), 12)
+    new.answer(fetched())
+    assert counts(wire).redirects == 1
+    assert [row["error"] for row in wire.rows("redirects")] == [NOT_LEADER, 70]
+
+
+def test_two_consumers_of_one_name_do_not_disturb_each_other(wire):
+    """Their redirects are told as one client's; nothing is dropped for it."""
+    old = [wire.connect(1), wire.connect(1)]
+    new = [wire.connect(2), wire.connect(2)]
+    for peer in old:
+        peer.ask(fetch(), 12)
+        peer.answer(fetched(error=NOT_LEADER))
+    for peer in new:
+        peer.ask(fetch(epoch=1), 12)
+    for peer in new:
+        assert peer.answer(fetched())
+    assert len(wire.rows("reads")) == 4
+
+
+def test_a_client_newer_than_kipctl_is_asked_to_try_an_older_api_versions(wire):
+    """KIP-511: error 35 in version 0, with the versions of ApiVersions that are known."""
+    peer = wire.connect(1)
+    head = b"\0\x12\0\5\0\0\0\7\0\1c\0"
+    peer.exchange.request(len(head).to_bytes(4, "big") + head, wire.now)
+    answer = peer.exchange.answer(b"\0\0\0\6\0\0\0\7??", wire.now).frame
+    seen = read_answer(API_VERSIONS, 4, answer)
+    assert seen.error_code == 35
+    assert seen.api_keys == (ApiVersion(API_VERSIONS, 0, 4),)
+
+
+def test_a_broken_produce_of_which_nothing_is_recorded_ends_in_order(wire):
+    """The broker closes the connection: then the tap has a look, and makes nothing of it."""
+    wire.observer.directory = None
+    peer = wire.connect(1)
+    frame = bytearray(encode_request(produce((0, records(1))), 9, 1, "c"))
+    frame[30] = 0xFF
+    peer.exchange.request(bytes(frame), wire.now)
+    peer.exchange.lost(wire.now)
+    assert counts(wire).lost == 1
+
+
+def test_a_client_that_was_gone_for_minutes_begins_anew(wire):
+    peer = wire.connect(1)
+    peer.ask(ask_metadata(TOPIC), 12)
+    peer.answer(metadata((1, 0)))
+    peer.exchange.lost(wire.now)
+    for us in (0, 200_000_000, 200_000_000):
+        wire.after(us)
+        wire.observer.tick(wire.now)
+    again = wire.connect(1)
+    again.ask(ask_metadata(TOPIC), 12)
+    assert counts(wire).metadata == {"start": 2}
+
+
+def test_a_full_disk_ends_the_record_and_nothing_else(make_wire, tmp_path):
+    (tmp_path / "rpcs.i64").symlink_to("/dev/full")
+    wire = make_wire()
+    peer = wire.connect(1)
+    for problem in ("No more rows are recorded: No space left on device.", ""):
+        peer.ask(ask_metadata(), 12)
+        assert peer.answer(metadata((1, 0)))
+        assert wire.observer.tick(wire.now) == problem
+
+
 def test_a_lost_connection_leaves_its_requests_without_answer(wire):
     peer = wire.connect(1)
     peer.ask(produce((0, records(1))), 12)

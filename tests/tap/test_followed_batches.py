@@ -159,6 +159,56 @@ def test_with_idempotence_the_sequence_tells_batches_apart(wire):
     assert [(row["first_seq"], row["attempts"]) for row in rows] == [(1, 2), (0, 2)]
 
 
+def in_epoch(batch: bytes, epoch: int) -> bytes:
+    return batch[:51] + epoch.to_bytes(2, "big") + batch[53:]
+
+
+def test_another_batch_of_the_same_producer_is_not_taken_for_one_that_waits(wire):
+    peer = wire.connect(1)
+    batch = records(1)
+    peer.ask(produce((0, stamped(batch, 1, 11))), 12)
+    peer.answer(produced((0, NOT_LEADER)))
+    peer.ask(produce((0, stamped(batch, 2, 12))), 12)  # created in the same millisecond
+    peer.answer(produced((0, 0)))
+    peer.ask(produce((0, in_epoch(stamped(batch, 0, 13), 1))), 12)  # sequences begin anew
+    peer.answer(produced((0, 0)))
+    rows = wire.rows("batches")
+    assert [(row["first_seq"], row["attempts"], row["error"]) for row in rows] == [
+        (1, 1, 0),
+        (0, 2, 0),
+    ]
+
+
+def test_a_batch_that_waited_for_longer_than_any_client_lets_it_is_over(wire):
+    peer = wire.connect(1)
+    peer.ask(produce((0, records(1))), 12)
+    peer.answer(produced((0, NOT_LEADER), hint=(2, 1)))
+    wire.after(121_000_000)
+    wire.observer.tick(wire.now)
+    assert not any(client.waiting for client in wire.observer.clients.values())
+    peer.ask(produce((0, records(1))), 12)
+    peer.answer(produced((0, 0)))
+    assert [(row["error"], row["attempts"]) for row in wire.rows("batches")] == [
+        (NOT_LEADER, 1),
+        (0, 1),
+    ]
+    (row,) = wire.rows("redirects")
+    assert (row["decision"], row["to_broker"]) == ("ignored", None)
+
+
+def test_metadata_that_is_held_counts_from_when_the_client_gets_it(make_wire):
+    wire = make_wire(delays=((3, 300_000),))
+    asking = wire.connect(3)
+
+    def ask():
+        asking.ask(ask_metadata(), 12)
+        asking.answer(metadata((2, 1)))
+
+    redirected(wire, (2, 1), ask)  # sent again 2 ms later: by the hint
+    (row,) = wire.rows("redirects")
+    assert row["decision"] == "followed"
+
+
 def test_records_put_together_anew_are_the_batches_that_waited(wire):
     peer = wire.connect(1)
     peer.ask(produce((0, records(2, b"a"))), 12)

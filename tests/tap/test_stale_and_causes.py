@@ -26,10 +26,24 @@ def test_a_change_is_shown_so_long_after_it_was_first_seen():
 def test_a_refusal_dates_the_change():
     stale = StaleLeaders(STALE)
     stale.shown(P, 1, 5, 100)
-    stale.refused(P, 200)
-    stale.refused(P, 300)  # of the same change
+    stale.refused(P, 1, 200)
+    stale.refused(P, 1, 300)  # of the same change
     assert stale.shown(P, 2, 6, 1100) == (1, 5)
     assert stale.shown(P, 2, 6, 1200) == (2, 6)
+
+
+def test_a_refusal_by_a_leader_of_before_dates_nothing():
+    """Clients that were shown it are refused by it once more: the next change has its own time."""
+    stale = StaleLeaders(STALE)
+    stale.shown(P, 1, 5, 0)
+    stale.refused(P, 1, 100)
+    assert stale.shown(P, 2, 6, 110) == (1, 5)
+    stale.refused(P, 1, 150)
+    assert stale.shown(P, 2, 6, 1100) == (2, 6)
+    stale.refused(P, 2, 9000)
+    assert stale.shown(P, 3, 7, 9010) == (2, 6)
+    assert stale.shown(P, 3, 7, 9999) == (2, 6)
+    assert stale.shown(P, 3, 7, 10_000) == (3, 7)
 
 
 def test_changes_on_the_heels_of_one_another_are_each_shown_late():
@@ -51,7 +65,7 @@ def test_a_broker_that_is_really_behind_is_shown_as_it_is():
 
 def test_what_is_first_seen_is_no_change():
     stale = StaleLeaders(STALE)
-    stale.refused(P, 50)
+    stale.refused(P, 1, 50)
     assert stale.shown(P, 2, 6, 100) == (2, 6)
     assert stale.shown(("t", 1), 3, 0, 100) == (3, 0)
 
