@@ -42,6 +42,7 @@ def show(arm: str, found: list[Differing]) -> None:
             one.with_it,
             None if one.cut_percent is None else -one.cut_percent,
             one.difference.p_value,
+            one.runs_p_value,
             one.runs_overlap,
             one.verdict,
         )
@@ -55,6 +56,7 @@ def show(arm: str, found: list[Differing]) -> None:
             Column("B ms", 1),
             Column("difference %", 1),
             Column("p-value", 4),
+            Column("of runs", 4),
             "runs overlap",
             "verdict",
         ),
@@ -80,7 +82,9 @@ def main() -> int:
             # One long warm-up, and after it short ones: the topic is new each time.
             warm_up_s = 12.0 if number == 0 else 1.0
             found.append(compared(replace(plan, broker_warmup_s=warm_up_s), stand))
-            told(f"{number + 1} of {options.comparisons}: {found[-1].verdict}")
+            runs = (found[-1].without_by_run, found[-1].with_it_by_run)
+            a, b = (" | ".join(f"{ms:.0f}" for ms in side) for side in runs)
+            told(f"{number + 1} of {options.comparisons}: {a} and {b} ms, {found[-1].verdict}")
     show(arm.name, found)
     different = sum(one.is_different is True for one in found)
     print(f"{different} of {len(found)} comparisons of equal arms were called different.")

@@ -1,9 +1,12 @@
 """What rows of a tap come to, and when two arms are called different."""
 
+import math
+
+import numpy as np
 import pytest
 from redirect_runs import SECOND, batch, felt, felt_runs, table
 
-from kipctl.experiments.differ import differing
+from kipctl.experiments.differ import RUN_LEVEL, differing, runs_apart
 from kipctl.experiments.felt import LEAD_US, in_windows, removable_us, service, together
 
 
@@ -97,6 +100,38 @@ def test_one_run_among_those_of_the_other_arm_is_enough_to_doubt() -> None:
     assert found.difference.is_real
     assert found.runs_overlap is True
     assert (found.is_different, found.verdict) == (False, "single runs overlap")
+
+
+def test_runs_that_vary_as_much_as_they_are_apart_are_doubted() -> None:
+    found = differing(felt_runs([300] * 3, [100] * 3, [110] * 3), felt_runs(*[[90] * 3] * 3))
+    assert found.difference.is_real
+    assert found.runs_overlap is False
+    assert (found.is_different, found.verdict) == (False, "runs vary too much")
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "p_value"),
+    [
+        ((math.e, math.e**2, math.e**3), (math.e**5, math.e**6, math.e**7), 0.00805),  # t = 4.899
+        ((5.0, 5.0), (5.0, 5.0), 1),
+        ((5.0, 5.0), (6.0, 6.0), 0),
+        ((5.0,), (6.0, 7.0), None),
+        ((0.0, 5.0), (6.0, 7.0), None),
+    ],
+)
+def test_runs_are_held_against_one_another_by_a_t_test_on_logarithms(
+    a: tuple[float, ...], b: tuple[float, ...], p_value: float | None
+) -> None:
+    assert runs_apart(a, b) == pytest.approx(p_value, abs=1e-5)
+
+
+def test_runs_of_one_arm_are_rarely_called_apart_however_much_a_whole_run_is_moved() -> None:
+    chance = np.random.default_rng(7)
+    p_values = [
+        runs_apart(*(np.exp(chance.normal(5, 0.5, 3)).tolist() for _ in "ab")) for _ in range(4000)
+    ]
+    called = sum(p is not None and p < RUN_LEVEL for p in p_values) / len(p_values)
+    assert 0.5 * RUN_LEVEL < called < 1.5 * RUN_LEVEL
 
 
 def test_of_few_windows_nothing_is_said() -> None:
