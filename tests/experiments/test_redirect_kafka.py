@@ -42,6 +42,16 @@ def shown(runs: Path, folder: Path) -> str:
     return out.getvalue()
 
 
+def longest_waits_ms(run: Run) -> list[float]:
+    """After each rotation: how long the client that waited longest waited by itself."""
+    called_us = [1000 * action["called_ms"] for action in run.description["summary"]["actions"]]
+    waits: list[list[float]] = [[] for _ in called_us]
+    for row in run.read("redirects").to_pylist():
+        if number := sum(row["error_us"] >= us for us in called_us):
+            waits[number - 1].append((row["backoff_us"] + row["metadata_us"]) / 1000)
+    return [max(of_one) for of_one in waits]
+
+
 def test_with_stale_metadata_only_hints_find_the_leader_and_the_runs_predict_what_they_save(
     lab: Lab, tmp_path: Path
 ) -> None:
@@ -60,6 +70,13 @@ def test_with_stale_metadata_only_hints_find_the_leader_and_the_runs_predict_wha
     # Who waits for Metadata cannot know the new leader before it shows it.
     assert arms["probe-baseline"]["latency_ms"]["p999"] > 800
     assert arms["probe-kip951"]["redirects"]["hints"]["followed"] > 0
+    waits_ms = {
+        name: longest_waits_ms(Run(tmp_path / f"curve-stale-800ms.probe-{name}.1"))
+        for name in ("baseline", "kip951")
+    }
+    assert len(waits_ms["baseline"]) == 3
+    assert min(waits_ms["baseline"]) > 700
+    assert min(waits_ms["kip951"]) < 700
     assert found["stale_metadata_ms"] == 800
     (compared,) = found["comparisons"]
     assert (compared["without"], compared["with"]) == ("probe-baseline", "probe-kip951")
