@@ -73,7 +73,10 @@ def through(bootstrap_server: str, records: int, rate: int, is_recorded: bool) -
         running_tap(spec, Path(folder) if is_recorded else None) as tap,
     ):
         before_s = tap.show().cpu_s
-        found = produce(tap.bootstrap_server, records, rate)
+        try:
+            found = produce(tap.bootstrap_server, records, rate)
+        except SystemExit as failed:
+            raise SystemExit(f"{failed}\nWhat the tap said: {tap.show()}") from None
         outcome = tap.show()
     rpcs = sum(sum(client.counts.requests.values()) for client in outcome.clients)
     return replace(found, rpcs=rpcs, cpu_us_per_rpc=(outcome.cpu_s - before_s) * 1e6 / rpcs)
