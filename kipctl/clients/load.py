@@ -27,7 +27,8 @@ class ProducerLoad:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerLoad:
     """Read `num_records` records as a member of `group`, from the beginning unless `properties`
-    (named as Java's consumer names them) say otherwise; give up `timeout_s` seconds after the last.
+    (named as Java's consumer names them) say otherwise; give up `timeout_s` seconds after the last,
+    or after the start, joining the group included, if none comes.
     """
 
     topic: str

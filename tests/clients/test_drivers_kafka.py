@@ -117,7 +117,7 @@ def test_a_consumer_reads_what_there_is_and_says_if_that_is_too_little(
         read = running.outcome()
     assert (read.records, read.error, read.stopped) == (700, "", False)
     assert read.bytes == pytest.approx(70_000, abs=100)
-    too_little = ConsumerLoad(topic=topic, num_records=701, group=topic + "2", timeout_s=2)
+    too_little = ConsumerLoad(topic=topic, num_records=701, group=topic + "2", timeout_s=10)
     with client.consumer(too_little, lab.bootstrap_server) as running:
         read = running.outcome()
     assert read.records == 700
