@@ -8,7 +8,7 @@ export PIP_CONSTRAINT := constraints.txt
 export PIP_BUILD_CONSTRAINT := constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test generate java clean
+.PHONY: demo test test-on-clusters test-on-spark generate java clean
 
 demo: $(VENV)/installed java
 	$(BIN)/kipctl demo
@@ -20,7 +20,14 @@ test: $(VENV)/installed-for-tests java
 	$(BIN)/lint-imports
 	# Those that need no cluster and no Spark first: they take seconds.
 	$(BIN)/pytest -m 'not kafka and not spark'
-	$(BIN)/pytest -m 'kafka or spark'
+	# Of the others the ones wait for clusters while the others compute; each tells when it is done.
+	$(MAKE) --no-print-directory --jobs 2 --output-sync=target test-on-clusters test-on-spark
+
+test-on-clusters:
+	$(BIN)/pytest -m 'kafka and not spark'
+
+test-on-spark:
+	$(BIN)/pytest -m spark
 
 # The man pages and the completions, from the commands themselves.
 generate: $(VENV)/installed-for-tests

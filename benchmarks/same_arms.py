@@ -3,20 +3,20 @@
     python benchmarks/same_arms.py [--arm probe-kip951] [--comparisons 20] [--runs 3] [--every 0.8]
 
 Each comparison measures the same arm twice, as A and as B, in turn, on one lab of 3 brokers, and
-asks the experiment's own gate (`kipctl.experiments.differ`) whether the p99.9 of records differ.
-They do not: at most 1 of 20 may be called different. With the defaults it takes 12 minutes.
+asks the experiment's own gate (`kipctl.experiments.arms.differ`) whether the p99.9 of records
+differ. They do not: at most 1 of 20 may be called different. With the defaults it takes 12 minutes.
 """
 
 import argparse
 import sys
 from dataclasses import replace
 
-from kipctl.experiments.arms import parse_arm
-from kipctl.experiments.differ import Differing, differing
-from kipctl.experiments.redirect import measure_arms
-from kipctl.experiments.redirect_plan import RedirectPlan, Scale, planned
-from kipctl.experiments.stand import Place, Stand, standing
-from kipctl.experiments.tapped import Conditions
+from kipctl.experiments.arms.arm import parse_arm
+from kipctl.experiments.arms.differ import Differing, differing
+from kipctl.experiments.arms.stand import Place, Stand, standing
+from kipctl.experiments.arms.tapped import Conditions
+from kipctl.experiments.redirect.experiment import measure_arms
+from kipctl.experiments.redirect.plan import RedirectPlan, Scale, planned
 from kipctl.report.formats import OutputFormat, write
 from kipctl.report.tables import Column, Report, Table
 

@@ -62,9 +62,9 @@ def closest_replica(
     For each client, without and with its rack: bytes by rack, the end-to-end latency that following
     adds, and what it feels when the brokers of its rack are ended and started again (on a lab).
     """
-    from kipctl.experiments.arms import parse_arms
-    from kipctl.experiments.closest_replica import ClosestPlan, run_closest
-    from kipctl.experiments.stand import Place, standing
+    from kipctl.experiments.arms.arm import parse_arms
+    from kipctl.experiments.arms.stand import Place, standing
+    from kipctl.experiments.closest_replica.experiment import ClosestPlan, run_closest
     from kipctl.report.experiment_replica_tables import replica_tables
 
     environment: Environment = context.obj

@@ -14,7 +14,7 @@ from kipctl.cli.experiment_options import (
     run_folders,
 )
 from kipctl.cli.options import OutputOption
-from kipctl.experiments.metadata_plan import Phase
+from kipctl.experiments.metadata.plan import Phase
 from kipctl.report.formats import OutputFormat
 from kipctl.report.tables import Report
 
@@ -59,9 +59,9 @@ def metadata(
     Each client starts with all topics new, renews what it knows, sees leaders move, and comes back
     to topics that it left idle; a tap counts its requests, the topics they ask for, their bytes.
     """
-    from kipctl.experiments.metadata_claims import parse_clients, run_claims
-    from kipctl.experiments.metadata_plan import MetadataPlan
-    from kipctl.experiments.stand import Place, standing
+    from kipctl.experiments.arms.stand import Place, standing
+    from kipctl.experiments.metadata.experiment import parse_clients, run_claims
+    from kipctl.experiments.metadata.plan import MetadataPlan
     from kipctl.probe.produce.config import parse_properties
     from kipctl.report.experiment_metadata_tables import claims_tables
 

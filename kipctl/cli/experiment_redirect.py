@@ -103,12 +103,12 @@ def redirect(
     the same rule. The result stands beside the published one, with what is set up otherwise.
     """
     environment = context.ensure_object(Environment)
-    from kipctl.experiments.arms import parse_arms
-    from kipctl.experiments.gain_curve import STALENESS_MS
-    from kipctl.experiments.redirect import Question, experiment
-    from kipctl.experiments.redirect_plan import Scale, nodes_of, planned
-    from kipctl.experiments.stand import Place
-    from kipctl.experiments.tapped import Conditions
+    from kipctl.experiments.arms.arm import parse_arms
+    from kipctl.experiments.arms.stand import Place
+    from kipctl.experiments.arms.tapped import Conditions
+    from kipctl.experiments.redirect.experiment import Question, experiment
+    from kipctl.experiments.redirect.gain_curve import STALENESS_MS
+    from kipctl.experiments.redirect.plan import Scale, nodes_of, planned
     from kipctl.report.experiment_tables import redirect_tables
     from kipctl.tap.spec import parse_us
 

@@ -63,9 +63,9 @@ def roll(
     leaders move away and back. Beside it stands what KIP-951 published. It needs a lab: its own, or
     one that --bootstrap-server names.
     """
-    from kipctl.experiments.arms import parse_arms
-    from kipctl.experiments.roll import RollPlan, run_roll
-    from kipctl.experiments.stand import Place, standing
+    from kipctl.experiments.arms.arm import parse_arms
+    from kipctl.experiments.arms.stand import Place, standing
+    from kipctl.experiments.roll.experiment import RollPlan, run_roll
     from kipctl.report.experiment_roll_tables import roll_tables
 
     environment: Environment = context.obj

@@ -7,7 +7,7 @@ import typer
 from kipctl.cli.environment import Environment
 from kipctl.cli.options import BootstrapOption, OutputOption
 from kipctl.errors import ExitStatus
-from kipctl.experiments.metadata_plan import ClientKind, Phase
+from kipctl.experiments.metadata.plan import ClientKind, Phase
 from kipctl.probe.metadata_policy import TopicPolicy
 from kipctl.report.formats import OutputFormat
 from kipctl.report.tables import Report
@@ -75,9 +75,9 @@ def metadata(
     Clients under test go one after another through the same phases: startup, steady,
     leader-changes and idle-return, in which topics come back that were idle too long.
     """
-    from kipctl.experiments.metadata import run
-    from kipctl.experiments.metadata_phases import RENEWED_MS
-    from kipctl.experiments.metadata_plan import MetadataPlan
+    from kipctl.experiments.metadata.perf_metadata import run
+    from kipctl.experiments.metadata.phases import RENEWED_MS
+    from kipctl.experiments.metadata.plan import MetadataPlan
     from kipctl.probe.config import parse_pairs
     from kipctl.probe.produce.config import LEAST_IDLE_MS, parse_properties
     from kipctl.report.metadata_tables import perf_metadata_tables

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kipctl.experiments.arms import parse_arm
-from kipctl.experiments.felt import Felt, in_windows
-from kipctl.experiments.redirect_result import ArmRuns
-from kipctl.experiments.tapped import ArmRun
+from kipctl.experiments.arms.arm import parse_arm
+from kipctl.experiments.arms.felt import Felt, in_windows
+from kipctl.experiments.arms.tapped import ArmRun
+from kipctl.experiments.redirect.result import ArmRuns
 from kipctl.trace.columns import COLUMNS
 from kipctl.trace.rows import IntRows
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from kipctl.errors import UsageError
-from kipctl.experiments.closest_felt import rack_gone, traffic, within
-from kipctl.experiments.closest_replica import chosen_rack
+from kipctl.experiments.closest_replica.experiment import chosen_rack
+from kipctl.experiments.closest_replica.felt import rack_gone, traffic, within
 from kipctl.trace.columns import COLUMNS
 from kipctl.trace.rows import IntRows
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from kipctl.experiments.arms import parse_arms
-from kipctl.experiments.closest_replica import ClosestPlan, run_closest
-from kipctl.experiments.stand import Place, standing
+from kipctl.experiments.arms.arm import parse_arms
+from kipctl.experiments.arms.stand import Place, standing
+from kipctl.experiments.closest_replica.experiment import ClosestPlan, run_closest
 from kipctl.lab.cluster import Lab
 from kipctl.report.experiment_replica_tables import replica_tables
 from kipctl.trace.runs import look

@@ -6,16 +6,16 @@ from typing import Any
 import pytest
 
 from kipctl.errors import UsageError
-from kipctl.experiments.metadata_claims import (
+from kipctl.experiments.metadata.experiment import (
     CLIENTS,
     came_of,
     claims,
     least_asked,
     parse_clients,
 )
-from kipctl.experiments.metadata_phases import Course, Rpc
-from kipctl.experiments.metadata_plan import Phase
-from kipctl.experiments.metadata_senders import CLIENT_ID
+from kipctl.experiments.metadata.phases import Course, Rpc
+from kipctl.experiments.metadata.plan import Phase
+from kipctl.experiments.metadata.senders import CLIENT_ID
 from kipctl.probe.metadata_policy import TopicPolicy
 from kipctl.protocol.api import ApiKey
 from kipctl.trace.codes import MetadataCause

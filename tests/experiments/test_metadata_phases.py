@@ -5,15 +5,15 @@ from typing import Any
 import pytest
 
 from kipctl.errors import UsageError
-from kipctl.experiments.metadata_librdkafka import RequestLines
-from kipctl.experiments.metadata_phases import (
+from kipctl.experiments.metadata.librdkafka import RequestLines
+from kipctl.experiments.metadata.phases import (
     Came,
     Rpc,
     courses,
     growth,
     phase_document,
 )
-from kipctl.experiments.metadata_plan import ClientKind, MetadataPlan, Phase
+from kipctl.experiments.metadata.plan import ClientKind, MetadataPlan, Phase
 from kipctl.probe.metadata_policy import TopicPolicy
 from kipctl.report.metadata_tables import perf_metadata_tables
 

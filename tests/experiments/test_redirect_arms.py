@@ -3,7 +3,7 @@
 import pytest
 
 from kipctl.errors import UsageError
-from kipctl.experiments.arms import (
+from kipctl.experiments.arms.arm import (
     ARMS,
     WITHOUT_HINTS,
     Arm,

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from kipctl.experiments.arms import parse_arms
-from kipctl.experiments.gain_curve import behind_ms, hinted_pairs, read_off, saved
-from kipctl.experiments.published import KIP, published_cut_percent, set_up_differences
+from kipctl.experiments.arms.arm import parse_arms
+from kipctl.experiments.redirect.gain_curve import behind_ms, hinted_pairs, read_off, saved
+from kipctl.experiments.redirect.published import KIP, published_cut_percent, set_up_differences
 
 LINE = ((0.0, 100.0), (100.0, 200.0), (1000.0, 1100.0))
 

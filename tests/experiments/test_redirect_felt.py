@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from redirect_runs import SECOND, batch, felt, felt_runs, table
 
-from kipctl.experiments.differ import RUN_LEVEL, differing, runs_apart
-from kipctl.experiments.felt import LEAD_US, in_windows, removable_us, service, together
+from kipctl.experiments.arms.differ import RUN_LEVEL, differing, runs_apart
+from kipctl.experiments.arms.felt import LEAD_US, in_windows, removable_us, service, together
 
 
 def test_a_window_begins_just_before_an_action_and_the_first_has_the_quiet_beginning() -> None:

@@ -11,7 +11,7 @@ import pytest
 from kipctl.cli.app import run
 from kipctl.cli.environment import Environment
 from kipctl.cluster.topics import await_no_topic
-from kipctl.experiments.felt import felt
+from kipctl.experiments.arms.felt import felt
 from kipctl.lab.cluster import Lab
 from kipctl.protocol.api import ApiKey
 from kipctl.trace.runs import look

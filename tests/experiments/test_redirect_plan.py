@@ -6,8 +6,10 @@ from collections import namedtuple
 import pytest
 
 from kipctl.errors import RefusedError, UsageError
-from kipctl.experiments.arms import ARMS, parse_arm, parse_arms
-from kipctl.experiments.redirect_plan import (
+from kipctl.experiments.arms.arm import ARMS, parse_arm, parse_arms
+from kipctl.experiments.arms.stand import Place
+from kipctl.experiments.arms.tapped import Conditions
+from kipctl.experiments.redirect.plan import (
     QUICK_ARMS,
     RedirectPlan,
     Scale,
@@ -16,8 +18,6 @@ from kipctl.experiments.redirect_plan import (
     planned,
     what_it_takes,
 )
-from kipctl.experiments.stand import Place
-from kipctl.experiments.tapped import Conditions
 from kipctl.lab.properties import LabSpec
 from kipctl.probe.produce.config import parse_properties
 from kipctl.protocol.api import ApiKey

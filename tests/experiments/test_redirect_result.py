@@ -10,12 +10,12 @@ from redirect_runs import arm_runs
 
 from kipctl.cluster.metadata_convergence import Sightings
 from kipctl.errors import UsageError
-from kipctl.experiments.arms import parse_arms
-from kipctl.experiments.predict import predicted, recorded_curve
-from kipctl.experiments.redirect_plan import Scale, planned
-from kipctl.experiments.redirect_result import curve_document, curve_lines, document, set_up
-from kipctl.experiments.stand import Place
-from kipctl.experiments.tapped import Conditions
+from kipctl.experiments.arms.arm import parse_arms
+from kipctl.experiments.arms.stand import Place
+from kipctl.experiments.arms.tapped import Conditions
+from kipctl.experiments.redirect.plan import Scale, planned
+from kipctl.experiments.redirect.predict import predicted, recorded_curve
+from kipctl.experiments.redirect.result import curve_document, curve_lines, document, set_up
 from kipctl.report.experiment_tables import redirect_tables
 from kipctl.report.formats import OutputFormat, write
 from kipctl.report.tables import Report, Table

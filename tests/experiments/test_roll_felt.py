@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from kipctl.experiments.roll import actions, unsettled
-from kipctl.experiments.roll_felt import Half, Records, felt_in, halves, records
-from kipctl.experiments.roll_published import PUBLISHED, published_for, set_up_differences
-from kipctl.experiments.roll_restarts import Restart
+from kipctl.experiments.roll.experiment import actions, unsettled
+from kipctl.experiments.roll.felt import Half, Records, felt_in, halves, records
+from kipctl.experiments.roll.published import PUBLISHED, published_for, set_up_differences
+from kipctl.experiments.roll.restarts import Restart
 from kipctl.trace.columns import COLUMNS
 from kipctl.trace.rows import IntRows
 

@@ -11,7 +11,7 @@ import pytest
 from kipctl.cli.app import run
 from kipctl.cli.environment import Environment
 from kipctl.cluster.snapshot import take
-from kipctl.experiments.felt import felt
+from kipctl.experiments.arms.felt import felt
 from kipctl.lab.cluster import Lab
 from kipctl.report.experiment_roll_tables import roll_tables
 from kipctl.trace.runs import look

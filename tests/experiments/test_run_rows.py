@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from kipctl.experiments.run_rows import dataset, rows
+from kipctl.experiments.arms.run_rows import dataset, rows
 from kipctl.trace.codes import Decision, MetadataCause
 from kipctl.trace.columns import COLUMNS
 from kipctl.trace.export import Meaning, record_batches

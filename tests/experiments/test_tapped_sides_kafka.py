@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kipctl.experiments.arms import parse_arm
-from kipctl.experiments.end_to_end_load import (
+from kipctl.experiments.arms.arm import parse_arm
+from kipctl.experiments.arms.end_to_end_load import (
     CONSUMER,
     PRODUCER,
     Load,
@@ -14,11 +14,11 @@ from kipctl.experiments.end_to_end_load import (
     finish,
     recorded_in,
 )
+from kipctl.experiments.arms.run_rows import dataset, rows
+from kipctl.experiments.arms.stand import Place, standing
+from kipctl.experiments.arms.tapped_sides import reader_of, writer_of
 from kipctl.experiments.perf import own_topic
 from kipctl.experiments.plan import OWN_TOPIC
-from kipctl.experiments.run_rows import dataset, rows
-from kipctl.experiments.stand import Place, standing
-from kipctl.experiments.tapped_sides import reader_of, writer_of
 from kipctl.lab.cluster import Lab
 from kipctl.probe.consume.delivery import follow_batches
 from kipctl.trace.columns import COLUMNS

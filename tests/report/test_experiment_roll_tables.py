@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from kipctl.experiments.arms import parse_arms
-from kipctl.experiments.end_to_end_load import Written
-from kipctl.experiments.felt import Felt
-from kipctl.experiments.roll import RolledRun, cell_document
-from kipctl.experiments.roll_felt import Records, halves
-from kipctl.experiments.roll_published import published_for
-from kipctl.experiments.roll_restarts import Restart
+from kipctl.experiments.arms.arm import parse_arms
+from kipctl.experiments.arms.end_to_end_load import Written
+from kipctl.experiments.arms.felt import Felt
+from kipctl.experiments.roll.experiment import RolledRun, cell_document
+from kipctl.experiments.roll.felt import Records, halves
+from kipctl.experiments.roll.published import published_for
+from kipctl.experiments.roll.restarts import Restart
 from kipctl.report.experiment_roll_tables import roll_tables
 from kipctl.report.tables import Table
 from kipctl.trace.columns import COLUMNS

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from kipctl.experiments.end_to_end_load import (
+from kipctl.experiments.arms.end_to_end_load import (
     Load,
     await_us,
     finish,
@@ -10,8 +10,8 @@ from kipctl.experiments.end_to_end_load import (
     probe_writer,
     recorded_in,
 )
+from kipctl.experiments.arms.stand import Stand
 from kipctl.experiments.perf import own_topic
-from kipctl.experiments.stand import Stand
 from kipctl.probe.leadership import LeaderDiscovery
 
 

@@ -8,10 +8,10 @@ from enum import StrEnum
 from typing import Any
 
 from kipctl.errors import RefusedError, UsageError
-from kipctl.experiments.arms import ARMS, Arm, parse_arms
+from kipctl.experiments.arms.arm import ARMS, Arm, parse_arms
+from kipctl.experiments.arms.stand import Place
+from kipctl.experiments.arms.tapped import Conditions, Load
 from kipctl.experiments.plan import OWN_TOPIC
-from kipctl.experiments.stand import Place
-from kipctl.experiments.tapped import Conditions, Load
 from kipctl.lab.cluster import labs_folder
 
 

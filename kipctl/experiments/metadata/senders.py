@@ -7,8 +7,8 @@ from typing import Protocol
 from confluent_kafka import KafkaError, Message, Producer, libversion
 
 from kipctl import __version__
-from kipctl.experiments.metadata_phases import Course
-from kipctl.experiments.metadata_probe import ProbeClient
+from kipctl.experiments.metadata.phases import Course
+from kipctl.experiments.metadata.probe import ProbeClient
 from kipctl.probe.metadata_policy import TopicPolicy
 from kipctl.probe.produce.config import ProducerConfig
 from kipctl.protocol.produce_frames import Topic

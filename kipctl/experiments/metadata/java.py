@@ -13,8 +13,8 @@ from py4j.protocol import Py4JError, Py4JJavaError
 
 from kipctl.clients.java import JavaClient
 from kipctl.errors import RefusedError
-from kipctl.experiments.metadata_phases import Course
-from kipctl.experiments.metadata_senders import CLIENT_ID, pace
+from kipctl.experiments.metadata.phases import Course
+from kipctl.experiments.metadata.senders import CLIENT_ID, pace
 from kipctl.trace.clock import now_us
 
 _SERIALIZER = "org.apache.kafka.common.serialization.ByteArraySerializer"

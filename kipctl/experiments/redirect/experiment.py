@@ -10,24 +10,24 @@ from typing import Any
 from kipctl.cluster.snapshot import Snapshot
 from kipctl.errors import RefusedError
 from kipctl.experiments.actions import parse_action
-from kipctl.experiments.arms import Arm, in_turn
+from kipctl.experiments.arms.arm import Arm, in_turn
+from kipctl.experiments.arms.stand import Place, Stand, standing
+from kipctl.experiments.arms.tapped import ArmRun, run_arm
 from kipctl.experiments.conduct import Listeners
-from kipctl.experiments.gain_curve import STALENESS_MS
 from kipctl.experiments.perf import PerfPlan, measure, own_topic
 from kipctl.experiments.plan import OWN_TOPIC, RunPlan
-from kipctl.experiments.predict import prediction, recorded_curve
-from kipctl.experiments.published import SetUp
 from kipctl.experiments.record import recording
-from kipctl.experiments.redirect_plan import RedirectPlan, check_room, what_it_takes
-from kipctl.experiments.redirect_result import (
+from kipctl.experiments.redirect.gain_curve import STALENESS_MS
+from kipctl.experiments.redirect.plan import RedirectPlan, check_room, what_it_takes
+from kipctl.experiments.redirect.predict import prediction, recorded_curve
+from kipctl.experiments.redirect.published import SetUp
+from kipctl.experiments.redirect.result import (
     ArmRuns,
     curve_document,
     curve_lines,
     document,
     set_up,
 )
-from kipctl.experiments.stand import Place, Stand, standing
-from kipctl.experiments.tapped import ArmRun, run_arm
 from kipctl.probe.produce.config import ProducerConfig
 from kipctl.probe.produce.run import ProbeSpec
 from kipctl.trace.store import Run

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from kipctl.experiments.roll_restarts import Restart
+from kipctl.experiments.roll.restarts import Restart
 from kipctl.probe.distribution import Distribution, distribution
 from kipctl.trace.columns import COLUMNS
 from kipctl.trace.rows import IntRows

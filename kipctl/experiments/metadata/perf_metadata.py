@@ -16,9 +16,9 @@ from kipctl.cluster.topic_sets import (
     topics_named,
 )
 from kipctl.errors import KipctlError, UsageError
-from kipctl.experiments.metadata_phases import Client, courses, growth, phase_document
-from kipctl.experiments.metadata_plan import OWN_TOPICS, ClientKind, MetadataPlan, Phase
-from kipctl.experiments.metadata_probe import ProbeClient
+from kipctl.experiments.metadata.phases import Client, courses, growth, phase_document
+from kipctl.experiments.metadata.plan import OWN_TOPICS, ClientKind, MetadataPlan, Phase
+from kipctl.experiments.metadata.probe import ProbeClient
 from kipctl.experiments.perf import kafka_version
 from kipctl.probe.metadata_policy import TopicPolicy
 from kipctl.probe.produce.config import producer_properties
@@ -121,7 +121,7 @@ def _client(
 ) -> Client:
     """The probe under a policy, or librdkafka."""
     if policy is None:
-        from kipctl.experiments.metadata_librdkafka import Librdkafka
+        from kipctl.experiments.metadata.librdkafka import Librdkafka
 
         return Librdkafka(plan.bootstrap_server, plan.config, plan.names, plan.record_size)
     topics = [Topic(name, ids[name]) for name in plan.names]

@@ -6,7 +6,7 @@ from itertools import pairwise
 from math import ceil
 from typing import Any
 
-from kipctl.experiments.arms import Arm, pairs
+from kipctl.experiments.arms.arm import Arm, pairs
 
 STALENESS_MS = (0, 100, 300, 1000)
 """Where the curve is measured."""

@@ -14,11 +14,10 @@ from kipctl.cluster.snapshot import Snapshot, take
 from kipctl.cluster.topics import await_topic
 from kipctl.errors import InterruptedRunError, UsageError
 from kipctl.experiments.actions import lab_of
-from kipctl.experiments.arms import Arm, in_turn
-from kipctl.experiments.broker_warmup import warm_up
-from kipctl.experiments.closest_felt import Racks, rack_gone, traffic, within
-from kipctl.experiments.differ import differing
-from kipctl.experiments.end_to_end_load import (
+from kipctl.experiments.arms.arm import Arm, in_turn
+from kipctl.experiments.arms.broker_warmup import warm_up
+from kipctl.experiments.arms.differ import differing
+from kipctl.experiments.arms.end_to_end_load import (
     CONSUMER,
     PRODUCER,
     Load,
@@ -28,14 +27,15 @@ from kipctl.experiments.end_to_end_load import (
     probe_writer,
     recorded_in,
 )
-from kipctl.experiments.felt import Felt, together
+from kipctl.experiments.arms.felt import Felt, together
+from kipctl.experiments.arms.run_rows import dataset, rows
+from kipctl.experiments.arms.stand import Stand
+from kipctl.experiments.arms.tapped_sides import reader_of
+from kipctl.experiments.closest_replica.felt import Racks, rack_gone, traffic, within
 from kipctl.experiments.perf import own_topic
 from kipctl.experiments.plan import OWN_TOPIC
-from kipctl.experiments.roll_felt import Half, Records, records
-from kipctl.experiments.roll_restarts import leaders_put_back
-from kipctl.experiments.run_rows import dataset, rows
-from kipctl.experiments.stand import Stand
-from kipctl.experiments.tapped_sides import reader_of
+from kipctl.experiments.roll.felt import Half, Records, records
+from kipctl.experiments.roll.restarts import leaders_put_back
 from kipctl.lab.cluster import Lab
 from kipctl.probe.consume.delivery import follow_batches
 from kipctl.probe.leadership import LeaderDiscovery

@@ -5,11 +5,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kipctl.experiments.arms import Arm, pairs
-from kipctl.experiments.differ import differing
-from kipctl.experiments.felt import together
-from kipctl.experiments.gain_curve import Line, saved
-from kipctl.experiments.published import (
+from kipctl.experiments.arms.arm import Arm, pairs
+from kipctl.experiments.arms.differ import differing
+from kipctl.experiments.arms.felt import together
+from kipctl.experiments.arms.stand import Place
+from kipctl.experiments.arms.tapped import ArmRun
+from kipctl.experiments.redirect.gain_curve import Line, saved
+from kipctl.experiments.redirect.plan import RedirectPlan
+from kipctl.experiments.redirect.published import (
     CUT_PERCENT,
     HERE,
     P999_MS,
@@ -17,9 +20,6 @@ from kipctl.experiments.published import (
     published_cut_percent,
     set_up_differences,
 )
-from kipctl.experiments.redirect_plan import RedirectPlan
-from kipctl.experiments.stand import Place
-from kipctl.experiments.tapped import ArmRun
 
 
 @dataclass(frozen=True, slots=True)

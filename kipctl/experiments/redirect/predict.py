@@ -6,10 +6,10 @@ from typing import Any
 
 from kipctl.cluster.metadata_convergence import Sightings, measure_convergence
 from kipctl.errors import UsageError
-from kipctl.experiments.arms import Arm, parse_arm
-from kipctl.experiments.felt import Felt, felt, together
-from kipctl.experiments.gain_curve import Line, behind_ms, hinted_pairs, saved
-from kipctl.experiments.stand import Stand
+from kipctl.experiments.arms.arm import Arm, parse_arm
+from kipctl.experiments.arms.felt import Felt, felt, together
+from kipctl.experiments.arms.stand import Stand
+from kipctl.experiments.redirect.gain_curve import Line, behind_ms, hinted_pairs, saved
 from kipctl.trace.store import Run
 
 MOVES = 5

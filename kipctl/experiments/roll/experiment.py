@@ -10,10 +10,10 @@ from kipctl import __version__
 from kipctl.cluster.snapshot import Snapshot, take
 from kipctl.errors import InterruptedRunError, RefusedError, UsageError
 from kipctl.experiments.actions import lab_of
-from kipctl.experiments.arms import Arm, in_turn, pairs
-from kipctl.experiments.broker_warmup import warm_up
-from kipctl.experiments.differ import differing
-from kipctl.experiments.end_to_end_load import (
+from kipctl.experiments.arms.arm import Arm, in_turn, pairs
+from kipctl.experiments.arms.broker_warmup import warm_up
+from kipctl.experiments.arms.differ import differing
+from kipctl.experiments.arms.end_to_end_load import (
     CONSUMER,
     PRODUCER,
     Load,
@@ -22,15 +22,15 @@ from kipctl.experiments.end_to_end_load import (
     finish,
     recorded_in,
 )
-from kipctl.experiments.felt import Felt, together
+from kipctl.experiments.arms.felt import Felt, together
+from kipctl.experiments.arms.run_rows import dataset, rows
+from kipctl.experiments.arms.stand import Stand
+from kipctl.experiments.arms.tapped_sides import reader_of, writer_of
 from kipctl.experiments.perf import own_topic
 from kipctl.experiments.plan import OWN_TOPIC
-from kipctl.experiments.roll_felt import Half, Records, felt_in, halves, records
-from kipctl.experiments.roll_published import published_for, set_up_differences
-from kipctl.experiments.roll_restarts import Restart, leaders_put_back, roll
-from kipctl.experiments.run_rows import dataset, rows
-from kipctl.experiments.stand import Stand
-from kipctl.experiments.tapped_sides import reader_of, writer_of
+from kipctl.experiments.roll.felt import Half, Records, felt_in, halves, records
+from kipctl.experiments.roll.published import published_for, set_up_differences
+from kipctl.experiments.roll.restarts import Restart, leaders_put_back, roll
 from kipctl.lab.cluster import Lab
 from kipctl.lab.properties import Role
 from kipctl.probe.consume.delivery import follow_batches

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from confluent_kafka import KafkaError, Message, Producer, libversion
 
 from kipctl.errors import RefusedError
-from kipctl.experiments.metadata_phases import RENEWED_MS, Came, Course, Rpc
+from kipctl.experiments.metadata.phases import RENEWED_MS, Came, Course, Rpc
 from kipctl.probe.produce.config import ProducerConfig, producer_properties
 from kipctl.trace.clock import now_us
 from kipctl.trace.codes import MetadataCause

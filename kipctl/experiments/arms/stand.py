@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from kipctl.clients.java import JavaClient
-from kipctl.experiments.arms import Arm, java_versions
+from kipctl.experiments.arms.arm import Arm, java_versions
 from kipctl.experiments.perf import kafka_version
 from kipctl.lab.cluster import Lab
 from kipctl.lab.jars import fetched_jars

@@ -7,7 +7,7 @@ from pathlib import Path
 from random import Random
 
 from kipctl import __version__
-from kipctl.experiments.metadata_phases import Came, Course, Rpc
+from kipctl.experiments.metadata.phases import Came, Course, Rpc
 from kipctl.probe.leader_finder import MetadataCall
 from kipctl.probe.metadata_policy import TopicPolicy
 from kipctl.probe.produce.config import ProducerConfig

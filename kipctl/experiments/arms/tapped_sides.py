@@ -16,9 +16,8 @@ from kipctl.clients.load import (
     ProducerLoad,
     RunningClient,
 )
-from kipctl.experiments.arms import Arm, JavaClient, LibrdkafkaClient, ProbeClient
-from kipctl.experiments.e2e import await_offsets, ends_of
-from kipctl.experiments.end_to_end_load import (
+from kipctl.experiments.arms.arm import Arm, JavaClient, LibrdkafkaClient, ProbeClient
+from kipctl.experiments.arms.end_to_end_load import (
     CONSUMER,
     ENDLESS,
     PRODUCER,
@@ -30,8 +29,9 @@ from kipctl.experiments.end_to_end_load import (
     probe_reader,
     probe_writer,
 )
-from kipctl.experiments.stand import Stand
-from kipctl.experiments.tapped import Load as TappedLoad
+from kipctl.experiments.arms.stand import Stand
+from kipctl.experiments.arms.tapped import Load as TappedLoad
+from kipctl.experiments.e2e import await_offsets, ends_of
 from kipctl.tap.export import record_batches
 from kipctl.tap.process import RunningTap, running_tap
 from kipctl.tap.recorder import COLUMNS as TAP_COLUMNS

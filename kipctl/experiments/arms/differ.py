@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from kipctl.experiments.felt import Felt, together
+from kipctl.experiments.arms.felt import Felt, together
 from kipctl.pipeline.significance import (
     Difference,
     Windows,

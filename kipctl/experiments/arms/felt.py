@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from kipctl.experiments.run_rows import dataset, rows
+from kipctl.experiments.arms.run_rows import dataset, rows
 from kipctl.probe.distribution import Distribution, distribution
 from kipctl.probe.summary import metadata_rpcs, redirects
 from kipctl.protocol.api import ApiKey

@@ -11,13 +11,13 @@ from kipctl.clients.librdkafka import Librdkafka
 from kipctl.clients.load import Client, Produced, ProducerLoad, RunningClient
 from kipctl.cluster.snapshot import take
 from kipctl.errors import InterruptedRunError, RefusedError
-from kipctl.experiments.arms import Arm, JavaClient, LibrdkafkaClient, ProbeClient
+from kipctl.experiments.arms.arm import Arm, JavaClient, LibrdkafkaClient, ProbeClient
+from kipctl.experiments.arms.felt import Felt, felt_of, service
+from kipctl.experiments.arms.stand import Stand
 from kipctl.experiments.begin import on_this_machine
 from kipctl.experiments.conduct import Conducted, conduct_load
-from kipctl.experiments.felt import Felt, felt_of, service
 from kipctl.experiments.plan import RunPlan
 from kipctl.experiments.record import event_rows
-from kipctl.experiments.stand import Stand
 from kipctl.probe.produce.config import parse_properties
 from kipctl.probe.produce.run import ProbeSpec
 from kipctl.probe.produce.summary import measured_together

@@ -1,7 +1,7 @@
 """A producer and a consumer at work until they are told to end, and the record of both.
 
 Each is a client under test: kipctl's own, which records itself, or any other, which a tap of its
-own records (`kipctl.experiments.tapped_sides`). Both are on this machine's monotonic clock.
+own records (`kipctl.experiments.arms.tapped_sides`). Both are on this machine's monotonic clock.
 """
 
 import math

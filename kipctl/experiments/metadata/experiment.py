@@ -12,20 +12,20 @@ import numpy as np
 
 from kipctl import __version__
 from kipctl.errors import UsageError
-from kipctl.experiments.arms import Arm, LibrdkafkaClient, parse_arm
-from kipctl.experiments.arms import JavaClient as JavaArm
-from kipctl.experiments.end_to_end_load import recorded_in
-from kipctl.experiments.metadata import leaders_moving, own_topics
-from kipctl.experiments.metadata_phases import Came, Course, Rpc, courses, growth, phase_document
-from kipctl.experiments.metadata_plan import MetadataPlan, Phase
-from kipctl.experiments.metadata_senders import (
+from kipctl.experiments.arms.arm import Arm, LibrdkafkaClient, parse_arm
+from kipctl.experiments.arms.arm import JavaClient as JavaArm
+from kipctl.experiments.arms.end_to_end_load import recorded_in
+from kipctl.experiments.arms.run_rows import dataset, rows
+from kipctl.experiments.arms.stand import Stand
+from kipctl.experiments.metadata.perf_metadata import leaders_moving, own_topics
+from kipctl.experiments.metadata.phases import Came, Course, Rpc, courses, growth, phase_document
+from kipctl.experiments.metadata.plan import MetadataPlan, Phase
+from kipctl.experiments.metadata.senders import (
     CLIENT_ID,
     LibrdkafkaSender,
     ProbeSender,
     Sender,
 )
-from kipctl.experiments.run_rows import dataset, rows
-from kipctl.experiments.stand import Stand
 from kipctl.probe.metadata_policy import TopicPolicy
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.produce_frames import Topic
@@ -124,7 +124,7 @@ def _maker(
 
         yield probe
     elif client.arm is not None and isinstance(client.arm.client, JavaArm):
-        from kipctl.experiments.metadata_java import JavaSender, java_machine
+        from kipctl.experiments.metadata.java import JavaSender, java_machine
 
         version = client.arm.client.version
         with java_machine(stand.java[version]) as gateway:

@@ -1,0 +1,1 @@
+"""KIP-951's micro-benchmark: leaders rotate under load."""

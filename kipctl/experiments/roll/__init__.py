@@ -1,0 +1,1 @@
+"""KIP-951's roll: brokers are restarted one by one under load."""
