@@ -43,12 +43,17 @@ def shown(runs: Path, folder: Path) -> str:
 
 
 def longest_waits_ms(run: Run) -> list[float]:
-    """After each rotation: how long the client that waited longest waited by itself."""
+    """After each rotation: the longest time from a batch's first error to its last attempt."""
     called_us = [1000 * action["called_ms"] for action in run.description["summary"]["actions"]]
-    waits: list[list[float]] = [[] for _ in called_us]
+    batches: dict[tuple[int, int], list[dict[str, Any]]] = {}
     for row in run.read("redirects").to_pylist():
-        if number := sum(row["error_us"] >= us for us in called_us):
-            waits[number - 1].append((row["backoff_us"] + row["metadata_us"]) / 1000)
+        batches.setdefault((row["partition"], row["first_seq"]), []).append(row)
+    waits: list[list[float]] = [[] for _ in called_us]
+    for attempts in batches.values():
+        first, last = attempts[0], attempts[-1]
+        sent_us = last["error_us"] + last["backoff_us"] + last["metadata_us"] + last["connect_us"]
+        if number := sum(first["error_us"] >= us for us in called_us):
+            waits[number - 1].append((sent_us - first["error_us"]) / 1000)
     return [max(of_one) for of_one in waits]
 
 

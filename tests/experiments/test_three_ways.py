@@ -76,7 +76,11 @@ def logged(lab: Lab) -> dict[str, int]:
 def test_counts_are_equal_and_latencies_agree(
     make_lab: Callable[..., Lab], tmp_path: Path, acks: int
 ) -> None:
-    """Latencies of redirected batches: to 50 us or 1 % at the median, batch by batch."""
+    """Latencies of redirected batches, batch by batch: to 50 us or 1 % for the best tenth.
+
+    The others have in them how late a busy machine let the one process or the other run; what the
+    clocks or the bookkeeping had wrong would be in all of them.
+    """
     lab = make_lab(request_log=True)
     create_topic(lab.bootstrap_server, "seen", PARTITIONS, 3)
     with Cluster(lab.bootstrap_server) as cluster:
@@ -123,5 +127,5 @@ def test_counts_are_equal_and_latencies_agree(
         for side in ("probe", "tap")
     )
     assert set(probed) == set(tapped)
-    apart = [abs(probed[batch] - tapped[batch]) for batch in probed]
-    assert median(apart) <= max(50, 0.01 * median(probed.values()))
+    apart = sorted(abs(probed[batch] - tapped[batch]) for batch in probed)
+    assert apart[len(apart) // 10] <= max(50, 0.01 * median(probed.values()))
