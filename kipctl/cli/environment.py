@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import TextIO
 
 from rich.console import Console
-from rich.live import Live
 from rich.text import Text
 
 from kipctl.errors import KipctlError, RefusedError, UsageError
@@ -88,6 +87,8 @@ class Environment:
         if not self.stderr.isatty():
             yield lambda report: None
             return
+        from rich.live import Live
+
         console = Console(file=self.stderr, highlight=False)
         self._spinner = console
         try:

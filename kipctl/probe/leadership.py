@@ -3,9 +3,8 @@
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Generic, Self, TypeVar
+from typing import Generic, TypeVar
 
-from kipctl.protocol.draft_hints import DraftHint
 from kipctl.trace.codes import Decision
 
 PartitionKey = TypeVar("PartitionKey", bound=Hashable)
@@ -53,13 +52,6 @@ class Hint:
     leader: Leader
     endpoint: Node | None = None
     is_draft: bool = False
-
-    @classmethod
-    def drafted(cls, draft: DraftHint) -> Self:
-        """The hint that a draft's tags make."""
-        at = draft.endpoint
-        node = Node(at.node_id, at.host, at.port, at.rack) if at else None
-        return cls(Leader(draft.leader_id, draft.leader_epoch), node, is_draft=True)
 
     @property
     def leader_and_address(self) -> tuple[int, int, str | None]:

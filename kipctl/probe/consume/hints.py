@@ -1,5 +1,6 @@
 """The leader hints of Fetch answers (KIP-951)."""
 
+from kipctl.probe.drafts import drafted
 from kipctl.probe.leadership import NO_HINT, Hint, Leader, Node
 from kipctl.protocol.draft_hints import FIRST_FETCH_WITH_HINTS, drafted_in_fetch
 from kipctl.protocol.fetch_frames import FetchAnswer, Fetched
@@ -12,8 +13,7 @@ def hint_of(fetched: Fetched, answer: FetchAnswer, version: int) -> Hint:
     endpoints it is one in the form of the KIP's early draft.
     """
     if version < FIRST_FETCH_WITH_HINTS:
-        draft = drafted_in_fetch(version, fetched.leader, answer.unknown_tags)
-        return Hint.drafted(draft) if draft else NO_HINT
+        return drafted(drafted_in_fetch(version, fetched.leader, answer.unknown_tags))
     if fetched.leader is None:
         return NO_HINT
     leader = Leader(*fetched.leader)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 from uuid import UUID
 
+from kipctl.probe.drafts import drafted
 from kipctl.probe.leadership import NO_HINT, Hint, Leader, Node
 from kipctl.probe.produce.batches import Batch
 from kipctl.protocol.api import decode_response
@@ -75,7 +76,7 @@ def read_answers(
                 flight.api_version, result.unknown_tags, response.unknown_tags
             )
             leader = Leader(result.current_leader.leader_id, result.current_leader.leader_epoch)
-            hint = Hint.drafted(draft) if draft else Hint(leader, nodes.get(leader.id))
+            hint = drafted(draft) if draft else Hint(leader, nodes.get(leader.id))
             answers.append(Answer(batch, error, result.base_offset, hint))
     lost = ErrorCode.NETWORK_EXCEPTION
     return answers + [Answer(batch, lost, NO_OFFSET) for batch in unanswered.values()]
