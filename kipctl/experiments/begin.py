@@ -108,7 +108,7 @@ def on_spark(
 ) -> Iterator[Workers[Any]]:
     """Workers on Spark, for so many runs at once; without a master they are on this machine.
 
-    With `record` each writes its Parquet files there. Raises PipelineError within half a minute
+    With `record` each writes its Parquet files there. Raises PipelineError within a minute
     when Spark cannot run them.
     """
     from kipctl.experiments.workers import spark_for_workers

@@ -47,7 +47,7 @@ def spark_for_workers(master: str, workers: int) -> Iterator[SparkSession]:
     """A Spark session that can run so many workers at a time.
 
     Once it is there, Ctrl-C does not end Spark: a run is stopped in good order, by who called.
-    Raises PipelineError within half a minute when Spark cannot.
+    Raises PipelineError within a minute when Spark cannot.
     """
     with spark_session(master, settings=_SETTINGS) as session, interrupts_as_usual():
         _await_slots(session, master, workers)

@@ -31,8 +31,8 @@ from kipctl.pipeline.jvm import (
 
 DEFAULT_MASTER = "local[*]"
 _REACH_TIMEOUT_S = 5.0
-_START_TIMEOUT_S = 25.0
-"""Until Spark runs and has an executor. Its own patience is a minute, without a word."""
+_START_TIMEOUT_S = 60.0
+"""Until Spark runs and has an executor: two JVMs after one another, maybe on a busy machine."""
 _PROGRESS_INTERVAL_S = 2.0
 
 Progress = Callable[[str], None]
@@ -60,7 +60,7 @@ def spark_session(
     `progress` is told every two seconds what Spark is at. Everything that Spark raises in the
     block becomes a PipelineError of at most three lines. Ctrl-C ends Spark, and the block with
     KeyboardInterrupt, unless that goes on under `interrupts_as_usual`. Raises PipelineError, within
-    half a minute, when the master cannot be reached or has no executor to give, and UsageError for
+    a minute, when the master cannot be reached or has no executor to give, and UsageError for
     a master that is no address.
     """
     _check_address(master)

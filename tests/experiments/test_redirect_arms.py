@@ -7,6 +7,7 @@ from kipctl.experiments.arms.arm import (
     ARMS,
     WITHOUT_HINTS,
     Arm,
+    Client,
     JavaClient,
     LibrdkafkaClient,
     ProbeClient,
@@ -22,7 +23,7 @@ from kipctl.protocol.produce import ProduceResponse
 
 
 @pytest.mark.parametrize(
-    ("name", "arm", "takes_hints", "kip_arm"),
+    ("name", "client", "takes_hints", "kip_arm"),
     [
         ("probe-kip951", ProbeClient(LeaderDiscovery.KIP951), True, "with hints"),
         ("probe-refresh", ProbeClient(LeaderDiscovery.REFRESH), False, "rejected alternative"),
@@ -34,8 +35,8 @@ from kipctl.protocol.produce import ProduceResponse
         ("librdkafka-5ms", LibrdkafkaClient(5), False, ""),
     ],
 )
-def test_an_arm_by_its_name(name: str, arm: object, takes_hints: bool, kip_arm: str) -> None:
-    assert parse_arm(name) == Arm(name, arm)  # type: ignore[arg-type]
+def test_an_arm_by_its_name(name: str, client: Client, takes_hints: bool, kip_arm: str) -> None:
+    assert parse_arm(name) == Arm(name, client)
     assert parse_arm(name).takes_hints is takes_hints
     assert parse_arm(name).kip_arm == kip_arm
 

@@ -160,7 +160,7 @@ def test_what_is_wrong_with_the_input_is_told_in_three_lines(tmp_path: Path) -> 
             assert 1 <= len(told) <= 3, ran.stderr
 
 
-def test_a_master_without_workers_is_told_within_half_a_minute(tmp_path: Path) -> None:
+def test_a_master_without_workers_is_told_within_a_minute(tmp_path: Path) -> None:
     folder = a_run(tmp_path / "run", 1)
     (tmp_path / "spark").mkdir()
     with spark_cluster(tmp_path / "spark", workers=0) as master:

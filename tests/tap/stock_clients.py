@@ -3,7 +3,6 @@
 import hashlib
 import logging
 import os
-import queue
 import random
 import re
 import signal
@@ -16,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
@@ -62,6 +61,24 @@ class Done:
     written: list[bytes] = field(default_factory=list)
     read: list[bytes] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
+    over: threading.Event = field(default_factory=threading.Event)
+    """Nobody need read on: all that was written has been, or somebody failed."""
+    _is_written: bool = False
+    _different: set[bytes] = field(default_factory=set)
+
+    def took(self, values: Sequence[bytes]) -> None:
+        """A reader has read these."""
+        self.read += values
+        self._different.update(values)
+        if self._is_written and len(self._different) >= len(self.written):
+            self.over.set()
+
+    def await_readers(self) -> None:
+        """Nothing more is written: wait until all has been read, or for long enough."""
+        self._is_written = True
+        self.took(())
+        self.over.wait(_PATIENCE_S)
+        self.over.set()
 
 
 def values(seconds: float, per_second: int, size: int, name: str) -> Iterator[tuple[float, bytes]]:
@@ -74,7 +91,7 @@ def values(seconds: float, per_second: int, size: int, name: str) -> Iterator[tu
 
 
 def paced(timed: Iterable[tuple[float, bytes]]) -> Iterator[bytes]:
-    """Each value when its time has come."""
+    """Each value when its time has come: clients take what they get as fast as they can."""
     start = time.monotonic()
     for at, value in timed:
         time.sleep(max(0.0, start + at - time.monotonic()))
@@ -151,7 +168,7 @@ def log_of(bootstrap_server: str, topic: str, partitions: int) -> list[tuple[int
 def _java(
     version: str, is_producer: bool, arguments: Sequence[str], folder: Path
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """A console tool; its output is in the folder. It is gone when the block is left."""
+    """A console tool; what it complains of is in the folder. It is gone when the block is left."""
     folder.mkdir(parents=True)
     write_files(folder, {})
     java = find_java()
@@ -161,12 +178,11 @@ def _java(
     command += [f"-Dlog4j.configuration=file:{folder / 'log4j.properties'}"]
     command += [f"-Dlog4j2.configurationFile={folder / 'log4j2.properties'}"]
     with (
-        (folder / "stdout").open("wb") as stdout,
         (folder / "stderr").open("wb") as stderr,
         subprocess.Popen(
             [*command, "-cp", jars.classpath, main, *arguments],
             stdin=subprocess.PIPE,
-            stdout=stdout,
+            stdout=subprocess.DEVNULL if is_producer else subprocess.PIPE,
             stderr=stderr,
             start_new_session=True,
         ) as process,
@@ -228,24 +244,23 @@ def console_consumers(
     arguments += ["--from-beginning"]
     arguments += [part for text in properties for part in (option, text)]
     done, folders = Done(), [folder / f"reader-{number}" for number in range(members)]
+
+    def read(lines: IO[bytes]) -> None:
+        for line in lines:
+            done.took([line.removesuffix(b"\n")])
+
+    threads = []
     with ExitStack() as stack:
         for one in folders:
-            stack.enter_context(_java(version, False, arguments, one))
+            consumer = stack.enter_context(_java(version, False, arguments, one))
+            threads.append(threading.Thread(target=read, args=(consumer.stdout,)))
+            threads[-1].start()
         yield done
-        _await(lambda: sum(_lines(one) for one in folders) >= len(done.written))
+        done.await_readers()
+    for thread in threads:
+        thread.join()
     for one in folders:
-        done.read += (one / "stdout").read_bytes().splitlines()
         done.errors += _complaints(one)
-
-
-def _lines(folder: Path) -> int:
-    return (folder / "stdout").read_bytes().count(b"\n")
-
-
-def _await(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + _PATIENCE_S
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.1)
 
 
 # --- confluent-kafka ---
@@ -280,7 +295,7 @@ def confluent_producer(
         done.errors.append(f"{codec}: {left} were not delivered")
 
 
-def confluent_consumer(server: str, topic: str, over: threading.Event, done: Done) -> None:
+def confluent_consumer(server: str, topic: str, done: Done) -> None:
     """A member of a group, for a thread of its own."""
     consumer = Consumer(
         {
@@ -294,14 +309,14 @@ def confluent_consumer(server: str, topic: str, over: threading.Event, done: Don
         }
     )
     consumer.subscribe([topic])
-    while not over.is_set():
+    while not done.over.is_set():
         message = consumer.poll(0.2)
         if message is None:
             continue
         if error := message.error():
             done.errors.append(f"reader: {error.str()}")
         else:
-            done.read.append(kept(message.value()))
+            done.took([kept(message.value())])
     consumer.close()
 
 
@@ -340,7 +355,7 @@ def kafka_python_producer(
     producer.close()
 
 
-def kafka_python_consumer(server: str, topic: str, over: threading.Event, done: Done) -> None:
+def kafka_python_consumer(server: str, topic: str, done: Done) -> None:
     """A member of a group, for a thread of its own."""
     consumer = KafkaConsumer(
         topic,
@@ -351,14 +366,14 @@ def kafka_python_consumer(server: str, topic: str, over: threading.Event, done: 
         session_timeout_ms=10_000,
         max_partition_fetch_bytes=12 * 1024 * 1024,
     )
-    while not over.is_set():
+    while not done.over.is_set():
         for records in consumer.poll(timeout_ms=200).values():
-            done.read += [kept(record.value) for record in records]
+            done.took([kept(record.value) for record in records])
     consumer.close()
 
 
 Writer = Callable[[str, str, str, Iterable[bytes], Done], None]
-Reader = Callable[[str, str, threading.Event, Done], None]
+Reader = Callable[[str, str, Done], None]
 
 
 def in_threads(
@@ -370,22 +385,22 @@ def in_threads(
     members: int,
 ) -> Done:
     """Producers, by codec, and a group of consumers, each in a thread, until all has been read."""
-    done, over = Done(), threading.Event()
-    failures: queue.Queue[BaseException] = queue.Queue()
+    done = Done()
 
     def guarded(work: Callable[..., None], *arguments: Any) -> threading.Thread:
         def run() -> None:
             try:
                 work(*arguments)
             except BaseException as failure:
-                failures.put(failure)
+                done.errors.append(f"{type(failure).__name__}: {failure}")
+                done.over.set()
 
-        thread = threading.Thread(target=run, name=f"{work.__name__}-{arguments[2]}")
+        thread = threading.Thread(target=run, name=work.__name__)
         thread.start()
         return thread
 
     with complaints_of("kafka", done):
-        readers = [guarded(read, server, topic, over, done) for _ in range(members)]
+        readers = [guarded(read, server, topic, done) for _ in range(members)]
         writers = [
             guarded(write, server, topic, codec, timed, done)
             for codec, several in loads.items()
@@ -393,13 +408,9 @@ def in_threads(
         ]
         for thread in writers:
             thread.join()
-        _await(lambda: len(set(done.read)) >= len(done.written) or not failures.empty())
-        over.set()
+        done.await_readers()
         for thread in readers:
             thread.join()
-    while not failures.empty():
-        failure = failures.get()
-        done.errors.append(f"{type(failure).__name__}: {failure}")
     return done
 
 
