@@ -80,18 +80,32 @@ def record(
             for dataset in part.outcome.datasets:
                 run.write(dataset, record_batches(part.outcome, part.directory, dataset), number)
     run.write("events", [event_rows(events, outcome.start_us)])
-    run.describe(
+    describe(
+        run,
+        command,
+        outcome.wall_start_us,
         {
-            "kipctl_version": __version__,
-            "command": command,
-            "started": wall_time(outcome.wall_start_us),
-            "start_wall_us": outcome.wall_start_us,
             **how,
             "hosts": [part.outcome.host for part in parts],
             **_cut_short(outcome),
             "cluster_before": asdict(before),
             "cluster_after": asdict(after),
             "summary": document,
+        },
+    )
+
+
+def describe(run: Run, command: str, wall_start_us: int, how: Mapping[str, Any]) -> None:
+    """Write `run.json`: by which command it was recorded, when it began (microseconds since 1970),
+    and how it was asked for and came out.
+    """
+    run.describe(
+        {
+            "kipctl_version": __version__,
+            "command": command,
+            "started": wall_time(wall_start_us),
+            "start_wall_us": wall_start_us,
+            **how,
         }
     )
 

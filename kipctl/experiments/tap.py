@@ -8,15 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kipctl import __version__
-from kipctl.experiments.record import recording
+from kipctl.experiments.record import describe, recording
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import error_name
-from kipctl.tap.export import record_batches
+from kipctl.tap import export
 from kipctl.tap.process import ClientSeen, RunningTap, TapOutcome, running_tap
-from kipctl.tap.recorder import DATASETS
 from kipctl.tap.spec import TapSpec, api_name
-from kipctl.trace.store import Run, wall_time
+from kipctl.trace.store import Run
 
 _ROWS_FOLDER = ".rows"
 
@@ -62,21 +60,19 @@ def _rows(run: Run | None) -> Iterator[Path | None]:
 def _record(
     run: Run, rows: Path, outcome: TapOutcome, spec: TapSpec, document: Mapping[str, Any]
 ) -> None:
-    for dataset in DATASETS:
-        run.write(dataset, record_batches(outcome, rows, dataset))
+    export.write(run, outcome, rows)
     run.write("events", [])
-    run.describe(
+    describe(
+        run,
+        "tap",
+        outcome.wall_start_us,
         {
-            "kipctl_version": __version__,
-            "command": "tap",
             "source": "tap",
-            "started": wall_time(outcome.wall_start_us),
-            "start_wall_us": outcome.wall_start_us,
             "interval_ns": 0,
             "arm": "tap",
             "bootstrap_server": spec.bootstrap_server,
             "summary": document,
-        }
+        },
     )
 
 

@@ -50,6 +50,15 @@ class Arm:
     drop_hints: bool = False
 
     @property
+    def properties(self) -> dict[str, str]:
+        """What its client is configured with, by the client's own names."""
+        match self.client:
+            case LibrdkafkaClient(int(backoff_ms)):
+                return {"retry.backoff.ms": str(backoff_ms)}
+            case _:
+                return {}
+
+    @property
     def takes_hints(self) -> bool:
         """Whether it gets leader hints, and sends to the leader that they name at once."""
         if self.caps or self.drop_hints:

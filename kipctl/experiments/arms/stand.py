@@ -6,6 +6,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from kipctl.clients.java import JavaClient
+from kipctl.clients.librdkafka import Librdkafka
+from kipctl.clients.load import Client
+from kipctl.experiments.arms import arm as arms
 from kipctl.experiments.arms.arm import Arm, java_versions
 from kipctl.experiments.perf import kafka_version
 from kipctl.lab.cluster import Lab
@@ -52,6 +55,14 @@ class Stand:
     kafka_version: str | None
     lab: Lab | None = None
     java: Mapping[str, JavaClient] = field(default_factory=dict)
+
+    def client(self, arm: Arm) -> Client:
+        """The client of an arm that is not the probe's."""
+        match arm.client:
+            case arms.JavaClient(version):
+                return self.java[version]
+            case _:
+                return Librdkafka()
 
 
 @contextmanager

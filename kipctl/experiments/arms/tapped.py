@@ -7,28 +7,26 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from kipctl import __version__
-from kipctl.clients.librdkafka import Librdkafka
-from kipctl.clients.load import Client, Produced, ProducerLoad, RunningClient
+from kipctl.clients.load import Produced, ProducerLoad, RunningClient
 from kipctl.cluster.snapshot import take
 from kipctl.errors import InterruptedRunError, RefusedError
-from kipctl.experiments.arms.arm import Arm, JavaClient, LibrdkafkaClient, ProbeClient
+from kipctl.experiments.arms.arm import Arm, LibrdkafkaClient, ProbeClient
 from kipctl.experiments.arms.felt import Felt, felt_of, service
 from kipctl.experiments.arms.stand import Stand
 from kipctl.experiments.begin import on_this_machine
 from kipctl.experiments.conduct import Conducted, conduct_load
 from kipctl.experiments.plan import RunPlan
-from kipctl.experiments.record import event_rows
+from kipctl.experiments.record import describe, event_rows
 from kipctl.probe.produce.config import parse_properties
 from kipctl.probe.produce.run import ProbeSpec
 from kipctl.probe.produce.summary import measured_together
 from kipctl.probe.schedule import Schedule
 from kipctl.protocol.api import ApiKey
-from kipctl.tap.export import record_batches
+from kipctl.tap import export
 from kipctl.tap.process import RunningTap, running_tap
-from kipctl.tap.recorder import DATASETS
 from kipctl.tap.spec import TapSpec, api_name
 from kipctl.trace.clock import now_us
-from kipctl.trace.store import Run, wall_time, without_secrets
+from kipctl.trace.store import Run, without_secrets
 
 _LOOK_US = 20_000
 
@@ -83,12 +81,10 @@ class Load:
 
         librdkafka has no round robin; without stickiness each record's partition is random.
         """
-        properties = dict(self.properties)
-        if isinstance(arm.client, LibrdkafkaClient):
-            if properties.pop("partitioner.class", None):
-                properties["sticky.partitioning.linger.ms"] = "0"
-            if arm.client.retry_backoff_ms is not None:
-                properties["retry.backoff.ms"] = str(arm.client.retry_backoff_ms)
+        properties = {**self.properties, **arm.properties}
+        if isinstance(arm.client, LibrdkafkaClient) and "partitioner.class" in properties:
+            del properties["partitioner.class"]
+            properties["sticky.partitioning.linger.ms"] = "0"
         return ProducerLoad(
             topic=self.topic,
             num_records=self.num_records,
@@ -141,19 +137,17 @@ def run_arm(
         with running_tap(conditions.tap(arm, stand.bootstrap_server), Path(scratch)) as tap:
             conducted, claims = _conducted(arm, stand, load, plan, tap, seed)
             tapped = tap.stop()
-        for dataset in DATASETS:
-            run.write(dataset, record_batches(tapped, Path(scratch), dataset))
+        export.write(run, tapped, Path(scratch))
     run.write("events", [event_rows(conducted.events, tapped.start_us)])
     actions = [action.as_document(tapped.start_us) for action in conducted.performed]
     called_us = [action.called_us - tapped.start_us for action in conducted.performed]
     found = ArmRun(arm, felt_of(run, load.warmup_records, called_us), claims, actions)
-    run.describe(
+    describe(
+        run,
+        "experiment redirect",
+        tapped.wall_start_us,
         {
-            "kipctl_version": __version__,
-            "command": "experiment redirect",
             "source": "tap",
-            "started": wall_time(tapped.wall_start_us),
-            "start_wall_us": tapped.wall_start_us,
             "interval_ns": 0,
             **({"stopped": True} if conducted.cut_off else {}),
             "arm": arm.name,
@@ -179,7 +173,7 @@ def run_arm(
                 **found.as_document(),
                 "service_ms": service(found.felt.batch_rows, load.warmup_records).as_ms(),
             },
-        }
+        },
     )
     if conducted.cut_off:
         raise InterruptedRunError(
@@ -214,7 +208,7 @@ def _conducted(
     """The arm's run, and what its client says of it."""
     if isinstance(arm.client, ProbeClient):
         return _probe_conducted(arm.client, stand, load, plan, tap, seed)
-    with _client(arm, stand).producer(load.of(arm), tap.bootstrap_server) as client:
+    with stand.client(arm).producer(load.of(arm), tap.bootstrap_server) as client:
         schedule = Schedule(_began_us(client, tap), load.num_records, load.throughput)
         conducted = conduct_load(client, schedule, stand.cluster, load.topic, plan, _unheard)
     return conducted, _said(conducted.outcome)
@@ -229,14 +223,6 @@ def _began_us(client: RunningClient[Produced], tap: RunningTap) -> int:
         if client.is_done_by(now_us() + _LOOK_US):
             break
     return now_us()
-
-
-def _client(arm: Arm, stand: Stand) -> Client:
-    match arm.client:
-        case JavaClient(version):
-            return stand.java[version]
-        case _:
-            return Librdkafka()
 
 
 def _said(came: Produced) -> dict[str, Any]:

@@ -7,16 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from kipctl.clients.librdkafka import Librdkafka
 from kipctl.clients.load import (
-    Client,
     Consumed,
     ConsumerLoad,
     Produced,
     ProducerLoad,
     RunningClient,
 )
-from kipctl.experiments.arms.arm import Arm, JavaClient, LibrdkafkaClient, ProbeClient
+from kipctl.experiments.arms.arm import Arm, ProbeClient
 from kipctl.experiments.arms.end_to_end_load import (
     CONSUMER,
     ENDLESS,
@@ -32,7 +30,7 @@ from kipctl.experiments.arms.end_to_end_load import (
 from kipctl.experiments.arms.stand import Stand
 from kipctl.experiments.arms.tapped import Load as TappedLoad
 from kipctl.experiments.e2e import await_offsets, ends_of
-from kipctl.tap.export import record_batches
+from kipctl.tap import export
 from kipctl.tap.process import RunningTap, running_tap
 from kipctl.tap.recorder import COLUMNS as TAP_COLUMNS
 from kipctl.tap.spec import TapSpec
@@ -61,20 +59,8 @@ def reader_of(
     return _tapped_reader(arm, load, stand, client_rack)
 
 
-def _client(arm: Arm, stand: Stand) -> Client:
-    if isinstance(arm.client, JavaClient):
-        return stand.java[arm.client.version]
-    return Librdkafka()
-
-
 def _tap(arm: Arm, load: Load) -> TapSpec:
     return TapSpec(bootstrap_server=load.bootstrap_server, caps=arm.caps, drop_hints=arm.drop_hints)
-
-
-def _backoff(arm: Arm) -> dict[str, str]:
-    if isinstance(arm.client, LibrdkafkaClient) and arm.client.retry_backoff_ms is not None:
-        return {"retry.backoff.ms": str(arm.client.retry_backoff_ms)}
-    return {}
 
 
 def _rows(directory: Path, dataset: str) -> IntRows:
@@ -104,7 +90,7 @@ def _tapped_writer(arm: Arm, load: Load, stand: Stand) -> Iterator[Writer]:
     with (
         tempfile.TemporaryDirectory(prefix="kipctl-tap-") as scratch,
         running_tap(_tap(arm, load), Path(scratch)) as tap,
-        _client(arm, stand).producer(given, tap.bootstrap_server) as client,
+        stand.client(arm).producer(given, tap.bootstrap_server) as client,
     ):
         yield _TappedWriter(client, tap, Path(scratch), load, given)
 
@@ -132,8 +118,7 @@ class _TappedWriter:
 
     def record(self, run: Run) -> Written:
         """See Writer."""
-        for dataset in _PRODUCES:
-            run.write(dataset, record_batches(self._tapped, self._directory, dataset), 0)
+        export.write(run, self._tapped, self._directory, _PRODUCES)
         return Written(
             software=f"{self._came.software} {self._came.version}",
             measured_by="tap",
@@ -157,7 +142,7 @@ class _TappedWriter:
 
 @contextmanager
 def _tapped_reader(arm: Arm, load: Load, stand: Stand, client_rack: str) -> Iterator[Reader]:
-    properties = {"client.id": CONSUMER, **_backoff(arm)}
+    properties = {"client.id": CONSUMER, **arm.properties}
     if client_rack:
         properties["client.rack"] = client_rack
     given = ConsumerLoad(
@@ -171,7 +156,7 @@ def _tapped_reader(arm: Arm, load: Load, stand: Stand, client_rack: str) -> Iter
     with (
         tempfile.TemporaryDirectory(prefix="kipctl-tap-") as scratch,
         running_tap(_tap(arm, load), Path(scratch)) as tap,
-        _client(arm, stand).consumer(given, tap.bootstrap_server) as client,
+        stand.client(arm).consumer(given, tap.bootstrap_server) as client,
     ):
         yield _TappedReader(client, tap, Path(scratch), given)
 
@@ -213,6 +198,5 @@ class _TappedReader:
         tapped = replace(
             self._tapped, start_us=written.start_us, wall_start_us=written.wall_start_us
         )
-        for dataset in _CONSUMES:
-            run.write(dataset, record_batches(tapped, self._directory, dataset), 1)
+        export.write(run, tapped, self._directory, _CONSUMES, part=1)
         return {"consumer": without_secrets(dict(self._given.properties))}

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from kipctl import __version__
 from kipctl.cluster.replica_facts import broker_racks
 from kipctl.cluster.snapshot import Snapshot, take
 from kipctl.cluster.topics import await_topic
@@ -34,6 +33,7 @@ from kipctl.experiments.arms.tapped_sides import reader_of
 from kipctl.experiments.closest_replica.felt import Racks, rack_gone, traffic, within
 from kipctl.experiments.perf import own_topic
 from kipctl.experiments.plan import OWN_TOPIC
+from kipctl.experiments.record import describe
 from kipctl.experiments.roll.felt import Half, Records, records
 from kipctl.experiments.roll.restarts import leaders_put_back
 from kipctl.lab.cluster import Lab
@@ -42,7 +42,7 @@ from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.trace.clock import now_us
 from kipctl.trace.columns import COLUMNS
 from kipctl.trace.rows import IntRows
-from kipctl.trace.store import Run, wall_time
+from kipctl.trace.store import Run
 
 LEADER, CLOSEST = "leader", "closest"
 """A consumer without `client.rack`, and one with it."""
@@ -290,12 +290,11 @@ def _describe(
     found: ReadRun,
     gone: Gone | None,
 ) -> None:
-    run.describe(
+    describe(
+        run,
+        "experiment closest-replica",
+        written.wall_start_us,
         {
-            "kipctl_version": __version__,
-            "command": "experiment closest-replica",
-            "started": wall_time(written.wall_start_us),
-            "start_wall_us": written.wall_start_us,
             "bootstrap_server": stage.stand.bootstrap_server,
             "arm": f"{client.name} {reads}",
             **written.settings,
@@ -307,7 +306,7 @@ def _describe(
                 "actions": [] if gone is None else [_action(stage.rack, gone, written.start_us)],
                 **run_document(found, stage.racks, stage.rack),
             },
-        }
+        },
     )
 
 

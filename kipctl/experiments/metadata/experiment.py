@@ -10,9 +10,8 @@ from uuid import UUID
 
 import numpy as np
 
-from kipctl import __version__
 from kipctl.errors import UsageError
-from kipctl.experiments.arms.arm import Arm, LibrdkafkaClient, parse_arm
+from kipctl.experiments.arms.arm import Arm, parse_arm
 from kipctl.experiments.arms.arm import JavaClient as JavaArm
 from kipctl.experiments.arms.end_to_end_load import recorded_in
 from kipctl.experiments.arms.run_rows import dataset, rows
@@ -26,18 +25,18 @@ from kipctl.experiments.metadata.senders import (
     ProbeSender,
     Sender,
 )
+from kipctl.experiments.record import describe
 from kipctl.probe.metadata_policy import TopicPolicy
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.produce_frames import Topic
-from kipctl.tap.export import record_batches
+from kipctl.tap import export
 from kipctl.tap.process import running_tap
-from kipctl.tap.recorder import DATASETS
 from kipctl.tap.spec import TapSpec
 from kipctl.trace.clock import now_us
 from kipctl.trace.codes import MetadataCause
 from kipctl.trace.columns import COLUMNS
 from kipctl.trace.rows import IntRows
-from kipctl.trace.store import Run, wall_time
+from kipctl.trace.store import Run
 
 CLIENTS = ("probe-legacy", "probe-kip526", "java-3.6.0", "java-4.3.1", "librdkafka")
 """Those that are measured unless others are asked for."""
@@ -74,8 +73,7 @@ def parse_clients(text: str) -> tuple[Watched, ...]:
 
 def _is_plain(arm: Arm) -> bool:
     """Whether it is nothing but a client: what concerns hints and backoffs is of no use here."""
-    backoff = isinstance(arm.client, LibrdkafkaClient) and arm.client.retry_backoff_ms is not None
-    return not (arm.caps or arm.drop_hints or backoff)
+    return not (arm.caps or arm.drop_hints or arm.properties)
 
 
 def run_claims(
@@ -208,16 +206,14 @@ def _watch(
             end_us = now_us()
             software = sender.software
         tapped = tap.stop()
-        for name in DATASETS:
-            run.write(name, record_batches(tapped, Path(scratch), name))
+        export.write(run, tapped, Path(scratch))
     came = came_of(run, begin_us - tapped.start_us, end_us - tapped.start_us, failed)
-    run.describe(
+    describe(
+        run,
+        "experiment metadata",
+        tapped.wall_start_us,
         {
-            "kipctl_version": __version__,
-            "command": "experiment metadata",
             "source": "tap",
-            "started": wall_time(tapped.wall_start_us),
-            "start_wall_us": tapped.wall_start_us,
             "bootstrap_server": stand.bootstrap_server,
             "arm": client.name,
             "phase": str(course.phase),
@@ -230,7 +226,7 @@ def _watch(
                 "kafka_version": stand.kafka_version,
                 **phase_document(course.phase, came, None),
             },
-        }
+        },
     )
     return software, came, len(moves)
 

@@ -6,7 +6,6 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from kipctl import __version__
 from kipctl.cluster.snapshot import Snapshot, take
 from kipctl.errors import InterruptedRunError, RefusedError, UsageError
 from kipctl.experiments.actions import lab_of
@@ -28,6 +27,7 @@ from kipctl.experiments.arms.stand import Stand
 from kipctl.experiments.arms.tapped_sides import reader_of, writer_of
 from kipctl.experiments.perf import own_topic
 from kipctl.experiments.plan import OWN_TOPIC
+from kipctl.experiments.record import describe
 from kipctl.experiments.roll.felt import Half, Records, felt_in, halves, records
 from kipctl.experiments.roll.published import published_for, set_up_differences
 from kipctl.experiments.roll.restarts import Restart, leaders_put_back, roll
@@ -37,7 +37,7 @@ from kipctl.probe.consume.delivery import follow_batches
 from kipctl.probe.summary import metadata_rpcs, redirects
 from kipctl.trace.columns import COLUMNS
 from kipctl.trace.rows import IntRows
-from kipctl.trace.store import Run, wall_time
+from kipctl.trace.store import Run
 
 P99 = 0.99
 _BATCH = {name: i for i, name in enumerate(COLUMNS["batches"])}
@@ -354,12 +354,11 @@ def _one(
             raise
         written = finish(writer, reader, run)
     rolled = rolled_run(written, restarts, run)
-    run.describe(
+    describe(
+        run,
+        "experiment roll",
+        written.wall_start_us,
         {
-            "kipctl_version": __version__,
-            "command": "experiment roll",
-            "started": wall_time(written.wall_start_us),
-            "start_wall_us": written.wall_start_us,
             "bootstrap_server": load.bootstrap_server,
             "arm": arm.name,
             **written.settings,
@@ -371,7 +370,7 @@ def _one(
                 "actions": actions(restarts, written.start_us),
                 **rolled.as_document(),
             },
-        }
+        },
     )
     if wrong := [restart for restart in restarts if restart.error]:
         raise RefusedError(f"The roll broke off at broker {wrong[0].broker}: {wrong[0].error}")
