@@ -14,7 +14,7 @@ from kipctl.cli.experiment_options import (
     RunsOption,
     run_folders,
 )
-from kipctl.cli.options import OutputOption
+from kipctl.cli.options import OutputOption, RecordSizeOption, ThroughputOption
 from kipctl.report.formats import OutputFormat
 from kipctl.report.tables import Report
 
@@ -45,10 +45,8 @@ def closest_replica(
     uncontrolled: Annotated[
         bool, typer.Option("--uncontrolled", help="Kill them, as when a machine fails.")
     ] = False,
-    throughput: Annotated[float, typer.Option("--throughput", help="Records per second.")] = 500,
-    record_size: Annotated[
-        int, typer.Option("--record-size", help="Bytes of a record's value.")
-    ] = 1000,
+    throughput: ThroughputOption = 500,
+    record_size: RecordSizeOption = 1000,
     runs: RunsOption = 1,
     quick: QuickOption = False,
     brokers: LabBrokersOption = 3,

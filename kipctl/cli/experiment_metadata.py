@@ -13,7 +13,12 @@ from kipctl.cli.experiment_options import (
     RecordRunsOption,
     run_folders,
 )
-from kipctl.cli.options import OutputOption
+from kipctl.cli.options import (
+    InTurnThroughputOption,
+    OutputOption,
+    PhaseSecondsOption,
+    RecordSizeOption,
+)
 from kipctl.experiments.metadata.plan import Phase
 from kipctl.report.formats import OutputFormat
 from kipctl.report.tables import Report
@@ -34,15 +39,9 @@ def metadata(
     ] = "probe-legacy,probe-kip526,java-3.6.0,java-4.3.1,librdkafka",
     topics: Annotated[int, typer.Option("--topics", help="Made for the run, and removed.")] = 200,
     partitions: Annotated[int, typer.Option("--partitions", help="Of each topic.")] = 3,
-    throughput: Annotated[
-        float, typer.Option("--throughput", help="Records per second, to the topics in turn.")
-    ] = 300,
-    seconds: Annotated[
-        float, typer.Option("--seconds", help="How long steady and leader-changes last.")
-    ] = 6,
-    record_size: Annotated[
-        int, typer.Option("--record-size", help="Bytes of a record's value.")
-    ] = 100,
+    throughput: InTurnThroughputOption = 300,
+    seconds: PhaseSecondsOption = 6,
+    record_size: RecordSizeOption = 100,
     phase: Annotated[
         list[Phase] | None,
         typer.Option("--phase", help="What is done after startup; repeatable. Default: all."),

@@ -13,7 +13,7 @@ from kipctl.cli.experiment_options import (
     RecordRunsOption,
     run_folders,
 )
-from kipctl.cli.options import OutputOption
+from kipctl.cli.options import OutputOption, RecordSizeOption
 from kipctl.errors import UsageError
 from kipctl.report.formats import OutputFormat
 from kipctl.report.tables import Report
@@ -41,9 +41,7 @@ def redirect(
     throughput: Annotated[
         int | None, typer.Option("--throughput", help="Records per second. Default: 1500.")
     ] = None,
-    record_size: Annotated[
-        int, typer.Option("--record-size", help="Bytes of a record's value.")
-    ] = 1000,
+    record_size: RecordSizeOption = 1000,
     partitions: Annotated[
         int, typer.Option("--partitions", help="Of the topic, all of whose leaders rotate.")
     ] = 100,

@@ -15,7 +15,7 @@ from kipctl.cli.experiment_options import (
     run_folders,
     whole_numbers,
 )
-from kipctl.cli.options import OutputOption
+from kipctl.cli.options import OutputOption, RecordSizeOption, ThroughputOption
 from kipctl.errors import UsageError
 from kipctl.report.formats import OutputFormat
 from kipctl.report.tables import Report
@@ -45,10 +45,8 @@ def roll(
     uncontrolled: Annotated[
         bool, typer.Option("--uncontrolled", help="Kill brokers, as when a machine fails.")
     ] = False,
-    throughput: Annotated[float, typer.Option("--throughput", help="Records per second.")] = 500,
-    record_size: Annotated[
-        int, typer.Option("--record-size", help="Bytes of a record's value.")
-    ] = 1000,
+    throughput: ThroughputOption = 500,
+    record_size: RecordSizeOption = 1000,
     runs: RunsOption = 1,
     quick: QuickOption = False,
     brokers: LabBrokersOption = 3,

@@ -1,11 +1,15 @@
 """Options that several commands share, written once."""
 
+import re
 from typing import Annotated
 
 import typer
 
+from kipctl.errors import UsageError
 from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.report.formats import OutputFormat
+
+_SECONDS = {"s": 1, "m": 60, "h": 3600}
 
 BootstrapOption = Annotated[
     str | None,
@@ -77,6 +81,14 @@ ReplicationFactorOption = Annotated[
     int,
     typer.Option("--replication-factor", help="Of kipctl-perf; 0 for 3, or all brokers if fewer."),
 ]
+RecordSizeOption = Annotated[int, typer.Option("--record-size", help="Bytes of a record's value.")]
+ThroughputOption = Annotated[float, typer.Option("--throughput", help="Records per second.")]
+InTurnThroughputOption = Annotated[
+    float, typer.Option("--throughput", help="Records per second, to the topics in turn.")
+]
+PhaseSecondsOption = Annotated[
+    float, typer.Option("--seconds", help="How long steady and leader-changes last.")
+]
 WarmupOption = Annotated[
     int, typer.Option("--warmup-records", help="First records, left out of the times.")
 ]
@@ -86,3 +98,12 @@ ForceOption = Annotated[
 PrintMetricsOption = Annotated[
     bool, typer.Option("--print-metrics", help="Print every number of the result.")
 ]
+
+
+def parse_duration(text: str) -> float:
+    """Seconds in a time such as `30s`, `1.5m` or `1h`. Raises UsageError."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh])", text.strip(), re.ASCII)
+    seconds = float(match[1]) * _SECONDS[match[2]] if match else 0.0
+    if not seconds:
+        raise UsageError(f"{text!r} is not a time to wait.", "Write it as 30s, 5m or 1h.")
+    return seconds

@@ -19,6 +19,7 @@ from kipctl.cli.options import (
     PartitionsOption,
     PrintMetricsOption,
     RecordOption,
+    RecordSizeOption,
     ReplicationFactorOption,
     WarmupOption,
     WorkersOption,
@@ -35,9 +36,7 @@ def e2e(
     throughput: Annotated[
         float, typer.Option("--throughput", help="Records per second; -1 for as many as possible.")
     ] = 1000,
-    record_size: Annotated[
-        int, typer.Option("--record-size", help="Bytes of a record's value.")
-    ] = 1000,
+    record_size: RecordSizeOption = 1000,
     producer_acks: Annotated[
         str | None,
         typer.Option("--producer-acks", metavar="all|1", help="The producer's acks; default all."),

@@ -5,7 +5,13 @@ from typing import Annotated
 import typer
 
 from kipctl.cli.environment import Environment
-from kipctl.cli.options import BootstrapOption, OutputOption
+from kipctl.cli.options import (
+    BootstrapOption,
+    InTurnThroughputOption,
+    OutputOption,
+    PhaseSecondsOption,
+    RecordSizeOption,
+)
 from kipctl.errors import ExitStatus
 from kipctl.experiments.metadata.plan import ClientKind, Phase
 from kipctl.probe.metadata_policy import TopicPolicy
@@ -25,15 +31,9 @@ def metadata(
         ),
     ] = 1000,
     partitions: Annotated[int, typer.Option("--partitions", help="Of each topic.")] = 3,
-    throughput: Annotated[
-        float, typer.Option("--throughput", help="Records per second, to the topics in turn.")
-    ] = 500,
-    seconds: Annotated[
-        float, typer.Option("--seconds", help="How long steady and leader-changes last.")
-    ] = 6,
-    record_size: Annotated[
-        int, typer.Option("--record-size", help="Bytes of a record's value.")
-    ] = 100,
+    throughput: InTurnThroughputOption = 500,
+    seconds: PhaseSecondsOption = 6,
+    record_size: RecordSizeOption = 100,
     phase: Annotated[
         list[Phase] | None,
         typer.Option("--phase", help="What is done after startup; repeatable. Default: all."),

@@ -9,8 +9,7 @@ import typer
 
 from kipctl.cli import replica_selection_documents as documents
 from kipctl.cli.environment import Environment
-from kipctl.cli.options import BootstrapOption, OutputOption
-from kipctl.cli.request_log import parse_duration
+from kipctl.cli.options import BootstrapOption, OutputOption, parse_duration
 from kipctl.errors import InterruptedRunError, PartlyDoneError, ThresholdError, UsageError
 from kipctl.report.formats import OutputFormat
 from kipctl.report.replica_selection_tables import (

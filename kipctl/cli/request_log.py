@@ -1,6 +1,5 @@
 """`kipctl request-log`: the brokers' request log, switched on and off while they run."""
 
-import re
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
@@ -9,8 +8,8 @@ import typer
 
 from kipctl.cli.environment import Environment
 from kipctl.cli.leader_reports import listing
-from kipctl.cli.options import BootstrapOption, OutputOption
-from kipctl.errors import InterruptedRunError, UsageError
+from kipctl.cli.options import BootstrapOption, OutputOption, parse_duration
+from kipctl.errors import InterruptedRunError
 from kipctl.report.formats import OutputFormat
 from kipctl.report.tables import Report
 
@@ -29,7 +28,6 @@ BrokerOption = Annotated[
 
 COST = "about 2 kB of log and 0.15 ms of a broker's CPU for each request"
 _TIMEOUT_S = 10.0
-_SECONDS = {"s": 1, "m": 60, "h": 3600}
 
 
 @app.command()
@@ -109,15 +107,6 @@ def status(
         levels = look(cluster, chosen_brokers(cluster, broker or ()))
     environment.report(_status_report(levels), output)
     demand_all_told(levels, "status")
-
-
-def parse_duration(text: str) -> float:
-    """Seconds in a time such as `30s`, `1.5m` or `1h`. Raises UsageError."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh])", text.strip(), re.ASCII)
-    seconds = float(match[1]) * _SECONDS[match[2]] if match else 0.0
-    if not seconds:
-        raise UsageError(f"{text!r} is not a time to wait.", "Write it as 30s, 5m or 1h.")
-    return seconds
 
 
 def _on_for(

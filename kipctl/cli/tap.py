@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kipctl.cli.environment import Environment
-from kipctl.cli.options import BootstrapOption, OutputOption, RecordOption
+from kipctl.cli.options import BootstrapOption, OutputOption, RecordOption, parse_duration
 from kipctl.report.formats import OutputFormat
 from kipctl.report.tables import Report
 
@@ -86,7 +86,6 @@ def tap(
     the options change. With --record what was seen becomes a run: batches, requests, redirects and
     reads of every client, for `kipctl analyze` and `kipctl runs compare`. It ends with Ctrl-C.
     """
-    from kipctl.cli.request_log import parse_duration
     from kipctl.cli.signals import noted_signals
     from kipctl.experiments.tap import TapPlan
     from kipctl.experiments.tap import tap as run

@@ -46,7 +46,7 @@ class TapOutcome:
     """What a tap has seen. Times are monotonic microseconds, `cpu_s` is of its process.
 
     `messages` are lines on connections that it had to drop, the last 1,000 of `dropped`.
-    `names` are the texts that its rows give by number.
+    `names` are the texts that its rows give by number, known once it has stopped.
     """
 
     start_us: int
@@ -90,7 +90,7 @@ async def _serve(spec: TapSpec, directory: Path | None, pipe: Pipe) -> None:
     loop.set_exception_handler(failed)
     over = asyncio.Event()
 
-    def told() -> TapOutcome:
+    def told(names: Mapping[str, tuple[str, ...]]) -> TapOutcome:
         usage = resource.getrusage(resource.RUSAGE_SELF)
         observer = tap.observer
         return TapOutcome(
@@ -108,7 +108,7 @@ async def _serve(spec: TapSpec, directory: Path | None, pipe: Pipe) -> None:
             dropped,
             usage.ru_utime + usage.ru_stime,
             usage.ru_maxrss * 1024,
-            observer.recorder.names,
+            names,
         )
 
     def asked() -> None:
@@ -117,7 +117,7 @@ async def _serve(spec: TapSpec, directory: Path | None, pipe: Pipe) -> None:
         except EOFError:  # the starter is gone
             wanted = _STOP
         if wanted == _SHOW:
-            pipe.send(told())
+            pipe.send(told({}))
         else:
             loop.remove_reader(pipe.fileno())
             over.set()
@@ -129,7 +129,7 @@ async def _serve(spec: TapSpec, directory: Path | None, pipe: Pipe) -> None:
     loop.add_reader(pipe.fileno(), asked)
     await over.wait()
     await tap.stop()
-    pipe.send(told())
+    pipe.send(told(tap.observer.recorder.names))
 
 
 def _work(spec: TapSpec, directory: Path | None, pipe: Pipe) -> None:

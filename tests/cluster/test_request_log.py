@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import pytest
 
-from kipctl.cli.request_log import parse_duration
+from kipctl.cli.options import parse_duration
 from kipctl.cluster.request_log import (
     LoggerLevel,
     chosen_brokers,
