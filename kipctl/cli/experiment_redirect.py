@@ -39,7 +39,10 @@ def redirect(
         typer.Option("--num-records", help="In a run. Default: enough for 3 rotations."),
     ] = None,
     throughput: Annotated[
-        int | None, typer.Option("--throughput", help="Records per second. Default: 1500.")
+        int | None,
+        typer.Option(
+            "--throughput", help="Records per second. Default: 150 for each core, up to 1500."
+        ),
     ] = None,
     record_size: RecordSizeOption = 1000,
     partitions: Annotated[

@@ -118,18 +118,19 @@ class LeaderWatch:
     def _ask(
         self, connection: BrokerConnection, broker: int, shown: dict[PartitionId, tuple[int, int]]
     ) -> None:
-        answers = False
+        last = None
         while not self._over.is_set():
             metadata = connection.request(self._request)
             time_us = now_us()
-            if not answers:
-                answers = True
+            if last is None:
                 self._queue.put(Contact(broker, answers=True))
-            for partition in from_metadata(metadata).partitions:
-                news = (partition.leader, partition.leader_epoch)
-                if shown.get(partition.id) != news:
-                    shown[partition.id] = news
-                    self._queue.put(Sighting(broker, partition.id, *news, time_us))
+            if metadata is not last:
+                last = metadata
+                for partition in from_metadata(metadata).partitions:
+                    news = (partition.leader, partition.leader_epoch)
+                    if shown.get(partition.id) != news:
+                        shown[partition.id] = news
+                        self._queue.put(Sighting(broker, partition.id, *news, time_us))
             self._over.wait(POLL_S)
 
 

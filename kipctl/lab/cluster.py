@@ -49,6 +49,7 @@ class Lab:
             self.kafka_version: str = record["kafka_version"]
             self.cluster_id: str = record["cluster_id"]
             self.request_log: bool = record.get("request_log", False)
+            self._plain_code: bool = record.get("plain_code", False)
             exporter = record.get("exporter")
             self._exporter = None if exporter is None else Path(exporter)
             self.java = Java(Path(record["java"]["path"]), record["java"]["version"])
@@ -137,6 +138,7 @@ class Lab:
             "jars": {"paths": jars.paths, "folder": jars.folder},
             "seed": asdict(seed),
             "request_log": spec.request_log,
+            "plain_code": spec.plain_code,
             "exporter": exporter,
             "nodes": [asdict(node) for node in node_specs(spec, first)],
         }
@@ -236,7 +238,10 @@ class Lab:
     def _launch(self, nodes: Iterable[Node]) -> None:
         launches = []
         for node in nodes:
-            options = (*self._seed.jvm_options(node.role), *node.metrics_options(self._exporter))
+            options = (
+                *self._seed.jvm_options(node.role, self._plain_code),
+                *node.metrics_options(self._exporter),
+            )
             launches.append(
                 node.launch(node.command(self.java, self.jars, options, ("kafka.Kafka",)))
             )

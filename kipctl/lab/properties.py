@@ -48,7 +48,8 @@ class LabSpec:
     Broker i (from 1) is in rack `rack-<1 + (i - 1) mod racks>`; with `racks` 0 it has none.
     `port` is the first of the consecutive ports used; None takes free ones. `request_log` lets
     every node log each request from its start. With `metrics` every broker serves its metrics over
-    HTTP, on a port of its own.
+    HTTP, on a port of its own. With `plain_code` Java compiles brokers once and plainly: they are
+    as fast after seconds as they will be, and at full speed slower than others.
     """
 
     name: str = "default"
@@ -61,6 +62,7 @@ class LabSpec:
     port: int | None = None
     request_log: bool = False
     metrics: bool = False
+    plain_code: bool = False
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", self.name):

@@ -19,14 +19,8 @@ from kipctl.lab.ready import wait_until_ready
 # Serial collection suits heaps of this size: G1 takes a processor for its own threads, and puts
 # each produce request above half a megabyte into regions of its own.
 _HEAP = ("-Xms128m", "-Xmx256m", "-XX:+UseSerialGC", "-Xss512k", "-XX:-UsePerfData")
-# A controller is not what is measured: quick to start counts for more than full speed.
-_SMALL_HEAP = (
-    "-Xms32m",
-    "-Xmx128m",
-    "-XX:+UseSerialGC",
-    "-XX:TieredStopAtLevel=1",
-    "-XX:-UsePerfData",
-)
+_SMALL_HEAP = ("-Xms32m", "-Xmx128m", "-XX:+UseSerialGC", "-XX:-UsePerfData")
+_PLAIN_CODE = "-XX:TieredStopAtLevel=1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +30,11 @@ class Seed:
     formatted: Path
     archive: Path
 
-    def jvm_options(self, role: Role) -> tuple[str, ...]:
+    def jvm_options(self, role: Role, plain_code: bool = False) -> tuple[str, ...]:
         options = _SMALL_HEAP if role is Role.CONTROLLER else _HEAP
+        # A controller is not what is measured: quick to start counts for more than full speed.
+        if plain_code or role is Role.CONTROLLER:
+            options = (*options, _PLAIN_CODE)
         if self.archive.exists():
             return (*options, "-Xshare:auto", f"-XX:SharedArchiveFile={self.archive}")
         return options

@@ -1,5 +1,6 @@
 """What an experiment's options make of a plan, and when it is refused before anything starts."""
 
+import os
 import shutil
 from collections import namedtuple
 
@@ -16,6 +17,7 @@ from kipctl.experiments.redirect.plan import (
     check_room,
     nodes_of,
     planned,
+    usual_rate,
     what_it_takes,
 )
 from kipctl.lab.properties import LabSpec
@@ -30,11 +32,23 @@ def names(plan: RedirectPlan) -> tuple[str, ...]:
     return tuple(arm.name for arm in plan.arms)
 
 
-def test_by_default_every_arm_runs_three_times_with_three_rotations_each() -> None:
+def test_by_default_every_arm_runs_three_times_with_four_rotations_each() -> None:
     plan = planned(Scale.DEFAULT, {}, FRESH)
     assert names(plan) == ARMS
-    assert (plan.runs, plan.rotations, plan.seconds) == (3, 3, 10)
-    assert plan.warmup_records == 3000  # up to half a second before the first rotation
+    assert (plan.runs, plan.rotations, plan.seconds) == (3, 4, 12.5)
+    assert plan.throughput == usual_rate(os.cpu_count() or 1)
+    # The first rotation is warm-up too, up to half a second before the second.
+    assert plan.warmup_records == 4.5 * plan.throughput
+
+
+def test_a_single_rotation_counts() -> None:
+    plan = planned(Scale.DEFAULT, {"throughput": 100, "num_records": 300}, FRESH)
+    assert (plan.rotations, plan.warmup_records) == (1, 200)
+
+
+@pytest.mark.parametrize(("cores", "rate"), [(1, 150), (2, 300), (10, 1500), (64, 1500)])
+def test_the_rate_leaves_cores_time_for_rotations(cores: int, rate: int) -> None:
+    assert usual_rate(cores) == rate
 
 
 def test_quick_has_fewer_arms_and_enough_rotations_to_compare() -> None:
@@ -47,12 +61,12 @@ def test_quick_has_fewer_arms_and_enough_rotations_to_compare() -> None:
 def test_what_is_given_goes_before_the_scale() -> None:
     arms = parse_arms("librdkafka")
     plan = planned(Scale.QUICK, {"arms": arms, "runs": 5, "throughput": None}, FRESH)
-    assert (plan.arms, plan.runs, plan.throughput) == (arms, 5, 1000)
+    assert (plan.arms, plan.runs, plan.throughput) == (arms, 5, usual_rate(os.cpu_count() or 1))
 
 
 def test_rotations_give_stale_metadata_the_time_to_pass() -> None:
     stale = planned(Scale.QUICK, {}, Conditions(stale_metadata_us=2_000_000))
-    assert (stale.every_s, stale.rotations) == (4, 3)
+    assert (stale.every_s, stale.rotations) == (4, 4)
     of_a_curve = planned(Scale.QUICK, {}, FRESH, stalest_us=1_000_000)
     assert of_a_curve.every_s == 2.5
     assert planned(Scale.QUICK, {"every_s": 0.5}, stale.conditions).every_s == 0.5
@@ -72,7 +86,7 @@ def test_the_kips_own_scale() -> None:
         ({"acks": "0"}, "--acks is 0; it is one of 1, all"),
         ({"partitions": -1}, "--partitions is -1"),
         ({"every_s": 0.0}, "--every must be above 0"),
-        ({"num_records": 1500}, "no rotation is due"),
+        ({"num_records": 1500, "throughput": 1500}, "no rotation is due"),
     ],
 )
 def test_what_makes_no_sense_is_refused(given: dict[str, object], says: str) -> None:

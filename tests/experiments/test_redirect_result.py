@@ -70,7 +70,7 @@ def test_each_arm_stands_beside_what_was_published_of_its_like() -> None:
 def test_what_is_set_up_otherwise_comes_from_the_plan() -> None:
     told = {one["what"]: (one["published"], one["here"]) for one in DOCUMENT["set_up_otherwise"]}
     assert told["records/s"] == ("100,000", "1,000")
-    assert told["leader rotations in a run"] == ("not said", "3")
+    assert told["leader rotations in a run"] == ("not said", "4")
     assert "partitions" not in told
     elsewhere = set_up(PLAN, Place("kafka.example.org:9092"), 12, None)
     assert (elsewhere.brokers, elsewhere.controllers, elsewhere.machines) == (12, None, None)

@@ -2,6 +2,7 @@
 
 import socket
 import struct
+from dataclasses import replace
 
 import pytest
 from scripted_broker import HANG_UP, VERSIONS, ScriptedBroker
@@ -41,6 +42,20 @@ def test_a_request_goes_out_in_the_highest_version_that_both_know():
             (1, "a client"),
         ]
         assert len({asked.correlation_id for asked in broker.asked}) == 3
+
+
+def test_an_answer_that_is_the_last_one_again_is_the_same_object():
+    answers = [ANSWER, ANSWER, replace(ANSWER, cluster_id="another"), ANSWER]
+
+    def in_turn(asked):
+        return answers.pop(0) if asked.request == ASK else None
+
+    with ScriptedBroker(in_turn) as broker, connect(broker) as connection:
+        first, again, other, back = (connection.request(ASK) for _ in range(4))
+    assert again is first == ANSWER
+    assert other.cluster_id == "another"
+    assert back is not first
+    assert back == first
 
 
 def test_an_older_broker_is_asked_in_its_highest_version():

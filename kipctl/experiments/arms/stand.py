@@ -43,6 +43,8 @@ class Place:
             brokers=self.brokers,
             controllers=self.controllers,
             config=_SOON_GONE,
+            # Where brokers share few cores, a compiler at work on them is what pauses would show.
+            plain_code=(os.cpu_count() or 1) < self.brokers + self.controllers,
         )
 
 

@@ -26,7 +26,10 @@ class Scale(StrEnum):
 QUICK_ARMS = ("probe-baseline", "probe-kip951", "java-3.6.0", "java-4.3.1")
 ACKS = ("1", "all")
 _QUIET_S = 0.5
-"""Of the time before the first rotation, what is not warm-up."""
+"""Of the time before the first rotation that counts, what is not warm-up."""
+_RATE_OF_CORE = 150
+_HIGHEST_RATE = 1500
+"""Records per second: nodes, tap and client share the cores, and are to have some to spare."""
 _PREPARING_S = 5.0
 """About what a run takes besides its records: a tap and a client to start, rows to read."""
 _BIG_BYTES = 1 << 30
@@ -48,13 +51,13 @@ class RedirectPlan:
     arms: tuple[Arm, ...] = field(default_factory=lambda: parse_arms(",".join(ARMS)))
     runs: int = 3
     acks: str = "1"
-    num_records: int = 15_000
-    throughput: int = 1500
+    num_records: int = 12_500
+    throughput: int = 1000
     record_size: int = 1000
     partitions: int = 100
     every_s: float = 2.5
     conditions: Conditions = field(default_factory=Conditions)
-    broker_warmup_s: float = 12.0
+    broker_warmup_s: float = 20.0
 
     def __post_init__(self) -> None:
         """Raises UsageError for what makes no sense."""
@@ -90,8 +93,13 @@ class RedirectPlan:
 
     @property
     def warmup_records(self) -> int:
-        """Those that are sent while clients warm up, until just before the first rotation."""
-        return int(self.throughput * max(0.0, self.every_s - _QUIET_S))
+        """Those that are sent while clients warm up, until just before the second rotation.
+
+        At the first one a JVM still loads what it needs at a leader's error. If there is but one,
+        it counts.
+        """
+        quiet_s = self.every_s * min(2, self.rotations) - _QUIET_S
+        return int(self.throughput * max(0.0, quiet_s))
 
     @property
     def is_big(self) -> bool:
@@ -130,15 +138,19 @@ def least_every_s(conditions: Conditions) -> float:
     return 1.0 + 1.5 * waits_us / 1e6
 
 
-_ROTATIONS = 3
+def usual_rate(cores: int) -> int:
+    """Records per second that a machine of so many cores has time for besides rotations."""
+    return min(_HIGHEST_RATE, _RATE_OF_CORE * cores)
+
+
+_ROTATIONS = 4
 """In a run whose number of records is not given."""
 _SIZES: Mapping[Scale, Mapping[str, Any]] = {
-    Scale.DEFAULT: {"throughput": 1500, "every_s": 2.5},
+    Scale.DEFAULT: {"every_s": 2.5},
     Scale.QUICK: {
-        "throughput": 1000,
         "every_s": 1.0,
         "runs": 2,
-        "broker_warmup_s": 4.0,
+        "broker_warmup_s": 8.0,
         "arms": parse_arms(",".join(QUICK_ARMS)),
     },
     Scale.KIP: {"throughput": 100_000, "num_records": 40_000_000, "every_s": 30.0},
@@ -153,7 +165,8 @@ def planned(
     Rotations are far enough apart for Metadata to be stale for `stalest_us`, if that is more than
     the conditions have. Raises UsageError.
     """
-    sizes = {**_SIZES[scale], **{name: of for name, of in given.items() if of is not None}}
+    sizes = {"throughput": usual_rate(os.cpu_count() or 1), **_SIZES[scale]}
+    sizes |= {name: of for name, of in given.items() if of is not None}
     if "every_s" not in given or given["every_s"] is None:
         stale_us = max(stalest_us, conditions.stale_metadata_us)
         least = least_every_s(replace(conditions, stale_metadata_us=stale_us))
