@@ -49,7 +49,7 @@ class Lab:
             self.kafka_version: str = record["kafka_version"]
             self.cluster_id: str = record["cluster_id"]
             self.request_log: bool = record.get("request_log", False)
-            self._plain_code: bool = record.get("plain_code", False)
+            self._c1_only: bool = record.get("c1_only", False)
             exporter = record.get("exporter")
             self._exporter = None if exporter is None else Path(exporter)
             self.java = Java(Path(record["java"]["path"]), record["java"]["version"])
@@ -138,7 +138,7 @@ class Lab:
             "jars": {"paths": jars.paths, "folder": jars.folder},
             "seed": asdict(seed),
             "request_log": spec.request_log,
-            "plain_code": spec.plain_code,
+            "c1_only": spec.c1_only,
             "exporter": exporter,
             "nodes": [asdict(node) for node in node_specs(spec, first)],
         }
@@ -239,7 +239,7 @@ class Lab:
         launches = []
         for node in nodes:
             options = (
-                *self._seed.jvm_options(node.role, self._plain_code),
+                *self._seed.jvm_options(node.role, self._c1_only),
                 *node.metrics_options(self._exporter),
             )
             launches.append(

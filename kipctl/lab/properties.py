@@ -1,6 +1,7 @@
 """What a lab is asked to be, and the files each of its nodes is started with."""
 
 import base64
+import os
 import re
 import uuid
 from collections.abc import Mapping
@@ -41,6 +42,14 @@ class Role(StrEnum):
     BOTH = "broker,controller"
 
 
+def suits_c1(nodes: int) -> bool:
+    """Whether so many nodes leave no core for Java's second compiler, which works for minutes.
+
+    What is measured of such a lab would be that compiler, above all.
+    """
+    return (os.cpu_count() or 1) < nodes
+
+
 @dataclass(frozen=True, slots=True)
 class LabSpec:
     """A lab as it was asked for. Raises UsageError for what cannot be built.
@@ -48,8 +57,8 @@ class LabSpec:
     Broker i (from 1) is in rack `rack-<1 + (i - 1) mod racks>`; with `racks` 0 it has none.
     `port` is the first of the consecutive ports used; None takes free ones. `request_log` lets
     every node log each request from its start. With `metrics` every broker serves its metrics over
-    HTTP, on a port of its own. With `plain_code` Java compiles brokers once and plainly: they are
-    as fast after seconds as they will be, and at full speed slower than others.
+    HTTP, on a port of its own. With `c1_only` brokers run without Java's second compiler: they
+    are as fast after seconds as they will be, and at full speed slower than others.
     """
 
     name: str = "default"
@@ -62,7 +71,7 @@ class LabSpec:
     port: int | None = None
     request_log: bool = False
     metrics: bool = False
-    plain_code: bool = False
+    c1_only: bool = False
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", self.name):

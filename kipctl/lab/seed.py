@@ -20,7 +20,7 @@ from kipctl.lab.ready import wait_until_ready
 # each produce request above half a megabyte into regions of its own.
 _HEAP = ("-Xms128m", "-Xmx256m", "-XX:+UseSerialGC", "-Xss512k", "-XX:-UsePerfData")
 _SMALL_HEAP = ("-Xms32m", "-Xmx128m", "-XX:+UseSerialGC", "-XX:-UsePerfData")
-_PLAIN_CODE = "-XX:TieredStopAtLevel=1"
+_C1_ONLY = "-XX:TieredStopAtLevel=1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +30,11 @@ class Seed:
     formatted: Path
     archive: Path
 
-    def jvm_options(self, role: Role, plain_code: bool = False) -> tuple[str, ...]:
+    def jvm_options(self, role: Role, c1_only: bool = False) -> tuple[str, ...]:
         options = _SMALL_HEAP if role is Role.CONTROLLER else _HEAP
         # A controller is not what is measured: quick to start counts for more than full speed.
-        if plain_code or role is Role.CONTROLLER:
-            options = (*options, _PLAIN_CODE)
+        if c1_only or role is Role.CONTROLLER:
+            options = (*options, _C1_ONLY)
         if self.archive.exists():
             return (*options, "-Xshare:auto", f"-XX:SharedArchiveFile={self.archive}")
         return options

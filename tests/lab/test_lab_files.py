@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from kipctl.errors import UsageError
+from kipctl.experiments.arms.stand import Place
 from kipctl.lab.properties import (
     LabSpec,
     NodeSpec,
@@ -15,9 +16,19 @@ from kipctl.lab.properties import (
     node_specs,
     properties_text,
     server_properties,
+    suits_c1,
 )
 
 FOLDER = Path("/lab/broker-1")
+
+
+@pytest.mark.parametrize(("cores", "suits"), [(2, True), (3, True), (4, False), (None, True)])
+def test_c1_alone_is_for_machines_with_fewer_cores_than_nodes(
+    cores: int | None, suits: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: cores)
+    assert suits_c1(4) is suits
+    assert Place().lab.c1_only is suits
 
 
 def properties(node_id: int, version: str = "4.3.1", **spec: object) -> dict[str, str]:

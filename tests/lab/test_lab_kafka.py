@@ -44,6 +44,12 @@ def processes(lab: Lab) -> list[Process]:
     return [process.identify(node.pid) for node in lab.nodes if node.pid is not None]
 
 
+def runs_c1_only(lab: Lab, node_id: int) -> bool:
+    """Whether Java was told to leave its second compiler out, by the arguments of the process."""
+    arguments = Path(f"/proc/{lab.node(node_id).pid}/cmdline").read_bytes().split(b"\0")
+    return b"-XX:TieredStopAtLevel=1" in arguments
+
+
 def states(lab: Lab) -> dict[int, NodeState]:
     return {status.id: status.state for status in lab.status()}
 
@@ -121,6 +127,7 @@ def test_ports_that_were_asked_for(make_lab: MakeLab) -> None:
         assert {lab.name for lab in labs()} <= {"session"}
     lab = make_lab(brokers=1, port=first)
     assert lab.bootstrap_server == f"127.0.0.1:{first}"
+    assert not runs_c1_only(lab, 1)
     lab.stop(1)
     with pytest.raises(RefusedError, match=f"Port {first} belongs to lab"):
         make_lab(brokers=1, port=first)
@@ -173,6 +180,7 @@ def test_a_broker_that_is_shutting_down_is_waited_for_and_started(lab: Lab) -> N
         lab.start(3)
     assert stopper.returncode == 0
     assert lab.node(3).pid not in (None, before)
+    assert runs_c1_only(lab, 3), "as the session's lab was asked for, also after a restart"
     assert set(states(lab).values()) == {NodeState.RUNNING}
     assert brokers_listed_by(lab, 3) == {1, 2, 3}
 

@@ -14,7 +14,7 @@ from kipctl.experiments.perf import kafka_version
 from kipctl.lab.cluster import Lab
 from kipctl.lab.jars import fetched_jars
 from kipctl.lab.java import find_java
-from kipctl.lab.properties import LabSpec
+from kipctl.lab.properties import LabSpec, suits_c1
 from kipctl.transport.request import Cluster
 
 _ADMIN_TIMEOUT_S = 30.0
@@ -43,8 +43,7 @@ class Place:
             brokers=self.brokers,
             controllers=self.controllers,
             config=_SOON_GONE,
-            # Where brokers share few cores, a compiler at work on them is what pauses would show.
-            plain_code=(os.cpu_count() or 1) < self.brokers + self.controllers,
+            c1_only=suits_c1(self.brokers + self.controllers),
         )
 
 
