@@ -36,7 +36,7 @@ def redirect(
     acks: Annotated[str, typer.Option("--acks", metavar="1|all", help="Of every client.")] = "1",
     num_records: Annotated[
         int | None,
-        typer.Option("--num-records", help="In a run. Default: enough for 3 rotations."),
+        typer.Option("--num-records", help="In a run. Default: enough for 4 rotations."),
     ] = None,
     throughput: Annotated[
         int | None,
