@@ -4,7 +4,7 @@
 
 Each comparison measures the same arm twice, as A and as B, in turn, on one lab of 3 brokers, and
 asks the experiment's own gate (`kipctl.experiments.arms.differ`) whether the p99.9 of records
-differ. They do not: at most 1 of 20 may be called different. With the defaults it takes 12 minutes.
+differ. They do not: at most 1 of 20 may be called different. With the defaults it takes 14 minutes.
 """
 
 import argparse
