@@ -20,7 +20,7 @@ def demo(context: typer.Context, output: OutputOption = OutputFormat.AUTO) -> No
     from kipctl.experiments.conduct import Listeners
     from kipctl.experiments.demo import DemoPlan, compare, findings
     from kipctl.lab.cluster import Lab
-    from kipctl.lab.properties import LabSpec
+    from kipctl.lab.properties import LabSpec, suits_c1
     from kipctl.pipeline.analysis import Question, analyse_runs
     from kipctl.pipeline.session import spark_session
     from kipctl.report.analysis_tables import analysis_tables
@@ -30,7 +30,7 @@ def demo(context: typer.Context, output: OutputOption = OutputFormat.AUTO) -> No
     arms = []
     tables: list[Table] = []
     with TemporaryDirectory(prefix="kipctl-") as scratch:
-        lab = Lab.up(LabSpec(name="demo"), environment.message)
+        lab = Lab.up(LabSpec(name="demo", c1_only=suits_c1(nodes=4)), environment.message)
         try:
             for acks in ("1", "all"):
                 listeners = Listeners(environment.message)

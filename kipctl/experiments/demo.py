@@ -1,7 +1,8 @@
 """`kipctl demo`: the same rotations felt under each way of finding the new leader."""
 
+import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from kipctl.errors import RefusedError
 from kipctl.experiments.actions import parse_action
 from kipctl.experiments.conduct import Listeners
 from kipctl.experiments.perf import PerfPlan, PerfResult, measure, own_topic
-from kipctl.experiments.plan import OWN_TOPIC
+from kipctl.experiments.plan import OWN_TOPIC, usual_rate
 from kipctl.probe.distribution import Distribution, distribution
 from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.probe.produce.config import ProducerConfig
@@ -37,7 +38,7 @@ class DemoPlan:
 
     partitions: int = 100
     record_size: int = 1000
-    throughput: float = 1500
+    throughput: float = field(default_factory=lambda: usual_rate(os.cpu_count() or 1))
     seconds: float = 8.0
     every_s: float = 2.0
     rotations: int = 3

@@ -9,6 +9,16 @@ from kipctl.experiments.actions import Action, ActionKind
 
 OWN_TOPIC = "kipctl-perf"
 """Made for a run, and removed after it."""
+_RATE_OF_CORE = 150
+_HIGHEST_RATE = 1500
+
+
+def usual_rate(cores: int) -> int:
+    """Records per second that a machine of so many cores has time for besides rotations.
+
+    Nodes and clients share the cores: with none to spare, waits would be waits for them.
+    """
+    return min(_HIGHEST_RATE, _RATE_OF_CORE * cores)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

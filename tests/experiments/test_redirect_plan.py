@@ -10,6 +10,7 @@ from kipctl.errors import RefusedError, UsageError
 from kipctl.experiments.arms.arm import ARMS, parse_arm, parse_arms
 from kipctl.experiments.arms.stand import Place
 from kipctl.experiments.arms.tapped import Conditions
+from kipctl.experiments.plan import usual_rate
 from kipctl.experiments.redirect.plan import (
     QUICK_ARMS,
     RedirectPlan,
@@ -17,7 +18,6 @@ from kipctl.experiments.redirect.plan import (
     check_room,
     nodes_of,
     planned,
-    usual_rate,
     what_it_takes,
 )
 from kipctl.lab.properties import LabSpec

@@ -11,7 +11,7 @@ from kipctl.errors import RefusedError, UsageError
 from kipctl.experiments.arms.arm import ARMS, Arm, parse_arms
 from kipctl.experiments.arms.stand import Place
 from kipctl.experiments.arms.tapped import Conditions, Load
-from kipctl.experiments.plan import OWN_TOPIC
+from kipctl.experiments.plan import OWN_TOPIC, usual_rate
 from kipctl.lab.cluster import labs_folder
 
 
@@ -27,9 +27,6 @@ QUICK_ARMS = ("probe-baseline", "probe-kip951", "java-3.6.0", "java-4.3.1")
 ACKS = ("1", "all")
 _QUIET_S = 0.5
 """Of the time before the first rotation that counts, what is not warm-up."""
-_RATE_OF_CORE = 150
-_HIGHEST_RATE = 1500
-"""Records per second: nodes, tap and client share the cores, and are to have some to spare."""
 _PREPARING_S = 5.0
 """About what a run takes besides its records: a tap and a client to start, rows to read."""
 _BIG_BYTES = 1 << 30
@@ -136,11 +133,6 @@ def least_every_s(conditions: Conditions) -> float:
     """What a rotation needs to be over before the next one."""
     waits_us = conditions.stale_metadata_us + 2 * conditions.metadata_delay_us
     return 1.0 + 1.5 * waits_us / 1e6
-
-
-def usual_rate(cores: int) -> int:
-    """Records per second that a machine of so many cores has time for besides rotations."""
-    return min(_HIGHEST_RATE, _RATE_OF_CORE * cores)
 
 
 _ROTATIONS = 4
