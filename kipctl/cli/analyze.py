@@ -74,6 +74,7 @@ def runs(
     """
     environment: Environment = context.obj
     from kipctl.pipeline.analysis import Question, analyse_runs
+    from kipctl.pipeline.inputs import is_little
     from kipctl.pipeline.period import duration_us, parse_period
     from kipctl.pipeline.session import spark_session
     from kipctl.report.analysis_tables import analysis_tables
@@ -84,7 +85,7 @@ def runs(
     paths = [path_of(text, environment.variables) for text in run]
     with (
         environment.progress(f"Starting Spark on {master}.") as progress,
-        spark_session(master, progress) as spark,
+        spark_session(master, progress, is_light=is_little(paths)) as spark,
     ):
         document = analyse_runs(spark, paths, question, period, save)
     for opened in document["runs"]:
@@ -125,6 +126,7 @@ def request_log(
     counted and shown. Paths may be anything that Spark reads.
     """
     environment: Environment = context.obj
+    from kipctl.pipeline.inputs import is_little
     from kipctl.pipeline.period import parse_period
     from kipctl.pipeline.request_log import analyse, read_request_log
     from kipctl.pipeline.session import spark_session
@@ -134,7 +136,7 @@ def request_log(
     period = parse_period(since, until)
     with (
         environment.progress(f"Starting Spark on {master}.") as progress,
-        spark_session(master, progress) as spark,
+        spark_session(master, progress, is_light=is_little(path)) as spark,
     ):
         document = analyse(read_request_log(spark, path, timezone, period), keys, save)
     report = Report("analyze request-log", document, request_log_tables(document))

@@ -43,7 +43,7 @@ def demo(context: typer.Context, output: OutputOption = OutputFormat.AUTO) -> No
             lab.down()
         with (
             environment.progress("Reading the traces of all runs with Spark.") as progress,
-            spark_session(progress=progress) as spark,
+            spark_session(progress=progress, is_light=True) as spark,
         ):
             pipeline = analyse_runs(spark, [scratch], Question(("arm",)))
     document = {"kafka_version": lab.kafka_version, "arms": arms, "pipeline": pipeline}

@@ -147,7 +147,7 @@ def compare(
     from kipctl.pipeline.compare import UNITS
     from kipctl.pipeline.compare import compare as compare_traces
     from kipctl.pipeline.gates import parse_gate
-    from kipctl.pipeline.inputs import open_runs
+    from kipctl.pipeline.inputs import is_little, open_runs
     from kipctl.pipeline.session import spark_session
     from kipctl.report.run_tables import compare_tables
     from kipctl.trace.runs import path_of
@@ -159,7 +159,7 @@ def compare(
         raise UsageError(f"{min(both)} is on both sides of the comparison.")
     with (
         environment.progress(f"Starting Spark on {master}.") as progress,
-        spark_session(master, progress) as spark,
+        spark_session(master, progress, is_light=is_little(paths[0] + paths[1])) as spark,
     ):
         of_a, of_b = (open_runs(spark, side) for side in paths)
         for opened in (*of_a.runs, *of_b.runs):

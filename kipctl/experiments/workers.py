@@ -32,6 +32,8 @@ _SETTINGS = {
     "spark.stage.maxConsecutiveAttempts": "1",
     "spark.speculation": "false",
     "spark.dynamicAllocation.enabled": "false",
+    # What works in them is Python.
+    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1",
 }
 _SLOTS_TIMEOUT_S = 10.0
 """From when Spark has its first executor until it has all that were asked for."""
@@ -49,7 +51,7 @@ def spark_for_workers(master: str, workers: int) -> Iterator[SparkSession]:
     Once it is there, Ctrl-C does not end Spark: a run is stopped in good order, by who called.
     Raises PipelineError within a minute when Spark cannot.
     """
-    with spark_session(master, settings=_SETTINGS) as session, interrupts_as_usual():
+    with spark_session(master, settings=_SETTINGS, is_light=True) as session, interrupts_as_usual():
         _await_slots(session, master, workers)
         yield session
 

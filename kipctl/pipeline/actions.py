@@ -59,8 +59,9 @@ def action_table(
     controller's answer; *before* and *after* are up to AROUND_US long, and reach neither into
     another action's *during* nor beyond the run.
     """
-    # A row for each action: kept, as all that follows reads it, and it took all batches to make.
-    felt = with_windows(actions, batches, failed, reads).cache()
+    # A row for each action. It took all batches to make them, and all that follows reads them: only
+    # the rows are kept, not the plan.
+    felt = with_windows(actions, batches, failed, reads).localCheckpoint()
     tagged = batches.transform(_in_windows, felt, "acked_us")
     keys = [*_OF_ACTION, "window"]
     done = F.col("error") == 0

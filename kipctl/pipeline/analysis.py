@@ -1,10 +1,11 @@
 """A question about a trace, and the tables that answer it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import pyarrow as pa
@@ -32,6 +33,8 @@ from kipctl.pipeline.redirects import episodes, failed_batches, redirect_table
 from kipctl.pipeline.rpcs import metadata_table, rpc_table, with_inferred_causes
 
 Rows = list[dict[str, Any]]
+Make = Callable[[], DataFrame]
+"""How a table is made: Spark looks at a plan as it grows, and that takes as long as the work."""
 
 _OF_BATCH = ("run", "arm", "client", "topic", "partition", "broker")
 _OF_CLIENT = ("run", "arm", "client", "broker")
@@ -63,8 +66,8 @@ TABLES = {
     "out_of_range": "reads",
 }
 """Every table, in the order in which they are shown, and the dataset that it is made of."""
-_AT_ONCE = 3
-"""Tables that are computed at the same time: most of a small one's time is waiting for Spark."""
+_AT_ONCE = 4
+"""Tables that are made at the same time: most of a small one's time is waiting for Spark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,54 +91,85 @@ class Question:
         return [name for name in self.by if name in DIMENSIONS[table] and name != "window"]
 
 
-def run_tables(trace: Trace, question: Question, period: Period = ALWAYS) -> dict[str, DataFrame]:
-    """The tables of recorded runs, by name; their columns are in docs/pipeline.md.
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A table's rows, in order of their columns from the left, and its schema."""
+
+    rows: Rows
+    schema: StructType
+
+
+def run_tables(trace: Trace, question: Question, period: Period = ALWAYS) -> dict[str, Make]:
+    """How the tables of recorded runs are made, by name; their columns are in docs/pipeline.md.
 
     Of a period those batches count whose first record was due in it, redirect episodes that began
     in it, actions called, requests sent and reads answered in it; each of them whole. Tables of
     datasets that no run has are left out.
     """
     within = partial(trace.in_period, period=period)
-    failed = failed_batches(trace.redirects, trace.actions).cache()
-    redirected = within(episodes(failed), "first_error_us")
-    actions = action_table(trace.actions, trace.batches, failed, trace.reads)
-    leader_errors = trace.redirects.filter(is_leader_error()).select(
-        "run", "client", F.col("error_us").alias("time_us")
-    )
-    caused = with_inferred_causes(trace.rpcs, leader_errors)
     batches = within(trace.batches, "intended_us")
     rpcs, reads = within(trace.rpcs, "sent_us"), within(trace.reads, "time_us")
     window = question.window_us if "window" in question.by else None
-    tables = {
-        "records": volumes(batches, question.keys("records")),
-        "latency": latency(batches, question.keys("latency"), window),
-        "failures": failures(batches, question.keys("failures")),
-        "redirects": redirect_table(redirected, [*question.keys("redirects"), "api"]),
-        "actions": within(actions, "called_us"),
-        "rpcs": rpc_table(
-            rpcs,
-            [*question.keys("rpcs"), "software_name", "software_version", "api", "api_version"],
-        ),
-        "metadata": metadata_table(
-            within(caused, "sent_us"), [*question.keys("metadata"), "cause"]
-        ),
-        "reads": read_table(reads, [*question.keys("reads"), "client_rack", "broker_rack", "role"]),
-        "flips": flip_table(reads, question.keys("flips")),
-        "read_errors": read_error_table(reads, question.keys("read_errors")),
-        "out_of_range": out_of_range_table(reads, question.keys("out_of_range")),
+    of_rpc = ("software_name", "software_version", "api", "api_version")
+    of_read = ("client_rack", "broker_rack", "role")
+
+    def metadata() -> DataFrame:
+        leader_errors = trace.redirects.filter(is_leader_error()).select(
+            "run", "client", F.col("error_us").alias("time_us")
+        )
+        caused = with_inferred_causes(trace.rpcs, leader_errors)
+        return metadata_table(within(caused, "sent_us"), [*question.keys("metadata"), "cause"])
+
+    @_once
+    def failed() -> DataFrame:
+        # Its plan is long: only its rows are kept.
+        return failed_batches(trace.redirects, trace.actions).localCheckpoint()
+
+    def redirected() -> DataFrame:
+        found = within(episodes(failed()), "first_error_us")
+        return redirect_table(found, [*question.keys("redirects"), "api"])
+
+    def actions() -> DataFrame:
+        found = action_table(trace.actions, trace.batches, failed(), trace.reads)
+        return within(found, "called_us")
+
+    made: dict[str, Make] = {  # what takes longest first
+        "actions": actions,
+        "redirects": redirected,
+        "latency": lambda: latency(batches, question.keys("latency"), window),
+        "metadata": metadata,
+        "records": lambda: volumes(batches, question.keys("records")),
+        "failures": lambda: failures(batches, question.keys("failures")),
+        "rpcs": lambda: rpc_table(rpcs, [*question.keys("rpcs"), *of_rpc]),
+        "reads": lambda: read_table(reads, [*question.keys("reads"), *of_read]),
+        "flips": lambda: flip_table(reads, question.keys("flips")),
+        "read_errors": lambda: read_error_table(reads, question.keys("read_errors")),
+        "out_of_range": lambda: out_of_range_table(reads, question.keys("out_of_range")),
     }
-    return {name: tables[name] for name in TABLES if TABLES[name] in trace.present}
+    return {name: make for name, make in made.items() if TABLES[name] in trace.present}
 
 
-def collected(tables: Mapping[str, DataFrame]) -> dict[str, Rows]:
-    """The rows of each table, in order of their columns from the left."""
+def _once(make: Make) -> Make:
+    """Makes it when first asked; whoever asks meanwhile waits."""
+    lock, made = Lock(), cache(make)
+
+    def get() -> DataFrame:
+        with lock:
+            return made()
+
+    return get
+
+
+def collected(tables: Mapping[str, Make]) -> dict[str, Answer]:
+    """What the tables hold, each made and computed in a thread of its own, some at once."""
     with ThreadPoolExecutor(_AT_ONCE) as threads:
-        return dict(zip(tables, threads.map(_rows, tables.values()), strict=True))
+        return dict(zip(tables, threads.map(_answer, tables.values()), strict=True))
 
 
-def _rows(table: DataFrame) -> Rows:
+def _answer(make: Make) -> Answer:
+    table = make()
     rows = [row.asDict(recursive=True) for row in table.collect()]
-    return sorted(rows, key=_order)
+    return Answer(sorted(rows, key=_order), table.schema)
 
 
 def _order(row: Mapping[str, Any]) -> list[tuple[bool, str, float, str]]:
@@ -163,20 +197,19 @@ def analyse_runs(
     trace = open_runs(spark, paths)
     if save_to:
         make_new(spark, save_to)
-    tables = run_tables(trace, question, period)
-    rows = collected(tables)
-    if period != ALWAYS and not any(rows.values()):
+    answers = collected(run_tables(trace, question, period))
+    if period != ALWAYS and not any(answer.rows for answer in answers.values()):
         raise UsageError(
             "Nothing of these runs lies in the period.",
             "Times without a date count from each run's start; see --since and --until.",
         )
     if save_to:
-        save(spark, rows, {name: table.schema for name, table in tables.items()}, save_to)
+        save(spark, answers, save_to)
     return {
         "runs": [_described(run) for run in trace.runs],
         "by": list(question.by),
         "window_us": question.window_us,
-        **{name: rows.get(name, []) for name in TABLES},
+        **{name: answers[name].rows if name in answers else [] for name in TABLES},
     }
 
 
@@ -208,19 +241,15 @@ def make_new(spark: SparkSession, folder: str) -> None:
         ) from refused
 
 
-def save(
-    spark: SparkSession,
-    rows: Mapping[str, Rows],
-    schemas: Mapping[str, StructType],
-    folder: str,
-) -> None:
+def save(spark: SparkSession, answers: Mapping[str, Answer], folder: str) -> None:
     """Write each table as Parquet to `folder/NAME`, a folder of this machine or of Spark's."""
-    for name, of_table in rows.items():
+    for name, answer in answers.items():
         if "://" in folder:
-            frame = spark.createDataFrame([tuple(row.values()) for row in of_table], schemas[name])
+            rows = [tuple(row.values()) for row in answer.rows]
+            frame = spark.createDataFrame(rows, answer.schema)
             frame.coalesce(1).write.parquet(f"{folder.rstrip('/')}/{name}")
         else:
             # The rows are here already, and executors elsewhere do not see this machine's folders.
-            table = pa.Table.from_pylist(of_table, arrow_schema(schemas[name]))
+            table = pa.Table.from_pylist(answer.rows, arrow_schema(answer.schema))
             (Path(folder) / name).mkdir()
             pq.write_table(table, Path(folder) / name / "part-0.parquet")

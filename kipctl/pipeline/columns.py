@@ -73,9 +73,9 @@ def error_name(error: str = "error") -> Column:
 
 
 def _named(code: str, names: Mapping[int, str], otherwise: str) -> Column:
-    pairs = [F.lit(value) for pair in names.items() for value in pair]
-    of_code = F.try_element_at(F.create_map(*pairs), F.col(code))
-    return F.coalesce(of_code, F.concat(F.lit(otherwise), F.col(code).cast("string")))
+    # As text: Column by Column it would be a thousand calls of the JVM.
+    pairs = ", ".join(f"{number}, '{name}'" for number, name in names.items())
+    return F.expr(f"coalesce(try_element_at(map({pairs}), {code}), concat('{otherwise}', {code}))")
 
 
 def brokers_named(first: Column, last: Column) -> Column:

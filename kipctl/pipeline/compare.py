@@ -8,6 +8,7 @@ themselves are exact. For the intervals alone, times are cut to their first 11 b
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -37,6 +38,8 @@ _LEAST_WINDOW_US = 1_000_000
 _MOST_WINDOWS = 300
 """Of a run: a longer one has longer windows."""
 
+_AT_ONCE = 4
+"""Questions to Spark at the same time."""
 _PLACE = ("side", "run", "window")
 
 Run = tuple[str, str]
@@ -159,23 +162,24 @@ def compare(a: Trace, b: Trace) -> Comparison:
     ]
     batches = _both(a, b, lambda trace: trace.batches)
     reads = _both(a, b, lambda trace: trace.reads)
-    spans = _spans(batches, reads)
-    window_us = _window_us(spans.values())
-    redirected = _both(a, b, _redirected).persist()
-    times = _times(batches, redirected, window_us).persist()
-    try:
-        spreads = _spreads(times, several_runs=len(runs) > len(SIDES))
-        rpcs = _both(a, b, lambda trace: trace.rpcs)
-        seen = _seen(batches, reads, redirected, rpcs, window_us)
-    finally:
-        times.unpersist()
-        redirected.unpersist()
+    rpcs = _both(a, b, lambda trace: trace.rpcs)
+    with ThreadPoolExecutor(_AT_ONCE) as threads:
+        # The plans of these two are long: only their rows are kept.
+        asked_redirected = threads.submit(lambda: _both(a, b, _redirected).localCheckpoint())
+        spans = _spans(batches, reads)
+        window_us = _window_us(spans.values())
+        redirected = asked_redirected.result()
+        times = _times(batches, redirected, window_us).localCheckpoint()
+        asked_spreads = threads.submit(_spreads, times, several_runs=len(runs) > len(SIDES))
+        asked_seen = threads.submit(_seen, batches, reads, redirected, rpcs, window_us)
+        asked_written = threads.submit(_written, batches)
+        asked_read = threads.submit(_read, reads)
+    spreads, seen = asked_spreads.result(), asked_seen.result()
+    rated = {"throughput": asked_written.result(), "read": asked_read.result()}
     found = []
     for measure in MEASURES:
-        if measure.name == "throughput":
-            compared = _throughput(batches, seen["throughput"], window_us)
-        elif measure.name == "read":
-            compared = _read(reads, seen["read"], window_us)
+        if measure.name in rated:
+            compared = _rated(*rated[measure.name], seen[measure.name], window_us)
         elif measure.name in COUNTED:
             compared = _count(runs, seen[measure.name], spans, window_us)
         else:
@@ -266,21 +270,19 @@ def _seen(
     return seen
 
 
-def _throughput(
-    batches: DataFrame, seen: Mapping[Run, Mapping[int, int]], window_us: int
-) -> Measured:
-    """Acknowledged records per second, after the warm-up; whole windows are compared."""
+def _written(batches: DataFrame) -> tuple[dict[Run, float], dict[Run, Span]]:
+    """Acknowledged records per second of each run, after the warm-up, and from when to when."""
     rates: dict[Run, float] = {}
     spans: dict[Run, Span] = {}
     for row in volumes(batches, ("side", "run")).filter("last_us is not null").collect():
         run = (row["side"], row["run"])
         rates[run] = float(row["records_per_second"])
         spans[run] = (row["first_us"], row["last_us"])
-    return _rated(rates, spans, seen, window_us)
+    return rates, spans
 
 
-def _read(reads: DataFrame, seen: Mapping[Run, Mapping[int, int]], window_us: int) -> Measured:
-    """Records read per second, from the start to the last of them; whole windows are compared."""
+def _read(reads: DataFrame) -> tuple[dict[Run, float], dict[Run, Span]]:
+    """Records read per second by each run, from its start to the last of them."""
     with_records = reads.filter("records > 0").groupBy("side", "run")
     rates: dict[Run, float] = {}
     spans: dict[Run, Span] = {}
@@ -289,7 +291,7 @@ def _read(reads: DataFrame, seen: Mapping[Run, Mapping[int, int]], window_us: in
     ).collect():
         rates[side, run] = 1e6 * records / last_us
         spans[side, run] = (0, last_us)
-    return _rated(rates, spans, seen, window_us)
+    return rates, spans
 
 
 def _rated(
@@ -298,7 +300,7 @@ def _rated(
     seen: Mapping[Run, Mapping[int, int]],
     window_us: int,
 ) -> Measured:
-    """Rates by side, each run's by how long it took, and how the windows differ."""
+    """Rates by side, each run's by how long it took, and how their whole windows differ."""
     samples = {
         run: _filled(seen.get(run, {}), -(-first // window_us), last // window_us)
         for run, (first, last) in spans.items()
@@ -376,6 +378,8 @@ def _windows(times: DataFrame) -> dict[tuple[str, str], Windows]:
         )
         .agg(F.sum("records").alias("records"))
         .toArrow()
+        # The draws of a resample are by position: they are not to depend on how Spark divided this.
+        .sort_by([(name, "ascending") for name in ("run", "window", "value")])
     )
     found = {}
     for time in (*VALUES, "client_share_us"):

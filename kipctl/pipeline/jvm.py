@@ -1,6 +1,7 @@
 """The JVM that Spark runs in: how it begins, where its words go, and what Ctrl-C does to it."""
 
 import logging
+import os
 import re
 import signal
 import subprocess
@@ -18,21 +19,37 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from kipctl.errors import PipelineError
+from kipctl.pipeline.class_archive import ClassArchive
 
-_END_TIMEOUT_S = 10.0
+_END_TIMEOUT_S = 5.0
 """For a JVM that is asked to end; it removes its files first."""
+_OPTIONS_VARIABLE = "SPARK_SUBMIT_OPTS"
+"""What it has for the JVM comes on top of what a user's own configuration has."""
 _OWN_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 """PySpark's, with handlers of their own: they would print every failed query on stderr."""
 _WHY_NOT_STARTED = re.compile(r'^Exception in thread "main" (?:[\w$.]+: )?(.+)$', re.MULTILINE)
 
 
-def begin(conf: SparkConf, log: Path) -> JavaGateway:
-    """A JVM whose output goes to the log file, which is emptied first."""
+def begin(conf: SparkConf, log: Path, options: str = "") -> JavaGateway:
+    """A JVM with these options whose output goes to the log file, which is emptied first."""
     log.write_bytes(b"")
-    with log.open("ab") as output:  # Python writes to its end too
+    with log.open("ab") as output, _options_set(options):  # Python writes to its end too
         gateway = launch_gateway(conf, {"stdout": output, "stderr": output})  # type: ignore[no-untyped-call]
     assert isinstance(gateway, JavaGateway)
     return gateway
+
+
+@contextmanager
+def _options_set(options: str) -> Iterator[None]:
+    before = os.environ.get(_OPTIONS_VARIABLE)
+    os.environ[_OPTIONS_VARIABLE] = f"{options} {before or ''}"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_OPTIONS_VARIABLE]
+        else:
+            os.environ[_OPTIONS_VARIABLE] = before
 
 
 def end(gateway: JavaGateway, number: signal.Signals = signal.SIGKILL) -> None:
@@ -53,6 +70,13 @@ def forget(gateway: JavaGateway | None = None) -> None:
     SparkContext._gateway = None
     SparkContext._jvm = None
     SparkSession._instantiatedSession = None
+
+
+def keep(archive: ClassArchive) -> None:
+    """End the JVM, which writes the archive then; the next session starts another."""
+    if SparkContext._gateway and (process := _process(SparkContext._gateway)):
+        archive.keep(process)
+        forget()
 
 
 def _process(gateway: JavaGateway) -> "subprocess.Popen[bytes] | None":

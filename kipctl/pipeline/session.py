@@ -19,12 +19,14 @@ from pyspark.sql import SparkSession
 
 import kipctl
 from kipctl.errors import PipelineError, UsageError
+from kipctl.pipeline.class_archive import class_archive
 from kipctl.pipeline.jvm import (
     Interrupts,
     begin,
     end,
     forget,
     interrupts,
+    keep,
     log_python_to,
     why_not_begun,
 )
@@ -34,6 +36,7 @@ _REACH_TIMEOUT_S = 5.0
 _START_TIMEOUT_S = 60.0
 """Until Spark runs and has an executor: two JVMs after one another, maybe on a busy machine."""
 _PROGRESS_INTERVAL_S = 2.0
+_PLAIN = "-XX:TieredStopAtLevel=1"
 
 Progress = Callable[[str], None]
 
@@ -54,22 +57,29 @@ def spark_session(
     master: str = DEFAULT_MASTER,
     progress: Progress = lambda _: None,
     settings: Mapping[str, str] | None = None,
+    *,
+    is_light: bool = False,
 ) -> Iterator[SparkSession]:
     """A Spark session for the block, stopped when it is left; one at a time in a process.
 
-    `progress` is told every two seconds what Spark is at. Everything that Spark raises in the
-    block becomes a PipelineError of at most three lines. Ctrl-C ends Spark, and the block with
-    KeyboardInterrupt, unless that goes on under `interrupts_as_usual`. Raises PipelineError, within
-    a minute, when the master cannot be reached or has no executor to give, and UsageError for
-    a master that is no address.
+    `progress` is told every two seconds what Spark is at. A JVM that `is_light` has little to
+    compute: it compiles its code plainly (C1), as more would not pay. Everything that Spark raises
+    in the block becomes a PipelineError of at most three lines. Ctrl-C ends Spark, and the block
+    with KeyboardInterrupt, unless that goes on under `interrupts_as_usual`. The first session of a
+    machine leaves an archive of Spark's classes behind, which takes some seconds at its end. Raises
+    PipelineError, within a minute, when the master cannot be reached or has no executor to give,
+    and UsageError for a master that is no address.
     """
     _check_address(master)
     log = log_path()
     log.parent.mkdir(parents=True, exist_ok=True)
     log_python_to(log)
+    archive = class_archive(os.environ)
+    is_first = SparkContext._gateway is None and archive is not None and archive.is_missing
     with interrupts() as interrupt:
         try:
-            session = _started(master, settings or {}, log, interrupt)
+            options = [archive.options() if archive else "", _PLAIN if is_light else ""]
+            session = _started(master, settings or {}, log, interrupt, " ".join(options))
         except (PySparkException, Py4JError) as failed:
             raise _start_error(failed, master, log) from failed
         try:
@@ -83,6 +93,9 @@ def spark_session(
         finally:
             if not interrupt.came:
                 _stop(session)
+        if is_first and archive and not interrupt.came:
+            progress("Keeping Spark's classes, once, for a quicker start from now on.")
+            keep(archive)
 
 
 def _check_address(master: str) -> None:
@@ -115,7 +128,11 @@ def _check_address(master: str) -> None:
 
 
 def _started(
-    master: str, settings: Mapping[str, str], log: Path, interrupt: Interrupts
+    master: str,
+    settings: Mapping[str, str],
+    log: Path,
+    interrupt: Interrupts,
+    options: str,
 ) -> SparkSession:
     """A session with an executor; a JVM that a master does not answer in time is ended."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -130,11 +147,13 @@ def _started(
         "spark.driver.memory": "2g",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.files.ignoreMissingFiles": "false",
+        # Each Column would tell the JVM the line of Python that made it: half of all calls.
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
         **(loopback if on_loopback else {}),
         **settings,
     }.items():
         conf.set(name, value)
-    gateway = SparkContext._gateway or begin(conf, log)
+    gateway = SparkContext._gateway or begin(conf, log, options)
     interrupt.end_then(gateway)
     expired = threading.Event()
 

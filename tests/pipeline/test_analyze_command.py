@@ -24,10 +24,14 @@ pytestmark = pytest.mark.spark
 
 
 def analyze(*arguments: str | Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    return python("-m", "kipctl", "analyze", *arguments, **variables)
+
+
+def python(*arguments: str | Path, **variables: str) -> subprocess.CompletedProcess[str]:
     hadoop = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")
     own = {name: value for name, value in os.environ.items() if name not in hadoop}
     return subprocess.run(
-        [sys.executable, "-m", "kipctl", "analyze", *map(str, arguments)],
+        [sys.executable, *map(str, arguments)],
         capture_output=True,
         text=True,
         env=own | variables,
@@ -160,10 +164,19 @@ def test_what_is_wrong_with_the_input_is_told_in_three_lines(tmp_path: Path) -> 
             assert 1 <= len(told) <= 3, ran.stderr
 
 
+_LESS_PATIENT = """
+from kipctl.cli.app import main
+from kipctl.pipeline import session
+assert session._START_TIMEOUT_S <= 60
+session._START_TIMEOUT_S = 20
+main()
+"""
+
+
 def test_a_master_without_workers_is_told_within_a_minute(tmp_path: Path) -> None:
     folder = a_run(tmp_path / "run", 1)
     (tmp_path / "spark").mkdir()
     with spark_cluster(tmp_path / "spark", workers=0) as master:
-        ran = analyze(folder, "--master", master)
+        ran = python("-c", _LESS_PATIENT, "analyze", folder, "--master", master)
     assert ran.returncode == ExitStatus.PIPELINE_FAILED
     assert "did not give an executor" in ran.stderr

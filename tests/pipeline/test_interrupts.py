@@ -27,7 +27,7 @@ try:
         endless = spark.range(10**18).selectExpr("sum(id % 7)")
         if sys.argv[1] == "one":
             endless.collect()
-        collected({str(number): endless for number in range(4)})
+        collected({str(number): lambda: endless for number in range(4)})
 except KeyboardInterrupt:
     sys.exit(130)
 """

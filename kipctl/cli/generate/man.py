@@ -12,7 +12,8 @@ VARIABLES = {
     "KIPCTL_RUNS": "Where recorded runs are kept by name. Default: the folder kipctl/runs in"
     " XDG_STATE_HOME.",
     "NO_COLOR": "When set and not empty, tables and progress have no colors.",
-    "XDG_CACHE_HOME": "Kafka's jars are kept in its folder kipctl. Default: ~/.cache.",
+    "XDG_CACHE_HOME": "Kafka's jars, and an archive of Spark's classes for a quick start, are"
+    " kept in its folder kipctl. Default: ~/.cache.",
     "XDG_STATE_HOME": "Labs, recorded runs, and the assignments that --rollback goes back to, are"
     " kept in its folder kipctl. Default: ~/.local/state.",
 }

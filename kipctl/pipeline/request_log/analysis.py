@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from kipctl.errors import UsageError
-from kipctl.pipeline.analysis import collected, make_new, save
+from kipctl.pipeline.analysis import Make, collected, make_new, save
 from kipctl.pipeline.clients import (
     SOFTWARE,
     api_counts,
@@ -62,28 +62,27 @@ def analyse(log: RequestLog, by: Sequence[str] = (), save_to: str | None = None)
     keys = _checked(log, by, save_to)
     answers = told(log).localCheckpoint()
     refused = refusals(answers)
-    tables = {
-        "period": log.calls.agg(
+    tables: dict[str, Make] = {
+        "period": lambda: log.calls.agg(
             F.unix_micros(F.min("first")).alias("first_us"),
             F.unix_micros(F.max("last")).alias("last_us"),
         ),
-        "apis": api_counts(log.calls, *keys),
-        "clients": client_counts(log.calls),
-        "software": software_counts(log.calls),
-        "software_apis": api_counts(log.calls.filter("origin = 'client'"), *SOFTWARE),
-        "errors": error_counts(answers),
-        "metadata": metadata_counts(metadata_rpcs(log, refused)),
-        "reads": read_counts(rack_reads(log)),
+        "apis": lambda: api_counts(log.calls, *keys),
+        "clients": lambda: client_counts(log.calls),
+        "software": lambda: software_counts(log.calls),
+        "software_apis": lambda: api_counts(log.calls.filter("origin = 'client'"), *SOFTWARE),
+        "errors": lambda: error_counts(answers),
+        "metadata": lambda: metadata_counts(metadata_rpcs(log, refused)),
+        "reads": lambda: read_counts(rack_reads(log)),
     }
     tried = attempts(log, refused).persist()
     if not refused.isEmpty():
-        tables = {"waits": _waits(tried, refused), **tables}
-    rows = collected(tables)
+        tables = {"waits": lambda: _waits(tried, refused), **tables}
+    found = collected(tables)
     tried.unpersist()
     if save_to:
-        schemas = {name: table.schema for name, table in tables.items()}
-        save(log.text.sparkSession, rows, schemas, save_to)
-    return document(log, {"waits": [], **rows})
+        save(log.text.sparkSession, found, save_to)
+    return document(log, {"waits": [], **{name: answer.rows for name, answer in found.items()}})
 
 
 def _checked(log: RequestLog, by: Sequence[str], save_to: str | None) -> list[str]:

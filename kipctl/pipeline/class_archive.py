@@ -1,0 +1,86 @@
+"""Spark's classes as an archive that a JVM maps instead of loading them one by one (JEP 350).
+
+Half of what a small question costs is loading classes, 20,000 of them. The first session of a
+machine leaves an archive of those that it used, as its JVM ends; later sessions begin with it. A
+JVM takes an archive only with the very Java and jars that made it, and does without it otherwise.
+"""
+
+import hashlib
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.find_spark_home import _find_spark_home
+
+_KEPT = 3
+"""Archives, the one used last first: each Spark and Java has its own, of 180 MB."""
+_TIMEOUT_S = 120.0
+"""For a JVM to write an archive: 12 s on a quiet machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClassArchive:
+    """The archive of one Java and one Spark: there, to be recorded, or empty if Java makes none."""
+
+    path: Path
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether a JVM that runs now is to record one."""
+        return not self.path.exists()
+
+    @property
+    def _recorded(self) -> Path:
+        return self.path.with_suffix(f".{os.getpid()}")
+
+    def options(self) -> str:
+        """What the JVM is told: to map the archive, or to record one when it ends."""
+        quiet = "-Xlog:cds=off -Xlog:cds+dynamic=off"
+        if self.is_missing:
+            return f"{quiet} -XX:ArchiveClassesAtExit={self._recorded}"
+        if not self.path.stat().st_size:
+            return ""
+        os.utime(self.path)
+        return f"{quiet} -XX:SharedArchiveFile={self.path}"
+
+    def keep(self, jvm: "subprocess.Popen[bytes]") -> None:
+        """End the JVM that records, by closing its input, and keep what it writes."""
+        assert jvm.stdin is not None
+        jvm.stdin.close()
+        try:
+            jvm.wait(_TIMEOUT_S)
+            if self._recorded.exists():
+                self._recorded.replace(self.path)
+            else:
+                self.path.touch()
+        except subprocess.TimeoutExpired:
+            jvm.kill()
+            jvm.wait()
+        self._recorded.unlink(missing_ok=True)
+        others = sorted(self.path.parent.glob("*.jsa"), key=lambda path: path.stat().st_mtime)
+        for path in others[:-_KEPT]:
+            path.unlink(missing_ok=True)
+
+
+def class_archive(environment: Mapping[str, str]) -> ClassArchive | None:
+    """The archive of the Java and the Spark that a session starts; None where there can be none.
+
+    It is kept in $XDG_CACHE_HOME/kipctl/spark, or ~/.cache/kipctl/spark.
+    """
+    home = environment.get("JAVA_HOME")
+    java = Path(home) / "bin" / "java" if home else Path(shutil.which("java") or "java")
+    base = environment.get("XDG_CACHE_HOME")
+    folder = (Path(base) if base else Path.home() / ".cache") / "kipctl" / "spark"
+    jars = Path(_find_spark_home()) / "jars"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        java = java.resolve(strict=True)
+        made_of = [(str(path), path.stat().st_mtime_ns) for path in (java, jars)]
+    except OSError:
+        return None
+    if " " in str(folder):  # Spark splits the options at spaces
+        return None
+    return ClassArchive(folder / f"{hashlib.sha256(repr(made_of).encode()).hexdigest()[:16]}.jsa")

@@ -1,0 +1,101 @@
+"""Spark's classes are kept by the first session of a machine, and mapped by the later ones."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kipctl.pipeline.class_archive import ClassArchive, class_archive
+
+
+def a_java(home: Path) -> dict[str, str]:
+    java = home / "bin" / "java"
+    java.parent.mkdir(parents=True, exist_ok=True)
+    if not java.exists():
+        java.touch()
+    return {"JAVA_HOME": str(home), "XDG_CACHE_HOME": str(home.parent / "cache")}
+
+
+def a_jvm(script: str) -> "subprocess.Popen[bytes]":
+    """A process that does this once its input has ended."""
+    return subprocess.Popen(["sh", "-c", f"cat; {script}"], stdin=subprocess.PIPE)
+
+
+def test_each_java_has_its_own(tmp_path: Path) -> None:
+    one = class_archive(a_java(tmp_path / "one"))
+    again = class_archive(a_java(tmp_path / "one"))
+    other = class_archive(a_java(tmp_path / "other"))
+    assert one is not None
+    assert other is not None
+    assert one == again
+    assert one.path.parent == other.path.parent == tmp_path / "cache" / "kipctl" / "spark"
+    assert one != other
+    os.utime(tmp_path / "one" / "bin" / "java", (1, 1))  # another version in the same place
+    assert class_archive(a_java(tmp_path / "one")) != one
+
+
+def test_where_there_can_be_none(tmp_path: Path) -> None:
+    assert class_archive({"JAVA_HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)}) is None
+    spaced = a_java(tmp_path / "java") | {"XDG_CACHE_HOME": str(tmp_path / "a b")}
+    assert class_archive(spaced) is None
+    (tmp_path / "file").touch()
+    blocked = a_java(tmp_path / "java") | {"XDG_CACHE_HOME": str(tmp_path / "file")}
+    assert class_archive(blocked) is None
+
+
+def test_a_jvm_records_maps_or_does_without(tmp_path: Path) -> None:
+    archive = ClassArchive(tmp_path / "x.jsa")
+    recorded = tmp_path / f"x.{os.getpid()}"
+    assert archive.is_missing
+    assert f"-XX:ArchiveClassesAtExit={recorded}" in archive.options()
+
+    archive.keep(a_jvm(f"echo classes > {recorded}"))
+    assert not archive.is_missing
+    assert archive.path.read_text() == "classes\n"
+    assert not recorded.exists()
+    assert f"-XX:SharedArchiveFile={archive.path}" in archive.options()
+
+    none = ClassArchive(tmp_path / "y.jsa")
+    none.keep(a_jvm("true"))  # a Java that writes none
+    assert not none.is_missing
+    assert none.options() == ""
+
+
+def test_the_three_used_last_are_kept(tmp_path: Path) -> None:
+    for age, name in enumerate(("newest", "newer", "older", "oldest")):
+        (tmp_path / f"{name}.jsa").touch()
+        os.utime(tmp_path / f"{name}.jsa", (1000 - age, 1000 - age))
+    ClassArchive(tmp_path / "own.jsa").keep(a_jvm(f"touch {tmp_path / f'own.{os.getpid()}'}"))
+    kept = {path.stem for path in tmp_path.iterdir()}
+    assert kept == {"own", "newest", "newer"}
+
+
+_TWO_SESSIONS = """
+import sys
+from pathlib import Path
+from pyspark import SparkContext
+from kipctl.pipeline.session import spark_session
+for number in range(2):
+    with spark_session("local[1]", lambda text: print(number, text, file=sys.stderr)) as spark:
+        assert spark.range(3).count() == 3
+        maps = Path(f"/proc/{SparkContext._gateway.proc.pid}/maps").read_text()
+        print(number, *{line.split()[-1] for line in maps.splitlines() if "/spark/" in line})
+"""
+
+
+@pytest.mark.spark
+def test_the_first_session_records_what_the_second_maps(tmp_path: Path) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", _TWO_SESSIONS],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"XDG_STATE_HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)},
+        check=True,
+    )
+    (archive,) = (tmp_path / "kipctl" / "spark").iterdir()
+    assert archive.stat().st_size > 10_000_000
+    assert ran.stdout.splitlines() == ["0", f"1 {archive}"]
+    kept = [line for line in ran.stderr.splitlines() if "Keeping Spark's classes" in line]
+    assert [line[0] for line in kept] == ["0"]
