@@ -94,5 +94,5 @@ def spark(state_home: Path) -> Iterator["SparkSession"]:
     from kipctl.pipeline.jvm import interrupts_as_usual
     from kipctl.pipeline.session import spark_session
 
-    with spark_session("local[2]") as session, interrupts_as_usual():
+    with spark_session("local[2]", is_light=True) as session, interrupts_as_usual():
         yield session
