@@ -9,7 +9,8 @@ import hashlib
 import os
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,7 +35,16 @@ class ClassArchive:
 
     @property
     def _recorded(self) -> Path:
-        return self.path.with_suffix(f".{os.getpid()}")
+        return self.path.with_suffix(f".{os.getpid()}") / self.path.name
+
+    @contextmanager
+    def recording(self) -> Iterator[None]:
+        """While inside, there is a folder to record to: a JVM that ends later leaves nothing."""
+        self._recorded.parent.mkdir()
+        try:
+            yield
+        finally:
+            shutil.rmtree(self._recorded.parent)
 
     def options(self) -> str:
         """What the JVM is told: to map the archive, or to record one when it ends."""
@@ -47,7 +57,7 @@ class ClassArchive:
         return f"{quiet} -XX:SharedArchiveFile={self.path}"
 
     def keep(self, jvm: "subprocess.Popen[bytes]") -> None:
-        """End the JVM that records, by closing its input, and keep what it writes."""
+        """End the JVM that records, by closing its input, and keep what it leaves."""
         assert jvm.stdin is not None
         jvm.stdin.close()
         try:
@@ -59,7 +69,6 @@ class ClassArchive:
         except subprocess.TimeoutExpired:
             jvm.kill()
             jvm.wait()
-        self._recorded.unlink(missing_ok=True)
         others = sorted(self.path.parent.glob("*.jsa"), key=lambda path: path.stat().st_mtime)
         for path in others[:-_KEPT]:
             path.unlink(missing_ok=True)

@@ -8,7 +8,7 @@ import threading
 import time
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -75,8 +75,8 @@ def spark_session(
     log.parent.mkdir(parents=True, exist_ok=True)
     log_python_to(log)
     archive = class_archive(os.environ)
-    is_first = SparkContext._gateway is None and archive is not None and archive.is_missing
-    with interrupts() as interrupt:
+    first = archive if SparkContext._gateway is None and archive and archive.is_missing else None
+    with first.recording() if first else nullcontext(), interrupts() as interrupt:
         try:
             options = [archive.options() if archive else "", _PLAIN if is_light else ""]
             session = _started(master, settings or {}, log, interrupt, " ".join(options))
@@ -93,9 +93,9 @@ def spark_session(
         finally:
             if not interrupt.came:
                 _stop(session)
-        if is_first and archive and not interrupt.came:
+        if first and not interrupt.came:
             progress("Keeping Spark's classes, once, for a quicker start from now on.")
-            keep(archive)
+            keep(first)
 
 
 def _check_address(master: str) -> None:

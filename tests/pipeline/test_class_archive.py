@@ -47,14 +47,15 @@ def test_where_there_can_be_none(tmp_path: Path) -> None:
 
 def test_a_jvm_records_maps_or_does_without(tmp_path: Path) -> None:
     archive = ClassArchive(tmp_path / "x.jsa")
-    recorded = tmp_path / f"x.{os.getpid()}"
+    recorded = tmp_path / f"x.{os.getpid()}" / "x.jsa"
     assert archive.is_missing
     assert f"-XX:ArchiveClassesAtExit={recorded}" in archive.options()
 
-    archive.keep(a_jvm(f"echo classes > {recorded}"))
+    with archive.recording():
+        archive.keep(a_jvm(f"echo classes > {recorded}"))
     assert not archive.is_missing
     assert archive.path.read_text() == "classes\n"
-    assert not recorded.exists()
+    assert not recorded.parent.exists()
     assert f"-XX:SharedArchiveFile={archive.path}" in archive.options()
 
     none = ClassArchive(tmp_path / "y.jsa")
@@ -63,11 +64,24 @@ def test_a_jvm_records_maps_or_does_without(tmp_path: Path) -> None:
     assert none.options() == ""
 
 
+def test_a_session_that_failed_leaves_nothing(tmp_path: Path) -> None:
+    archive = ClassArchive(tmp_path / "x.jsa")
+    recorded = tmp_path / f"x.{os.getpid()}" / "x.jsa"
+    jvm = a_jvm(f"echo classes > {recorded}")
+    with jvm, pytest.raises(ZeroDivisionError), archive.recording():
+        raise ZeroDivisionError  # the JVM ends after it
+    assert jvm.returncode != 0  # it had nowhere to write to
+    assert archive.is_missing
+    assert not list(tmp_path.iterdir())
+
+
 def test_the_three_used_last_are_kept(tmp_path: Path) -> None:
     for age, name in enumerate(("newest", "newer", "older", "oldest")):
         (tmp_path / f"{name}.jsa").touch()
         os.utime(tmp_path / f"{name}.jsa", (1000 - age, 1000 - age))
-    ClassArchive(tmp_path / "own.jsa").keep(a_jvm(f"touch {tmp_path / f'own.{os.getpid()}'}"))
+    own = ClassArchive(tmp_path / "own.jsa")
+    with own.recording():
+        own.keep(a_jvm(f"touch {tmp_path / f'own.{os.getpid()}' / 'own.jsa'}"))
     kept = {path.stem for path in tmp_path.iterdir()}
     assert kept == {"own", "newest", "newer"}
 
