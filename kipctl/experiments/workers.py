@@ -32,8 +32,6 @@ _SETTINGS = {
     "spark.stage.maxConsecutiveAttempts": "1",
     "spark.speculation": "false",
     "spark.dynamicAllocation.enabled": "false",
-    # What works in them is Python.
-    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1",
 }
 _SLOTS_TIMEOUT_S = 10.0
 """From when Spark has its first executor until it has all that were asked for."""

@@ -10,7 +10,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,20 +40,24 @@ class ClassArchive:
     @contextmanager
     def recording(self) -> Iterator[None]:
         """While inside, there is a folder to record to: a JVM that ends later leaves nothing."""
-        self._recorded.parent.mkdir()
+        with suppress(OSError):  # a full disk: then the JVM has nowhere to write to
+            self._recorded.parent.mkdir(exist_ok=True)
         try:
             yield
         finally:
-            shutil.rmtree(self._recorded.parent)
+            shutil.rmtree(self._recorded.parent, ignore_errors=True)
 
     def options(self) -> str:
         """What the JVM is told: to map the archive, or to record one when it ends."""
         quiet = "-Xlog:cds=off -Xlog:cds+dynamic=off"
         if self.is_missing:
             return f"{quiet} -XX:ArchiveClassesAtExit={self._recorded}"
-        if not self.path.stat().st_size:
+        try:
+            if not self.path.stat().st_size:
+                return ""
+            os.utime(self.path)
+        except OSError:  # another session has just made room
             return ""
-        os.utime(self.path)
         return f"{quiet} -XX:SharedArchiveFile={self.path}"
 
     def keep(self, jvm: "subprocess.Popen[bytes]") -> None:
@@ -75,7 +79,7 @@ class ClassArchive:
 
 
 def class_archive(environment: Mapping[str, str]) -> ClassArchive | None:
-    """The archive of the Java and the Spark that a session starts; None where there can be none.
+    """The archive of the Java and the Spark that a session starts; None where none can be kept.
 
     It is kept in $XDG_CACHE_HOME/kipctl/spark, or ~/.cache/kipctl/spark.
     """
@@ -90,6 +94,6 @@ def class_archive(environment: Mapping[str, str]) -> ClassArchive | None:
         made_of = [(str(path), path.stat().st_mtime_ns) for path in (java, jars)]
     except OSError:
         return None
-    if " " in str(folder):  # Spark splits the options at spaces
+    if " " in str(folder) or not os.access(folder, os.W_OK):  # Spark splits options at spaces
         return None
     return ClassArchive(folder / f"{hashlib.sha256(repr(made_of).encode()).hexdigest()[:16]}.jsa")

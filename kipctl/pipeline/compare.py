@@ -378,17 +378,17 @@ def _windows(times: DataFrame) -> dict[tuple[str, str], Windows]:
         )
         .agg(F.sum("records").alias("records"))
         .toArrow()
-        # The draws of a resample are by position: they are not to depend on how Spark divided this.
-        .sort_by([(name, "ascending") for name in ("run", "window", "value")])
     )
     found = {}
     for time in (*VALUES, "client_share_us"):
         for side in SIDES:
             rows = binned.filter((pc.field("time") == time) & (pc.field("side") == side))
             if rows.num_rows:
-                run = rows["run"].combine_chunks().dictionary_encode().indices
+                run = rows["run"].combine_chunks().dictionary_encode()
+                # By name: the draws of a resample are not to depend on how Spark divided this.
+                number = np.argsort(np.argsort(run.dictionary.to_pylist()))
                 counted = (rows[name].to_numpy() for name in ("window", "value", "records"))
-                found[time, side] = windows(run.to_numpy().astype(np.int64), *counted)
+                found[time, side] = windows(number[run.indices.to_numpy()], *counted)
     return found
 
 

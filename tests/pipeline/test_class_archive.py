@@ -43,6 +43,20 @@ def test_where_there_can_be_none(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     blocked = a_java(tmp_path / "java") | {"XDG_CACHE_HOME": str(tmp_path / "file")}
     assert class_archive(blocked) is None
+    with pytest.MonkeyPatch.context() as patch:  # root may write everywhere
+        patch.setattr(os, "access", lambda path, mode: mode != os.W_OK)
+        assert class_archive(a_java(tmp_path / "java")) is None
+
+
+def test_a_cache_that_fails_does_not_fail_the_session(tmp_path: Path) -> None:
+    gone = ClassArchive(tmp_path / "gone" / "x.jsa")
+    with gone.recording():
+        assert "-XX:ArchiveClassesAtExit=" in gone.options()
+    left_behind = ClassArchive(tmp_path / "x.jsa")
+    (tmp_path / f"x.{os.getpid()}").mkdir()  # of a process that was killed
+    with left_behind.recording():
+        pass
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_jvm_records_maps_or_does_without(tmp_path: Path) -> None:
@@ -92,10 +106,13 @@ from pathlib import Path
 from pyspark import SparkContext
 from kipctl.pipeline.session import spark_session
 for number in range(2):
-    with spark_session("local[1]", lambda text: print(number, text, file=sys.stderr)) as spark:
+    told = lambda text: print(number, text, file=sys.stderr)
+    with spark_session("local[1]", told, is_light=bool(number)) as spark:
         assert spark.range(3).count() == 3
-        maps = Path(f"/proc/{SparkContext._gateway.proc.pid}/maps").read_text()
-        print(number, *{line.split()[-1] for line in maps.splitlines() if "/spark/" in line})
+        jvm = Path(f"/proc/{SparkContext._gateway.proc.pid}")
+        maps = (jvm / "maps").read_text().splitlines()
+        print(number, *{line.split()[-1] for line in maps if "/spark/" in line})
+        print(b"-XX:TieredStopAtLevel=1" in (jvm / "cmdline").read_bytes().split(b"\\0"))
 """
 
 
@@ -110,6 +127,6 @@ def test_the_first_session_records_what_the_second_maps(tmp_path: Path) -> None:
     )
     (archive,) = (tmp_path / "kipctl" / "spark").iterdir()
     assert archive.stat().st_size > 10_000_000
-    assert ran.stdout.splitlines() == ["0", f"1 {archive}"]
+    assert ran.stdout.splitlines() == ["0", "False", f"1 {archive}", "True"]
     kept = [line for line in ran.stderr.splitlines() if "Keeping Spark's classes" in line]
     assert [line[0] for line in kept] == ["0"]

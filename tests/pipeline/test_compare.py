@@ -5,6 +5,7 @@ import math
 import os
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from pyspark.sql import SparkSession
 from runs import write_run
 
 from kipctl.errors import UsageError
-from kipctl.pipeline.compare import MEASURES, ComparedMeasure, compare
+from kipctl.pipeline.compare import MEASURES, ComparedMeasure, _windows, compare
 from kipctl.pipeline.inputs import open_runs
 from kipctl.pipeline.significance import Difference
 from kipctl.trace.codes import PHASES
@@ -179,6 +180,23 @@ def test_a_long_run_has_longer_windows(spark: SparkSession, tmp_path: Path) -> N
     a, b = (write_run(tmp_path / name, {}, batches=rows) for name in "ab")
     sides = (open_runs(spark, [str(run.folder)]) for run in (a, b))
     assert compare(*sides).window_us == 4_000_000  # 900 s in at most 300 windows
+
+
+def test_windows_do_not_depend_on_the_order_of_rows(spark: SparkSession) -> None:
+    chance = np.random.default_rng(1)
+    rows = [
+        ("latency_us", "a", f"run-{run}", window, int(value), 1)
+        for run in range(5)
+        for window in range(4)
+        for value in chance.integers(1, 4000, 20)
+    ]
+    columns = "time string, side string, run string, window bigint, value bigint, records bigint"
+    one, other = (
+        _windows(spark.createDataFrame(in_order, columns).coalesce(1))["latency_us", "a"]
+        for in_order in (rows, rows[::-1])
+    )
+    for part in fields(one):
+        assert np.array_equal(getattr(one, part.name), getattr(other, part.name)), part.name
 
 
 def test_a_run_is_not_compared_with_itself(spark: SparkSession, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from runs import write_run
 
 from kipctl.errors import PipelineError, UsageError
-from kipctl.pipeline.inputs import open_runs
+from kipctl.pipeline.inputs import LITTLE, is_little, open_runs
 from kipctl.pipeline.period import parse_period
 from kipctl.pipeline.session import told
 from kipctl.trace.schema import SCHEMA_VERSION
@@ -114,6 +114,22 @@ def test_what_is_no_run_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / RUN_FILE).write_text(json.dumps({"schema_version": SCHEMA_VERSION + 1}))
     with pytest.raises(UsageError, match="newer kipctl"):
         open_runs(spark, [str(tmp_path)])
+
+
+def test_what_is_little(tmp_path: Path) -> None:
+    (tmp_path / "run" / "batches").mkdir(parents=True)
+    part = tmp_path / "run" / "batches" / "part-0.parquet"
+    with part.open("wb") as file:
+        file.truncate(LITTLE)
+    other = tmp_path / "server.log"
+    other.write_bytes(b"")
+    assert is_little([str(tmp_path / "run"), str(other)])
+    other.write_bytes(b"1")
+    assert not is_little([str(tmp_path / "run"), str(other)])
+    assert is_little([str(other)])
+    # What Spark alone can find may hold anything.
+    assert not is_little([f"file:{other}"])
+    assert not is_little([str(other), "hdfs://there/run"])
 
 
 def test_a_file_cut_short_is_named(spark: SparkSession, tmp_path: Path) -> None:
