@@ -17,10 +17,19 @@ _PATIENCE_S = 5.0
 """How long one that was asked to end may take."""
 
 
+_STARTER_IS_THERE = '[ "$PPID" = "$0" ] && exec "$@"'
+
+
 def _killed_with_its_starter() -> list[str]:
-    """util-linux asks the kernel for it, and then becomes the program: the process id stays."""
+    """util-linux asks the kernel for it, and becomes the program: the process id stays.
+
+    The kernel tells nothing of a starter that was gone before it was asked, so a shell looks
+    whether it is still there: prctl(2), PR_SET_PDEATHSIG.
+    """
     setpriv = shutil.which("setpriv") if sys.platform == "linux" else None
-    return [setpriv, "--pdeathsig", "KILL", "--"] if setpriv else []
+    if setpriv is None:
+        return []
+    return [setpriv, "--pdeathsig", "KILL", "--", "sh", "-c", _STARTER_IS_THERE, str(os.getpid())]
 
 
 class Child:

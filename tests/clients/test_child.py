@@ -84,3 +84,14 @@ def test_it_does_not_outlive_a_starter_that_is_killed(tmp_path: Path) -> None:
         starter.kill()
         assert select.select([ended], [], [], LONG_US / 1e6)[0]
     os.close(ended)
+
+
+def test_it_does_not_begin_when_its_starter_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    somebody_else = os.getppid()
+    with monkeypatch.context() as gone:
+        gone.setattr(os, "getpid", lambda: somebody_else)
+        program = shell("echo began", tmp_path)
+    assert program.is_over_by(now_us() + LONG_US)
+    assert program.stdout() == ""
