@@ -1,5 +1,6 @@
 """Labs of real brokers: what they serve, what happens to their nodes, and what they leave."""
 
+import contextlib
 import os
 import signal
 import socket
@@ -41,7 +42,13 @@ def produce(lab: Lab, topic: str, replicas: int) -> None:
 
 
 def processes(lab: Lab) -> list[Process]:
-    return [process.identify(node.pid) for node in lab.nodes if node.pid is not None]
+    found = []
+    for node in lab.nodes:
+        # One that is about to end may be gone when it is looked at.
+        with contextlib.suppress(ProcessLookupError):
+            if (pid := node.pid) is not None:
+                found.append(process.identify(pid))
+    return found
 
 
 def runs_c1_only(lab: Lab, node_id: int) -> bool:
