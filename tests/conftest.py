@@ -15,6 +15,7 @@ from kipctl.lab.cluster import Lab, take_down
 from kipctl.lab.properties import LabSpec
 
 if TYPE_CHECKING:
+    from one_process import OneProcess
     from pyspark.sql import SparkSession
 
 MakeLab = Callable[..., Lab]
@@ -86,6 +87,17 @@ def spark_master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
     with spark_cluster(tmp_path_factory.mktemp("spark-cluster")) as master:
         yield master
+
+
+@pytest.fixture(scope="session")
+def kipctl_again(
+    state_home: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator["OneProcess"]:
+    """Runs command after command in one process, for those that need Spark."""
+    from one_process import one_process
+
+    with one_process(tmp_path_factory.mktemp("one-process")) as process:
+        yield process
 
 
 @pytest.fixture(scope="session")

@@ -1,18 +1,18 @@
 """`kipctl perf consume --workers` and `perf e2e --workers`, on real brokers and a real Spark."""
 
-import json
 import os
 import signal
 import subprocess
 import sys
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka import Producer
+from one_process import OneProcess
 
 from kipctl.cluster.topics import LATEST, await_topic, create_topic, delete_topic, offsets
 from kipctl.experiments.begin import WORKERS_FOLDER
@@ -22,6 +22,7 @@ from kipctl.transport.request import Cluster
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
+Document = Callable[[str], dict[str, Any]]
 PARTITIONS = 5
 RECORDS = 4000
 VALUE = b"v" * 200
@@ -59,11 +60,17 @@ def started(lab: Lab, words: str) -> subprocess.Popen[str]:
     )
 
 
-def document(lab: Lab, words: str) -> dict[str, Any]:
-    with started(lab, f"{words} --output json") as process:
-        out, err = process.communicate()
-    assert process.returncode == 0, err
-    return json.loads(out)
+@pytest.fixture
+def document(lab: Lab, kipctl_again: OneProcess) -> Document:
+    """What `kipctl perf` with these words says on the lab, in the end."""
+
+    def said(words: str) -> dict[str, Any]:
+        cluster = {"KIPCTL_BOOTSTRAP_SERVER": lab.bootstrap_server}
+        said = kipctl_again("perf", *words.split(), "--output", "json", **cluster)
+        assert said.status == 0, said.err
+        return said.document
+
+    return said
 
 
 def ranges(run: Run) -> dict[int, list[tuple[int, int]]]:
@@ -76,11 +83,10 @@ def ranges(run: Run) -> dict[int, list[tuple[int, int]]]:
 
 
 def test_two_workers_read_each_record_once(
-    lab: Lab, cluster: Cluster, topic: str, spark_master: str, tmp_path: Path
+    document: Document, cluster: Cluster, topic: str, spark_master: str, tmp_path: Path
 ) -> None:
     folder = tmp_path / "run"
     said = document(
-        lab,
         f"consume --topic {topic} --num-records {RECORDS} --workers 2 --master {spark_master} "
         f"--client-rack rack-1 --timeout {LONG_MS} --record {folder}",
     )
@@ -152,11 +158,10 @@ def holders_of(file: Path) -> list[int]:
 
 
 def test_producers_and_consumers_are_workers_of_one_run(
-    lab: Lab, cluster: Cluster, tmp_path: Path
+    document: Document, cluster: Cluster, tmp_path: Path
 ) -> None:
     folder = tmp_path / "run"
     said = document(
-        lab,
         "e2e --num-records 3000 --throughput 1500 --record-size 100 --partitions 5 --workers 2 "
         f"--record {folder}",
     )

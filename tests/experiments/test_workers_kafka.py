@@ -1,18 +1,17 @@
 """`kipctl perf produce --workers` on real brokers and a real Spark, here and standalone."""
 
-import json
 import os
 import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from one_process import OneProcess, Said
 from pyspark.sql import SparkSession
 
 from kipctl.cluster.topics import (
@@ -61,16 +60,14 @@ def master(request: pytest.FixtureRequest) -> str:
     return url
 
 
-@dataclass(frozen=True)
-class Said:
-    status: int
-    out: str
-    err: str
+Kipctl = Callable[[str], Said]
 
-    @property
-    def document(self) -> dict[str, Any]:
-        parsed: dict[str, Any] = json.loads(self.out)
-        return parsed
+
+@pytest.fixture
+def kipctl(lab: Lab, kipctl_again: OneProcess) -> Kipctl:
+    """`kipctl perf produce` on the lab, with words after it."""
+    cluster = {"KIPCTL_BOOTSTRAP_SERVER": lab.bootstrap_server}
+    return lambda words: kipctl_again("perf", "produce", *words.split(), **cluster)
 
 
 def started(
@@ -83,12 +80,6 @@ def started(
         stderr=subprocess.PIPE,
         text=True,
     )
-
-
-def kipctl(lab: Lab, words: str, environment: dict[str, str] | None = None) -> Said:
-    with started(lab, words, environment) as process:
-        out, err = process.communicate()
-    return Said(process.returncode, out, err)
 
 
 def read_until(process: subprocess.Popen[str], wanted: str) -> str:
@@ -139,11 +130,10 @@ def sequence_numbers(batches: list[dict[str, Any]]) -> list[int]:
 
 
 def test_two_workers_send_one_run(
-    lab: Lab, cluster: Cluster, topic: str, master: str, tmp_path: Path
+    kipctl: Kipctl, cluster: Cluster, topic: str, master: str, tmp_path: Path
 ) -> None:
     folder = tmp_path / "run"
     said = kipctl(
-        lab,
         f"--num-records 7001 --throughput 3000 --record-size 100 --topic {topic} --workers 2 "
         f"--master {master} --record {folder} --warmup-records 500 --output json",
     )
@@ -179,11 +169,10 @@ def test_two_workers_send_one_run(
 
 
 def test_leaders_move_under_workers_and_the_summary_is_what_was_recorded(
-    lab: Lab, spark: SparkSession, tmp_path: Path
+    kipctl: Kipctl, spark: SparkSession, tmp_path: Path
 ) -> None:
     folder = tmp_path / "run"
     said = kipctl(
-        lab,
         "--num-records 8000 --throughput 2000 --record-size 100 --partitions 20 --workers 2 "
         f"--during rotate --every 1 --count 2 --record {folder} --output json "
         "--command-property acks=1 partitioner.class="
@@ -298,9 +287,10 @@ def test_ctrl_c_stops_all_workers_in_good_order(lab: Lab, cluster: Cluster, tmp_
     await_no_topic(cluster, OWN_TOPIC)
 
 
-def test_workers_without_a_rate_share_the_records(lab: Lab, cluster: Cluster, topic: str) -> None:
+def test_workers_without_a_rate_share_the_records(
+    kipctl: Kipctl, cluster: Cluster, topic: str
+) -> None:
     said = kipctl(
-        lab,
         f"--num-records 20001 --throughput -1 --record-size 100 --topic {topic} --workers 2 "
         "--output json",
     )
@@ -311,9 +301,8 @@ def test_workers_without_a_rate_share_the_records(lab: Lab, cluster: Cluster, to
     assert by_worker == [10001, 10000]
 
 
-def test_one_worker_may_be_elsewhere_too(lab: Lab, spark_master: str) -> None:
+def test_one_worker_may_be_elsewhere_too(kipctl: Kipctl, spark_master: str) -> None:
     said = kipctl(
-        lab,
         f"--num-records 500 --throughput -1 --record-size 10 --master {spark_master} -o json",
     )
     assert said.status == 0, said.err
@@ -332,9 +321,9 @@ def test_one_worker_may_be_elsewhere_too(lab: Lab, spark_master: str) -> None:
     ],
 )
 def test_what_cannot_be_is_one_clear_error(
-    lab: Lab, cluster: Cluster, words: str, status: int, told: str
+    kipctl: Kipctl, cluster: Cluster, words: str, status: int, told: str
 ) -> None:
-    said = kipctl(lab, f"--num-records 10 --throughput -1 --record-size 10 {words}")
+    said = kipctl(f"--num-records 10 --throughput -1 --record-size 10 {words}")
     assert (said.status, said.out) == (status, ""), said.err
     error = said.err[said.err.index("kipctl: ") :]
     assert told in error
@@ -342,9 +331,8 @@ def test_what_cannot_be_is_one_clear_error(
     await_no_topic(cluster, OWN_TOPIC)
 
 
-def test_a_master_with_too_few_slots_is_told(lab: Lab, spark_master: str) -> None:
+def test_a_master_with_too_few_slots_is_told(kipctl: Kipctl, spark_master: str) -> None:
     said = kipctl(
-        lab,
         "--num-records 10 --throughput -1 --record-size 10 --workers 3 --partitions 3 "
         f"--master {spark_master}",
     )
@@ -352,10 +340,9 @@ def test_a_master_with_too_few_slots_is_told(lab: Lab, spark_master: str) -> Non
     assert "has 2 task slots free, and 3 workers need 3 at once." in said.err
 
 
-def test_what_keeps_the_workers_from_beginning_is_told_once(lab: Lab, tmp_path: Path) -> None:
+def test_what_keeps_the_workers_from_beginning_is_told_once(kipctl: Kipctl, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     said = kipctl(
-        lab,
         "--num-records 10 --throughput -1 --payload-file /nowhere/payloads --workers 2 "
         f"--record {folder}",
     )
@@ -373,14 +360,15 @@ def test_a_module_that_executors_lack_is_named(lab: Lab, tmp_path: Path) -> None
     python = tmp_path / "python"
     python.write_text(f'#!/bin/sh\nPYTHONPATH={tmp_path}:$PYTHONPATH exec {sys.executable} "$@"\n')
     python.chmod(0o755)
-    said = kipctl(
+    with started(
         lab,
         "--num-records 10 --throughput -1 --record-size 10 --workers 2",
         {"PYSPARK_PYTHON": str(python), "PYSPARK_DRIVER_PYTHON": sys.executable},
-    )
-    assert (said.status, said.out) == (8, ""), said.err
-    assert "has no module 'crc32c'" in said.err
-    assert "PYSPARK_PYTHON" in said.err
+    ) as process:
+        out, err = process.communicate()
+    assert (process.returncode, out) == (8, ""), err
+    assert "has no module 'crc32c'" in err
+    assert "PYSPARK_PYTHON" in err
 
 
 def test_executors_import_the_kipctl_that_was_shipped(spark_master: str) -> None:

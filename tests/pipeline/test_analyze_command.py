@@ -1,4 +1,4 @@
-"""`kipctl analyze` as it is used: in a process of its own, here and on a Spark cluster."""
+"""`kipctl analyze` as it is used, here and on a Spark cluster."""
 
 import csv
 import io
@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from one_process import OneProcess
 from runs import write_run
 from spark_cluster import spark_cluster
 
@@ -66,7 +67,7 @@ def test_its_help_says_what_may_be_analysed() -> None:
     assert "kipctl analyze request-log PATH..." in told
 
 
-def test_tables_json_csv_and_parquet(tmp_path: Path) -> None:
+def test_tables_json_csv_and_parquet(kipctl_again: OneProcess, tmp_path: Path) -> None:
     store = tmp_path / "store"
     a_run(store / "noon", command="perf produce", started="2026-01-31T12:00:00+00:00")
     saved = tmp_path / "saved"
@@ -87,42 +88,48 @@ def test_tables_json_csv_and_parquet(tmp_path: Path) -> None:
     read = pq.read_table(saved / "latency").to_pylist()
     assert sorted(read, key=str) == sorted(document["latency"], key=str)
 
-    again = analyze(store / "noon", "--save", saved)
-    assert again.returncode == ExitStatus.USAGE
-    assert "there already" in again.stderr.splitlines()[-2]
+    again = kipctl_again("analyze", store / "noon", "--save", saved)
+    assert again.status == ExitStatus.USAGE
+    assert "there already" in again.err.splitlines()[-2]
 
-    shown = analyze("runs", store / "noon", "--output", "csv", "--since", "0.5s")
-    tables = [list(csv.reader(io.StringIO(text))) for text in shown.stdout.split("\n\n")]
+    shown = kipctl_again(
+        "analyze", "runs", store / "noon", "--output", "csv", "--since", "0.5s"
+    ).out
+    tables = [list(csv.reader(io.StringIO(text))) for text in shown.split("\n\n")]
     assert tables[0][0][:4] == ["table", "run", "arm", "acknowledged"]
     assert tables[0][1][:4] == ["records", "noon", "kip951", "500"]
 
 
-def test_what_ended_early_is_told_and_analysed(tmp_path: Path) -> None:
+def test_what_ended_early_is_told_and_analysed(kipctl_again: OneProcess, tmp_path: Path) -> None:
     a_run(tmp_path / "runs" / "cut", 10, failed="Worker 1 of 2 died: its process was killed.")
     a_run(tmp_path / "runs" / "left", 10, stopped=True)
     a_run(tmp_path / "runs" / "whole", 10)
-    ran = analyze(tmp_path / "runs", "--output", "json", "--master", "local[1]")
-    assert ran.returncode == ExitStatus.DONE, ran.stderr
-    assert [row["acknowledged"] for row in json.loads(ran.stdout)["records"]] == [10, 10, 10]
-    told = [line for line in ran.stderr.splitlines() if "Spark" not in line]
+    said = kipctl_again("analyze", tmp_path / "runs", "--output", "json", "--master", "local[1]")
+    assert said.status == ExitStatus.DONE, said.err
+    assert [row["acknowledged"] for row in said.document["records"]] == [10, 10, 10]
+    told = [line for line in said.err.splitlines() if "Spark" not in line]
     assert told == [
         "cut failed, and is analysed as it is: Worker 1 of 2 died: its process was killed.",
         "left was interrupted, and is analysed as it is.",
     ]
 
 
-def test_on_a_cluster_of_two_workers_as_here(spark_master: str, tmp_path: Path) -> None:
+def test_on_a_cluster_of_two_workers_as_here(
+    kipctl_again: OneProcess, spark_master: str, tmp_path: Path
+) -> None:
     folder = a_run(tmp_path / "run", 5000)
     here, there = (
-        analyze(folder, "--output", "json", "--master", master)
+        kipctl_again("analyze", folder, "--output", "json", "--master", master)
         for master in ("local[2]", spark_master)
     )
-    assert there.returncode == ExitStatus.DONE, there.stderr
-    assert json.loads(there.stdout) == json.loads(here.stdout)
-    assert json.loads(there.stdout)["records"][0]["acknowledged"] == 5000
+    assert there.status == ExitStatus.DONE, there.err
+    assert there.document == here.document
+    assert there.document["records"][0]["acknowledged"] == 5000
 
 
-def test_what_is_wrong_with_the_input_is_told_in_three_lines(tmp_path: Path) -> None:
+def test_what_is_wrong_with_the_input_is_told_in_three_lines(
+    kipctl_again: OneProcess, tmp_path: Path
+) -> None:
     a_run(tmp_path / "cut")
     part = tmp_path / "cut" / "batches" / "part-0.parquet"
     part.write_bytes(part.read_bytes()[:-50])
@@ -144,7 +151,6 @@ def test_what_is_wrong_with_the_input_is_told_in_three_lines(tmp_path: Path) -> 
             ([tmp_path / "cut", "--since", "noon"], ExitStatus.USAGE, "--since"),
             ([tmp_path / "cut", "--since", "99999999999999999d"], ExitStatus.USAGE, "a century"),
             ([tmp_path / "cut", "--since", "2s", "--until", "1s"], ExitStatus.USAGE, "not before"),
-            ([tmp_path / "cut", "--master", "yarn"], ExitStatus.PIPELINE_FAILED, "HADOOP_CONF_DIR"),
             (
                 ["request-log", tmp_path / "server.log"],
                 ExitStatus.PIPELINE_FAILED,
@@ -154,14 +160,24 @@ def test_what_is_wrong_with_the_input_is_told_in_three_lines(tmp_path: Path) -> 
             (["nowhere-at-all"], ExitStatus.USAGE, "nowhere-at-all"),
         ]
         for arguments, status, words in wrong:
-            ran = analyze(*arguments)
-            assert ran.returncode == status, ran.stderr
-            assert ran.stdout == ""
-            lines = ran.stderr.splitlines()
+            said = kipctl_again("analyze", *arguments)
+            assert said.status == status, said.err
+            assert said.out == ""
+            lines = said.err.splitlines()
             told = [line for line in lines if not line.startswith(("Starting Spark", "Spark: "))]
-            assert told[0].startswith("kipctl: "), ran.stderr
+            assert told[0].startswith("kipctl: "), said.err
             assert words in "\n".join(told)
-            assert 1 <= len(told) <= 3, ran.stderr
+            assert 1 <= len(told) <= 3, said.err
+
+
+def test_yarn_without_its_configuration_is_told_in_three_lines(tmp_path: Path) -> None:
+    ran = analyze(a_run(tmp_path / "run", 1), "--master", "yarn")
+    assert ran.returncode == ExitStatus.PIPELINE_FAILED
+    assert ran.stdout == ""
+    told = [line for line in ran.stderr.splitlines() if not line.startswith("Starting Spark")]
+    assert told[0].startswith("kipctl: ")
+    assert "HADOOP_CONF_DIR" in ran.stderr
+    assert 1 <= len(told) <= 3
 
 
 _LESS_PATIENT = """

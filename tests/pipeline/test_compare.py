@@ -1,16 +1,13 @@
 """Two sides compared on Spark: the values, what is real of their difference, and the gate."""
 
-import json
 import math
-import os
-import subprocess
-import sys
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from one_process import OneProcess, Said
 from pyspark.sql import SparkSession
 from runs import write_run
 
@@ -228,28 +225,25 @@ def test_single_runs_may_overlap(a: list[float], b: list[float], overlap: bool |
     assert one.runs_overlap is one.as_document()["runs_overlap"] is overlap
 
 
-def kipctl(store: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "kipctl", "runs", "compare", *words, "--master", "local[2]"],
-        env=os.environ | {"KIPCTL_RUNS": str(store)},
-        capture_output=True,
-        text=True,
-    )
+def test_the_command_tells_how_runs_differ_and_is_a_gate(
+    kipctl_again: OneProcess, tmp_path: Path
+) -> None:
+    def compare_runs(*words: str) -> Said:
+        store = {"KIPCTL_RUNS": str(tmp_path)}
+        return kipctl_again("runs", "compare", *words, "--master", "local[2]", **store)
 
-
-def test_the_command_tells_how_runs_differ_and_is_a_gate(tmp_path: Path) -> None:
     record(tmp_path / "base", 1)
     record(tmp_path / "slow", 2, 1.3, producer={"acks": "all"})
     records = {"stopped": True, "num_records": 80_000, "summary": {"records": {"sent": 1500}}}
     record(tmp_path / "slow2", 3, 1.3, producer={"acks": "all"}, **records)
     gates = ("--fail-if", "p50 > +10%", "--fail-if", "throughput < -10%", "--fail-if", "p50 > 1s")
-    tripped = kipctl(tmp_path, "base", "slow,slow2", *gates)
-    assert tripped.returncode == 7, tripped.stderr
-    assert tripped.stderr.endswith("kipctl: It holds: p50 > +10%.\n")
-    lines = [line.split() for line in tripped.stdout.splitlines()]
+    tripped = compare_runs("base", "slow,slow2", *gates)
+    assert tripped.status == 7, tripped.err
+    assert tripped.err.endswith("kipctl: It holds: p50 > +10%.\n")
+    lines = [line.split() for line in tripped.out.splitlines()]
     assert ["acks", "1", "all"] in lines
     assert "slow2 was interrupted, and is compared as it is: 1,500 of 80,000 records\n" in (
-        tripped.stderr
+        tripped.err
     )
     (told,) = (line for line in lines if line[:1] == ["interrupted"])
     assert told == ["interrupted", "-", "-", "|", "1,500", "of", "80,000", "records"]
@@ -259,9 +253,9 @@ def test_the_command_tells_how_runs_differ_and_is_a_gate(tmp_path: Path) -> None
     assert ["p50", ">", "+10%", "yes"] in lines
     assert ["throughput", "<", "-10%", "no"] in lines
 
-    passed = kipctl(tmp_path, "slo[v-w]", "slow?", *gates[:4], "--output", "json")
-    assert passed.returncode == 0, passed.stderr
-    said = json.loads(passed.stdout)
+    passed = compare_runs("slo[v-w]", "slow?", *gates[:4], "--output", "json")
+    assert passed.status == 0, passed.err
+    said = passed.document
     assert said["_command"] == "runs compare"
     assert (said["a"], said["b"]) == (["slow"], ["slow2"])
     assert [row["setting"] for row in said["settings"]] == ["num_records", "interrupted"]
