@@ -60,7 +60,8 @@ def guard(state_home: Path) -> Iterator[None]:
 @pytest.fixture(scope="session")
 def lab(guard: None) -> Iterator[Lab]:
     """3 brokers in 3 racks and a controller. A test leaves it as it found it: all running."""
-    lab = Lab.up(LabSpec(name="session", c1_only=True), lambda text: None)
+    unasked = (("leader.imbalance.check.interval.seconds", "86400"),)
+    lab = Lab.up(LabSpec(name="session", c1_only=True, config=unasked), lambda text: None)
     yield lab
     lab.down()
 

@@ -58,10 +58,10 @@ def _change(
 def await_topic(cluster: Cluster, name: str, partitions: int) -> Snapshot:
     """Wait until every broker shows the topic with a leader and all live replicas in sync.
 
-    Raises TimedOutError.
+    And until the leaders lead: a broker shows a new topic a moment before. Raises TimedOutError.
     """
     deadline = time.monotonic() + _TIMEOUT_S
-    while not _known_everywhere(cluster, name, partitions):
+    while not (_known_everywhere(cluster, name, partitions) and _is_led(cluster, name)):
         if time.monotonic() > deadline:
             raise TimedOutError(
                 f"Topic {name!r} is not in sync on all brokers after {_TIMEOUT_S:.0f} s.",
@@ -86,6 +86,14 @@ def _known_everywhere(cluster: Cluster, name: str, partitions: int) -> bool:
         and all(leader >= 0 and in_sync for leader, in_sync in found)
         for broker in cluster.nodes
     )
+
+
+def _is_led(cluster: Cluster, name: str) -> bool:
+    try:
+        offsets(cluster, name, LATEST)
+    except RefusedError:
+        return False
+    return True
 
 
 def _partitions(cluster: Cluster, broker: int, name: str) -> list[tuple[int, bool]]:

@@ -226,11 +226,14 @@ def await_offsets(reader: Reads, ends: Mapping[int, int], quiet_s: float) -> Non
     It ends too when the reader is done.
     """
     missing, quiet_since = dict(ends), time.monotonic()
-    while missing and time.monotonic() - quiet_since < quiet_s and not reader.is_done_by(0):
+    while missing and not reader.is_done_by(0):
+        was_quiet = time.monotonic() - quiet_since >= quiet_s
         rows = reader.new_rows("reads")
         rows = rows[rows[:, _READ["records"]] > 0]
         if len(rows):
             quiet_since = time.monotonic()
+        elif was_quiet:
+            return
         for partition, after in rows[:, [_READ["partition"], _READ["next_offset"]]].tolist():
             if after >= missing.get(partition, 0):
                 missing.pop(partition, None)

@@ -92,11 +92,13 @@ class Node:
         recorded = self._recorded()
         if recorded is None:
             return NodeState.STOPPED
+        # Looked at first: one that has ended since then need not have crashed.
+        is_alive, is_paused = process.is_alive(recorded), process.is_paused(recorded)
         if recorded == process.read_record(self._told_to_stop_path):
-            return NodeState.STOPPING if process.is_alive(recorded) else NodeState.STOPPED
-        if process.is_paused(recorded):
+            return NodeState.STOPPING if is_alive else NodeState.STOPPED
+        if is_paused:
             return NodeState.PAUSED
-        return NodeState.RUNNING if process.is_alive(recorded) else NodeState.CRASHED
+        return NodeState.RUNNING if is_alive else NodeState.CRASHED
 
     def write_files(
         self,

@@ -39,19 +39,20 @@ def wait_until_ready(nodes: Sequence[Node], timeout_s: float) -> None:
     deadline = time.monotonic() + timeout_s
     brokers = {node.id for node in nodes if node.role is not Role.CONTROLLER}
     with ExitStack() as opened:
-        waiting = [(node, opened.enter_context(_connection(node))) for node in nodes]
+        connections = [(node, opened.enter_context(_connection(node))) for node in nodes]
         while True:
             for node in nodes:
                 if node.state is NodeState.CRASHED:
                     raise node.died_error()
-            waiting = [(node, broker) for node, broker in waiting if not _ready(broker, brokers)]
+            # All are asked each time: what a broker lists may be from before another's restart.
+            waiting = [node for node, connected in connections if not _ready(connected, brokers)]
             if not waiting:
                 return
             if time.monotonic() > deadline:
-                names = ", ".join(node.spec.label for node, _ in waiting)
+                names = ", ".join(node.spec.label for node in waiting)
                 raise TimedOutError(
                     f"Not ready after {timeout_s:g} s: {names}.",
-                    f"See the log: {waiting[0][0].log_path}",
+                    f"See the log: {waiting[0].log_path}",
                 )
             time.sleep(_POLL_INTERVAL_S)
 

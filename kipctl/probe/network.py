@@ -122,11 +122,20 @@ class Network(Generic[AnyLink]):
         self._on_lost(link, number, link.drop(), self._clock())
 
     def lose_silent(self) -> None:
-        """Give up connections that have not answered for `request.timeout.ms`."""
+        """Give up connections that have not answered for `request.timeout.ms`.
+
+        What has come by now is read before: it may be the client that stood still, not the broker.
+        """
         silent = self._clock() - self._config.request_timeout_ms * 1000
-        for link in self.links:
-            if link.waiting_since_us is not None and link.waiting_since_us <= silent:
-                self.lose(link)
+
+        def is_silent(link: AnyLink) -> bool:
+            since = link.waiting_since_us
+            return since is not None and since <= silent
+
+        if any(map(is_silent, self.links)):
+            self.poll(0)
+        for link in filter(is_silent, self.links):
+            self.lose(link)
 
     def close(self) -> None:
         for link in self._links.values():

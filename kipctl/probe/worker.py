@@ -22,9 +22,9 @@ from kipctl.probe.parts import Part
 from kipctl.trace.clock import now_us
 from kipctl.trace.store import Run
 
-LEAD_US = 2_000_000
+LEAD_US = 3_000_000
 """From when the last worker is ready to the start. Spark looks only once a second whether those
-that wait at a barrier may go on, so the last to hear of it has a second left."""
+that wait at a barrier may go on, so the last to hear of it has two left."""
 _LOOK_US = 250_000
 """Between two looks at whether to stop."""
 _FAILED = "failed"

@@ -14,6 +14,12 @@ from kipctl.lab.cluster import Lab
 from kipctl.transport.request import Cluster
 
 
+@pytest.fixture(autouse=True)
+def a_busy_broker_is_not_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker that has stopped refuses at once; only a paused one is waited for."""
+    monkeypatch.setattr("kipctl.cluster.watch.CONNECTION_TIMEOUT_S", 15.0)
+
+
 @pytest.fixture
 def cluster(lab: Lab) -> Iterator[Cluster]:
     with Cluster(lab.bootstrap_server, timeout_s=10.0) as cluster:

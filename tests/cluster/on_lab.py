@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kipctl.cluster.snapshot import Snapshot, from_metadata, take
+from kipctl.errors import UnreachableError
 from kipctl.protocol.metadata import MetadataRequest, MetadataRequestTopic
 from kipctl.transport.request import Cluster
 
@@ -36,7 +37,10 @@ def wait_until_everywhere(cluster: Cluster, topic: str, holds: Callable[[Snapsho
     )
     while True:
         cluster.metadata(())
-        answers = [cluster.broker(broker).request(request) for broker in cluster.nodes]
+        try:
+            answers = [cluster.broker(broker).request(request) for broker in cluster.nodes]
+        except UnreachableError:  # it has just stopped, and is still listed
+            continue
         if all(not a.topics[0].error_code and holds(from_metadata(a)) for a in answers):
             return
 

@@ -24,7 +24,7 @@ def test_bytes_come_from_the_own_rack_until_its_broker_goes(lab: Lab, tmp_path: 
         warmup_s=1,
         gone_s=1,
         broker_warmup_s=0,
-        after_s=2,
+        after_s=6,
     )
     with standing(Place(lab.bootstrap_server), plan.clients, lambda _: None) as stand:
         document = run_closest(plan, stand, lambda name: tmp_path / name, lambda _: None)

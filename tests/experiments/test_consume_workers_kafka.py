@@ -1,5 +1,6 @@
 """`kipctl perf consume --workers` and `perf e2e --workers`, on real brokers and a real Spark."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -147,14 +148,12 @@ def test_a_consumer_that_dies_fails_the_run_and_what_is_known_is_kept(
 
 def holders_of(file: Path) -> list[int]:
     """The processes that have the file open."""
-    found = []
-    for links in Path("/proc").glob("[0-9]*/fd"):
-        try:
-            if any(os.readlink(link) == str(file) for link in links.iterdir()):
-                found.append(int(links.parent.name))
-        except OSError:
-            continue  # it has ended
-    return found
+    found = set()
+    for link in Path("/proc").glob("[0-9]*/fd/*"):
+        with contextlib.suppress(OSError):  # it has ended, or closed the file
+            if os.readlink(link) == str(file):
+                found.add(int(link.parts[2]))
+    return sorted(found)
 
 
 def test_producers_and_consumers_are_workers_of_one_run(

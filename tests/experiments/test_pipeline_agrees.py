@@ -106,7 +106,8 @@ def test_they_agree_on_what_a_consumer_met(lab: Lab, spark: SparkSession, tmp_pa
     assert [row["api"] for row in read["redirects"]][-1] == "produce"
     redirected = sum(live["redirects"][api]["batches"] for api in ("produce", "fetch"))
     assert sum(row["redirected"] for row in read["actions"]) == redirected
-    for row in read["actions"]:
+    assert len(read["actions"]) > 1
+    for row in read["actions"][:-1]:  # the last may come as the load ends
         assert row["recovery_us"] > 0
         assert row["during_read"] > 0
 

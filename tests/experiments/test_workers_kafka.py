@@ -1,7 +1,9 @@
 """`kipctl perf produce --workers` on real brokers and a real Spark, here and standalone."""
 
+import contextlib
 import os
 import re
+import select
 import signal
 import subprocess
 import sys
@@ -34,6 +36,7 @@ from kipctl.transport.request import Cluster
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
 ON_THIS_MACHINE = "local[2]"
+LONG_S = 60
 
 
 @pytest.fixture
@@ -96,14 +99,11 @@ def read_until(process: subprocess.Popen[str], wanted: str) -> str:
 def holders_of(folder: Path) -> dict[int, str]:
     """The processes that have a file of the folder open, and one such file."""
     holders = {}
-    for links in Path("/proc").glob("[0-9]*/fd"):
-        try:
-            files = [os.readlink(link) for link in links.iterdir()]
-        except OSError:
-            continue  # it has ended
-        for file in files:
+    for link in Path("/proc").glob("[0-9]*/fd/*"):
+        with contextlib.suppress(OSError):  # it has ended, or closed the file
+            file = os.readlink(link)
             if file.startswith(f"{folder}/"):
-                holders[int(links.parent.name)] = file
+                holders[int(link.parts[2])] = file
     return holders
 
 
@@ -227,15 +227,14 @@ def test_a_worker_that_dies_fails_the_run_and_what_is_known_is_kept(
         f"--master {master} --record {folder} --reporting-interval 200",
     ) as process:
         said = read_until(process, "ms avg latency")
-        rows = {
-            worker: next(
-                pid
-                for pid, file in holders_of(folder / WORKERS_FOLDER / str(worker)).items()
-                if file.endswith(".i64")
-            )
-            for worker in (0, 1)
-        }
-        os.kill(rows[1], signal.SIGKILL)
+        workers = [folder / WORKERS_FOLDER / str(worker) for worker in (0, 1)]
+        while not all((worker / "batches.i64").stat().st_size for worker in workers):
+            assert process.poll() is None
+        ends = []
+        for worker in workers:
+            pid = next(p for p, file in holders_of(worker).items() if file.endswith(".i64"))
+            ends.append(os.pidfd_open(pid))
+        signal.pidfd_send_signal(ends[1], signal.SIGKILL)
         out, rest = process.communicate()
     said += rest
     assert (process.returncode, out) == (8, ""), said
@@ -259,9 +258,9 @@ def test_a_worker_that_dies_fails_the_run_and_what_is_known_is_kept(
     assert {row["client"] for row in batches} == {"kipctl-perf-0", "kipctl-perf-1"}
     assert not (folder / WORKERS_FOLDER).exists()
     await_no_topic(cluster, OWN_TOPIC)
-    for pid in rows.values():
-        with pytest.raises(ProcessLookupError):
-            os.kill(pid, 0)
+    for end in ends:
+        assert select.select([end], [], [], LONG_S)[0]
+        os.close(end)
 
 
 def test_ctrl_c_stops_all_workers_in_good_order(lab: Lab, cluster: Cluster, tmp_path: Path) -> None:

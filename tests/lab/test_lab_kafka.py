@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -26,7 +27,7 @@ pytestmark = pytest.mark.kafka
 MakeLab = Callable[..., Lab]
 
 # A broker that was killed may register again as soon as its session is over, by default 9 s.
-SHORT_SESSION = (("broker.session.timeout.ms", "1500"), ("broker.heartbeat.interval.ms", "300"))
+SHORT_SESSION = (("broker.session.timeout.ms", "4000"), ("broker.heartbeat.interval.ms", "300"))
 
 
 def produce(lab: Lab, topic: str, replicas: int) -> None:
@@ -59,6 +60,20 @@ def runs_c1_only(lab: Lab, node_id: int) -> bool:
 
 def states(lab: Lab) -> dict[int, NodeState]:
     return {status.id: status.state for status in lab.status()}
+
+
+def becomes(condition: Callable[[], bool]) -> bool:
+    """Whether it holds within a minute: on a busy machine a broker may be fenced for a moment."""
+    deadline = time.monotonic() + 60
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def runs_whole(lab: Lab) -> bool:
+    return set(states(lab).values()) == {NodeState.RUNNING}
 
 
 def brokers_listed_by(lab: Lab, node_id: int) -> set[int]:
@@ -142,34 +157,30 @@ def test_ports_that_were_asked_for(make_lab: MakeLab) -> None:
 
 def test_stop_start_pause_resume_and_kill(make_lab: MakeLab) -> None:
     lab = make_lab(brokers=3, config=SHORT_SESSION)
-    assert brokers_listed_by(lab, 2) == {1, 2, 3}
+    assert becomes(lambda: brokers_listed_by(lab, 2) == {1, 2, 3})
 
     lab.stop(1)
     assert states(lab)[1] is NodeState.STOPPED
-    assert brokers_listed_by(lab, 2) == {2, 3}
+    assert becomes(lambda: brokers_listed_by(lab, 2) == {2, 3})
     lab.start(1)
-    assert brokers_listed_by(lab, 1) == brokers_listed_by(lab, 2) == {1, 2, 3}
+    assert becomes(lambda: brokers_listed_by(lab, 1) == brokers_listed_by(lab, 2) == {1, 2, 3})
 
     lab.pause(1)
-    assert states(lab) == {
-        1: NodeState.PAUSED,
-        2: NodeState.RUNNING,
-        3: NodeState.RUNNING,
-        101: NodeState.RUNNING,
-    }
+    but_one = {1: NodeState.PAUSED, **dict.fromkeys((2, 3, 101), NodeState.RUNNING)}
+    assert becomes(lambda: states(lab) == but_one)
     lab.stop(3)
     with pytest.raises(RefusedError, match="broker-3 does not run"):
         lab.resume(3)
     lab.resume(1)
     lab.start(3)
-    assert brokers_listed_by(lab, 1) == {1, 2, 3}
+    assert becomes(lambda: brokers_listed_by(lab, 1) == {1, 2, 3})
 
     before = lab.node(2).pid
     lab.kill(2)
     assert states(lab)[2] is NodeState.STOPPED
     lab.restart(2)
     assert lab.node(2).pid != before
-    assert set(states(lab).values()) == {NodeState.RUNNING}
+    assert becomes(lambda: runs_whole(lab))
     with pytest.raises(UsageError, match="has no node 9"):
         lab.stop(9)
 
@@ -181,15 +192,15 @@ def test_a_broker_that_is_shutting_down_is_waited_for_and_started(lab: Lab) -> N
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     ) as stopper:
-        while lab.node(3).state is NodeState.RUNNING:
-            assert stopper.poll() is None
+        while (is_over := stopper.poll() is not None, lab.node(3).state)[1] is NodeState.RUNNING:
+            assert not is_over
         assert lab.node(3).state in (NodeState.STOPPING, NodeState.STOPPED)
         lab.start(3)
     assert stopper.returncode == 0
     assert lab.node(3).pid not in (None, before)
     assert runs_c1_only(lab, 3), "as the session's lab was asked for, also after a restart"
-    assert set(states(lab).values()) == {NodeState.RUNNING}
-    assert brokers_listed_by(lab, 3) == {1, 2, 3}
+    assert becomes(lambda: runs_whole(lab))
+    assert becomes(lambda: brokers_listed_by(lab, 3) == {1, 2, 3})
 
 
 def test_a_broker_that_crashed_is_seen_and_started_again(make_lab: MakeLab) -> None:
@@ -201,7 +212,7 @@ def test_a_broker_that_crashed_is_seen_and_started_again(make_lab: MakeLab) -> N
     assert states(lab)[1] is NodeState.CRASHED
     assert lab.state is LabState.RUNNING
     lab.start(1)
-    assert set(states(lab).values()) == {NodeState.RUNNING}
+    assert becomes(lambda: runs_whole(lab))
     with Cluster(lab.bootstrap_server) as cluster:
         assert "kept" in [topic.name for topic in cluster.metadata().topics]
 

@@ -205,6 +205,7 @@ def test_an_unclean_election_takes_back_what_was_read_and_it_is_read_on_from_the
     server = lab.bootstrap_server
     make_topic(server, TOPIC, [[1, 2]], unclean_leader_election_enable="true")
     write(server, TOPIC, [b"both %d" % n for n in range(10)])
+    await_isr(server, TOPIC)
     lab.stop(2)
     write(server, TOPIC, [b"only 1: %d" % n for n in range(20)])
 

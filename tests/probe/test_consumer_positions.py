@@ -405,7 +405,7 @@ def test_a_question_that_is_not_answered_is_given_up_and_asked_again(tmp_path: P
 
         cluster.position_script = script
         ran = read_fake(cluster, tmp_path, 2, request_timeout_ms=100, fetch_max_wait_ms=20)
-        assert len(cluster.questions) == 2
+        assert len(cluster.questions) >= 2
         assert ran.received.offsets() == [0, 1]
 
 

@@ -193,7 +193,7 @@ def test_a_replica_that_hangs_or_speaks_garbage_is_given_up(
 
         cluster.read_script = script
         ran = read_fake(
-            cluster, tmp_path, 3, request_timeout_ms=200, fetch_max_wait_ms=50, **RACK_2
+            cluster, tmp_path, 3, request_timeout_ms=1500, fetch_max_wait_ms=50, **RACK_2
         )
         assert brokers_asked(cluster) == [1, 2, 1]
         assert ran.redirects[0]["error"] == ErrorCode.NETWORK_EXCEPTION

@@ -227,7 +227,7 @@ def test_a_corrupt_batch_ends_its_partition_unless_crcs_are_not_checked(
             outcome = run_consumer(spec, tmp_path, lambda schedule: None, lambda: False)
             assert (outcome.records, outcome.errors) == (4, {})
             return
-        ran = read_fake(cluster, tmp_path, 4, timeout_ms=200, fetch_max_wait_ms=20)
+        ran = read_fake(cluster, tmp_path, 4, timeout_ms=1500, fetch_max_wait_ms=20)
         assert ran.outcome.errors == {"CORRUPT_MESSAGE": 1}
         assert ran.received.offsets(0) == [0, 1]
         assert [(row["partition"], row["error"]) for row in ran.errors()] == [
@@ -277,9 +277,9 @@ def test_answers_about_partitions_that_nobody_asked_for_are_no_news(tmp_path: Pa
 def test_the_run_ends_when_there_was_no_record_for_so_long(tmp_path: Path) -> None:
     with ReadCluster() as cluster:
         cluster.write(0, batches=2)
-        ran = read_fake(cluster, tmp_path, 100, timeout_ms=300, fetch_max_wait_ms=20)
+        ran = read_fake(cluster, tmp_path, 100, timeout_ms=1500, fetch_max_wait_ms=20)
         last_us = max(row["time_us"] for row in ran.reads if row["records"])
-        assert ran.outcome.end_us - last_us >= 300_000
+        assert ran.outcome.end_us - last_us >= 1_500_000
         assert (ran.outcome.records, ran.outcome.stopped) == (2, False)
 
 
@@ -301,7 +301,7 @@ def test_who_stops_it_has_what_was_read(tmp_path: Path) -> None:
 def test_a_reading_that_is_still_open_at_the_end_is_in_the_trace(tmp_path: Path) -> None:
     with ReadCluster(brokers=1) as cluster:
         cluster.read_script = lambda _: ReadReply(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        ran = read_fake(cluster, tmp_path, timeout_ms=200, retry_backoff_ms=BACKOFF_MS)
+        ran = read_fake(cluster, tmp_path, timeout_ms=1500, retry_backoff_ms=BACKOFF_MS)
         assert len(ran.redirects) >= 2
         assert len(ran.errors()) == len(ran.redirects)
         assert {row["records"] for row in ran.redirects} == {0}

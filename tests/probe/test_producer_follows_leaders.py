@@ -62,13 +62,13 @@ def test_stale_metadata_that_comes_after_the_hint_does_not_undo_it(tmp_path: Pat
     with FakeCluster(brokers=2) as cluster:
         cluster.shown = {0: Leader(1, 5)}
         moving_at_first(cluster, to=2)
-        ran = run_fake(cluster, tmp_path, num_records=200, metadata_max_age_ms=10)
+        ran = run_fake(cluster, tmp_path, num_records=2000, metadata_max_age_ms=10)
         # By the client's clock: what it had sent before, broker 1 may answer later.
         followed_us = min(row["error_us"] for row in ran.redirects)
         sent_later = [row for row in ran.batches if row["sent_us"] > followed_us]
         assert {(row["broker"], row["attempts"]) for row in sent_later} == {(2, 1)}
         assert len(cluster.metadata_asked) > 3
-        assert ran.outcome.acknowledged == cluster.records_in_log() == 200
+        assert ran.outcome.acknowledged == cluster.records_in_log() == 2000
         assert {row["decision"] for row in ran.redirects} <= {Decision.FOLLOWED, Decision.KNOWN}
 
 

@@ -1,7 +1,9 @@
 """Connections that break, brokers that hang or send nonsense, and batches that are given up."""
 
 import threading
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fake_broker import FakeCluster, Garbage, HangUp, Produced, Reply, Silence
@@ -14,6 +16,7 @@ from fake_run import (
 )
 
 from kipctl.probe.leadership import Leader, LeaderDiscovery
+from kipctl.probe.network import Network
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import ErrorCode
 from kipctl.trace.codes import Decision, MetadataCause
@@ -123,7 +126,28 @@ def test_a_broker_that_hangs_while_its_partition_moves_to_one_never_used_before(
         )
         assert moved.is_set()
         assert ran.outcome.acknowledged == 2
-        assert [p.broker for p in cluster.log[0]] == [3]
+        assert {p.broker for p in cluster.log[0]} == {3}
+
+
+def test_an_answer_that_is_there_is_taken_however_long_the_client_stood_still(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    poll = Network.poll
+    stood_still = False
+
+    def poll_after_standing_still(network: Network[Any], timeout_s: float) -> None:
+        nonlocal stood_still
+        if not stood_still and any(link.ready and link.load for link in network.links):
+            stood_still = True
+            time.sleep(1.5)
+        else:
+            poll(network, timeout_s)
+
+    monkeypatch.setattr(Network, "poll", poll_after_standing_still)
+    with FakeCluster(brokers=1) as cluster:
+        ran = run_fake(cluster, tmp_path, num_records=1, request_timeout_ms=300)
+    assert stood_still
+    assert (len(cluster.produced), ran.outcome.acknowledged, ran.redirects) == (1, 1, [])
 
 
 # --- nonsense ---
@@ -210,7 +234,7 @@ def test_metadata_that_goes_wrong_is_asked_for_again(
 
         cluster.script = script
         ran = run_fake(
-            cluster, tmp_path, discovery=REFRESH, retry_backoff_ms=50, request_timeout_ms=300
+            cluster, tmp_path, discovery=REFRESH, retry_backoff_ms=50, request_timeout_ms=1500
         )
         assert ran.outcome.acknowledged == 1
         first, second = ran.calls(ApiKey.METADATA)[:2]
@@ -274,13 +298,13 @@ def test_delivery_timeout_ms_gives_up_what_is_never_accepted(
             tmp_path,
             num_records=3,
             discovery=discovery,
-            delivery_timeout_ms=200,
-            request_timeout_ms=200,
+            delivery_timeout_ms=1000,
+            request_timeout_ms=1000,
         )
         assert ran.outcome.failed == 3
         assert set(ran.outcome.errors) <= {"REQUEST_TIMED_OUT", "NOT_LEADER_OR_FOLLOWER"}
         for batch in ran.batches:
-            assert batch["acked_us"] - batch["intended_us"] >= 200_000
+            assert batch["acked_us"] - batch["intended_us"] >= 1_000_000
             assert batch["attempts"] > 1
 
 
@@ -288,7 +312,7 @@ def test_delivery_timeout_ms_gives_up_what_has_no_leader(tmp_path: Path) -> None
     with FakeCluster(brokers=1) as cluster:
         cluster.leaders[0] = Leader(-1, 6)
         ran = run_fake(
-            cluster, tmp_path, num_records=3, delivery_timeout_ms=150, request_timeout_ms=100
+            cluster, tmp_path, num_records=3, delivery_timeout_ms=1000, request_timeout_ms=100
         )
         assert ran.outcome.errors == {"REQUEST_TIMED_OUT": 3}
         assert {row["sent_us"] for row in ran.batches} == {0}

@@ -90,7 +90,7 @@ def work_together(given: Order) -> list[KipctlError | None]:
 
 @pytest.fixture(autouse=True)
 def start_sooner(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker_module, "LEAD_US", 300_000)
+    monkeypatch.setattr(worker_module, "LEAD_US", 1_500_000)
 
 
 def test_three_workers_send_what_one_would_have_sent(tmp_path: Path) -> None:
@@ -156,8 +156,8 @@ def test_a_worker_is_a_client_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("said", "start_us"),
     [
-        (["1000"], 301_000),
-        (["1000", "2500", "900"], 302_500),
+        (["1000"], 1_501_000),
+        (["1000", "2500", "900"], 1_502_500),
         (["1000", "failed"], None),
         (["failed", "failed"], None),
     ],

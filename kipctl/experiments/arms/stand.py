@@ -18,8 +18,12 @@ from kipctl.lab.properties import LabSpec, suits_c1
 from kipctl.transport.request import Cluster
 
 _ADMIN_TIMEOUT_S = 30.0
-_SOON_GONE = (("log.segment.delete.delay.ms", "1000"),)
-"""What a topic held is removed with it: a minute later would be too late for big runs."""
+_CONFIG = (
+    # What a topic held is removed with it: a minute later would be too late for big runs.
+    ("log.segment.delete.delay.ms", "1000"),
+    # Leaders move when the experiment moves them, not every five minutes as well.
+    ("leader.imbalance.check.interval.seconds", "86400"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +46,7 @@ class Place:
             name=f"experiment-{os.getpid()}",
             brokers=self.brokers,
             controllers=self.controllers,
-            config=_SOON_GONE,
+            config=_CONFIG,
             c1_only=suits_c1(self.brokers + self.controllers),
         )
 

@@ -41,7 +41,7 @@ def courses(
     every = range(topics)
     busy = range(max(1, topics // 10))
     for_a_while = Leg(every, max(1, round(rate * seconds)), rate)
-    idle_s = (LEAST_IDLE_MS + 2 * RENEWED_MS) / 1000
+    idle_s = (LEAST_IDLE_MS + 3 * RENEWED_MS) / 1000  # two renewals come after the eviction
     known = {
         Phase.STARTUP: Course(Phase.STARTUP, (Leg(every, topics, rate),)),
         Phase.STEADY: Course(Phase.STEADY, (for_a_while,), RENEWED_MS),
