@@ -111,7 +111,7 @@ def test_other_clients_are_measured_by_the_same_rule_and_a_cap_takes_hints_away(
     found = experiment(
         lab,
         tmp_path,
-        "--quick --runs 1 --partitions 12 --record other"
+        "--quick --runs 1 --partitions 48 --record other"
         " --arms java-4.3.1-capped,java-4.3.1,librdkafka-1ms",
     )
     arms = {arm["arm"]: arm for arm in found["arms"]}
