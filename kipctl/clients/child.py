@@ -15,8 +15,6 @@ from kipctl.trace.clock import now_us
 _POLL_S = 0.01
 _PATIENCE_S = 5.0
 """How long one that was asked to end may take."""
-
-
 _STARTER_IS_THERE = '[ "$PPID" = "$0" ] && exec "$@"'
 
 

@@ -225,9 +225,11 @@ def test_flips_are_told_as_they_happen(
         )
         reassign(cluster, reach(take(cluster, [topic]), {PartitionId(topic, 0): (2, 1)}))
         assert kipctl("elect", "preferred", "--topic", topic).status == 0
-        told = [process.stdout.readline()]
-        while "-> 2  " not in told[-1]:  # by way of nowhere, if the new leader is slow
-            told.append(process.stdout.readline())
+        told = []
+        for line in process.stdout:
+            told.append(line)
+            if "-> 2  " in line:  # by way of nowhere, if the new leader is slow
+                break
         process.send_signal(signal.SIGINT)
         _, err = process.communicate()
     assert told[0].split("  ", 1)[1].startswith("flipping-0  rack-3: 1 -> ")

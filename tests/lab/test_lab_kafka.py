@@ -68,7 +68,6 @@ def becomes(condition: Callable[[], bool]) -> bool:
     while not condition():
         if time.monotonic() > deadline:
             return False
-        time.sleep(0.05)
     return True
 
 

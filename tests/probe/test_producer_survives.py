@@ -1,7 +1,7 @@
 """Connections that break, brokers that hang or send nonsense, and batches that are given up."""
 
+import select
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -132,21 +132,28 @@ def test_a_broker_that_hangs_while_its_partition_moves_to_one_never_used_before(
 def test_an_answer_that_is_there_is_taken_however_long_the_client_stood_still(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    poll = Network.poll
-    stood_still = False
+    """The clock jumps while the answer lies there unread."""
+    lose_silent = Network.lose_silent
+    may_answer = threading.Event()
 
-    def poll_after_standing_still(network: Network[Any], timeout_s: float) -> None:
-        nonlocal stood_still
-        if not stood_still and any(link.ready and link.load for link in network.links):
-            stood_still = True
-            time.sleep(1.5)
+    def lose_silent_too_late(network: Network[Any]) -> None:
+        if cluster.produced and not may_answer.is_set():
+            may_answer.set()
+            assert select.select(network._epoll_only, (), (), 60)[0]
+            clock = network._clock
+            with monkeypatch.context() as jumped:
+                jumped.setattr(network, "_clock", lambda: clock() + 3600 * 10**6)
+                lose_silent(network)
         else:
-            poll(network, timeout_s)
+            lose_silent(network)
 
-    monkeypatch.setattr(Network, "poll", poll_after_standing_still)
-    with FakeCluster(brokers=1) as cluster:
-        ran = run_fake(cluster, tmp_path, num_records=1, request_timeout_ms=300)
-    assert stood_still
+    def script(produced: Produced) -> None:
+        may_answer.wait(60)
+
+    monkeypatch.setattr(Network, "lose_silent", lose_silent_too_late)
+    with FakeCluster(brokers=1, script=script) as cluster:
+        ran = run_fake(cluster, tmp_path, num_records=1)
+    assert may_answer.is_set()
     assert (len(cluster.produced), ran.outcome.acknowledged, ran.redirects) == (1, 1, [])
 
 
