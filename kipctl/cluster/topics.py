@@ -89,6 +89,7 @@ def _known_everywhere(cluster: Cluster, name: str, partitions: int) -> bool:
 
 
 def _is_led(cluster: Cluster, name: str) -> bool:
+    """Whether the leaders answer as such."""
     try:
         offsets(cluster, name, LATEST)
     except RefusedError:

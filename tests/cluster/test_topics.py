@@ -1,0 +1,41 @@
+"""When a topic that was just made can be measured."""
+
+from scripted_broker import Asked, ScriptedBroker
+
+from kipctl.cluster.topics import await_topic
+from kipctl.protocol.error_codes import ErrorCode
+from kipctl.protocol.list_offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from kipctl.protocol.message import Response
+from kipctl.protocol.metadata import (
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from kipctl.transport.request import Cluster
+
+
+def test_a_topic_is_there_when_its_leader_leads() -> None:
+    """A broker shows a new topic before it has become a leader of it."""
+    not_yet = [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.OFFSET_NOT_AVAILABLE]
+
+    def answers(asked: Asked) -> Response:
+        if isinstance(asked.request, ListOffsetsRequest):
+            error = not_yet.pop(0) if not_yet else ErrorCode.NONE
+            partition = ListOffsetsPartitionResponse(0, error, offset=0)
+            return ListOffsetsResponse(topics=(ListOffsetsTopicResponse("t", (partition,)),))
+        shown = MetadataResponsePartition(leader_id=1, replica_nodes=(1,), isr_nodes=(1,))
+        return MetadataResponse(
+            brokers=(MetadataResponseBroker(1, "127.0.0.1", broker.port),),
+            topics=(MetadataResponseTopic(name="t", partitions=(shown,)),),
+        )
+
+    with ScriptedBroker(answers) as broker, Cluster(broker.address) as cluster:
+        found = await_topic(cluster, "t", 1)
+    assert not_yet == []
+    assert [partition.leader for partition in found.partitions] == [1]
