@@ -17,7 +17,8 @@ from pyspark.sql import SparkSession
 
 from kipctl.errors import KipctlError, PipelineError
 from kipctl.pipeline.jvm import interrupts_as_usual
-from kipctl.pipeline.session import is_local, log_path, spark_session, told
+from kipctl.pipeline.session import log_path, spark_session, told
+from kipctl.pipeline.settings import is_local
 from kipctl.probe.outcome import AnyOutcome, SharedSpec
 from kipctl.probe.parts import Part, moved
 from kipctl.probe.schedule import Share

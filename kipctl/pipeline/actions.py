@@ -6,6 +6,7 @@ Those of a producer are acknowledged or given up, those of a consumer are read.
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from kipctl.pipeline.checkpoint import checkpointed
 from kipctl.pipeline.columns import NONE, count_if, sum_of
 from kipctl.pipeline.latency import percentiles, record_counts
 
@@ -61,7 +62,7 @@ def action_table(
     """
     # A row for each action. It took all batches to make them, and all that follows reads them: only
     # the rows are kept, not the plan.
-    felt = with_windows(actions, batches, failed, reads).localCheckpoint()
+    felt = with_windows(actions, batches, failed, reads).transform(checkpointed)
     tagged = batches.transform(_in_windows, felt, "acked_us")
     keys = [*_OF_ACTION, "window"]
     done = F.col("error") == 0

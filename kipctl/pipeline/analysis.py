@@ -17,6 +17,7 @@ from pyspark.sql.types import StructType
 
 from kipctl.errors import UsageError
 from kipctl.pipeline.actions import action_table
+from kipctl.pipeline.checkpoint import checkpointed
 from kipctl.pipeline.columns import is_leader_error
 from kipctl.pipeline.inputs import (
     ALWAYS,
@@ -123,7 +124,7 @@ def run_tables(trace: Trace, question: Question, period: Period = ALWAYS) -> dic
     @_once
     def failed() -> DataFrame:
         # Its plan is long: only its rows are kept.
-        return failed_batches(trace.redirects, trace.actions).localCheckpoint()
+        return failed_batches(trace.redirects, trace.actions).transform(checkpointed)
 
     def redirected() -> DataFrame:
         found = within(episodes(failed()), "first_error_us")

@@ -19,6 +19,7 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from kipctl.errors import UsageError
+from kipctl.pipeline.checkpoint import checkpointed
 from kipctl.pipeline.gates import Compared
 from kipctl.pipeline.inputs import Trace
 from kipctl.pipeline.latency import QUANTILES, VALUES, percentiles, record_counts, volumes
@@ -165,11 +166,11 @@ def compare(a: Trace, b: Trace) -> Comparison:
     rpcs = _both(a, b, lambda trace: trace.rpcs)
     with ThreadPoolExecutor(_AT_ONCE) as threads:
         # The plans of these two are long: only their rows are kept.
-        asked_redirected = threads.submit(lambda: _both(a, b, _redirected).localCheckpoint())
+        asked_redirected = threads.submit(lambda: _both(a, b, _redirected).transform(checkpointed))
         spans = _spans(batches, reads)
         window_us = _window_us(spans.values())
         redirected = asked_redirected.result()
-        times = _times(batches, redirected, window_us).localCheckpoint()
+        times = _times(batches, redirected, window_us).transform(checkpointed)
         asked_spreads = threads.submit(_spreads, times, several_runs=len(runs) > len(SIDES))
         asked_seen = threads.submit(_seen, batches, reads, redirected, rpcs, window_us)
         asked_written = threads.submit(_written, batches)

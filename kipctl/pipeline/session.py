@@ -30,13 +30,13 @@ from kipctl.pipeline.jvm import (
     log_python_to,
     why_not_begun,
 )
+from kipctl.pipeline.settings import is_local, jvm_options, session_settings
 
 DEFAULT_MASTER = "local[*]"
 _REACH_TIMEOUT_S = 5.0
 _START_TIMEOUT_S = 60.0
 """Until Spark runs and has an executor: two JVMs after one another, maybe on a busy machine."""
 _PROGRESS_INTERVAL_S = 2.0
-_PLAIN = "-XX:TieredStopAtLevel=1"
 
 Progress = Callable[[str], None]
 
@@ -45,11 +45,6 @@ def log_path() -> Path:
     """Where Spark's own messages go: $XDG_STATE_HOME/kipctl/spark.log, or ~/.local/state/..."""
     base = os.environ.get("XDG_STATE_HOME")
     return (Path(base) if base else Path.home() / ".local" / "state") / "kipctl" / "spark.log"
-
-
-def is_local(master: str) -> bool:
-    """Whether Spark runs in this process's own JVM."""
-    return master == "local" or master.startswith("local[")
 
 
 @contextmanager
@@ -78,8 +73,10 @@ def spark_session(
     first = archive if SparkContext._gateway is None and archive and archive.is_missing else None
     with first.recording() if first else nullcontext(), interrupts() as interrupt:
         try:
-            options = [archive.options() if archive else "", _PLAIN if is_light else ""]
-            session = _started(master, settings or {}, log, interrupt, " ".join(options))
+            options = [archive.options() if archive else "", jvm_options(is_light=is_light)]
+            session = _started(
+                master, settings or {}, log, interrupt, " ".join(options), is_light=is_light
+            )
         except (PySparkException, Py4JError) as failed:
             raise _start_error(failed, master, log) from failed
         try:
@@ -133,25 +130,14 @@ def _started(
     log: Path,
     interrupt: Interrupts,
     options: str,
+    *,
+    is_light: bool,
 ) -> SparkSession:
     """A session with an executor; a JVM that a master does not answer in time is ended."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     conf = SparkConf().setMaster(master).setAppName("kipctl")
-    on_loopback = is_local(master) or "//127.0.0.1:" in master or "//localhost:" in master
-    loopback = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-    for name, value in {
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.log.level": "WARN",
-        "spark.driver.memory": "2g",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.files.ignoreMissingFiles": "false",
-        # Each Column would tell the JVM the line of Python that made it: half of all calls.
-        "spark.python.sql.dataFrameDebugging.enabled": "false",
-        **(loopback if on_loopback else {}),
-        **settings,
-    }.items():
+    for name, value in {**session_settings(master, is_light=is_light), **settings}.items():
         conf.set(name, value)
     gateway = SparkContext._gateway or begin(conf, log, options)
     interrupt.end_then(gateway)

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from kipctl.errors import UsageError
 from kipctl.pipeline.analysis import Make, collected, make_new, save
+from kipctl.pipeline.checkpoint import checkpointed
 from kipctl.pipeline.clients import (
     SOFTWARE,
     api_counts,
@@ -60,7 +61,7 @@ def analyse(log: RequestLog, by: Sequence[str] = (), save_to: str | None = None)
     then. Every list has one order: it does not depend on how Spark divided the work.
     """
     keys = _checked(log, by, save_to)
-    answers = told(log).localCheckpoint()
+    answers = told(log).transform(checkpointed)
     refused = refusals(answers)
     tables: dict[str, Make] = {
         "period": lambda: log.calls.agg(

@@ -9,6 +9,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from kipctl.pipeline.checkpoint import checkpointed
 from kipctl.pipeline.columns import is_leader_error
 from kipctl.pipeline.episodes import ATTEMPTS
 from kipctl.pipeline.inputs import spark_schema
@@ -101,7 +102,7 @@ def metadata_rpcs(log: RequestLog, refused: DataFrame) -> DataFrame:
         .filter("origin = 'client'")
         .withColumn("cause", F.lit(None).cast("string"))
         # The rules below look at these rows several times.
-        .localCheckpoint()
+        .transform(checkpointed)
     )
     told_off = refused.select("client", "host", F.col("received_us").alias("time_us"))
     return with_inferred_causes(

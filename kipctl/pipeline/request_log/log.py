@@ -10,6 +10,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kipctl.errors import PipelineError, UsageError
+from kipctl.pipeline.checkpoint import checkpointed
 from kipctl.pipeline.inputs import ALWAYS, Files, located
 from kipctl.pipeline.period import Period
 from kipctl.pipeline.request_log.bodies import with_header, with_metadata
@@ -59,7 +60,7 @@ class RequestLog:
         self.name = name
         self.timezone = timezone
         groups = lines.transform(cut, timezone).transform(grouped).transform(with_header)
-        self._groups = groups.withColumn("kind", _kind()).localCheckpoint()
+        self._groups = groups.withColumn("kind", _kind()).transform(checkpointed)
         counts = {
             row.kind: row.lines
             for row in self._groups.groupBy("kind").agg(F.sum("requests").alias("lines")).collect()
@@ -84,7 +85,7 @@ class RequestLog:
         `received_us`, and the bodies `request` and `response`."""
         lines = self._parsed.filter(f"whole is not null and api_key = {int(ApiKey.METADATA)}")
         timed = lines.withColumn("received_us", F.unix_micros("first"))
-        return timed.transform(with_metadata).drop("whole").localCheckpoint()
+        return timed.transform(with_metadata).drop("whole").transform(checkpointed)
 
     @cached_property
     def brokers(self) -> Brokers:
@@ -94,17 +95,17 @@ class RequestLog:
     @cached_property
     def topics(self) -> DataFrame:
         """`id` and `name` of those that Metadata answers named."""
-        return topic_names(self.metadata).localCheckpoint()
+        return topic_names(self.metadata).transform(checkpointed)
 
     @cached_property
     def leaders(self) -> DataFrame:
         """When which leader became known: see `leaders_of`."""
-        return leaders_of(self.metadata).localCheckpoint()
+        return leaders_of(self.metadata).transform(checkpointed)
 
     @cached_property
     def connections(self) -> DataFrame:
         """What the requests of a connection tell together: see `connections_of`."""
-        return connections_of(self._parsed, self.brokers).localCheckpoint()
+        return connections_of(self._parsed, self.brokers).transform(checkpointed)
 
     @cached_property
     def calls(self) -> DataFrame:
@@ -116,7 +117,7 @@ class RequestLog:
         """
         rack = F.get_json_object(F.concat(F.lit('{"rack":'), "rack", F.lit("}")), "$.rack")
         told = self._parsed.withColumn("rack", rack)
-        return told.transform(with_caller, self.connections, self.brokers).localCheckpoint()
+        return told.transform(with_caller, self.connections, self.brokers).transform(checkpointed)
 
     def _broken_lines(self) -> tuple[BrokenLine, ...]:
         broken = self._groups.filter("kind = 'broken'").groupBy("file").count().collect()
