@@ -3,6 +3,7 @@
 from scripted_broker import Asked, ScriptedBroker
 
 from kipctl.cluster.topics import await_topic
+from kipctl.protocol.api_versions import ApiVersionsRequest
 from kipctl.protocol.error_codes import ErrorCode
 from kipctl.protocol.list_offsets import (
     ListOffsetsPartitionResponse,
@@ -24,7 +25,9 @@ def test_a_topic_is_there_when_its_leader_leads() -> None:
     """A broker shows a new topic before it has become a leader of it."""
     not_yet = [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.OFFSET_NOT_AVAILABLE]
 
-    def answers(asked: Asked) -> Response:
+    def answers(asked: Asked) -> Response | None:
+        if isinstance(asked.request, ApiVersionsRequest):
+            return None
         if isinstance(asked.request, ListOffsetsRequest):
             error = not_yet.pop(0) if not_yet else ErrorCode.NONE
             partition = ListOffsetsPartitionResponse(0, error, offset=0)

@@ -9,6 +9,7 @@ from kipctl.lab import process
 from kipctl.lab.node import Node, NodeState
 from kipctl.lab.properties import LabSpec, node_specs
 from kipctl.lab.ready import wait_until_ready
+from kipctl.protocol.api_versions import ApiVersionsRequest
 from kipctl.protocol.metadata import MetadataResponse, MetadataResponseBroker
 
 
@@ -36,7 +37,9 @@ def test_brokers_are_ready_when_one_look_finds_them_all_so(
     this = process.current_process()
 
     def listing(broker: int) -> ScriptedBroker:
-        def answers(asked: Asked) -> MetadataResponse:
+        def answers(asked: Asked) -> MetadataResponse | None:
+            if isinstance(asked.request, ApiVersionsRequest):
+                return None
             listed = looks[broker].pop(0)
             return MetadataResponse(brokers=tuple(map(MetadataResponseBroker, sorted(listed))))
 
