@@ -10,7 +10,8 @@ FOLDERS = ("kipctl", "tests", "docs", "man", "completions", "benchmarks", ".ci")
 
 def texts() -> Iterator[tuple[str, str]]:
     """Each file that belongs to the repository, with its text."""
-    files = [path for path in REPOSITORY.iterdir() if path.is_file()]
+    # In a second work tree .git is a file, which says where the first one is.
+    files = [path for path in REPOSITORY.iterdir() if path.is_file() and path.name != ".git"]
     for folder in FOLDERS:
         files += [path for path in (REPOSITORY / folder).rglob("*") if path.is_file()]
     for path in files:

@@ -15,6 +15,18 @@ DEFAULT_KAFKA_VERSION = "4.3.1"
 HOST = "127.0.0.1"
 FIRST_CONTROLLER_ID = 101
 
+SESSION_TIMEOUT_MS, HEARTBEAT_INTERVAL_MS = 3000, 250
+"""How long the controller takes a silent broker for alive, and how often a broker is heard of.
+
+It refuses a broker that starts again for as long (DUPLICATE_BROKER_REGISTRATION). A lab is more
+often restarted than its crashes are measured; a busy machine stays below 3 s.
+"""
+KAFKAS_SESSION = (
+    ("broker.session.timeout.ms", "9000"),
+    ("broker.heartbeat.interval.ms", "2000"),
+)
+"""Kafka's own, as `config`: what a crash costs clients is measured with them."""
+
 # These say where a node lives in its lab; another value would cut it off from the rest.
 _OWN_KEYS = frozenset(
     {
@@ -174,7 +186,8 @@ def server_properties(
 ) -> dict[str, str]:
     """The node's server.properties; its records go to `folder`/data, `config` has the last word.
 
-    Kafka's defaults, except for what makes the lab small, quick to start and of several racks.
+    Kafka's defaults, except for what makes the lab small, quick to start and to restart, and of
+    several racks.
     """
     brokers = sum(other.role is not Role.CONTROLLER for other in nodes)
     replicas = str(min(3, brokers))
@@ -205,6 +218,9 @@ def server_properties(
         "transaction.state.log.replication.factor": replicas,
         "transaction.state.log.min.isr": in_sync,
         "group.initial.rebalance.delay.ms": "0",
+        # A broker that starts again is let in once the session of the one before it has ended.
+        "broker.session.timeout.ms": str(SESSION_TIMEOUT_MS),
+        "broker.heartbeat.interval.ms": str(HEARTBEAT_INTERVAL_MS),
         # A bounded disk: at most 32 MiB and a segment per partition, checked every 2 s.
         "log.segment.bytes": str(16 << 20),
         "log.retention.bytes": str(32 << 20),

@@ -7,6 +7,7 @@ import pytest
 from kipctl.errors import UsageError
 from kipctl.experiments.arms.stand import Place
 from kipctl.lab.properties import (
+    KAFKAS_SESSION,
     LabSpec,
     NodeSpec,
     Role,
@@ -95,6 +96,10 @@ def test_nodes_racks_and_ports(spec: dict[str, int], nodes: list[tuple[object, .
         (1, {"brokers": 1}, "offsets.topic.replication.factor", "1"),
         (1, {"brokers": 5}, "offsets.topic.replication.factor", "3"),
         (1, {"brokers": 1}, "transaction.state.log.min.isr", "1"),
+        (1, {}, "broker.session.timeout.ms", "3000"),
+        (101, {}, "broker.session.timeout.ms", "3000"),
+        (1, {"config": KAFKAS_SESSION}, "broker.session.timeout.ms", "9000"),
+        (1, {"config": KAFKAS_SESSION}, "broker.heartbeat.interval.ms", "2000"),
         (1, {"config": (("log.segment.bytes", "1048576"),)}, "log.segment.bytes", "1048576"),
         (101, {"config": (("num.io.threads", "2"),)}, "num.io.threads", "2"),
     ],
@@ -103,6 +108,10 @@ def test_server_properties(
     node_id: int, spec: dict[str, object], key: str, value: str | None
 ) -> None:
     assert properties(node_id, **spec).get(key) == value
+
+
+def test_a_lab_for_an_experiment_has_kafkas_own_sessions() -> None:
+    assert set(KAFKAS_SESSION) <= set(Place().lab.config)
 
 
 def test_the_lab_serves_reads_from_the_nearest_replica() -> None:

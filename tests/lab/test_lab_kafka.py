@@ -26,9 +26,6 @@ from kipctl.transport.request import Cluster
 pytestmark = pytest.mark.kafka
 MakeLab = Callable[..., Lab]
 
-# A broker that was killed may register again as soon as its session is over, by default 9 s.
-SHORT_SESSION = (("broker.session.timeout.ms", "4000"), ("broker.heartbeat.interval.ms", "300"))
-
 
 def produce(lab: Lab, topic: str, replicas: int) -> None:
     """Make a topic and write a record to it that every in-sync replica has."""
@@ -155,7 +152,7 @@ def test_ports_that_were_asked_for(make_lab: MakeLab) -> None:
 
 
 def test_stop_start_pause_resume_and_kill(make_lab: MakeLab) -> None:
-    lab = make_lab(brokers=3, config=SHORT_SESSION)
+    lab = make_lab(brokers=3)
     assert becomes(lambda: brokers_listed_by(lab, 2) == {1, 2, 3})
 
     lab.stop(1)
@@ -203,7 +200,7 @@ def test_a_broker_that_is_shutting_down_is_waited_for_and_started(lab: Lab) -> N
 
 
 def test_a_broker_that_crashed_is_seen_and_started_again(make_lab: MakeLab) -> None:
-    lab = make_lab(brokers=2, config=SHORT_SESSION)
+    lab = make_lab(brokers=2)
     produce(lab, "kept", replicas=2)
     crashed = process.identify(lab.node(1).pid or 0)
     os.kill(crashed.pid, signal.SIGKILL)

@@ -5,7 +5,7 @@ import struct
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any, NamedTuple, Self
+from typing import Any, BinaryIO, NamedTuple, Self
 
 from kipctl.protocol.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from kipctl.protocol.describe_cluster import DescribeClusterRequest
@@ -111,22 +111,27 @@ class ScriptedBroker:
                 number += 1
 
     def _serve(self, connection: socket.socket, number: int) -> None:
-        with suppress(OSError), connection, connection.makefile("rb") as stream:
-            while size := stream.read(4):
-                asked = self._read(number, stream.read(*struct.unpack(">i", size)))
-                self.asked.append(asked)
-                answer = self.answers(asked)
-                if answer is None and isinstance(asked.request, ApiVersionsRequest):
-                    answer = ApiVersionsResponse(
-                        api_keys=tuple(ApiVersion(key, *v) for key, v in self.versions.items())
-                    )
-                if answer == HANG_UP:
-                    break
-                if answer is not None:
-                    frame = answer if isinstance(answer, bytes) else asked.answer(answer)
-                    for piece in (frame[:3], frame[3:9], frame[9:]):
-                        connection.sendall(piece)
-        self.hung_up.release()
+        try:
+            with suppress(OSError), connection, connection.makefile("rb") as stream:
+                self._answer(connection, stream, number)
+        finally:  # also when a test's own answers fail: nobody waits for this connection then
+            self.hung_up.release()
+
+    def _answer(self, connection: socket.socket, stream: BinaryIO, number: int) -> None:
+        while size := stream.read(4):
+            asked = self._read(number, stream.read(*struct.unpack(">i", size)))
+            self.asked.append(asked)
+            answer = self.answers(asked)
+            if answer is None and isinstance(asked.request, ApiVersionsRequest):
+                answer = ApiVersionsResponse(
+                    api_keys=tuple(ApiVersion(key, *v) for key, v in self.versions.items())
+                )
+            if answer == HANG_UP:
+                return
+            if answer is not None:
+                frame = answer if isinstance(answer, bytes) else asked.answer(answer)
+                for piece in (frame[:3], frame[3:9], frame[9:]):
+                    connection.sendall(piece)
 
     @staticmethod
     def _read(number: int, frame: bytes) -> Asked:

@@ -14,7 +14,7 @@ from kipctl.experiments.perf import kafka_version
 from kipctl.lab.cluster import Lab
 from kipctl.lab.jars import fetched_jars
 from kipctl.lab.java import find_java
-from kipctl.lab.properties import LabSpec, suits_c1
+from kipctl.lab.properties import KAFKAS_SESSION, LabSpec, suits_c1
 from kipctl.transport.request import Cluster
 
 _ADMIN_TIMEOUT_S = 30.0
@@ -23,6 +23,8 @@ _CONFIG = (
     ("log.segment.delete.delay.ms", "1000"),
     # Leaders move when the experiment moves them, not every five minutes as well.
     ("leader.imbalance.check.interval.seconds", "86400"),
+    # A broker that is killed or restarted is away for as long as it is in production.
+    *KAFKAS_SESSION,
 )
 
 
