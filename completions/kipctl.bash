@@ -235,6 +235,9 @@ _kipctl() {
         'kipctl analyze runs --by') return ;;
         'kipctl analyze runs --window') return ;;
         'kipctl analyze runs --master') return ;;
+        'kipctl analyze runs --conf') return ;;
+        'kipctl analyze runs --start-timeout') return ;;
+        'kipctl analyze runs --scratch') return ;;
         'kipctl analyze runs --since') return ;;
         'kipctl analyze runs --until') return ;;
         'kipctl analyze runs --save') return ;;
@@ -242,6 +245,9 @@ _kipctl() {
         'kipctl analyze request-log --by') return ;;
         'kipctl analyze request-log --timezone') return ;;
         'kipctl analyze request-log --master') return ;;
+        'kipctl analyze request-log --conf') return ;;
+        'kipctl analyze request-log --start-timeout') return ;;
+        'kipctl analyze request-log --scratch') return ;;
         'kipctl analyze request-log --since') return ;;
         'kipctl analyze request-log --until') return ;;
         'kipctl analyze request-log --save') return ;;
@@ -250,6 +256,9 @@ _kipctl() {
         'kipctl runs show -o' | 'kipctl runs show --output') COMPREPLY=($(compgen -W 'auto table plain json csv' -- "$current")); return ;;
         'kipctl runs compare --fail-if') return ;;
         'kipctl runs compare --master') return ;;
+        'kipctl runs compare --conf') return ;;
+        'kipctl runs compare --start-timeout') return ;;
+        'kipctl runs compare --scratch') return ;;
         'kipctl runs compare -o' | 'kipctl runs compare --output') COMPREPLY=($(compgen -W 'auto table plain json csv' -- "$current")); return ;;
         'kipctl runs export --format') COMPREPLY=($(compgen -W 'archive csv' -- "$current")); return ;;
         'kipctl runs export -o' | 'kipctl runs export --output') COMPREPLY=($(compgen -W 'auto table plain json csv' -- "$current")); return ;;
@@ -294,12 +303,12 @@ _kipctl() {
         'kipctl request-log off') words='' options='--broker --bootstrap-server --output --help' ;;
         'kipctl request-log status') words='' options='--broker --bootstrap-server --output --help' ;;
         'kipctl analyze') words='runs request-log' options=--help ;;
-        'kipctl analyze runs') words='' options='--by --window --master --since --until --save --output --help' ;;
-        'kipctl analyze request-log') words='' options='--by --timezone --master --since --until --save --output --help' ;;
+        'kipctl analyze runs') words='' options='--by --window --master --conf --start-timeout --scratch --since --until --save --output --help' ;;
+        'kipctl analyze request-log') words='' options='--by --timezone --master --conf --start-timeout --scratch --since --until --save --output --help' ;;
         'kipctl runs') words='list show compare export remove' options=--help ;;
         'kipctl runs list') words='' options='--output --help' ;;
         'kipctl runs show') words='' options='--output --help' ;;
-        'kipctl runs compare') words='' options='--fail-if --master --output --help' ;;
+        'kipctl runs compare') words='' options='--fail-if --master --conf --start-timeout --scratch --output --help' ;;
         'kipctl runs export') words='' options='--format --output --help'; [[ $current == -* ]] || { compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return; } ;;
         'kipctl runs remove') words='' options='--yes --output --help' ;;
     esac

@@ -86,8 +86,8 @@ def spark_master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The URL of a Spark standalone master with two workers of one core each."""
     from spark_cluster import spark_cluster
 
-    with spark_cluster(tmp_path_factory.mktemp("spark-cluster")) as master:
-        yield master
+    with spark_cluster(tmp_path_factory.mktemp("spark-cluster")) as cluster:
+        yield cluster.master
 
 
 @pytest.fixture(scope="session")

@@ -1,12 +1,14 @@
-"""A Spark standalone cluster on loopback: a master and worker processes of one core each."""
+"""A Spark standalone cluster on loopback: a master and workers of one core, any to be killed."""
 
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyspark
@@ -37,9 +39,40 @@ for pid in sys.argv[1:]:
 """
 
 
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """A worker, with the executors that it started, as one machine of the cluster."""
+
+    process: "subprocess.Popen[bytes]"
+    folder: Path
+
+    def await_in_executor(self, wanted: str) -> None:
+        """Wait until one of its executors has logged what matches."""
+        deadline = time.monotonic() + _TIMEOUT_S
+        while not any(
+            re.search(wanted, log.read_text(errors="replace"))
+            for log in self.folder.glob("app-*/*/stderr")
+        ):
+            assert time.monotonic() < deadline, f"no executor of {self.folder} has logged {wanted}"
+            time.sleep(0.01)
+
+    def kill(self) -> None:
+        """As when its machine's power fails: the worker and its executors are gone at once."""
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+
+@dataclass(frozen=True, slots=True)
+class SparkCluster:
+    """The master's address, and the workers."""
+
+    master: str
+    workers: tuple[Worker, ...]
+
+
 @contextmanager
-def spark_cluster(folder: Path, workers: int = 2) -> Iterator[str]:
-    """A master and its workers, which keep their files in the folder; gives the master's URL."""
+def spark_cluster(folder: Path, workers: int = 2) -> Iterator[SparkCluster]:
+    """A master and its workers, which keep their files in the folder."""
     with ExitStack() as ends:
         daemons: list[subprocess.Popen[bytes]] = []
 
@@ -52,10 +85,8 @@ def spark_cluster(folder: Path, workers: int = 2) -> Iterator[str]:
 
         log = start("master", "org.apache.spark.deploy.master.Master")
         master = _line(log, _STARTED)[1]
-        logs = [
-            start(f"worker-{number}", "org.apache.spark.deploy.worker.Worker", master)
-            for number in range(workers)
-        ]
+        names = [f"worker-{number}" for number in range(workers)]
+        logs = [start(name, "org.apache.spark.deploy.worker.Worker", master) for name in names]
         guard = ends.enter_context(
             subprocess.Popen(
                 [sys.executable, "-c", _GUARD, *(str(daemon.pid) for daemon in daemons)],
@@ -66,7 +97,8 @@ def spark_cluster(folder: Path, workers: int = 2) -> Iterator[str]:
         assert guard.stdin is not None
         for log in logs:
             _line(log, re.compile(r"Successfully registered with master"))
-        yield master
+        machines = zip(daemons[1:], (folder / name for name in names), strict=True)
+        yield SparkCluster(master, tuple(Worker(*machine) for machine in machines))
 
 
 def _daemon(

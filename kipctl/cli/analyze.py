@@ -6,7 +6,14 @@ import typer
 from typer.core import TyperGroup
 
 from kipctl.cli.environment import Environment
-from kipctl.cli.options import MasterOption, OutputOption
+from kipctl.cli.options import (
+    ConfOption,
+    MasterOption,
+    OutputOption,
+    ScratchOption,
+    StartTimeoutOption,
+    place_of,
+)
 from kipctl.report.formats import OutputFormat
 from kipctl.report.tables import Report
 
@@ -63,6 +70,9 @@ def runs(
         str, typer.Option("--window", metavar="DURATION", help="Length of a window of --by window.")
     ] = "10s",
     master: MasterOption = "local[*]",
+    conf: ConfOption = None,
+    start_timeout: StartTimeoutOption = "60s",
+    scratch: ScratchOption = None,
     since: SinceOption = None,
     until: UntilOption = None,
     save: SaveOption = None,
@@ -80,12 +90,13 @@ def runs(
     from kipctl.report.analysis_tables import analysis_tables
     from kipctl.trace.runs import path_of
 
+    place = place_of(master, conf, start_timeout, scratch)
     question = Question(_names(by or ["run,arm"]), duration_us("--window", window))
     period = parse_period(since, until)
     paths = [path_of(text, environment.variables) for text in run]
     with (
         environment.progress(f"Starting Spark on {master}.") as progress,
-        spark_session(master, progress, is_light=is_little(paths)) as spark,
+        spark_session(place, progress, is_light=is_little(paths), inputs=paths) as spark,
     ):
         document = analyse_runs(spark, paths, question, period, save)
     for opened in document["runs"]:
@@ -115,6 +126,9 @@ def request_log(
         str, typer.Option("--timezone", metavar="ZONE", help="Of the brokers' clocks.")
     ] = "UTC",
     master: MasterOption = "local[*]",
+    conf: ConfOption = None,
+    start_timeout: StartTimeoutOption = "60s",
+    scratch: ScratchOption = None,
     since: SinceOption = None,
     until: UntilOption = None,
     save: SaveOption = None,
@@ -132,11 +146,12 @@ def request_log(
     from kipctl.pipeline.session import spark_session
     from kipctl.report.request_log_tables import request_log_tables
 
+    place = place_of(master, conf, start_timeout, scratch)
     keys = _names(by or [])
     period = parse_period(since, until)
     with (
         environment.progress(f"Starting Spark on {master}.") as progress,
-        spark_session(master, progress, is_light=is_little(path)) as spark,
+        spark_session(place, progress, is_light=is_little(path), inputs=path) as spark,
     ):
         document = analyse(read_request_log(spark, path, timezone, period), keys, save)
     report = Report("analyze request-log", document, request_log_tables(document))

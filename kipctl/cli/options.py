@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from kipctl.errors import UsageError
+from kipctl.pipeline.place import Place, parse_conf
 from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.report.formats import OutputFormat
 
@@ -28,6 +29,31 @@ MasterOption = Annotated[
     str,
     typer.Option(
         "--master", metavar="URL", help="Where Spark runs: local[N], spark://HOST:PORT, yarn, ..."
+    ),
+]
+ConfOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--conf",
+        metavar="KEY=VALUE",
+        help="A setting of Spark's, before those of its own configuration; repeatable.",
+    ),
+]
+StartTimeoutOption = Annotated[
+    str,
+    typer.Option(
+        "--start-timeout",
+        metavar="DURATION",
+        help="How long to wait for the first executor of a cluster.",
+    ),
+]
+ScratchOption = Annotated[
+    str | None,
+    typer.Option(
+        "--scratch",
+        metavar="URI",
+        help="A folder that all machines of a cluster see, for intermediate results; they are "
+        "removed at the end. Without it executors keep them.",
     ),
 ]
 MasterOrHereOption = Annotated[
@@ -98,6 +124,11 @@ ForceOption = Annotated[
 PrintMetricsOption = Annotated[
     bool, typer.Option("--print-metrics", help="Print every number of the result.")
 ]
+
+
+def place_of(master: str, conf: list[str] | None, start_timeout: str, scratch: str | None) -> Place:
+    """Where Spark runs, by these options. Raises UsageError."""
+    return Place(master, parse_conf(conf or []), parse_duration(start_timeout), scratch)
 
 
 def parse_duration(text: str) -> float:

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kipctl.cli.environment import Environment
-from kipctl.cli.options import MasterOption, OutputOption, YesOption
+from kipctl.cli.options import (
+    ConfOption,
+    MasterOption,
+    OutputOption,
+    ScratchOption,
+    StartTimeoutOption,
+    YesOption,
+    place_of,
+)
 from kipctl.errors import PartlyDoneError, ThresholdError, UsageError
 from kipctl.report.formats import OutputFormat
 from kipctl.report.tables import Report, Table
@@ -135,6 +143,9 @@ def compare(
         ),
     ] = None,
     master: MasterOption = "local[*]",
+    conf: ConfOption = None,
+    start_timeout: StartTimeoutOption = "60s",
+    scratch: ScratchOption = None,
     output: OutputOption = OutputFormat.AUTO,
 ) -> None:
     """Compare runs measure by measure, and tell real differences from chance.
@@ -153,13 +164,19 @@ def compare(
     from kipctl.trace.runs import path_of
     from kipctl.trace.settings import interrupted_after
 
+    place = place_of(master, conf, start_timeout, scratch)
     gates = [parse_gate(text, UNITS) for text in fail_if or ()]
     paths = [[path_of(run, environment.variables) for run in _runs_of(side)] for side in (a, b)]
     if both := set(paths[0]) & set(paths[1]):
         raise UsageError(f"{min(both)} is on both sides of the comparison.")
     with (
         environment.progress(f"Starting Spark on {master}.") as progress,
-        spark_session(master, progress, is_light=is_little(paths[0] + paths[1])) as spark,
+        spark_session(
+            place,
+            progress,
+            is_light=is_little(paths[0] + paths[1]),
+            inputs=paths[0] + paths[1],
+        ) as spark,
     ):
         of_a, of_b = (open_runs(spark, side) for side in paths)
         for opened in (*of_a.runs, *of_b.runs):

@@ -17,8 +17,8 @@ from pyspark.sql import SparkSession
 
 from kipctl.errors import KipctlError, PipelineError
 from kipctl.pipeline.jvm import interrupts_as_usual
-from kipctl.pipeline.session import log_path, spark_session, told
-from kipctl.pipeline.settings import is_local
+from kipctl.pipeline.place import is_local
+from kipctl.pipeline.session import error_text, log_path, spark_session
 from kipctl.probe.outcome import AnyOutcome, SharedSpec
 from kipctl.probe.parts import Part, moved
 from kipctl.probe.schedule import Share
@@ -50,7 +50,10 @@ def spark_for_workers(master: str, workers: int) -> Iterator[SparkSession]:
     Once it is there, Ctrl-C does not end Spark: a run is stopped in good order, by who called.
     Raises PipelineError within a minute when Spark cannot.
     """
-    with spark_session(master, settings=_SETTINGS, is_light=True) as session, interrupts_as_usual():
+    with (
+        spark_session(master, settings=_SETTINGS, is_light=True, ships_python=True) as session,
+        interrupts_as_usual(),
+    ):
         _await_slots(session, master, workers)
         yield session
 
@@ -146,7 +149,9 @@ class WorkersJob:
             return f"{who} died: its process was killed, or crashed."
         if "ExecutorLostFailure" in text:
             return f"{who} died with its Spark executor."
-        return f"{who} failed: {told(self._failed) if self._failed else 'it left no outcome.'}"
+        return (
+            f"{who} failed: {error_text(self._failed) if self._failed else 'it left no outcome.'}"
+        )
 
     def _called(self, worker: int) -> str:
         begun = self.order.shared.begun(worker)

@@ -5,9 +5,8 @@ import re
 import socket
 import sys
 import threading
-import time
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,7 +18,9 @@ from pyspark.sql import SparkSession
 
 import kipctl
 from kipctl.errors import PipelineError, UsageError
+from kipctl.pipeline.checkpoint import intermediate_results
 from kipctl.pipeline.class_archive import class_archive
+from kipctl.pipeline.executors import await_executor, log_executors, set_partitions, why_no_executor
 from kipctl.pipeline.jvm import (
     Interrupts,
     begin,
@@ -30,12 +31,15 @@ from kipctl.pipeline.jvm import (
     log_python_to,
     why_not_begun,
 )
-from kipctl.pipeline.settings import is_local, jvm_options, session_settings
+from kipctl.pipeline.place import DEFAULT_MASTER, Place
+from kipctl.pipeline.settings import (
+    defaults,
+    jvm_options,
+    local_settings,
+    session_settings,
+)
 
-DEFAULT_MASTER = "local[*]"
 _REACH_TIMEOUT_S = 5.0
-_START_TIMEOUT_S = 60.0
-"""Until Spark runs and has an executor: two JVMs after one another, maybe on a busy machine."""
 _PROGRESS_INTERVAL_S = 2.0
 
 Progress = Callable[[str], None]
@@ -49,23 +53,29 @@ def log_path() -> Path:
 
 @contextmanager
 def spark_session(
-    master: str = DEFAULT_MASTER,
+    place: Place | str = DEFAULT_MASTER,
     progress: Progress = lambda _: None,
     settings: Mapping[str, str] | None = None,
     *,
     is_light: bool = False,
+    inputs: Sequence[str] = (),
+    ships_python: bool = False,
 ) -> Iterator[SparkSession]:
     """A Spark session for the block, stopped when it is left; one at a time in a process.
 
-    `progress` is told every two seconds what Spark is at. A JVM that `is_light` has little to
-    compute: it compiles its code plainly (C1), as more would not pay. Everything that Spark raises
-    in the block becomes a PipelineError of at most three lines. Ctrl-C ends Spark, and the block
-    with KeyboardInterrupt, unless that goes on under `interrupts_as_usual`. The first session of a
+    `progress` is told every two seconds what Spark is at. `settings` come before the user's own.
+    A session that `is_light` has little to compute, and does it plainly. On a cluster shuffles have
+    parts by the size of the `inputs`, paths and wildcards; executors that are to run Python of
+    kipctl's are sent it if the session `ships_python`. Everything that Spark raises in the block
+    becomes a PipelineError of at most three lines. Ctrl-C ends Spark, and the block with
+    KeyboardInterrupt, unless that goes on under `interrupts_as_usual`. The first session of a
     machine leaves an archive of Spark's classes behind, which takes some seconds at its end. Raises
-    PipelineError, within a minute, when the master cannot be reached or has no executor to give,
-    and UsageError for a master that is no address.
+    PipelineError when the master cannot be reached or gives no executor in time, and UsageError for
+    a master that is no address.
     """
-    _check_address(master)
+    place = Place(place) if isinstance(place, str) else place
+    master = place.master
+    _reach(place)
     log = log_path()
     log.parent.mkdir(parents=True, exist_ok=True)
     log_python_to(log)
@@ -74,19 +84,25 @@ def spark_session(
     with first.recording() if first else nullcontext(), interrupts() as interrupt:
         try:
             options = [archive.options() if archive else "", jvm_options(is_light=is_light)]
-            session = _started(
-                master, settings or {}, log, interrupt, " ".join(options), is_light=is_light
-            )
+            conf = _conf(place, settings or {})
+            session = _started(place, conf, log, interrupt, " ".join(options))
+            if place.is_local:
+                cores = session.sparkContext.defaultParallelism
+                chosen = local_settings(cores, _configured(place), is_light=is_light)
+                for name, value in chosen.items():
+                    session.conf.set(name, value)
+            else:
+                set_partitions(session, inputs)
         except (PySparkException, Py4JError) as failed:
             raise _start_error(failed, master, log) from failed
         try:
-            session.sparkContext.setLogLevel("WARN")
-            with TemporaryDirectory(prefix="kipctl-") as scratch, _telling(session, progress):
-                if not is_local(master):
-                    session.sparkContext.addPyFile(str(_packed(Path(scratch))))
-                yield session
+            with TemporaryDirectory(prefix="kipctl-") as folder, _telling(session, progress):
+                if ships_python and not place.is_local:
+                    session.sparkContext.addPyFile(str(_packed(Path(folder))))
+                with intermediate_results(session, place.scratch):
+                    yield session
         except (PySparkException, Py4JError) as failed:
-            raise PipelineError(told(failed), f"Spark's own words are in {log}.") from failed
+            raise PipelineError(error_text(failed), f"Spark's own words are in {log}.") from failed
         finally:
             if not interrupt.came:
                 _stop(session)
@@ -95,83 +111,76 @@ def spark_session(
             keep(first)
 
 
-def _check_address(master: str) -> None:
+def _reach(place: Place) -> None:
     """See that a standalone master listens, before Spark tries for a minute."""
-    if not re.match(r"local(\[|$)|spark://|yarn$|k8s://", master):
-        raise UsageError(
-            f"--master {master!r} is no Spark master.",
-            "Give local[N], spark://HOST:PORT, yarn, or k8s://HOST:PORT.",
-        )
-    if not master.startswith("spark://"):
-        return
-    tried = master.removeprefix("spark://").split(",")
     refusals = []
-    for address in tried:
-        host, colon, port = address.rpartition(":")
-        if not colon or not port.isdigit():
-            raise UsageError(
-                f"--master {master!r} is no address of a Spark master.",
-                "Give spark://HOST:PORT.",
-            )
+    for address in place.standalone_addresses:
+        host, _, port = address.rpartition(":")
         try:
             socket.create_connection((host.strip("[]"), int(port)), _REACH_TIMEOUT_S).close()
             return
         except OSError as refused:
             refusals.append(f"{address}: {refused.strerror or refused}")
-    raise PipelineError(
-        f"The Spark master cannot be reached: {'; '.join(refusals)}.",
-        "See that it runs there, or leave --master out to use this machine alone.",
-    )
+    if refusals:
+        raise PipelineError(
+            f"The Spark master cannot be reached: {'; '.join(refusals)}.",
+            "See that it runs there, or leave --master out to use this machine alone.",
+        )
+
+
+def _configured(place: Place) -> dict[str, str]:
+    """What the user has set: by `--conf`, or in Spark's own configuration."""
+    return {**defaults(os.environ), **place.conf}
+
+
+def _conf(place: Place, settings: Mapping[str, str]) -> SparkConf:
+    conf = SparkConf().setMaster(place.master).setAppName("kipctl")
+    chosen = session_settings(place.master, _configured(place), os.environ)
+    for name, value in {**chosen, **settings}.items():
+        conf.set(name, value)
+    return conf
 
 
 def _started(
-    master: str,
-    settings: Mapping[str, str],
-    log: Path,
-    interrupt: Interrupts,
-    options: str,
-    *,
-    is_light: bool,
+    place: Place, conf: SparkConf, log: Path, interrupt: Interrupts, options: str
 ) -> SparkSession:
     """A session with an executor; a JVM that a master does not answer in time is ended."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    conf = SparkConf().setMaster(master).setAppName("kipctl")
-    for name, value in {**session_settings(master, is_light=is_light), **settings}.items():
-        conf.set(name, value)
     gateway = SparkContext._gateway or begin(conf, log, options)
     interrupt.end_then(gateway)
+    log_begins = log.stat().st_size if log.exists() else 0
     expired = threading.Event()
 
     def give_up() -> None:
         expired.set()
         end(gateway)
 
-    timer = threading.Timer(_START_TIMEOUT_S, give_up)
-    if not is_local(master):  # nobody else could keep it from starting
+    timer = threading.Timer(place.start_timeout_s, give_up)
+    if not place.is_local:  # nobody else could keep it from starting
+        log_executors(gateway)
         timer.start()
     try:
         context = SparkContext(conf=conf, gateway=gateway)
         interrupt.listen()  # in place of Spark's own
         session = SparkSession(context)
-        session.conf.set("spark.sql.shuffle.partitions", max(4, 2 * context.defaultParallelism))
-        while not is_local(master) and not _has_executor(context):
-            time.sleep(0.05)
+        context.setLogLevel(conf.get("spark.log.level", "WARN") or "WARN")
+        if not place.is_local:
+            await_executor(context)
         return session
     except (PySparkException, Py4JError, OSError):
+        if reason := why_no_executor(place.master, log, log_begins):
+            raise reason from None
         if expired.is_set():
             raise PipelineError(
-                f"Spark at {master} did not give an executor within {_START_TIMEOUT_S:.0f} s.",
-                f"See that it has workers with free cores. Spark's own words are in {log}.",
+                f"Spark at {place.master} did not give an executor within "
+                f"{place.start_timeout_s:.0f} s.",
+                "See that it has workers with free cores, or wait longer: --start-timeout 5m. "
+                f"Spark's own words are in {log}.",
             ) from None
         raise
     finally:
         timer.cancel()
-
-
-def _has_executor(context: SparkContext) -> bool:
-    # The driver counts as one.
-    return bool(context._jsc.sc().getExecutorMemoryStatus().size() > 1)
 
 
 def _stop(session: SparkSession) -> None:
@@ -241,7 +250,7 @@ def _start_error(failed: Exception, master: str, log: Path) -> Exception:
             f"--master {master!r} is no Spark master.",
             "Give local[N], spark://HOST:PORT, yarn, or k8s://HOST:PORT.",
         )
-    return PipelineError(told(failed), f"Spark's own words are in {log}.")
+    return PipelineError(error_text(failed), f"Spark's own words are in {log}.")
 
 
 _BROKEN_FILE = re.compile(r"while reading file (?:file:(?://)?)?(\S+?)\.?\s")
@@ -249,7 +258,7 @@ _CONDITION = re.compile(r"^(?:.*?: )?\[([A-Z_0-9.]+)\] (.*?)\s*(?:SQLSTATE.*)?$"
 _CAUSE = re.compile(r"^Caused by: (?:[\w$.]+: )?(.*)$", re.MULTILINE)
 
 
-def told(failed: BaseException) -> str:
+def error_text(failed: BaseException) -> str:
     """What went wrong in Spark, in one line: the cause, not the stages it came through."""
     text = str(failed)
     if broken := _BROKEN_FILE.search(text):

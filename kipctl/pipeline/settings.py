@@ -1,37 +1,103 @@
 """What a Spark session is set to: pure functions of where it runs and how much there is to read."""
 
+import re
 from collections.abc import Mapping
+from pathlib import Path
+
+from pyspark.find_spark_home import _find_spark_home
+
+from kipctl.pipeline.place import is_local
 
 _LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-_ALWAYS = {
+_UNLESS_SET = {
     "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "WARN",
     "spark.driver.memory": "2g",
+}
+"""What is as the user's own configuration has it, where that has it."""
+_ALWAYS = {
+    "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.files.ignoreMissingFiles": "false",
     # Each Column would tell the JVM the line of Python that made it: half of all calls.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
-_LIGHT: Mapping[str, str] = {}
+_LIGHT = {
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.adaptive.enabled": "false",
+    # Few rows are gone through as they are in less time than it takes to compile code for them.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    # For a user interface that is off, a text of the whole plan is made at each of its stages.
+    "spark.sql.ui.explainMode": "simple",
+    "spark.sql.maxPlanStringLength": "1000",
+}
 """Where little is read: planning, compiling and waiting for stages cost more than the rows."""
+PARTITIONS_SETTING = "spark.sql.shuffle.partitions"
+INITIAL_PARTITIONS_SETTING = "spark.sql.adaptive.coalescePartitions.initialPartitionNum"
+_BYTES_A_PARTITION = 64 << 20
+"""As many as Spark's `spark.sql.adaptive.advisoryPartitionSizeInBytes`."""
+_SPARK_PARTITIONS = 200
+_MOST_PARTITIONS = 10_000
+_PROPERTY = re.compile(r"\s*([^\s#!=:][^\s=:]*)\s*[\s=:]\s*(.*?)\s*")
 
 
-def is_local(master: str) -> bool:
-    """Whether Spark runs in this process's own JVM."""
-    return master == "local" or master.startswith("local[")
+def session_settings(
+    master: str,
+    configured: Mapping[str, str] | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> dict[str, str]:
+    """The settings that a session at this master starts with.
 
-
-def session_settings(master: str, *, is_light: bool) -> dict[str, str]:
-    """The settings of a session at this master; `is_light` where little is read."""
+    Those that its user has `configured`, in spark-defaults.conf or by `--conf`, stay, except for
+    what an answer depends on. SPARK_DRIVER_MEMORY of the `environment` is such a setting, too.
+    """
+    configured = dict(configured or {})
+    if memory := (environment or {}).get("SPARK_DRIVER_MEMORY"):
+        configured.setdefault("spark.driver.memory", memory)
     on_loopback = is_local(master) or "//127.0.0.1:" in master or "//localhost:" in master
     return {
-        **_ALWAYS,
+        **_UNLESS_SET,
         **(_LOOPBACK if on_loopback else {}),
-        **(_LIGHT if is_light else {}),
+        **configured,
+        **_ALWAYS,
     }
+
+
+def local_settings(cores: int, configured: Mapping[str, str], *, is_light: bool) -> dict[str, str]:
+    """The settings of queries on this machine alone; `is_light` where little is read.
+
+    A JVM is asked more than one question, of several sizes, so they are not those it starts with.
+    What its user has `configured` stays.
+    """
+    chosen = _LIGHT if is_light else {PARTITIONS_SETTING: str(max(4, 2 * cores))}
+    return {name: value for name, value in chosen.items() if name not in configured}
 
 
 def jvm_options(*, is_light: bool) -> str:
     """Options for the driver's JVM: one with little to compute compiles its code plainly (C1)."""
-    return "-XX:TieredStopAtLevel=1" if is_light else ""
+    return "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC" if is_light else ""
+
+
+def initial_partitions(input_bytes: int, configured: int | None) -> int:
+    """How many parts a shuffle begins with on a cluster; Spark joins small ones to larger ones.
+
+    One for each 64 MiB to read, never fewer than its user has `configured`, or else Spark's 200.
+    """
+    by_input = min(-(-input_bytes // _BYTES_A_PARTITION), _MOST_PARTITIONS)
+    return max(by_input, _SPARK_PARTITIONS if configured is None else configured)
+
+
+def defaults(environment: Mapping[str, str]) -> dict[str, str]:
+    """The settings in the spark-defaults.conf of the user's own Spark configuration, if any."""
+    folder = environment.get("SPARK_CONF_DIR") or Path(_find_spark_home()) / "conf"
+    try:
+        return properties((Path(folder) / "spark-defaults.conf").read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+
+
+def properties(text: str) -> dict[str, str]:
+    """The settings in a spark-defaults.conf: a name and its value a line, apart by space or =."""
+    found = map(_PROPERTY.fullmatch, text.splitlines())
+    return {match[1]: match[2] for match in found if match}

@@ -180,19 +180,10 @@ def test_yarn_without_its_configuration_is_told_in_three_lines(tmp_path: Path) -
     assert 1 <= len(told) <= 3
 
 
-_LESS_PATIENT = """
-from kipctl.cli.app import main
-from kipctl.pipeline import session
-assert session._START_TIMEOUT_S <= 60
-session._START_TIMEOUT_S = 20
-main()
-"""
-
-
-def test_a_master_without_workers_is_told_within_a_minute(tmp_path: Path) -> None:
+def test_a_master_without_workers_is_told_in_time(tmp_path: Path) -> None:
     folder = a_run(tmp_path / "run", 1)
     (tmp_path / "spark").mkdir()
-    with spark_cluster(tmp_path / "spark", workers=0) as master:
-        ran = python("-c", _LESS_PATIENT, "analyze", folder, "--master", master)
+    with spark_cluster(tmp_path / "spark", workers=0) as cluster:
+        ran = analyze(folder, "--master", cluster.master, "--start-timeout", "20s")
     assert ran.returncode == ExitStatus.PIPELINE_FAILED
-    assert "did not give an executor" in ran.stderr
+    assert "did not give an executor within 20 s" in ran.stderr

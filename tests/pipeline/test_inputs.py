@@ -10,7 +10,7 @@ from runs import write_run
 from kipctl.errors import PipelineError, UsageError
 from kipctl.pipeline.inputs import LITTLE, is_little, open_runs
 from kipctl.pipeline.period import parse_period
-from kipctl.pipeline.session import told
+from kipctl.pipeline.session import error_text
 from kipctl.trace.schema import SCHEMA_VERSION
 from kipctl.trace.store import RUN_FILE
 
@@ -139,6 +139,6 @@ def test_a_file_cut_short_is_named(spark: SparkSession, tmp_path: Path) -> None:
     trace = open_runs(spark, [str(tmp_path / "r")])
     with pytest.raises(Exception, match="FAILED_READ_FILE") as failed:
         trace.batches.collect()
-    assert told(failed.value) == (
+    assert error_text(failed.value) == (
         f"{part} cannot be read: it is cut short, or it is no file of kipctl's."
     )

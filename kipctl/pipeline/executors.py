@@ -1,0 +1,79 @@
+"""The executors of a cluster: asked for, waited for, and why there are none."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from py4j.java_gateway import JavaGateway
+from py4j.protocol import Py4JJavaError
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+from kipctl.errors import PipelineError
+from kipctl.pipeline.settings import (
+    INITIAL_PARTITIONS_SETTING,
+    PARTITIONS_SETTING,
+    initial_partitions,
+)
+
+_LOGGERS = (
+    "org.apache.spark.deploy.client.StandaloneAppClient",
+    "org.apache.spark.scheduler.cluster",
+    "org.apache.spark.deploy.yarn",
+)
+"""They log at INFO what became of executors that were asked for."""
+_EXECUTOR_ENDED = re.compile(r"Executor updated: \S+ is now (?:FAILED|EXITED)(?: \((.*)\))?")
+
+
+def log_executors(gateway: JavaGateway) -> None:
+    """Let the JVM log what becomes of executors, whatever else it is to log."""
+    levels = gateway.jvm.org.apache.logging.log4j
+    for name in _LOGGERS:
+        levels.core.config.Configurator.setLevel(name, levels.Level.INFO)
+
+
+def await_executor(context: SparkContext) -> None:
+    """Ask for an executor by a task, and wait for it.
+
+    One that is given only where a task waits for it (`spark.dynamicAllocation`) is given then.
+    """
+    context._jsc.parallelize([0], 1).count()
+
+
+def why_no_executor(master: str, log: Path, log_begins: int) -> PipelineError | None:
+    """Why the executors that a master started have ended, or None where its log has no reason.
+
+    `log_begins` is where the part of the log begins, in bytes, that is of this session.
+    """
+    text = log.read_bytes()[log_begins:].decode(errors="replace")
+    ended = _EXECUTOR_ENDED.findall(text)
+    if not ended:
+        return None
+    return PipelineError(
+        f"Spark at {master} started executors, and they ended: {ended[-1] or 'it says not why'}.",
+        "What they wrote is on their machines, in Spark's work/app-*/*/stderr. "
+        f"The driver's own words are in {log}.",
+    )
+
+
+def set_partitions(session: SparkSession, inputs: Sequence[str]) -> None:
+    """Let shuffles begin with parts by the size of what is read: small ones are joined later."""
+    configured = session.sparkContext.getConf().get(PARTITIONS_SETTING, None)
+    users = session.sparkContext.getConf().get(INITIAL_PARTITIONS_SETTING, configured)
+    parts = initial_partitions(_held(session, inputs), int(users) if users else None)
+    session.conf.set(INITIAL_PARTITIONS_SETTING, parts)
+
+
+def _held(session: SparkSession, inputs: Sequence[str]) -> int:
+    """The bytes of the files that the paths and wildcards stand for, on any file system."""
+    assert session._jvm is not None
+    held = 0
+    for text in inputs:
+        path = session._jvm.org.apache.hadoop.fs.Path(text)
+        try:
+            system = path.getFileSystem(session._jsc.hadoopConfiguration())
+            for status in system.globStatus(path) or ():
+                held += system.getContentSummary(status.getPath()).getLength()
+        except Py4JJavaError:  # who reads it says what is wrong with it
+            continue
+    return held

@@ -1,0 +1,102 @@
+"""What a Spark session is set to, by where it runs, how much is read and what its user has set."""
+
+from pathlib import Path
+
+import pytest
+
+from kipctl.errors import UsageError
+from kipctl.pipeline.place import Place, parse_conf
+from kipctl.pipeline.settings import (
+    defaults,
+    initial_partitions,
+    jvm_options,
+    local_settings,
+    properties,
+    session_settings,
+)
+
+MIB = 1 << 20
+
+
+@pytest.mark.parametrize(
+    ("input_bytes", "configured", "parts"),
+    [
+        (0, None, 200),  # Spark's own
+        (0, 4, 4),
+        (200 * 64 * MIB, None, 200),
+        (200 * 64 * MIB + 1, None, 201),
+        (300 * 64 * MIB, 4, 300),
+        (300 * 64 * MIB, 5_000, 5_000),
+        (1 << 40, None, 10_000),
+        (1 << 40, 50_000, 50_000),
+    ],
+)
+def test_parts_follow_the_input_and_are_never_fewer_than_configured(
+    input_bytes: int, configured: int | None, parts: int
+) -> None:
+    assert initial_partitions(input_bytes, configured) == parts
+
+
+def test_what_the_user_has_configured_stays_but_not_what_answers_depend_on() -> None:
+    own = {
+        "spark.driver.memory": "8g",
+        "spark.ui.enabled": "true",
+        "spark.sql.session.timeZone": "Europe/Zurich",
+        "spark.executor.cores": "4",
+    }
+    settings = session_settings("yarn", own)
+    assert settings["spark.driver.memory"] == "8g"
+    assert settings["spark.ui.enabled"] == "true"
+    assert settings["spark.executor.cores"] == "4"
+    assert settings["spark.sql.session.timeZone"] == "UTC"
+    by_variable = session_settings("yarn", {}, {"SPARK_DRIVER_MEMORY": "3g"})
+    assert by_variable["spark.driver.memory"] == "3g"
+
+
+def test_a_cluster_is_left_its_own_partitions_and_addresses() -> None:
+    elsewhere = session_settings("spark://10.0.0.1:7077")
+    assert not {"spark.sql.shuffle.partitions", "spark.driver.host"} & set(elsewhere)
+    for here in ("local[4]", "spark://127.0.0.1:7077", "spark://localhost:7077"):
+        assert session_settings(here)["spark.driver.host"] == "127.0.0.1"
+
+
+def test_little_is_read_in_one_part_without_compiling() -> None:
+    light = local_settings(8, {}, is_light=True)
+    assert light["spark.sql.shuffle.partitions"] == "1"
+    assert light["spark.sql.codegen.wholeStage"] == "false"
+    assert local_settings(8, {}, is_light=False) == {"spark.sql.shuffle.partitions": "16"}
+    assert local_settings(1, {}, is_light=False) == {"spark.sql.shuffle.partitions": "4"}
+    own = {"spark.sql.shuffle.partitions": "7"}
+    assert not local_settings(1, own, is_light=False)
+    assert "spark.sql.shuffle.partitions" not in local_settings(1, own, is_light=True)
+    assert not jvm_options(is_light=False)
+
+
+def test_the_users_own_configuration_is_read_where_it_is(tmp_path: Path) -> None:
+    text = "# memory\nspark.driver.memory   4g\n\nspark.a=b c \n  spark.b: x=y\nspark.empty\n"
+    expected = {"spark.driver.memory": "4g", "spark.a": "b c", "spark.b": "x=y"}
+    assert properties(text) == expected
+    assert defaults({"SPARK_CONF_DIR": str(tmp_path)}) == {}
+    (tmp_path / "spark-defaults.conf").write_text(text)
+    assert defaults({"SPARK_CONF_DIR": str(tmp_path)}) == expected
+
+
+def test_settings_are_given_as_key_and_value() -> None:
+    assert parse_conf(["spark.a=b=c", "spark.d="]) == {"spark.a": "b=c", "spark.d": ""}
+    for wrong in ("spark.a", "a=b", "spark.master=local", "spark.kipctl.scratch=/x"):
+        with pytest.raises(UsageError):
+            parse_conf([wrong])
+
+
+@pytest.mark.parametrize("master", ["here", "spark://", "spark://host", "spark://a:1,b", "local2"])
+def test_what_is_no_master(master: str) -> None:
+    with pytest.raises(UsageError):
+        Place(master)
+
+
+@pytest.mark.parametrize(
+    ("master", "is_local"),
+    [("local", True), ("local[*]", True), ("yarn", False), ("spark://a:1,b:2", False)],
+)
+def test_what_is_one(master: str, is_local: bool) -> None:
+    assert Place(master).is_local == is_local
