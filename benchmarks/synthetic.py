@@ -53,7 +53,7 @@ import pyarrow.parquet as pq
 
 from kipctl import __version__
 from kipctl.trace.schema import BATCHES, DATASETS
-from kipctl.trace.store import Run, wall_time
+from kipctl.trace.store import ROWS_A_GROUP, Run, wall_time
 
 QUANTILES = {
     "p50": Fraction(1, 2),
@@ -84,7 +84,6 @@ _FAILED_US = 120_000_000
 _FAILED_EVERY = 1000  # rows after the warm-up
 _REQUEST_TIMED_OUT = 7
 
-_ROWS_A_GROUP = 1 << 17
 _ROWS_A_FILE = 1 << 20
 _START_WALL_US = 1_767_225_600_000_000
 
@@ -207,10 +206,10 @@ class SyntheticRun:
         (folder / "batches").mkdir()
         writer = None
         for number, rows in enumerate(self._record_batches()):
-            if number * _ROWS_A_GROUP % _ROWS_A_FILE == 0:
+            if number * ROWS_A_GROUP % _ROWS_A_FILE == 0:
                 if writer:
                     writer.close()
-                path = folder / "batches" / f"part-{number * _ROWS_A_GROUP // _ROWS_A_FILE}.parquet"
+                path = folder / "batches" / f"part-{number * ROWS_A_GROUP // _ROWS_A_FILE}.parquet"
                 writer = pq.ParquetWriter(path, BATCHES, compression="zstd")
             assert writer
             writer.write_batch(rows)
@@ -238,8 +237,8 @@ class SyntheticRun:
 
     def _record_batches(self) -> Iterator[pa.RecordBatch]:
         first_seq = 0
-        for start in range(0, self.batches, _ROWS_A_GROUP):
-            rows = np.arange(start, min(start + _ROWS_A_GROUP, self.batches))
+        for start in range(0, self.batches, ROWS_A_GROUP):
+            rows = np.arange(start, min(start + ROWS_A_GROUP, self.batches))
             columns = self._columns(rows, first_seq)
             yield self._arrow(columns)
             first_seq = int(columns["first_seq"][-1] + columns["records"][-1])

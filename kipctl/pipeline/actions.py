@@ -1,4 +1,4 @@
-"""Before, during and after each action on the cluster: what the records of the run felt of it.
+"""Before, during and after each action on the cluster: how the records of the run fared.
 
 Those of a producer are acknowledged or given up, those of a consumer are read.
 """
@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 from kipctl.pipeline.checkpoint import checkpointed
 from kipctl.pipeline.columns import NONE, count_if, sum_of
 from kipctl.pipeline.latency import percentiles, record_counts
+from kipctl.pipeline.partitions import broadcast, broadcast_if_few, together
 
 AROUND_US = 2_000_000
 """How long before an action, and after the recovery from it, is looked at."""
@@ -35,10 +36,10 @@ def with_last_action(frame: DataFrame, actions: DataFrame, time: str) -> DataFra
         & (F.col(time) >= F.col("_from"))
         & (F.col("_until").isNull() | (F.col(time) < F.col("_until")))
     )
-    return (
-        frame.join(F.broadcast(spans), within, "left")
-        .drop("_run", "_from", "_until")
-        .fillna({"number": 0, "action": NONE})
+    return frame.join(broadcast(spans), within, "left").select(
+        *(F.col(name) for name in frame.columns),
+        F.coalesce("number", F.lit(0)).alias("number"),
+        F.coalesce("action", F.lit(NONE)).alias("action"),
     )
 
 
@@ -62,38 +63,66 @@ def action_table(
     """
     # A row for each action. It took all batches to make them, and all that follows reads them: only
     # the rows are kept, not the plan.
-    felt = with_windows(actions, batches, failed, reads).transform(checkpointed)
-    tagged = batches.transform(_in_windows, felt, "acked_us")
+    windowed = with_windows(actions, batches, failed, reads).transform(checkpointed)
     keys = [*_OF_ACTION, "window"]
-    done = F.col("error") == 0
-    counts = tagged.groupBy(*keys).agg(
-        sum_of(F.when(done, F.col("records"))).alias("records"),
-        sum_of(F.when(~done, F.col("records"))).alias("failed"),
-    )
-    p99 = percentiles(record_counts(tagged, keys, "latency_us"), keys, "latency_us")
-    read = (
-        reads.transform(_in_windows, felt, "time_us")
+    counts = (
+        _settled_records(batches, reads)
+        .transform(together)
+        .transform(_in_windows, windowed, "_at_us")
         .groupBy(*keys)
-        .agg(sum_of("records").alias("read"))
+        .agg(*(sum_of(name).alias(name) for name in ("records", "failed", "read")))
     )
-    measured = (
-        felt.transform(_window_rows)
-        .join(counts, keys, "left")
-        .join(read, keys, "left")
-        .withColumn("read", F.when(F.col("consumes"), F.coalesce("read", F.lit(0))))
-        .join(p99.select(*keys, "p99_us"), keys, "left")
-        .fillna(0, ["records", "failed"])
-        .withColumn("seconds", (F.col("until_us") - F.col("from_us")) / 1e6)
-        .withColumn("records_per_second", F.round(F.col("records") / F.col("seconds"), 1))
-    )
-    shown = ("seconds", "records", "records_per_second", "failed", "p99_us", "read")
+    tagged = batches.transform(_in_windows, windowed, "acked_us")
+    p99 = percentiles(record_counts(tagged, keys, times=["latency"]), keys)
+    seconds = (F.col("until_us") - F.col("from_us")) / 1e6
+    records = F.coalesce("records", F.lit(0))
+    measured = {
+        "seconds": seconds,
+        "records": records,
+        "records_per_second": F.round(records / seconds, 1),
+        "failed": F.coalesce("failed", F.lit(0)),
+        "p99_us": F.col("p99_us"),
+        "read": F.when(F.col("consumes"), F.coalesce("read", F.lit(0))),
+    }
     wide = (
-        measured.groupBy(*_OF_ACTION)
-        .pivot("window", list(WINDOWS))
-        .agg(*(F.first(name).alias(name) for name in shown))
+        windowed.transform(_window_rows)
+        .join(counts, keys, "left")
+        .join(p99.select(*keys, "p99_us"), keys, "left")
+        .groupBy(*_OF_ACTION)
+        .agg(
+            *(
+                F.max(F.when(F.col("window") == window, value)).alias(f"{window}_{name}")
+                for window in WINDOWS
+                for name, value in measured.items()
+            )
+        )
     )
     bounds = [name for window in WINDOWS for name in _bounds(window)]
-    return felt.drop("consumes", *bounds).join(wide, list(_OF_ACTION), "left")
+    return windowed.drop("consumes", *bounds).join(wide, list(_OF_ACTION), "left")
+
+
+def _settled_records(batches: DataFrame, reads: DataFrame) -> DataFrame:
+    """What was acknowledged (`records`), given up (`failed`) or `read`, and when (`_at_us`)."""
+    nothing = F.lit(None).cast("bigint")
+    done = F.col("error") == 0
+    written = batches.select(
+        "run",
+        "arm",
+        F.col("acked_us").alias("_at_us"),
+        F.when(done, F.col("records")).cast("bigint").alias("records"),
+        F.when(~done, F.col("records")).cast("bigint").alias("failed"),
+        nothing.alias("read"),
+    )
+    return written.unionAll(
+        reads.select(
+            "run",
+            "arm",
+            F.col("time_us").alias("_at_us"),
+            nothing.alias("records"),
+            nothing.alias("failed"),
+            F.col("records").alias("read"),
+        )
+    )
 
 
 def with_windows(
@@ -112,34 +141,48 @@ def with_windows(
         )
     )
     moments = batches.select("run", F.col("acked_us").alias("_at"), F.lit(False).alias("_read"))
-    moments = moments.unionByName(
+    moments = moments.unionAll(
         reads.select("run", F.col("time_us").alias("_at"), F.lit(True).alias("_read"))
     )
-    ends = moments.groupBy("run").agg(
-        (F.max("_at") + 1).alias("_run_until"), F.bool_or("_read").alias("consumes")
+    ends = (
+        moments.transform(together)
+        .groupBy("run")
+        .agg((F.max("_at") + 1).alias("_run_until"), F.bool_or("_read").alias("consumes"))
     )
     in_order = Window.partitionBy("run").orderBy("called_us", "number")
     next_called = F.lead("called_us").over(in_order)
     during_until = F.least(
         F.greatest("called_us", "answered_us", F.col("settled_us") + 1), next_called
     )
-    after_until = F.least(F.col("during_until_us") + AROUND_US, next_called, F.col("_run_until"))
-    previous_until = F.lag("during_until_us").over(in_order)
-    before_from = F.greatest(F.col("called_us") - AROUND_US, previous_until, F.lit(0))
-    return (
+    with_during = (
         actions.join(settled, list(_OF_ACTION), "left")
         .join(ends, "run", "left")
-        .fillna(0, ["redirected"])
-        .withColumn("controller_us", F.col("answered_us") - F.col("called_us"))
-        .withColumn("convergence_us", F.col("converged_us") - F.col("answered_us"))
-        .withColumn("recovery_us", F.coalesce(F.col("settled_us") - F.col("called_us"), F.lit(0)))
-        .withColumn("during_from_us", F.col("called_us"))
-        .withColumn("during_until_us", during_until)
-        .withColumn("before_from_us", before_from)
-        .withColumn("before_until_us", F.col("called_us"))
-        .withColumn("after_from_us", F.col("during_until_us"))
-        .withColumn("after_until_us", after_until)
-        .drop("settled_us", "_run_until")
+        .select(
+            *actions.columns,
+            F.coalesce("redirected", F.lit(0)).alias("redirected"),
+            "consumes",
+            (F.col("answered_us") - F.col("called_us")).alias("controller_us"),
+            (F.col("converged_us") - F.col("answered_us")).alias("convergence_us"),
+            F.coalesce(F.col("settled_us") - F.col("called_us"), F.lit(0)).alias("recovery_us"),
+            "_run_until",
+            next_called.alias("_next_called_us"),
+            during_until.alias("during_until_us"),
+        )
+    )
+    previous_until = F.lag("during_until_us").over(in_order)
+    until = F.col("during_until_us")
+    return with_during.select(
+        *(name for name in with_during.columns if name[0] != "_" and name != "during_until_us"),
+        F.col("called_us").alias("during_from_us"),
+        until.alias("during_until_us"),
+        F.greatest(F.col("called_us") - AROUND_US, previous_until, F.lit(0)).alias(
+            "before_from_us"
+        ),
+        F.col("called_us").alias("before_until_us"),
+        until.alias("after_from_us"),
+        F.least(until + AROUND_US, F.col("_next_called_us"), F.col("_run_until")).alias(
+            "after_until_us"
+        ),
     )
 
 
@@ -150,19 +193,19 @@ def _with_settled(failed: DataFrame, batches: DataFrame) -> DataFrame:
     """
     batch = ["run", "client", "topic", "partition", "first_seq"]
     settled = batches.select(*batch, F.col("acked_us").alias("settled_us"))
-    # Few batches fail, of however many: all the others need not be shuffled.
-    produced = settled.join(F.broadcast(failed.filter("api = 'produce'")), batch)
+    # Where few batches failed, of however many, all the others need not be shuffled.
+    produced = settled.join(broadcast_if_few(failed.filter("api = 'produce'")), batch)
     fetched = failed.filter("api = 'fetch'").withColumn(
         "settled_us", F.expr("first_error_us - until_error_us + latency_us")
     )
-    return produced.unionByName(fetched)
+    return produced.unionByName(fetched).transform(together)
 
 
 def _bounds(window: str) -> tuple[str, str]:
     return f"{window}_from_us", f"{window}_until_us"
 
 
-def _window_rows(felt: DataFrame) -> DataFrame:
+def _window_rows(windowed: DataFrame) -> DataFrame:
     """A row for each window that is not empty: the action, `consumes`, `window`, `from_us`,
     `until_us`."""
 
@@ -176,12 +219,12 @@ def _window_rows(felt: DataFrame) -> DataFrame:
 
     rows = F.explode(F.array(*map(bounds, WINDOWS))).alias("row")
     kept = (*_OF_ACTION, "consumes")
-    return felt.select(*kept, rows).select(*kept, "row.*").filter("from_us < until_us")
+    return windowed.select(*kept, rows).select(*kept, "row.*").filter("from_us < until_us")
 
 
-def _in_windows(rows: DataFrame, felt: DataFrame, time: str) -> DataFrame:
+def _in_windows(rows: DataFrame, windowed: DataFrame, time: str) -> DataFrame:
     """The rows whose moment `time` is in a window of an action, with `number` and `window`."""
-    windows = felt.transform(_window_rows).select(
+    windows = windowed.transform(_window_rows).select(
         F.col("run").alias("_run"), "number", "window", "from_us", "until_us"
     )
     within = (
@@ -189,4 +232,4 @@ def _in_windows(rows: DataFrame, felt: DataFrame, time: str) -> DataFrame:
         & (F.col(time) >= F.col("from_us"))
         & (F.col(time) < F.col("until_us"))
     )
-    return rows.join(F.broadcast(windows), within).drop("_run", "from_us", "until_us")
+    return rows.join(broadcast(windows), within).drop("_run", "from_us", "until_us")

@@ -1,176 +1,114 @@
 """A question about a trace, and the tables that answer it."""
 
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
+from itertools import islice
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from py4j.protocol import Py4JJavaError
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.types import StructType
 
 from kipctl.errors import UsageError
-from kipctl.pipeline.actions import action_table
+from kipctl.pipeline.at_once import all_at_once
 from kipctl.pipeline.checkpoint import checkpointed
-from kipctl.pipeline.columns import is_leader_error
 from kipctl.pipeline.inputs import (
     ALWAYS,
     Files,
     RecordedRun,
-    Trace,
     arrow_schema,
+    literally,
     open_runs,
 )
-from kipctl.pipeline.latency import failures, latency, volumes
 from kipctl.pipeline.period import Period
-from kipctl.pipeline.reads import flip_table, out_of_range_table, read_error_table, read_table
-from kipctl.pipeline.redirects import episodes, failed_batches, redirect_table
-from kipctl.pipeline.rpcs import metadata_table, rpc_table, with_inferred_causes
+from kipctl.pipeline.place import is_local
+from kipctl.pipeline.table import Source, Table
+from kipctl.pipeline.tables import TABLES, keys_of
+from kipctl.trace.store import ROWS_A_GROUP
 
 Rows = list[dict[str, Any]]
 Make = Callable[[], DataFrame]
 """How a table is made: Spark looks at a plan as it grows, and that takes as long as the work."""
 
-_OF_BATCH = ("run", "arm", "client", "topic", "partition", "broker")
-_OF_CLIENT = ("run", "arm", "client", "broker")
-DIMENSIONS: Mapping[str, tuple[str, ...]] = {
-    "records": _OF_BATCH,
-    "latency": (*_OF_BATCH, "window"),
-    "failures": _OF_BATCH,
-    "redirects": ("run", "arm", "client", "topic", "partition", "action", "brokers"),
-    "rpcs": _OF_CLIENT,
-    "metadata": _OF_CLIENT,
-    "reads": ("run", "arm", "client", "topic", "partition", "broker"),
-    "flips": ("run", "arm", "client", "topic", "partition"),
-    "read_errors": ("run", "arm", "client", "topic", "partition", "broker"),
-    "out_of_range": ("run", "arm", "client", "topic", "partition", "broker"),
-}
-"""What each table can be broken down by; the table of actions always is by run and action."""
-BY = tuple(dict.fromkeys(name for names in DIMENSIONS.values() for name in names))
-TABLES = {
-    "records": "batches",
-    "latency": "batches",
-    "failures": "batches",
-    "redirects": "redirects",
-    "actions": "actions",
-    "rpcs": "rpcs",
-    "metadata": "rpcs",
-    "reads": "reads",
-    "flips": "reads",
-    "read_errors": "reads",
-    "out_of_range": "reads",
-}
-"""Every table, in the order in which they are shown, and the dataset that it is made of."""
-_AT_ONCE = 4
-"""Tables that are made at the same time: most of a small one's time is waiting for Spark."""
+MOST_ROWS = 10_000
+"""Rows of a table that are shown, unless it is asked for more or fewer."""
+_FIRST = ("actions", "redirects", "latency", "metadata")
+"""What takes longest is begun first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What to break the tables down by (of BY); `window_us` is the length of a `window`."""
+    """What to break the tables down by; `window_us` is the length of a `window`.
+
+    Of each table the first `most_rows` are shown.
+    """
 
     by: tuple[str, ...] = ("run", "arm")
     window_us: int = 10_000_000
+    most_rows: int = MOST_ROWS
+    tables: tuple[Table, ...] = TABLES
 
     def __post_init__(self) -> None:
         """Raises UsageError for what there is no table by."""
-        if unknown := [name for name in self.by if name not in BY]:
+        known = keys_of(self.tables)
+        if unknown := [name for name in self.by if name not in known]:
             raise UsageError(
-                f"--by {', '.join(unknown)}: there is no table by that.", f"Known: {', '.join(BY)}."
+                f"--by {', '.join(unknown)}: there is no table by that.",
+                f"Known: {', '.join(known)}.",
             )
         if self.window_us <= 0:
             raise UsageError("--window must be above 0.")
-
-    def keys(self, table: str) -> list[str]:
-        """What a table is broken down by: the dimensions asked for that it has."""
-        return [name for name in self.by if name in DIMENSIONS[table] and name != "window"]
+        if self.most_rows <= 0:
+            raise UsageError("--limit must be above 0.")
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A table's rows, in order of their columns from the left, and its schema."""
+    """The first rows of a table, in order of their columns from the left; its schema and size."""
 
     rows: Rows
     schema: StructType
+    total: int
 
 
-def run_tables(trace: Trace, question: Question, period: Period = ALWAYS) -> dict[str, Make]:
-    """How the tables of recorded runs are made, by name; their columns are in docs/pipeline.md.
+def makes(source: Source, question: Question, *, whole: bool = False) -> dict[str, Make]:
+    """How the tables are made, by name; their columns are in docs/pipeline.md.
 
-    Of a period those batches count whose first record was due in it, redirect episodes that began
-    in it, actions called, requests sent and reads answered in it; each of them whole. Tables of
-    datasets that no run has are left out.
+    Those of datasets that no run has are left out, unless it is to be the `whole` of them.
     """
-    within = partial(trace.in_period, period=period)
-    batches = within(trace.batches, "intended_us")
-    rpcs, reads = within(trace.rpcs, "sent_us"), within(trace.reads, "time_us")
-    window = question.window_us if "window" in question.by else None
-    of_rpc = ("software_name", "software_version", "api", "api_version")
-    of_read = ("client_rack", "broker_rack", "role")
-
-    def metadata() -> DataFrame:
-        leader_errors = trace.redirects.filter(is_leader_error()).select(
-            "run", "client", F.col("error_us").alias("time_us")
-        )
-        caused = with_inferred_causes(trace.rpcs, leader_errors)
-        return metadata_table(within(caused, "sent_us"), [*question.keys("metadata"), "cause"])
-
-    @_once
-    def failed() -> DataFrame:
-        # Its plan is long: only its rows are kept.
-        return failed_batches(trace.redirects, trace.actions).transform(checkpointed)
-
-    def redirected() -> DataFrame:
-        found = within(episodes(failed()), "first_error_us")
-        return redirect_table(found, [*question.keys("redirects"), "api"])
-
-    def actions() -> DataFrame:
-        found = action_table(trace.actions, trace.batches, failed(), trace.reads)
-        return within(found, "called_us")
-
-    made: dict[str, Make] = {  # what takes longest first
-        "actions": actions,
-        "redirects": redirected,
-        "latency": lambda: latency(batches, question.keys("latency"), window),
-        "metadata": metadata,
-        "records": lambda: volumes(batches, question.keys("records")),
-        "failures": lambda: failures(batches, question.keys("failures")),
-        "rpcs": lambda: rpc_table(rpcs, [*question.keys("rpcs"), *of_rpc]),
-        "reads": lambda: read_table(reads, [*question.keys("reads"), *of_read]),
-        "flips": lambda: flip_table(reads, question.keys("flips")),
-        "read_errors": lambda: read_error_table(reads, question.keys("read_errors")),
-        "out_of_range": lambda: out_of_range_table(reads, question.keys("out_of_range")),
+    slowest_first = sorted(question.tables, key=lambda table: table.name not in _FIRST)
+    return {
+        table.name: partial(table.make, source, table.keys(question.by))
+        for table in slowest_first
+        if whole or table.dataset in source.trace.present
     }
-    return {name: make for name, make in made.items() if TABLES[name] in trace.present}
-
-
-def _once(make: Make) -> Make:
-    """Makes it when first asked; whoever asks meanwhile waits."""
-    lock, made = Lock(), cache(make)
-
-    def get() -> DataFrame:
-        with lock:
-            return made()
-
-    return get
 
 
 def collected(tables: Mapping[str, Make]) -> dict[str, Answer]:
-    """What the tables hold, each made and computed in a thread of its own, some at once."""
-    with ThreadPoolExecutor(_AT_ONCE) as threads:
-        return dict(zip(tables, threads.map(_answer, tables.values()), strict=True))
+    """All that the tables hold, each made and computed in a thread of its own, some at once."""
+    return all_at_once({name: partial(_answer, make) for name, make in tables.items()})
 
 
 def _answer(make: Make) -> Answer:
     table = make()
-    rows = [row.asDict(recursive=True) for row in table.collect()]
-    return Answer(sorted(rows, key=_order), table.schema)
+    rows = _in_order(table.collect())
+    return Answer(rows, table.schema, len(rows))
+
+
+def first_rows(make: Make, keys: Sequence[str], most: int) -> Answer:
+    """The first rows of a table by its keys: no more of them come here than are shown."""
+    table = make()
+    rows = table.orderBy(*keys).limit(most + 1).collect() if keys else table.collect()
+    total = len(rows) if len(rows) <= most else table.count()
+    return Answer(_in_order(rows[:most]), table.schema, total)
+
+
+def _in_order(rows: Iterable[Row]) -> Rows:
+    return sorted((row.asDict(recursive=True) for row in rows), key=_order)
 
 
 def _order(row: Mapping[str, Any]) -> list[tuple[bool, str, float, str]]:
@@ -192,40 +130,57 @@ def analyse_runs(
 ) -> dict[str, Any]:
     """The document of `analyze --output json`: the runs, and the rows of every table.
 
-    With `save_to` the tables are written there too, each as a folder of Parquet. Raises what
+    `tables` says of each its title, its keys, how many `rows` it has and how many are `shown`. With
+    `save_to` all of their rows are written there, each table as a folder of Parquet. Raises what
     `open_runs` raises, and UsageError when `save_to` is there already.
     """
     trace = open_runs(spark, paths)
     if save_to:
         make_new(spark, save_to)
-    answers = collected(run_tables(trace, question, period))
+    source = Source(trace, period, question.window_us)
+    keys = {table.name: table.key_columns(question.by) for table in question.tables}
+    asked = {}
+    for name, make in makes(source, question, whole=bool(save_to)).items():
+        made = partial(written, spark, make, f"{save_to.rstrip('/')}/{name}") if save_to else make
+        asked[name] = partial(first_rows, made, keys[name], question.most_rows)
+    answers = all_at_once(asked)
     if period != ALWAYS and not any(answer.rows for answer in answers.values()):
         raise UsageError(
             "Nothing of these runs lies in the period.",
             "Times without a date count from each run's start; see --since and --until.",
         )
-    if save_to:
-        save(spark, answers, save_to)
     return {
         "runs": [_described(run) for run in trace.runs],
         "by": list(question.by),
         "window_us": question.window_us,
-        **{name: answers[name].rows if name in answers else [] for name in TABLES},
+        "tables": {
+            table.name: {
+                "title": table.title,
+                "keys": keys[table.name],
+                "rows": answers[table.name].total if table.name in answers else 0,
+                "shown": len(answers[table.name].rows) if table.name in answers else 0,
+            }
+            for table in question.tables
+        },
+        **{
+            table.name: answers[table.name].rows if table.name in answers else []
+            for table in question.tables
+        },
     }
 
 
 def _described(run: RecordedRun) -> dict[str, Any]:
-    told = run.description
+    description = run.description
     return {
         "run": run.name,
         "path": run.path,
-        "started": told.get("started"),
-        "command": told.get("command"),
-        "leader_discovery": told.get("leader_discovery"),
-        "throughput": told.get("throughput"),
-        "acks": told.get("producer", {}).get("acks"),
-        "failed": told.get("failed"),
-        "stopped": bool(told.get("stopped")),
+        "started": description.get("started"),
+        "command": description.get("command"),
+        "leader_discovery": description.get("leader_discovery"),
+        "throughput": description.get("throughput"),
+        "acks": description.get("producer", {}).get("acks"),
+        "failed": description.get("failed"),
+        "stopped": bool(description.get("stopped")),
     }
 
 
@@ -254,3 +209,25 @@ def save(spark: SparkSession, answers: Mapping[str, Answer], folder: str) -> Non
             table = pa.Table.from_pylist(answer.rows, arrow_schema(answer.schema))
             (Path(folder) / name).mkdir()
             pq.write_table(table, Path(folder) / name / "part-0.parquet")
+
+
+def written(spark: SparkSession, make: Make, folder: str) -> DataFrame:
+    """The table, written by those who computed it, and read back from there."""
+    table = make()
+    if "://" not in folder and not is_local(str(spark.sparkContext.master)):
+        # Executors elsewhere do not see this machine's folders: row by row through this process.
+        kept = checkpointed(table)
+        _write_here(kept, Path(folder))
+        return kept
+    there = folder if "://" in folder else f"file:{Path(folder).resolve()}"
+    table.write.parquet(there)
+    return spark.read.schema(table.schema).parquet(literally(there))
+
+
+def _write_here(table: DataFrame, folder: Path) -> None:
+    folder.mkdir()
+    schema = arrow_schema(table.schema)
+    rows = table.toLocalIterator()
+    with pq.ParquetWriter(folder / "part-0.parquet", schema, compression="zstd") as writer:
+        while some := [row.asDict() for row in islice(rows, ROWS_A_GROUP)]:
+            writer.write_table(pa.Table.from_pylist(some, schema))

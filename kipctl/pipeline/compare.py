@@ -8,7 +8,6 @@ themselves are exact. For the intervals alone, times are cut to their first 11 b
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -19,10 +18,12 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from kipctl.errors import UsageError
+from kipctl.pipeline.at_once import all_at_once
 from kipctl.pipeline.checkpoint import checkpointed
 from kipctl.pipeline.gates import Compared
 from kipctl.pipeline.inputs import Trace
-from kipctl.pipeline.latency import QUANTILES, VALUES, percentiles, record_counts, volumes
+from kipctl.pipeline.latency import QUANTILES, TIMES, percentiles, record_counts, volumes
+from kipctl.pipeline.partitions import together
 from kipctl.pipeline.redirects import episodes, failed_batches
 from kipctl.pipeline.significance import (
     Difference,
@@ -39,8 +40,7 @@ _LEAST_WINDOW_US = 1_000_000
 _MOST_WINDOWS = 300
 """Of a run: a longer one has longer windows."""
 
-_AT_ONCE = 4
-"""Questions to Spark at the same time."""
+_ALL_TIMES = (*TIMES, "client_share")
 _PLACE = ("side", "run", "window")
 
 Run = tuple[str, str]
@@ -73,7 +73,7 @@ MEASURES = (
     Measure("client_share_p50", "client's share of a redirect, p50", "ms"),
     Measure("metadata_rpcs", "Metadata requests", "requests"),
 )
-TIMES = {"service_p99": ("service_us", "p99"), "client_share_p50": ("client_share_us", "p50")}
+OTHER_TIMES = {"service_p99": ("service", "p99"), "client_share_p50": ("client_share", "p50")}
 """Measures that are quantiles of another time than the latency."""
 COUNTED = ("failed", "redirected", "metadata_rpcs")
 UNITS: Mapping[str, str] = {measure.name: measure.unit for measure in MEASURES}
@@ -164,27 +164,31 @@ def compare(a: Trace, b: Trace) -> Comparison:
     batches = _both(a, b, lambda trace: trace.batches)
     reads = _both(a, b, lambda trace: trace.reads)
     rpcs = _both(a, b, lambda trace: trace.rpcs)
-    with ThreadPoolExecutor(_AT_ONCE) as threads:
-        # The plans of these two are long: only their rows are kept.
-        asked_redirected = threads.submit(lambda: _both(a, b, _redirected).transform(checkpointed))
-        spans = _spans(batches, reads)
-        window_us = _window_us(spans.values())
-        redirected = asked_redirected.result()
-        times = _times(batches, redirected, window_us).transform(checkpointed)
-        asked_spreads = threads.submit(_spreads, times, several_runs=len(runs) > len(SIDES))
-        asked_seen = threads.submit(_seen, batches, reads, redirected, rpcs, window_us)
-        asked_written = threads.submit(_written, batches)
-        asked_read = threads.submit(_read, reads)
-    spreads, seen = asked_spreads.result(), asked_seen.result()
-    rated = {"throughput": asked_written.result(), "read": asked_read.result()}
+    # The plans of these are long, or used twice: only their rows are kept.
+    begun: dict[str, Any] = all_at_once(
+        {
+            "redirected": lambda: _both(a, b, _redirected).transform(checkpointed),
+            "of_runs": lambda: _of_runs(batches, reads),
+        }
+    )
+    redirected, of_runs = begun["redirected"], begun["of_runs"]
+    window_us = _window_us(of_runs.spans.values())
+    ended: dict[str, Any] = all_at_once(
+        {
+            "spreads": lambda: _spreads(_times(batches, redirected, window_us)),
+            "counted": lambda: _counted(batches, reads, redirected, rpcs, window_us),
+        }
+    )
+    spreads, counted = ended["spreads"], ended["counted"]
     found = []
     for measure in MEASURES:
-        if measure.name in rated:
-            compared = _rated(*rated[measure.name], seen[measure.name], window_us)
+        if measure.name in of_runs.rates:
+            rates, spans = of_runs.rates[measure.name]
+            compared = _rated(rates, spans, counted[measure.name], window_us)
         elif measure.name in COUNTED:
-            compared = _count(runs, seen[measure.name], spans, window_us)
+            compared = _count(runs, counted[measure.name], of_runs.spans, window_us)
         else:
-            time, quantile = TIMES.get(measure.name, ("latency_us", measure.name))
+            time, quantile = OTHER_TIMES.get(measure.name, ("latency", measure.name))
             compared = spreads[time].measured(quantile)
         side, by_run, difference = compared
         found.append(ComparedMeasure(measure, side.get("a"), side.get("b"), by_run, difference))
@@ -196,7 +200,7 @@ def _both(a: Trace, b: Trace, of: Callable[[Trace], DataFrame]) -> DataFrame:
     sides = (
         of(trace).withColumn("side", F.lit(name)) for name, trace in zip(SIDES, (a, b), strict=True)
     )
-    return reduce(DataFrame.unionByName, sides)
+    return reduce(DataFrame.unionAll, sides)
 
 
 def _redirected(trace: Trace) -> DataFrame:
@@ -205,22 +209,59 @@ def _redirected(trace: Trace) -> DataFrame:
     return found.select("run", "first_error_us", "client_share_us")
 
 
-def _spans(batches: DataFrame, reads: DataFrame) -> dict[Run, Span]:
-    """The earliest intended time and the latest acknowledgement of each run, warm-up and all.
+@dataclass(frozen=True, slots=True)
+class _OfRuns:
+    """What there is to say of whole runs.
 
-    Reads count too, from the start of the run.
+    `spans` are from the earliest intended time (0 of a run that only reads) to the latest
+    acknowledgement or read, warm-up and all. `rates` are those of what was acknowledged after the
+    warm-up ("throughput") and read, in records per second, and from when to when that was.
     """
-    moments = batches.select("side", "run", "intended_us", "acked_us")
-    moments = moments.unionByName(
-        reads.select(
-            "side",
-            "run",
-            F.lit(0).cast("bigint").alias("intended_us"),
-            F.col("time_us").alias("acked_us"),
-        )
+
+    spans: dict[Run, Span]
+    rates: dict[str, tuple[dict[Run, float], dict[Run, Span]]]
+
+
+def _of_runs(batches: DataFrame, reads: DataFrame) -> _OfRuns:
+    of_run = ("side", "run")
+    nothing = F.lit(None).cast("bigint")
+    spans = batches.groupBy(*of_run).agg(
+        F.lit("batches").alias("what"),
+        F.min("intended_us").alias("first_us"),
+        F.max("acked_us").alias("last_us"),
+        nothing.alias("rated_from_us"),
+        nothing.alias("rated_until_us"),
+        F.lit(None).cast("double").alias("rate"),
     )
-    spans = moments.groupBy("side", "run").agg(F.min("intended_us"), F.max("acked_us"))
-    return {(side, run): (first, last) for side, run, first, last in spans.collect()}
+    written = volumes(batches, of_run).select(
+        *of_run,
+        F.lit("throughput").alias("what"),
+        nothing.alias("first_us"),
+        nothing.alias("last_us"),
+        F.col("first_us").alias("rated_from_us"),
+        F.col("last_us").alias("rated_until_us"),
+        F.col("records_per_second").alias("rate"),
+    )
+    # Reads count from the start of the run, their rate to the last that brought records.
+    until = F.greatest(F.lit(1), F.max(F.when(F.col("records") > 0, F.col("time_us"))))
+    read = reads.groupBy(*of_run).agg(
+        F.lit("read").alias("what"),
+        F.lit(0).cast("bigint").alias("first_us"),
+        F.max("time_us").alias("last_us"),
+        F.lit(0).cast("bigint").alias("rated_from_us"),
+        until.alias("rated_until_us"),
+        F.when(F.sum("records") > 0, 1e6 * F.sum("records") / until).alias("rate"),
+    )
+    found = _OfRuns({}, {"throughput": ({}, {}), "read": ({}, {})})
+    for row in reduce(DataFrame.unionAll, (spans, written, read)).collect():
+        run = (row["side"], row["run"])
+        if row["first_us"] is not None:
+            first, last = found.spans.get(run, (row["first_us"], row["last_us"]))
+            found.spans[run] = (min(first, row["first_us"]), max(last, row["last_us"]))
+        if row["rate"] is not None:
+            rates, rated = found.rates[row["what"]]
+            rates[run], rated[run] = row["rate"], (row["rated_from_us"], row["rated_until_us"])
+    return found
 
 
 def _window_us(spans: Iterable[Span]) -> int:
@@ -230,31 +271,29 @@ def _window_us(spans: Iterable[Span]) -> int:
 
 
 def _times(batches: DataFrame, redirected: DataFrame, window_us: int) -> DataFrame:
-    """How often each time was taken: `time` (of what), side, run, window, `value` and `records`."""
-    of_records = [
-        record_counts(batches, ("side", "run"), value, window_us).select(
-            F.lit(value).alias("time"), *_PLACE, F.col(value).alias("value"), "records"
-        )
-        for value in VALUES
-    ]
-    of_redirects = (
-        redirected.withColumn("window", _window_of("first_error_us", window_us))
-        .groupBy(*_PLACE, F.col("client_share_us").alias("value"))
-        .agg(F.count("*").alias("records"))
-        .select(F.lit("client_share_us").alias("time"), *_PLACE, "value", "records")
-    )
-    return reduce(DataFrame.unionByName, [*of_records, of_redirects])
+    """How often each time was taken: `time` (of what), side, run, window, `value_us`, `records`."""
+    counts = record_counts(batches, ("side", "run"), window_us)
+    of_records = counts.select("time", *_PLACE, "value_us", "records")
+    of_redirects = redirected.groupBy(
+        F.lit("client_share").alias("time"),
+        *("side", "run"),
+        _window_of("first_error_us", window_us).alias("window"),
+        F.col("client_share_us").alias("value_us"),
+    ).agg(F.count("*").alias("records"))
+    return of_records.unionAll(of_redirects)
 
 
-def _seen(
+def _counted(
     batches: DataFrame, reads: DataFrame, redirected: DataFrame, rpcs: DataFrame, window_us: int
 ) -> dict[str, dict[Run, dict[int, int]]]:
     """What is counted, by what it is, by run and by window; windows without any are left out."""
 
     def counted(name: str, rows: DataFrame, time: str, what: str) -> DataFrame:
-        placed = rows.withColumn("window", _window_of(time, window_us))
-        totals = placed.groupBy(*_PLACE).agg(F.expr(what).cast("bigint").alias("records"))
-        return totals.select(F.lit(name).alias("name"), *_PLACE, "records")
+        return rows.groupBy(
+            F.lit(name).alias("name"),
+            *("side", "run"),
+            _window_of(time, window_us).alias("window"),
+        ).agg(F.expr(what).cast("bigint").alias("records"))
 
     acknowledged = batches.filter("error = 0 and first_seq >= warmup_records")
     metadata = rpcs.filter(F.col("api_key") == int(ApiKey.METADATA))
@@ -265,69 +304,44 @@ def _seen(
         counted("redirected", redirected, "first_error_us", "count(*)"),
         counted("metadata_rpcs", metadata, "sent_us", "count(*)"),
     ]
-    seen: dict[str, dict[Run, dict[int, int]]] = defaultdict(lambda: defaultdict(dict))
-    for row in reduce(DataFrame.unionByName, by_window).collect():
-        seen[row["name"]][row["side"], row["run"]][row["window"]] = row["records"]
-    return seen
-
-
-def _written(batches: DataFrame) -> tuple[dict[Run, float], dict[Run, Span]]:
-    """Acknowledged records per second of each run, after the warm-up, and from when to when."""
-    rates: dict[Run, float] = {}
-    spans: dict[Run, Span] = {}
-    for row in volumes(batches, ("side", "run")).filter("last_us is not null").collect():
-        run = (row["side"], row["run"])
-        rates[run] = float(row["records_per_second"])
-        spans[run] = (row["first_us"], row["last_us"])
-    return rates, spans
-
-
-def _read(reads: DataFrame) -> tuple[dict[Run, float], dict[Run, Span]]:
-    """Records read per second by each run, from its start to the last of them."""
-    with_records = reads.filter("records > 0").groupBy("side", "run")
-    rates: dict[Run, float] = {}
-    spans: dict[Run, Span] = {}
-    for side, run, records, last_us in with_records.agg(
-        F.sum("records"), F.greatest(F.lit(1), F.max("time_us"))
-    ).collect():
-        rates[side, run] = 1e6 * records / last_us
-        spans[side, run] = (0, last_us)
-    return rates, spans
+    found: dict[str, dict[Run, dict[int, int]]] = defaultdict(lambda: defaultdict(dict))
+    for row in reduce(DataFrame.unionAll, by_window).collect():
+        found[row["name"]][row["side"], row["run"]][row["window"]] = row["records"]
+    return found
 
 
 def _rated(
     rates: Mapping[Run, float],
     spans: Mapping[Run, Span],
-    seen: Mapping[Run, Mapping[int, int]],
+    counted: Mapping[Run, Mapping[int, int]],
     window_us: int,
 ) -> Measured:
     """Rates by side, each run's by how long it took, and how their whole windows differ."""
     samples = {
-        run: _filled(seen.get(run, {}), -(-first // window_us), last // window_us)
+        run: _filled(counted.get(run, {}), -(-first // window_us), last // window_us)
         for run, (first, last) in spans.items()
     }
     by_side = {}
-    for side, mine in _by_side(rates).items():
-        lasted = {run: max(1, spans[run][1] - spans[run][0]) for run in mine}
-        by_side[side] = sum(rates[run] * lasted[run] for run in mine) / sum(lasted.values())
+    for side, own in _by_side(rates).items():
+        lasted = {run: max(1, spans[run][1] - spans[run][0]) for run in own}
+        by_side[side] = sum(rates[run] * lasted[run] for run in own) / sum(lasted.values())
     return by_side, rates, _ranked(samples)
 
 
 def _count(
     runs: Sequence[Run],
-    seen: Mapping[Run, Mapping[int, int]],
+    counted: Mapping[Run, Mapping[int, int]],
     spans: Mapping[Run, Span],
     window_us: int,
 ) -> Measured:
     """A count over whole runs, warm-up and all; every window is compared, the empty ones too."""
-    totals = {run: float(sum(seen.get(run, {}).values())) for run in runs}
+    totals = {run: float(sum(counted.get(run, {}).values())) for run in runs}
     samples = {
-        run: _filled(seen.get(run, {}), first // window_us, last // window_us + 1)
+        run: _filled(counted.get(run, {}), first // window_us, last // window_us + 1)
         for run, (first, last) in spans.items()
     }
     by_side = {
-        side: sum(totals[run] for run in mine) / len(mine)
-        for side, mine in _by_side(totals).items()
+        side: sum(totals[run] for run in own) / len(own) for side, own in _by_side(totals).items()
     }
     return by_side, totals, _ranked(samples)
 
@@ -352,36 +366,43 @@ class _Spread:
         return by_side, by_run, Difference(found.p_value, found.low / 1000, found.high / 1000)
 
 
-def _spreads(times: DataFrame, several_runs: bool) -> dict[str, _Spread]:
+def _spreads(times: DataFrame) -> dict[str, _Spread]:
     """Every time's spread, by its name."""
-    totals = times.groupBy("time", "side", "run", "value").agg(F.sum("records").alias("records"))
-    of_runs = percentiles(totals, ("time", "side", "run"), "value").collect()
-    of_sides = of_runs
-    if several_runs:
-        of_sides = percentiles(totals, ("time", "side"), "value").collect()
-    windows_of = _windows(times)
+    times = times.transform(checkpointed)
+    totals = times.groupBy("time", "side", "run", "value_us").agg(F.sum("records").alias("records"))
+    # A side is all of its runs: a row for it too, without a run.
+    of_sides = totals.groupBy(
+        "time", "side", F.lit(None).cast("string").alias("run"), "value_us"
+    ).agg(F.sum("records").alias("records"))
+    both = totals.unionAll(of_sides.select(*totals.columns)).transform(together)
+    answers: dict[str, Any] = all_at_once(
+        {
+            "percentiles": lambda: percentiles(both, ("time", "side", "run")).collect(),
+            "windows": lambda: _windows(times),
+        }
+    )
+    rows, windows_of = answers["percentiles"], answers["windows"]
     return {
         time: _Spread(
-            {row["side"]: row for row in of_sides if row["time"] == time},
-            {(row["side"], row["run"]): row for row in of_runs if row["time"] == time},
+            {r["side"]: r for r in rows if r["time"] == time and r["run"] is None},
+            {(r["side"], r["run"]): r for r in rows if r["time"] == time and r["run"] is not None},
             {side: found for (of, side), found in windows_of.items() if of == time},
         )
-        for time in (*VALUES, "client_share_us")
+        for time in _ALL_TIMES
     }
 
 
 def _windows(times: DataFrame) -> dict[tuple[str, str], Windows]:
     """The windows of each time and side; values are cut to their first 11 binary digits."""
-    cut = "greatest(0, length(bin(value)) - 11)"
+    cut = "greatest(0, length(bin(value_us)) - 11)"
+    value = F.expr(f"shiftleft(shiftright(value_us, {cut}), {cut})")
     binned = (
-        times.groupBy(
-            "time", *_PLACE, F.expr(f"shiftleft(shiftright(value, {cut}), {cut})").alias("value")
-        )
+        times.groupBy("time", *_PLACE, value.alias("value"))
         .agg(F.sum("records").alias("records"))
         .toArrow()
     )
     found = {}
-    for time in (*VALUES, "client_share_us"):
+    for time in _ALL_TIMES:
         for side in SIDES:
             rows = binned.filter((pc.field("time") == time) & (pc.field("side") == side))
             if rows.num_rows:
@@ -404,9 +425,9 @@ def _by_side(of_runs: Iterable[Run]) -> dict[str, list[Run]]:
     return sides
 
 
-def _filled(seen: Mapping[int, int], first: int, end: int) -> Ints:
-    """What each window from `first` to before `end` holds, 0 where nothing was seen."""
-    return np.array([seen.get(window, 0) for window in range(first, end)], dtype=np.int64)
+def _filled(counted: Mapping[int, int], first: int, end: int) -> Ints:
+    """What each window from `first` to before `end` holds, 0 where there is nothing."""
+    return np.array([counted.get(window, 0) for window in range(first, end)], dtype=np.int64)
 
 
 def _ranked(samples: Mapping[Run, Ints]) -> Difference:

@@ -3,13 +3,14 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from glob import glob
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
@@ -24,6 +25,7 @@ from pyspark.sql.types import (
 )
 
 from kipctl.errors import PipelineError, UsageError
+from kipctl.pipeline.partitions import together
 from kipctl.pipeline.period import Period
 from kipctl.trace.schema import DATASETS, SCHEMA_VERSION
 from kipctl.trace.store import RUN_FILE
@@ -49,6 +51,16 @@ ACTIONS = StructType(
 )
 """What was done to the cluster; times in microseconds since the run's start."""
 
+OF_RUN = StructType([StructField("run", StringType()), StructField("arm", StringType())])
+"""What stands beside the columns of every dataset."""
+OF_BATCHES_RUN = StructType(
+    [*OF_RUN, StructField("interval_ns", LongType()), StructField("warmup_records", LongType())]
+)
+"""And beside those of batches."""
+READ = ("batches", "rpcs", "redirects", "reads")
+"""The datasets that tables are made of."""
+FEW_RUNS = 16
+"""Their names are chosen by an expression; those of more are joined."""
 ALWAYS = Period()
 LITTLE = 16 << 20
 """Bytes. At 47 MB, 40 M records, a JVM that optimises (C2) was as quick as one that does not."""
@@ -61,6 +73,11 @@ class RecordedRun:
     name: str
     path: str
     description: dict[str, Any]
+
+    @property
+    def local_folder(self) -> Path | None:
+        """The folder, if it is on this machine."""
+        return Path(self.path.removeprefix("file:")) if self.path.startswith("file:/") else None
 
     @property
     def arm(self) -> str:
@@ -94,8 +111,9 @@ class Trace:
 
     Each has the columns of its dataset in `kipctl.trace.schema`, preceded by `run` (its name) and
     `arm`; times are microseconds since the run's start. `batches` has besides `interval_ns` and
-    `warmup_records`; `actions` has the schema ACTIONS. A dataset that a run lacks has no rows;
-    `present` names those that some run has.
+    `warmup_records`; `actions` has the schema ACTIONS. A dataset that no run has is empty, and
+    vanishes from plans; `present` names those that some run has (and that hold rows, as far as
+    that can be known without Spark).
     """
 
     runs: tuple[RecordedRun, ...]
@@ -103,7 +121,6 @@ class Trace:
     rpcs: DataFrame
     redirects: DataFrame
     reads: DataFrame
-    events: DataFrame
     actions: DataFrame
     present: frozenset[str]
 
@@ -114,11 +131,20 @@ class Trace:
         """
         if period == ALWAYS:
             return frame
-        of_runs = (
-            (F.col("run") == run.name) & F.expr(period.condition(column, run.start_wall_us))
-            for run in self.runs
+        starts = sorted({run.start_wall_us for run in self.runs})
+        if not period.is_by_wall or len(starts) == 1:
+            return frame.filter(period.condition(column, starts[0]))
+        schema = [StructField("_run", StringType()), StructField("_start_wall_us", LongType())]
+        starts_of = [(run.name, run.start_wall_us) for run in self.runs]
+        runs = _local(frame.sparkSession, StructType(schema), starts_of)
+        # The first condition is one on the files alone: what no run can need is not read.
+        own = period.condition(column, "_start_wall_us")
+        return (
+            frame.filter(period.widest(starts[0], starts[-1]).condition(column, 0))
+            .join(runs, F.col("run") == F.col("_run"))
+            .filter(own)
+            .drop("_run", "_start_wall_us")
         )
-        return frame.filter(reduce(Column.__or__, of_runs))
 
 
 def spark_schema(dataset: str) -> StructType:
@@ -135,36 +161,33 @@ def arrow_schema(schema: StructType) -> pa.Schema:
 def open_runs(spark: SparkSession, paths: Sequence[str]) -> Trace:
     """The runs in these folders, anywhere Spark reads from; wildcards are expanded.
 
-    A folder of run folders stands for all of them. Raises UsageError for a folder that is no run
-    or was written by a newer kipctl, PipelineError for one whose `run.json` cannot be read.
+    A folder of run folders stands for all of them. Each dataset is read as one, of however many
+    runs. Raises UsageError for a folder that is no run or was written by a newer kipctl,
+    PipelineError for one whose `run.json` cannot be read or whose files are not of this schema.
     """
     runs = _named([run for path in paths for run in _runs_at(spark, path)])
-    found = {(run.path, name) for run in runs for name in Files(spark, run.path).names()}
-
-    def dataset(name: str) -> DataFrame:
-        frames = [_read(spark, run, name) for run in runs if (run.path, name) in found]
-        return reduce(DataFrame.unionByName, frames or [_empty(spark, runs[0], name)])
-
+    found = _runs_with(spark, runs)
     actions = [row for run in runs for row in action_rows(run)]
     return Trace(
         runs,
-        batches=dataset("batches"),
-        rpcs=dataset("rpcs"),
-        redirects=dataset("redirects"),
-        reads=dataset("reads"),
-        events=dataset("events"),
-        actions=spark.createDataFrame(actions, ACTIONS),
-        present=frozenset(name for _, name in found) | ({"actions"} if actions else set()),
+        **{name: _read(spark, name, runs, found[name]) for name in READ},
+        actions=_local(spark, ACTIONS, actions),
+        present=frozenset([name for name in READ if found[name]] + ["actions"] * bool(actions)),
     )
 
 
 def is_little(paths: Sequence[str]) -> bool:
-    """Whether all of them are this machine's own files and folders, and hold LITTLE or less."""
+    """Whether all of them are this machine's own files and folders, and hold LITTLE or less.
+
+    Wildcards are expanded.
+    """
     held = 0
-    for root in map(Path, paths):
-        if not root.exists():
+    for path in paths:
+        roots = [Path(path)] if Path(path).exists() else [*map(Path, glob(path))]
+        if not roots:
             return False
-        held += sum(path.stat().st_size for path in (root, *root.rglob("*")) if path.is_file())
+        files = (file for root in roots for file in (root, *root.rglob("*")) if file.is_file())
+        held += sum(file.stat().st_size for file in files)
     return held <= LITTLE
 
 
@@ -190,23 +213,126 @@ def action_rows(run: RecordedRun) -> list[tuple[Any, ...]]:
     ]
 
 
-def _read(spark: SparkSession, run: RecordedRun, dataset: str) -> DataFrame:
-    rows = spark.read.schema(spark_schema(dataset)).parquet(f"{literally(run.path)}/{dataset}")
-    return rows.select(*_columns(run, dataset))
+def _runs_with(spark: SparkSession, runs: Sequence[RecordedRun]) -> dict[str, list[RecordedRun]]:
+    """The runs that have each dataset; of those on this machine, that have rows in it.
+
+    Raises PipelineError for files whose columns are not those of the dataset: a column that was
+    called otherwise would be read as null in every row.
+    """
+    found: dict[str, list[RecordedRun]] = {name: [] for name in READ}
+    elsewhere = []
+    for run in runs:
+        if folder := run.local_folder:
+            names = [name for name in READ if rows_in(folder / name, name)]
+        else:
+            elsewhere.append(run)
+            names = Files(spark, run.path).names()
+        for name in READ:
+            if name in names:
+                found[name].append(run)
+    for name in READ:
+        if folders := [literally(f"{run.path}/{name}") for run in found[name] if run in elsewhere]:
+            schema = spark.read.option("mergeSchema", "true").parquet(*folders).schema
+            _check_columns(folders[0], name, {f.name: f.dataType for f in schema})
+    return found
 
 
-def _empty(spark: SparkSession, run: RecordedRun, dataset: str) -> DataFrame:
-    return spark.createDataFrame([], spark_schema(dataset)).select(*_columns(run, dataset))
+def rows_in(folder: Path, dataset: str) -> int:
+    """How many rows a dataset's files in a folder of this machine have: their footers say it.
+
+    Raises PipelineError for a file that is none of the dataset's.
+    """
+    rows = 0
+    for file in sorted(folder.glob("[!._]*.parquet")):
+        try:
+            opened = pq.ParquetFile(file)
+        except (OSError, pa.ArrowInvalid) as broken:
+            raise PipelineError(cannot_be_read(str(file))) from broken
+        with opened:
+            types = {field.name: _TYPES.get(field.type) for field in opened.schema_arrow}
+            _check_columns(str(file), dataset, types)
+            rows += opened.metadata.num_rows
+    return rows
 
 
-def _columns(run: RecordedRun, dataset: str) -> list[Column]:
-    """The dataset's columns, and what `Trace` says stands beside them."""
-    columns = [F.lit(run.name).alias("run"), F.lit(run.arm).alias("arm")]
-    columns += map(F.col, DATASETS[dataset].names)
-    if dataset == "batches":
-        columns.append(F.lit(run.interval_ns).cast("bigint").alias("interval_ns"))
-        columns.append(F.lit(run.warmup_records).cast("bigint").alias("warmup_records"))
-    return columns
+def _check_columns(path: str, dataset: str, types: Mapping[str, DataType | None]) -> None:
+    """See that what a file has is what this kipctl reads; older files may have fewer columns."""
+    known = {field.name: field.dataType for field in spark_schema(dataset)}
+    strange = [name for name, kind in types.items() if known.get(name) != kind]
+    if strange:
+        raise PipelineError(
+            f"{path} has columns that {dataset} have not, or of another type: "
+            f"{', '.join(strange)}.",
+            "Another kipctl wrote it: analyse it with that one.",
+        )
+
+
+def cannot_be_read(path: str) -> str:
+    """What is said of a damaged file."""
+    return f"{path} cannot be read: it is cut short, or it is no file of kipctl's."
+
+
+def _local(spark: SparkSession, schema: StructType, rows: Sequence[tuple[Any, ...]]) -> DataFrame:
+    """Rows of this process, few of them; where there are none, plans lose what would join them."""
+    columns = list(zip(*rows, strict=True)) or [()] * len(schema)
+    arrow = arrow_schema(schema)
+    table = pa.table([pa.array(c, f.type) for c, f in zip(columns, arrow, strict=True)], arrow)
+    frame = spark.createDataFrame(table)
+    return together(frame) if rows else frame
+
+
+def _read(
+    spark: SparkSession,
+    dataset: str,
+    runs: Sequence[RecordedRun],
+    having: Sequence[RecordedRun],
+) -> DataFrame:
+    """A dataset of all runs that have it, with what `Trace` says stands beside its columns."""
+    schema = spark_schema(dataset)
+    of_run = OF_BATCHES_RUN if dataset == "batches" else OF_RUN
+    beside = [field.name for field in of_run][2:]
+    if not having:
+        nothing = StructType([*of_run.fields[:2], *schema.fields, *of_run.fields[2:]])
+        return _local(spark, nothing, [])
+    rows = (
+        spark.read.schema(schema)
+        .parquet(*(f"{literally(run.path)}/{dataset}" for run in having))
+        .transform(together)
+    )
+    if len(having) == 1:
+        values = _literals(having[0], of_run)
+        return rows.select(*values[:2], *schema.names, *values[2:])
+    # What comes before `/batches/part-0.parquet`.
+    file = F.col("_metadata.file_path")
+    inside = F.length(F.substring_index(file, "/", -2))
+    folder = F.substring(file, F.lit(1), F.length(file) - inside - 1)
+    uris = [Files(spark, run.path).uri for run in having]
+    if len(having) <= FEW_RUNS:
+        choices = (
+            F.when(folder == uri, F.struct(*_literals(run, of_run)))
+            for run, uri in zip(having, uris, strict=True)
+        )
+        named = rows.select("*", F.coalesce(*choices).alias("_of"))
+        own = {name: F.col(f"_of.{name}") for name in of_run.names}
+    else:
+        keyed = StructType([StructField("_folder", StringType()), *of_run])
+        table = [(uri, *_of(run)[: len(of_run)]) for run, uri in zip(having, uris, strict=True)]
+        named = rows.select("*", folder.alias("_in")).join(
+            _local(spark, keyed, table), F.col("_in") == F.col("_folder")
+        )
+        own = {name: F.col(name) for name in of_run.names}
+    return named.select(own["run"], own["arm"], *schema.names, *(own[name] for name in beside))
+
+
+def _of(run: RecordedRun) -> tuple[str, str, int, int]:
+    return run.name, run.arm, run.interval_ns, run.warmup_records
+
+
+def _literals(run: RecordedRun, schema: StructType) -> list[Column]:
+    return [
+        F.lit(value).cast(field.dataType).alias(field.name)
+        for value, field in zip(_of(run), schema, strict=False)
+    ]
 
 
 class Files:
@@ -226,6 +352,11 @@ class Files:
     def names(self) -> list[str]:
         """What is in the folder."""
         return [status.getPath().getName() for status in self._system.listStatus(self._folder)]
+
+    @property
+    def uri(self) -> str:
+        """The folder as Spark names it, with a scheme, and % for what a URI must not have."""
+        return str(self._system.makeQualified(self._folder).toUri().toString())
 
     def make(self) -> None:
         """Make the folder, and those above it."""
@@ -257,25 +388,38 @@ def literally(path: str) -> str:
 
 
 def _runs_at(spark: SparkSession, path: str) -> list[RecordedRun]:
-    where = located(path)
-    files = Files(spark, where)
-    if files.exists() and files.exists(RUN_FILE):
-        return [_run_at(spark, where)]
-    pattern = literally(where) if files.exists() else where
-    inside = Files(spark, f"{pattern}/{RUN_FILE}").matching()
-    inside += Files(spark, f"{pattern}/*/{RUN_FILE}").matching()
-    if not inside:
-        what = "holds no run" if files.exists() else "does not exist"
+    """The run in this folder, or those in its subfolders, or in what its wildcards stand for."""
+    if Path(path).exists():
+        found = _run_files(Path(path))
+    else:
+        there = Files(spark, path)
+        if there.exists() and there.exists(RUN_FILE):
+            found = {path.rstrip("/"): there.text(RUN_FILE)}
+        else:
+            pattern = literally(path) if there.exists() else path
+            files = Files(spark, f"{pattern}/{RUN_FILE}").matching()
+            files += Files(spark, f"{pattern}/*/{RUN_FILE}").matching()
+            folders = [file.removesuffix(f"/{RUN_FILE}") for file in sorted(files)]
+            found = {folder: Files(spark, folder).text(RUN_FILE) for folder in folders}
+    if not found:
+        what = "holds no run" if Path(path).exists() or Files(spark, path).exists() else None
         raise UsageError(
-            f"{path} {what}: there is no {RUN_FILE} in it.",
+            f"{path} {what or 'does not exist'}: there is no {RUN_FILE} in it.",
             "Record one: kipctl perf produce --record DIR; those there are: kipctl runs list.",
         )
-    return [_run_at(spark, found.removesuffix(f"/{RUN_FILE}")) for found in sorted(inside)]
+    return [_described(folder, text) for folder, text in found.items()]
 
 
-def _run_at(spark: SparkSession, path: str) -> RecordedRun:
+def _run_files(folder: Path) -> dict[str, str]:
+    """The `run.json` of the run in this folder, or of those in its subfolders, by run folder."""
+    own = folder / RUN_FILE
+    files = [own] if own.exists() else sorted(folder.glob(f"*/{RUN_FILE}"))
+    return {located(str(file.parent)): file.read_text(encoding="utf-8") for file in files}
+
+
+def _described(path: str, text: str) -> RecordedRun:
     try:
-        description = json.loads(Files(spark, path).text(RUN_FILE))
+        description = json.loads(text)
     except ValueError as wrong:
         raise PipelineError(f"{path}/{RUN_FILE} is not JSON: {wrong}.") from wrong
     version = description.get("schema_version") if isinstance(description, dict) else None
@@ -287,11 +431,11 @@ def _run_at(spark: SparkSession, path: str) -> RecordedRun:
             f"this kipctl reads up to {SCHEMA_VERSION}.",
             "Use a newer kipctl.",
         )
-    return RecordedRun(path.rstrip("/").rpartition("/")[2], path, description)
+    return RecordedRun(path.rpartition("/")[2], path, description)
 
 
 def _named(runs: Sequence[RecordedRun]) -> tuple[RecordedRun, ...]:
     """Runs of one folder name go by their whole path; a run given twice is read once."""
-    once = tuple({run.path: run for run in runs}.values())
-    names = Counter(run.name for run in once)
-    return tuple(replace(run, name=run.path) if names[run.name] > 1 else run for run in once)
+    distinct = tuple({run.path: run for run in runs}.values())
+    names = Counter(run.name for run in distinct)
+    return tuple(replace(run, name=run.path) if names[run.name] > 1 else run for run in distinct)

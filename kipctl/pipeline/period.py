@@ -31,13 +31,35 @@ class Period:
     since: Moment | None = None
     until: Moment | None = None
 
-    def condition(self, column: str, start_wall_us: int) -> str:
-        """A SQL condition on a column of microseconds after a start; "true" when all is open."""
+    @property
+    def is_by_wall(self) -> bool:
+        """Whether it takes a wall clock to say what lies in it."""
+        return any(moment.is_wall for moment in (self.since, self.until) if moment)
+
+    def widest(self, first_start_us: int, last_start_us: int) -> "Period":
+        """What of runs that started between these wall clocks may lie in it, from their starts."""
+        since, until = self.since, self.until
+        return Period(
+            since and Moment(since.after(last_start_us), is_wall=False),
+            until and Moment(until.after(first_start_us), is_wall=False),
+        )
+
+    def condition(self, column: str, start_wall_us: int | str) -> str:
+        """A SQL condition on a column of microseconds after a start; "true" when all is open.
+
+        The start's wall clock is a number, or the name of a column.
+        """
+
+        def bound(moment: Moment) -> str:
+            if isinstance(start_wall_us, str):
+                return f"{moment.us}L - {start_wall_us}" if moment.is_wall else f"{moment.us}L"
+            return f"{moment.after(start_wall_us)}L"
+
         parts = []
         if self.since:
-            parts.append(f"{column} >= {self.since.after(start_wall_us)}L")
+            parts.append(f"{column} >= {bound(self.since)}")
         if self.until:
-            parts.append(f"{column} < {self.until.after(start_wall_us)}L")
+            parts.append(f"{column} < {bound(self.until)}")
         return " and ".join(parts) or "true"
 
 

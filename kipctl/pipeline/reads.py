@@ -78,14 +78,17 @@ def flip_table(reads: DataFrame, keys: Sequence[str] = ("run", "arm")) -> DataFr
 
     def changes(of: Column) -> Column:
         """Whether the value, where there is one, is another than the one before it."""
-        before = F.last(of, ignorenulls=True).over(
+        previous = F.last(of, ignorenulls=True).over(
             in_turn.rowsBetween(Window.unboundedPreceding, -1)
         )
-        return of != before
+        return of != previous
 
     of_partition = (
-        reads.withColumn("_flip", changes(F.when(served, F.col("broker"))))
-        .withColumn("_renamed", changes(F.col("preferred_read_replica")))
+        reads.select(
+            *partition,
+            changes(F.when(served, F.col("broker"))).alias("_flip"),
+            changes(F.col("preferred_read_replica")).alias("_renamed"),
+        )
         .groupBy(*partition)
         .agg(count_if(F.col("_flip")).alias("flips"), count_if(F.col("_renamed")).alias("renamed"))
     )
@@ -113,6 +116,6 @@ def out_of_range_table(reads: DataFrame, keys: Sequence[str] = ("run", "arm")) -
     By these KEYS, `case` (the name of a RangeCase) and `handling` (of a RangeHandling). Result:
     those and `times`. Only a client tells its cases.
     """
-    told = reads.filter("range_case is not null").transform(with_role)
+    known = reads.filter("range_case is not null").transform(with_role)
     named = (F.col("range_case").alias("case"), F.col("range_handling").alias("handling"))
-    return told.groupBy(*keys, *named).agg(F.count("*").alias("times"))
+    return known.groupBy(*keys, *named).agg(F.count("*").alias("times"))

@@ -95,14 +95,14 @@ def failed_batches(redirects: DataFrame, actions: DataFrame) -> DataFrame:
     ended_in_a_circle = F.coalesce(
         F.array_contains("_refused_by", F.col("_ended_at")), F.lit(False)
     )
-    return (
-        batches.withColumn("client_share_us", F.expr("backoff_us + metadata_us"))
-        .withColumn("latency_us", F.expr(" + ".join(_PHASE_COLUMNS)))
-        .withColumn("brokers", brokers_named(F.col("_first_broker"), F.col("_last_broker")))
-        .withColumn("looped", F.col("_returned") | ended_in_a_circle)
-        .drop("_first_broker", "_last_broker", "_refused_by", "_ended_at", "_returned")
-        .transform(with_last_action, actions, "first_error_us")
-    )
+    own = [name for name in batches.columns if not name.startswith("_")]
+    return batches.select(
+        *own,
+        F.expr("backoff_us + metadata_us").alias("client_share_us"),
+        F.expr(" + ".join(_PHASE_COLUMNS)).alias("latency_us"),
+        brokers_named(F.col("_first_broker"), F.col("_last_broker")).alias("brokers"),
+        (F.col("_returned") | ended_in_a_circle).alias("looped"),
+    ).transform(with_last_action, actions, "first_error_us")
 
 
 def with_episode(redirects: DataFrame) -> DataFrame:
@@ -135,16 +135,19 @@ def with_returns(redirects: DataFrame) -> DataFrame:
     came_from_another = ~F.lag("from_broker").over(by_attempt).eqNullSafe(F.col("from_broker"))
     first_refusal = F.min(F.when(is_leader_error(), F.col("attempt"))).over(earlier_at_broker)
     refused_epoch = F.max(F.when(is_leader_error(), F.col("from_epoch"))).over(earlier_at_broker)
-    return (
-        redirects.withColumn("is_last", F.lead("attempt").over(by_attempt).isNull())
-        .withColumn("_arrived", F.when(came_from_another, F.col("attempt")))
-        .withColumn("_arrived", F.last("_arrived", ignorenulls=True).over(by_attempt))
-        .withColumn(
-            "returned",
-            F.coalesce(first_refusal < F.col("_arrived"), F.lit(False))
-            | F.coalesce(is_leader_error() & (F.col("from_epoch") <= refused_epoch), F.lit(False)),
-        )
-        .drop("_arrived")
+    arrived = F.last("_arrived", ignorenulls=True).over(by_attempt)
+    refused_again = is_leader_error() & (F.col("from_epoch") <= refused_epoch)
+    return redirects.select(
+        "*",
+        F.lead("attempt").over(by_attempt).isNull().alias("is_last"),
+        F.when(came_from_another, F.col("attempt")).alias("_arrived"),
+    ).select(
+        *redirects.columns,
+        "is_last",
+        (
+            F.coalesce(first_refusal < arrived, F.lit(False))
+            | F.coalesce(refused_again, F.lit(False))
+        ).alias("returned"),
     )
 
 

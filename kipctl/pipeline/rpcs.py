@@ -32,9 +32,9 @@ def rpc_table(rpcs: DataFrame, keys: Sequence[str] = ("run", "arm", "api")) -> D
     `request_bytes` and `response_bytes` (sums), `p50_us` and `p99_us` of the time from sending to
     the answer (null if none came), and `critical`: requests whose answer a batch waited for.
     """
+    time_us = F.col("received_us") - F.col("sent_us")
     return (
-        rpcs.withColumn("api", api_name())
-        .withColumn("_time_us", F.col("received_us") - F.col("sent_us"))
+        rpcs.select("*", api_name().alias("api"), time_us.alias("_time_us"))
         .groupBy(*columns_of(keys, {"api": ("api_key", "api")}))
         .agg(
             F.count("*").alias("requests"),
@@ -82,14 +82,14 @@ def with_inferred_causes(
     """
     metadata = rpcs.filter(_IS_METADATA).withColumn("_kind", F.lit("metadata"))
     others = rpcs.filter(f"not ({_IS_METADATA})")
-    told = errors.select(
+    leader_errors = errors.select(
         *client, F.col("time_us").alias("sent_us"), F.lit("leader error").alias("_kind")
     )
     # acks=0 has no answer either, but no error.
     lost = others.filter("received_us is null and error != 0").select(
         *client, "sent_us", F.lit("lost").alias("_kind")
     )
-    turns = metadata.unionByName(told, allowMissingColumns=True).unionByName(
+    turns = metadata.unionByName(leader_errors, allowMissingColumns=True).unionByName(
         lost, allowMissingColumns=True
     )
     causes = turns.transform(_with_previous, client).withColumn(
@@ -100,11 +100,12 @@ def with_inferred_causes(
 
 
 def _with_previous(turns: DataFrame, client: Sequence[str]) -> DataFrame:
-    """Add what was there before each row of its client: `_previous` (sent, received and error of
-    the Metadata request before it), `_told_us`, `_lost_us` (the latest of these), `_most_topics`.
+    """Add what came earlier than each row of its client: `_previous` (sent, received and error of
+    the Metadata request before it), `_leader_error_us` and `_lost_us` (the latest of these), and
+    `_most_topics`.
     """
     is_metadata = F.col("_kind") == "metadata"
-    before = (
+    earlier = (
         Window.partitionBy(*client)
         # A leader error told at the very moment of a request counts for it; a request sent at that
         # moment cannot be lost yet.
@@ -113,26 +114,27 @@ def _with_previous(turns: DataFrame, client: Sequence[str]) -> DataFrame:
     )
 
     def last(kind: str, value: Column) -> Column:
-        return F.last(F.when(F.col("_kind") == kind, value), ignorenulls=True).over(before)
+        return F.last(F.when(F.col("_kind") == kind, value), ignorenulls=True).over(earlier)
 
-    return (
-        turns.withColumn("_previous", last("metadata", F.struct("sent_us", "received_us", "error")))
-        .withColumn("_told_us", last("leader error", F.col("sent_us")))
-        .withColumn("_lost_us", last("lost", F.col("sent_us")))
-        .withColumn("_most_topics", F.max(F.when(is_metadata, F.col("topics"))).over(before))
+    return turns.select(
+        "*",
+        last("metadata", F.struct("sent_us", "received_us", "error")).alias("_previous"),
+        last("leader error", F.col("sent_us")).alias("_leader_error_us"),
+        last("lost", F.col("sent_us")).alias("_lost_us"),
+        F.max(F.when(is_metadata, F.col("topics"))).over(earlier).alias("_most_topics"),
     )
 
 
-def _inferred_cause(topics_are_told: bool) -> Column:
+def _inferred_cause(new_topics_are_known: bool) -> Column:
     failed = F.col("_previous.received_us").isNull() | (F.col("_previous.error") != 0)
     lost = F.col("_lost_us") >= F.col("_previous.sent_us")
-    told = F.col("_told_us") > F.col("_previous.sent_us")
+    refused = F.col("_leader_error_us") > F.col("_previous.sent_us")
     more = F.col("topics") > F.col("_most_topics")
-    new = F.coalesce(F.col("new_topics") > 0, more) if topics_are_told else more
+    new = F.coalesce(F.col("new_topics") > 0, more) if new_topics_are_known else more
     rules = (
         (F.col("_previous").isNull(), MetadataCause.START),
         (failed | lost, MetadataCause.ERROR_RETRY),
-        (told, MetadataCause.LEADER_CHANGE),
+        (refused, MetadataCause.LEADER_CHANGE),
         (new, MetadataCause.NEW_TOPIC),
         (F.lit(True), MetadataCause.MAX_AGE),
     )

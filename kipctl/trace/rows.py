@@ -67,7 +67,7 @@ def read_rows(path: Path, width: int, skip: int = 0, count: int = -1) -> IntRows
     return flat[: whole * width].reshape(whole, width)
 
 
-def chunks(path: Path, width: int, size: int = 1_000_000) -> Iterable[IntRows]:
+def chunks(path: Path, width: int, size: int = 1 << 20) -> Iterable[IntRows]:
     """The file's rows, at most `size` at a time."""
 
     def read() -> Iterator[IntRows]:

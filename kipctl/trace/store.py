@@ -13,6 +13,8 @@ from kipctl.errors import UsageError
 from kipctl.trace.schema import DATASETS, SCHEMA_VERSION
 
 RUN_FILE = "run.json"
+ROWS_A_GROUP = 1 << 17
+"""Rows of a Parquet row group at most: what is shared out when a file is read."""
 _SECRETS = ("password", "secret", "sasl.jaas.config", "token", "ssl.key", "credential")
 
 
@@ -50,7 +52,7 @@ class Run:
         path = folder / f"part-{part}.parquet"
         with pq.ParquetWriter(path, schema, compression="zstd") as writer:
             for batch in batches:
-                writer.write_batch(batch)
+                writer.write_batch(batch, row_group_size=ROWS_A_GROUP)
                 rows += batch.num_rows
         return rows
 

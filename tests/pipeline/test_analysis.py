@@ -8,8 +8,9 @@ from pyspark.sql import SparkSession
 from runs import write_run
 
 from kipctl.errors import UsageError
-from kipctl.pipeline.analysis import BY, TABLES, Question, analyse_runs
+from kipctl.pipeline.analysis import Question, analyse_runs
 from kipctl.pipeline.period import parse_period
+from kipctl.pipeline.tables import TABLES, keys_of
 from kipctl.protocol.error_codes import ErrorCode
 from kipctl.trace.codes import PHASES
 
@@ -94,8 +95,8 @@ def test_a_period_that_holds_nothing_is_told(spark: SparkSession, folder: str) -
 
 
 def test_every_dimension_is_one_of_some_table(spark: SparkSession, folder: str) -> None:
-    document = analyse_runs(spark, [folder], Question(BY, window_us=5 * SECOND_US))
-    assert set(TABLES) <= set(document)
+    document = analyse_runs(spark, [folder], Question(keys_of(TABLES), window_us=5 * SECOND_US))
+    assert {table.name for table in TABLES} <= set(document)
     assert [row["window"] for row in document["latency"] if row["time"] == "service"] == [0, 1]
     rows = document["redirects"]
     assert [(row["number"], row["action"], row["brokers"]) for row in rows] == [

@@ -182,14 +182,14 @@ def test_a_long_run_has_longer_windows(spark: SparkSession, tmp_path: Path) -> N
 def test_windows_do_not_depend_on_the_order_of_rows(spark: SparkSession) -> None:
     chance = np.random.default_rng(1)
     rows = [
-        ("latency_us", "a", f"run-{run}", window, int(value), 1)
+        ("latency", "a", f"run-{run}", window, int(value), 1)
         for run in range(5)
         for window in range(4)
         for value in chance.integers(1, 4000, 20)
     ]
-    columns = "time string, side string, run string, window bigint, value bigint, records bigint"
+    columns = "time string, side string, run string, window bigint, value_us bigint, records bigint"
     one, other = (
-        _windows(spark.createDataFrame(in_order, columns).coalesce(1))["latency_us", "a"]
+        _windows(spark.createDataFrame(in_order, columns).coalesce(1))["latency", "a"]
         for in_order in (rows, rows[::-1])
     )
     for part in fields(one):

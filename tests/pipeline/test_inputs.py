@@ -1,12 +1,16 @@
 """Runs as DataFrames: which folders are runs, and what is wrong with those that are not."""
 
 import json
+import re
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 from runs import write_run
 
+from benchmarks.plans import plans_of
 from kipctl.errors import PipelineError, UsageError
 from kipctl.pipeline.inputs import LITTLE, is_little, open_runs
 from kipctl.pipeline.period import parse_period
@@ -127,6 +131,8 @@ def test_what_is_little(tmp_path: Path) -> None:
     other.write_bytes(b"1")
     assert not is_little([str(tmp_path / "run"), str(other)])
     assert is_little([str(other)])
+    assert is_little([str(tmp_path / "*.log")])
+    assert not is_little([str(tmp_path / "*")])
     # What Spark alone can find may hold anything.
     assert not is_little([f"file:{other}"])
     assert not is_little([str(other), "hdfs://there/run"])
@@ -135,10 +141,69 @@ def test_what_is_little(tmp_path: Path) -> None:
 def test_a_file_cut_short_is_named(spark: SparkSession, tmp_path: Path) -> None:
     run = write_run(tmp_path / "r", {}, batches=[BATCH])
     part = run.folder / "batches" / "part-0.parquet"
-    part.write_bytes(part.read_bytes()[:-100])
-    trace = open_runs(spark, [str(tmp_path / "r")])
-    with pytest.raises(Exception, match="FAILED_READ_FILE") as failed:
-        trace.batches.collect()
-    assert error_text(failed.value) == (
-        f"{part} cannot be read: it is cut short, or it is no file of kipctl's."
+    whole = part.read_bytes()
+    part.write_bytes(whole[:-100])
+    with pytest.raises(PipelineError) as failed:
+        open_runs(spark, [str(tmp_path / "r")])
+    assert (
+        failed.value.what
+        == f"{part} cannot be read: it is cut short, or it is no file of kipctl's."
     )
+    # Its end is whole, what it says of the rest is not so.
+    part.write_bytes(whole[:4] + bytes(300) + whole[304:])
+    trace = open_runs(spark, [str(tmp_path / "r")])
+    with pytest.raises(Exception, match="FAILED_READ_FILE") as unread:
+        trace.batches.collect()
+    assert error_text(unread.value) == failed.value.what
+
+
+@pytest.mark.parametrize("runs", [1, 2])
+def test_a_column_of_another_name_or_type_is_named(
+    spark: SparkSession, tmp_path: Path, runs: int
+) -> None:
+    for number in range(runs):
+        run = write_run(tmp_path / f"r{number}", {}, batches=[BATCH])
+    part = run.folder / "batches" / "part-0.parquet"
+    table = pq.read_table(part)
+    renamed = [{"acked_us": "acknowledged_us"}.get(n, n) for n in table.column_names]
+    pq.write_table(table.rename_columns(renamed), part)
+    for place in (tmp_path, f"file://{tmp_path}/*"):
+        with pytest.raises(PipelineError, match="acknowledged_us"):
+            open_runs(spark, [str(place)])
+    wider = table.set_column(
+        table.column_names.index("records"), "records", table["records"].cast(pa.int64())
+    )
+    pq.write_table(wider, part)
+    with pytest.raises(PipelineError, match="another type: records"):
+        open_runs(spark, [str(tmp_path)])
+    # A column that came later is not in older files.
+    pq.write_table(table.drop_columns(["base_offset"]), part)
+    rows = open_runs(spark, [str(tmp_path)]).batches.collect()
+    assert [row["base_offset"] for row in rows] == [None] * runs
+
+
+def test_any_number_of_runs_is_read_as_one(spark: SparkSession, tmp_path: Path) -> None:
+    """One scan of a dataset, which knows whose its rows are, whatever their folders are called."""
+    names = ["a b", "run[1]", "x=é", "p%20q", "acks=all", "it's"] + [f"run-{n}" for n in range(30)]
+    for number, name in enumerate(names):
+        described = {"interval_ns": number, "start_wall_us": NOON_US + 1_000_000 * number}
+        rows = [BATCH | {"first_seq": number, "intended_us": second * 10**6} for second in (0, 50)]
+        write_run(tmp_path / name, described, batches=rows)
+    for few in (names[:6], names):
+        trace = open_runs(spark, [str(tmp_path / name) for name in few])
+        with plans_of(spark) as asked:
+            found = trace.batches.collect()
+        assert {row["run"]: row["interval_ns"] for row in found} == {
+            name: names.index(name) for name in few
+        }
+        assert {row["first_seq"]: row["run"] for row in found} == dict(enumerate(few))
+        assert len(found) == 2 * len(few)
+        assert found[0].__fields__[:2] == ["run", "arm"]
+        assert found[0].__fields__[-2:] == ["interval_ns", "warmup_records"]
+        [plan] = asked.plans
+        assert len(re.findall(r"^\(\d+\) Scan parquet", plan, re.MULTILINE)) == 1
+    moment = "2026-01-31T12:00:10"
+    late = trace.in_period(trace.batches, "intended_us", parse_period(moment, None)).collect()
+    begun_later = {name for number, name in enumerate(names) if number >= 10}
+    assert {row["run"] for row in late if row["intended_us"] == 0} == begun_later
+    assert {row["run"] for row in late if row["intended_us"]} == set(names)

@@ -1,15 +1,17 @@
 """Percentiles from counts: exact against the live summary's, whatever the batches are like."""
 
 import random
+import re
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from pyspark.sql import SparkSession
 from rows import rows_of
 from runs import write_run
 
+from benchmarks.plans import plans_of
+from benchmarks.synthetic import SyntheticRun
 from kipctl.pipeline.inputs import open_runs
 from kipctl.pipeline.latency import (
     QUANTILES,
@@ -133,18 +135,87 @@ def test_alike_batches_are_counted_not_kept(spark: SparkSession, tmp_path: Path)
     one = {"first_seq": 0, "intended_us": 0, "sent_us": 1, "acked_us": 9, "bytes": 1}
     write_run(tmp_path / "r", {}, batches=[one] * 1000)
     batches = open_runs(spark, [str(tmp_path / "r")]).batches
-    [row] = record_counts(batches, [], "latency_us").collect()
-    assert (row["latency_us"], row["records"]) == (9, 1000)
+    rows = record_counts(batches, []).collect()
+    assert sorted(map(tuple, rows)) == [("latency", 9, 1000), ("service", 8, 1000)]
 
 
-def test_percentiles_of_weighted_values_against_values_written_out(spark: SparkSession) -> None:
-    choose = random.Random(5)
-    rows = [(choose.choice("xy"), choose.randrange(60), choose.randint(1, 9)) for _ in range(300)]
-    counts = spark.createDataFrame(rows, "k string, v bigint, records bigint")
-    counts = counts.groupBy("k", "v").agg({"records": "sum"}).toDF("k", "v", "records")
-    for row in percentiles(counts, ["k"], "v").collect():
-        written_out = np.sort([v for k, v, n in rows for _ in range(n) if k == row["k"]])
-        assert row["records"] == len(written_out)
-        for name, q in QUANTILES.items():
-            rank = max(1, int(np.ceil(round(q * len(written_out), 6))))
-            assert row[f"{name}_us"] == written_out[rank - 1]
+SHARES = {name: round(10_000 * q) for name, q in QUANTILES.items()}
+
+
+def nearest_ranks(values: list[int]) -> dict[str, float]:
+    """The plain definition, over every value written out."""
+    ordered = sorted(values)
+    of = {
+        f"{name}_us": ordered[max(1, -(-len(ordered) * share // 10_000)) - 1]
+        for name, share in SHARES.items()
+    }
+    mean = sum(ordered) / len(ordered)
+    return {"records": len(ordered), "mean_us": mean, **of, "max_us": ordered[-1]}
+
+
+Counts = dict[tuple[str | None, int], int]
+"""How often a key had a value (microseconds)."""
+
+
+def counted_values(chance: random.Random) -> Counts:
+    """Values in one bucket and in several, at their edges, alone and often, by key or by none."""
+    keys = chance.choice([["x"], ["x", "y"], ["x", None]])
+    greatest = chance.choice([0, 60, 3000, 10**9])
+
+    def value() -> int:
+        edge = chance.choice([0, 1, 1023, 1024, 2047, 2048, 3_600_000_000])
+        return chance.choice([edge, chance.randint(0, greatest)])
+
+    weights = chance.choice([[1], [1, 2, 3], [1, 9, 99, 100], [9_999, 10_000, 10_001]])
+    return {
+        (chance.choice(keys), value()): chance.choice(weights)
+        for _ in range(chance.choice([1, 2, 30]))
+    }
+
+
+@pytest.mark.parametrize("partitions", ["1", "4"])
+def test_percentiles_of_weighted_values_against_values_written_out(
+    spark: SparkSession, partitions: str
+) -> None:
+    chance = random.Random(5)
+    session = spark.newSession()
+    session.conf.set("spark.sql.shuffle.partitions", partitions)
+    rows = [
+        (number, key, value, records)
+        for number in range(200)
+        for (key, value), records in counted_values(chance).items()
+    ]
+    columns = "n int, k string, value_us bigint, records bigint"
+    counts = session.createDataFrame(rows, columns).repartition(3)
+    found = {(row["n"], row["k"]): row for row in percentiles(counts, ["n", "k"]).collect()}
+    assert set(found) == {(n, k) for n, k, _, _ in rows}
+    for (n, k), row in found.items():
+        written_out = [v for m, j, v, times in rows if (m, j) == (n, k) for _ in range(times)]
+        whole = row.asDict()
+        for name, value in nearest_ranks(written_out).items():
+            assert whole[name] == pytest.approx(value, rel=1e-12), (n, k, name)
+
+
+def test_no_task_sorts_all_values(spark: SparkSession, tmp_path: Path) -> None:
+    """Where work is shared out, what is ordered as a whole are buckets, and values within one."""
+    session = spark.newSession()
+    session.conf.set("spark.sql.shuffle.partitions", "4")
+    SyntheticRun(128_000, topics=1).write(tmp_path / "run")
+    batches = open_runs(session, [str(tmp_path / "run")]).batches
+    table = latency(batches, [])
+    with plans_of(session) as asked:
+        rows = table.collect()
+    assert {row["time"]: row["records"] for row in rows} == {"latency": 128_000, "service": 128_000}
+    [plan] = asked.plans
+    sorts = re.findall(r"^Arguments: \[(.*?)\], false, 0$", final(plan), re.MULTILINE)
+    assert sorts
+    assert "SinglePartition" not in final(plan)
+    for sort in sorts:
+        assert "_bucket" in sort, sort
+    scans = re.findall(r"\+- Scan parquet|:- Scan parquet", final(plan).partition("\n\n")[0])
+    assert len(scans) == 1, plan
+
+
+def final(plan: str) -> str:
+    """A plan as it was executed: without the one that it began as."""
+    return plan.partition("+- == Initial Plan ==")[0] + plan.partition("\n\n")[2]
