@@ -189,9 +189,10 @@ def test_any_number_of_runs_is_read_as_one(spark: SparkSession, tmp_path: Path) 
         described = {"interval_ns": number, "start_wall_us": NOON_US + 1_000_000 * number}
         rows = [BATCH | {"first_seq": number, "intended_us": second * 10**6} for second in (0, 50)]
         write_run(tmp_path / name, described, batches=rows)
+    session = spark.newSession()  # it makes texts of whole plans
     for few in (names[:6], names):
-        trace = open_runs(spark, [str(tmp_path / name) for name in few])
-        with plans_of(spark) as asked:
+        trace = open_runs(session, [str(tmp_path / name) for name in few])
+        with plans_of(session) as asked:
             found = trace.batches.collect()
         assert {row["run"]: row["interval_ns"] for row in found} == {
             name: names.index(name) for name in few
