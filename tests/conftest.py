@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from one_process import OneProcess
     from pyspark.sql import SparkSession
 
+    from kipctl.lab.jars import KafkaJars
+
 MakeLab = Callable[..., Lab]
+_homes = itertools.count(1)
 
 # Started in the background, the session may have been told to ignore Ctrl-C or a hang-up, and would
 # hand that on to the commands whose way to end is tested.
@@ -43,6 +46,38 @@ def state_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setenv("XDG_STATE_HOME", str(folder))
         patch.delenv("KIPCTL_BOOTSTRAP_SERVER", raising=False)
         yield folder
+
+
+@pytest.fixture(autouse=True)
+def alone(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[None]:
+    """A test that needs no cluster and no Spark reaches neither the network nor the user's files.
+
+    What it, or a process of it, would keep between runs goes to a home of its own; only loopback
+    answers.
+    """
+    if any(request.node.get_closest_marker(name) for name in ("kafka", "spark")):
+        yield
+        return
+    from loopback_only import NOWHERE, loopback_only
+
+    home = tmp_path_factory.getbasetemp() / "homes" / str(next(_homes))
+    with pytest.MonkeyPatch.context() as patch, loopback_only():
+        patch.setenv("HOME", str(home))
+        patch.setenv("XDG_CACHE_HOME", str(home / ".cache"))
+        for name, value in NOWHERE.items():
+            patch.setenv(name, value)
+        yield
+
+
+@pytest.fixture(scope="session")
+def fetched_kafka() -> Callable[[str], "KafkaJars"]:
+    """A release of Kafka, fetched into the user's own cache by the first who asks for it."""
+    from kipctl.lab.jars import fetched_jars
+    from kipctl.lab.java import find_java
+
+    return lambda version: fetched_jars(version, find_java(), lambda text: None)
 
 
 @pytest.fixture(scope="session")

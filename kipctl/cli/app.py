@@ -2,6 +2,7 @@
 
 import sys
 import traceback
+from functools import cache, partial
 from typing import Annotated
 
 import typer
@@ -56,14 +57,19 @@ def _root(
     context.ensure_object(Environment).debug = debug
 
 
+_root_command = cache(partial(typer.main.get_command, app))
+"""All commands: reading their options takes 45 ms, and who runs several needs it once."""
+
+
 def run(arguments: list[str], environment: Environment) -> int:
     """Run one command line and return its exit status; errors are told on stderr."""
-    command = typer.main.get_command(app)
     try:
         # Not `app()`: it words errors its own way, and takes any EPIPE for a closed stdout, also
         # one of a broker's socket.
-        with command.make_context("kipctl", spread_pairs(arguments), obj=environment) as context:
-            command.invoke(context)
+        with _root_command().make_context(
+            "kipctl", spread_pairs(arguments), obj=environment
+        ) as context:
+            _root_command().invoke(context)
     except typer.Exit as ended:
         return ended.exit_code
     except typer.TyperException as wrong:

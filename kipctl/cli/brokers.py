@@ -34,8 +34,11 @@ def brokers(
     from kipctl.cli.broker_reports import brokers_report
     from kipctl.cluster.doctor import diagnose
     from kipctl.cluster.doctor_facts import examine
+    from kipctl.cluster.metrics_url import demand_url
     from kipctl.transport.request import Cluster
 
+    for url in metrics_url or ():
+        demand_url(url)
     servers = environment.bootstrap_server(bootstrap_server)
     with Cluster(servers, timeout_s=TIMEOUT_S) as cluster:
         facts = examine(cluster, tuple(dict.fromkeys(metrics_url or ())))

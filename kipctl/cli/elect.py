@@ -1,6 +1,6 @@
 """`kipctl elect`: leader elections, preferred and unclean."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -8,7 +8,7 @@ import typer
 
 from kipctl.cli.environment import Environment
 from kipctl.cli.leader_reports import listing, moved_report
-from kipctl.cli.options import BootstrapOption, OutputOption, YesOption
+from kipctl.cli.options import BootstrapOption, OutputOption, YesOption, finite
 from kipctl.errors import UsageError
 from kipctl.report.formats import OutputFormat
 from kipctl.report.tables import Report
@@ -34,7 +34,10 @@ DryRunOption = Annotated[
     bool, typer.Option("--dry-run", help="List what would be elected and change nothing.")
 ]
 TimeoutOption = Annotated[
-    float, typer.Option("--timeout", metavar="SECONDS", min=0.1, help="How long to wait.")
+    float,
+    typer.Option(
+        "--timeout", metavar="SECONDS", min=0.1, callback=finite, help="How long to wait."
+    ),
 ]
 
 
@@ -59,8 +62,9 @@ def preferred(
     from kipctl.cluster.snapshot import take
     from kipctl.transport.request import Cluster
 
+    chosen = _asked(topic or [], partition or [], every, json_file)
     with Cluster(environment.bootstrap_server(bootstrap_server)) as cluster:
-        before = _chosen(take(cluster), topic or [], partition or [], every, json_file)
+        before = chosen(take(cluster))
         if dry_run:
             environment.report(
                 _dry_run_report("preferred", before.not_led_by_preferred, len(before.partitions)),
@@ -102,8 +106,9 @@ def unclean(
     from kipctl.cluster.snapshot import take
     from kipctl.transport.request import Cluster
 
+    chosen = _asked(topic or [], partition or [], every, json_file)
     with Cluster(environment.bootstrap_server(bootstrap_server)) as cluster:
-        before = _chosen(take(cluster), topic or [], partition or [], every, json_file)
+        before = chosen(take(cluster))
         leaderless = before.leaderless
         if dry_run:
             environment.report(
@@ -115,23 +120,27 @@ def unclean(
             " election loses for good the records that the elected replica does not have. Elect?",
             yes,
         )
-        chosen = [one.id for one in before.partitions]
-        moved = LeadersMoved(None, elect_unclean(cluster, chosen, timeout))
+        partitions = [one.id for one in before.partitions]
+        moved = LeadersMoved(None, elect_unclean(cluster, partitions, timeout))
         after = take(cluster, before.topics)
     environment.report(moved_report("elect unclean", moved, before, after), output)
     demand_all_done(
-        moved.failures, len(chosen) - len(moved.failures), "Start a broker that holds a replica."
+        moved.failures,
+        len(partitions) - len(moved.failures),
+        "Start a broker that holds a replica.",
     )
 
 
-def _chosen(
-    snapshot: "Snapshot",
+def _asked(
     topics: Sequence[str],
     partitions: Sequence[str],
     every: bool,
     json_file: Path | None,
-) -> "Snapshot":
-    """The partitions meant. Raises UsageError unless they were named in exactly one way."""
+) -> "Callable[[Snapshot], Snapshot]":
+    """What chooses the partitions meant from all that there are; it raises UsageError.
+
+    Raises UsageError too, unless they were named in exactly one way that can be read.
+    """
     from kipctl.cluster.elect import demand_known, parse_partition
     from kipctl.cluster.kafka_json import read_election
     from kipctl.cluster.snapshot import select
@@ -142,16 +151,20 @@ def _chosen(
             "See `kipctl elect --help`.",
         )
     if every:
-        return snapshot
+        return lambda snapshot: snapshot
     if topics:
-        return select(snapshot, topics)
-    chosen: Sequence[PartitionId] = (
+        return lambda snapshot: select(snapshot, topics)
+    named: Sequence[PartitionId] = (
         [parse_partition(text) for text in partitions]
         if json_file is None
         else read_election(json_file)
     )
-    demand_known(chosen, snapshot)
-    return snapshot.only(chosen)
+
+    def known(snapshot: "Snapshot") -> "Snapshot":
+        demand_known(named, snapshot)
+        return snapshot.only(named)
+
+    return known
 
 
 def _dry_run_report(kind: str, found: "Sequence[Partition]", asked: int) -> Report:

@@ -117,9 +117,12 @@ class Environment:
     def bootstrap_server(self, option: str | None) -> str:
         """The cluster meant: the option, else the variable, else the one running lab.
 
-        Raises UsageError when there is none, or more than one lab to choose from.
+        Raises UsageError for what is no address, and when there is no lab, or more than one.
         """
         if named := option or self.variables.get(BOOTSTRAP_VARIABLE):
+            from kipctl.transport.request import parse_bootstrap_servers
+
+            parse_bootstrap_servers(named)
             return named
         from kipctl.lab.cluster import running_labs
 

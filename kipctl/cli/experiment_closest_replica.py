@@ -14,7 +14,7 @@ from kipctl.cli.experiment_options import (
     RunsOption,
     run_folders,
 )
-from kipctl.cli.options import OutputOption, RecordSizeOption, ThroughputOption
+from kipctl.cli.options import OutputOption, RecordSizeOption, ThroughputOption, finite
 from kipctl.report.formats import OutputFormat
 from kipctl.report.tables import Report
 
@@ -37,7 +37,8 @@ def closest_replica(
     ] = None,
     partitions: Annotated[int, typer.Option("--partitions", help="Of the topic.")] = 12,
     seconds: Annotated[
-        float, typer.Option("--seconds", help="How long a run is before the rack goes.")
+        float,
+        typer.Option("--seconds", callback=finite, help="How long a run is before the rack goes."),
     ] = 15,
     stay: Annotated[
         bool, typer.Option("--stay", help="Do not end the brokers of the consumer's rack.")

@@ -1,5 +1,6 @@
 """`kipctl experiment metadata`: what KIP-526 claims, for any producer."""
 
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -69,17 +70,18 @@ def metadata(
     arms = [client.arm for client in watched if client.arm is not None]
     place = Place(bootstrap_server, brokers, controllers)
     folder = run_folders(record, environment.variables)
+    plan = MetadataPlan(
+        bootstrap_server="",
+        topics=min(topics, _QUICK_TOPICS) if quick else topics,
+        partitions=partitions,
+        throughput=throughput,
+        record_size=record_size,
+        seconds=min(seconds, _QUICK_S) if quick else seconds,
+        phases=tuple(phase or Phase),
+        config=parse_properties(_SETTINGS),
+    )
     with standing(place, arms, environment.message) as stand:
-        plan = MetadataPlan(
-            bootstrap_server=stand.bootstrap_server,
-            topics=min(topics, _QUICK_TOPICS) if quick else topics,
-            partitions=partitions,
-            throughput=throughput,
-            record_size=record_size,
-            seconds=min(seconds, _QUICK_S) if quick else seconds,
-            phases=tuple(phase or Phase),
-            config=parse_properties(_SETTINGS),
-        )
-        document = run_claims(plan, watched, stand, folder, environment.message)
+        here = replace(plan, bootstrap_server=stand.bootstrap_server)
+        document = run_claims(here, watched, stand, folder, environment.message)
     report = Report("experiment metadata", document, claims_tables(document))
     environment.report(report, output)

@@ -34,8 +34,17 @@ RecordRunsOption = Annotated[
 
 
 def run_folders(record: str | None, variables: Mapping[str, str]) -> Callable[[str], Path | None]:
-    """Where the run of a name is recorded: in the store as NAME-name, or in that folder."""
+    """Where the run of a name is recorded: in the store as NAME-name, or in that folder.
+
+    Raises UsageError for a name or a folder that cannot be.
+    """
     from kipctl.trace.runs import folder_of
+
+    if record is not None and "/" in record:
+        if Path(record).exists() and not Path(record).is_dir():
+            raise UsageError(f"--record {record} is no folder.", "Name a folder, or a new one.")
+    elif record is not None:
+        folder_of(f"{record}-", variables)
 
     def folder(name: str) -> Path | None:
         if record is None:

@@ -13,7 +13,7 @@ from kipctl.cli.experiment_options import (
     RecordRunsOption,
     run_folders,
 )
-from kipctl.cli.options import OutputOption, RecordSizeOption
+from kipctl.cli.options import OutputOption, RecordSizeOption, finite
 from kipctl.errors import UsageError
 from kipctl.report.formats import OutputFormat
 from kipctl.report.tables import Report
@@ -53,6 +53,7 @@ def redirect(
         typer.Option(
             "--every",
             metavar="SECONDS",
+            callback=finite,
             help="Between two rotations. Default: 2.5, or what stale Metadata needs.",
         ),
     ] = None,
@@ -125,7 +126,7 @@ def redirect(
     if gain_curve and conditions.stale_metadata_us:
         raise UsageError("A gain curve has its own staleness.", "Leave --stale-metadata out.")
     given = {
-        "arms": parse_arms(arms) if arms else None,
+        "arms": None if arms is None else parse_arms(arms),
         "runs": runs,
         "acks": acks,
         "num_records": num_records,

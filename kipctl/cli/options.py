@@ -1,6 +1,9 @@
 """Options that several commands share, written once."""
 
+import math
 import re
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,6 +14,14 @@ from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.report.formats import OutputFormat
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
+
+
+def finite(value: float | None) -> float | None:
+    """A callback for numbers: `nan` and `inf` are floats to the parser, and no quantities."""
+    if value is not None and not math.isfinite(value):
+        raise typer.BadParameter(f"{value} is not a number to count with.")
+    return value
+
 
 BootstrapOption = Annotated[
     str | None,
@@ -85,7 +96,8 @@ DuringOption = Annotated[
     ),
 ]
 EveryOption = Annotated[
-    float, typer.Option("--every", metavar="SECONDS", help="Between two such actions.")
+    float,
+    typer.Option("--every", metavar="SECONDS", callback=finite, help="Between two such actions."),
 ]
 CountOption = Annotated[
     int, typer.Option("--count", help="How many actions; 0 until the records are through.")
@@ -108,12 +120,18 @@ ReplicationFactorOption = Annotated[
     typer.Option("--replication-factor", help="Of kipctl-perf; 0 for 3, or all brokers if fewer."),
 ]
 RecordSizeOption = Annotated[int, typer.Option("--record-size", help="Bytes of a record's value.")]
-ThroughputOption = Annotated[float, typer.Option("--throughput", help="Records per second.")]
+ThroughputOption = Annotated[
+    float, typer.Option("--throughput", callback=finite, help="Records per second.")
+]
 InTurnThroughputOption = Annotated[
-    float, typer.Option("--throughput", help="Records per second, to the topics in turn.")
+    float,
+    typer.Option(
+        "--throughput", callback=finite, help="Records per second, to the topics in turn."
+    ),
 ]
 PhaseSecondsOption = Annotated[
-    float, typer.Option("--seconds", help="How long steady and leader-changes last.")
+    float,
+    typer.Option("--seconds", callback=finite, help="How long steady and leader-changes last."),
 ]
 WarmupOption = Annotated[
     int, typer.Option("--warmup-records", help="First records, left out of the times.")
@@ -129,6 +147,18 @@ PrintMetricsOption = Annotated[
 def place_of(master: str, conf: list[str] | None, start_timeout: str, scratch: str | None) -> Place:
     """Where Spark runs, by these options. Raises UsageError."""
     return Place(master, parse_conf(conf or []), parse_duration(start_timeout), scratch)
+
+
+def record_folder(text: str | None, variables: Mapping[str, str]) -> Path | None:
+    """The new folder that `--record` means, if it was given. Raises UsageError."""
+    from kipctl.trace.runs import folder_of
+    from kipctl.trace.store import demand_new
+
+    if text is None:
+        return None
+    folder = folder_of(text, variables)
+    demand_new(folder)
+    return folder
 
 
 def parse_duration(text: str) -> float:

@@ -22,6 +22,8 @@ from kipctl.cli.options import (
     ReplicationFactorOption,
     WarmupOption,
     WorkersOption,
+    finite,
+    record_folder,
 )
 from kipctl.cli.perf_consume import consume
 from kipctl.cli.perf_e2e import e2e
@@ -67,7 +69,10 @@ def produce(
     context: typer.Context,
     num_records: Annotated[int, typer.Option("--num-records", help="Records to produce.")],
     throughput: Annotated[
-        float, typer.Option("--throughput", help="Records per second; -1 for as many as possible.")
+        float,
+        typer.Option(
+            "--throughput", callback=finite, help="Records per second; -1 for as many as possible."
+        ),
     ],
     record_size: Annotated[
         int | None, typer.Option("--record-size", help="Bytes of a record's value.")
@@ -123,7 +128,6 @@ def produce(
     from kipctl.probe.produce.config import parse_properties
     from kipctl.probe.produce.run import ProbeSpec
     from kipctl.report.perf_tables import perf_tables
-    from kipctl.trace.runs import folder_of
 
     environment: Environment = context.obj
     if (record_size is None) == (payload_file is None):
@@ -145,10 +149,10 @@ def produce(
             discovery=leader_discovery,
             config=config,
         ),
-        during=parse_action(during) if during else None,
+        during=None if during is None else parse_action(during),
         every_s=every,
         count=count,
-        record=folder_of(record, environment.variables) if record else None,
+        record=record_folder(record, environment.variables),
         force=force,
         partitions=partitions,
         replication_factor=replication_factor,

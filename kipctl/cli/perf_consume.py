@@ -17,6 +17,7 @@ from kipctl.cli.options import (
     PrintMetricsOption,
     RecordOption,
     WorkersOption,
+    record_folder,
 )
 from kipctl.cli.perf_results import given_properties, raise_for_actions, show
 from kipctl.errors import ExitStatus, UsageError
@@ -37,7 +38,9 @@ def consume(
     ] = None,
     offset: Annotated[
         int | None,
-        typer.Option("--offset", help="Begin each partition here, not at its earliest record."),
+        typer.Option(
+            "--offset", min=0, help="Begin each partition here, not at its earliest record."
+        ),
     ] = None,
     from_latest: Annotated[
         bool, typer.Option("--from-latest", help="Begin at the end of each partition.")
@@ -102,7 +105,6 @@ def consume(
     from kipctl.probe.consume.run import ConsumeSpec
     from kipctl.probe.consume.summary import HEADER
     from kipctl.report.consume_tables import consume_tables
-    from kipctl.trace.runs import folder_of
 
     environment: Environment = context.obj
     if from_latest and offset is not None:
@@ -131,10 +133,10 @@ def consume(
             discovery=leader_discovery,
             config=config,
         ),
-        during=parse_action(during) if during else None,
+        during=None if during is None else parse_action(during),
         every_s=every,
         count=count,
-        record=folder_of(record, environment.variables) if record else None,
+        record=record_folder(record, environment.variables),
         reporting_interval_s=reporting_interval / 1000,
         show_detailed_stats=show_detailed_stats,
         workers=workers,

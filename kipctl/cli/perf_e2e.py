@@ -23,6 +23,8 @@ from kipctl.cli.options import (
     ReplicationFactorOption,
     WarmupOption,
     WorkersOption,
+    finite,
+    record_folder,
 )
 from kipctl.cli.perf_results import given_properties, raise_for_actions, show
 from kipctl.errors import ExitStatus, UsageError
@@ -34,7 +36,10 @@ def e2e(
     context: typer.Context,
     num_records: Annotated[int, typer.Option("--num-records", help="Records to send.")],
     throughput: Annotated[
-        float, typer.Option("--throughput", help="Records per second; -1 for as many as possible.")
+        float,
+        typer.Option(
+            "--throughput", callback=finite, help="Records per second; -1 for as many as possible."
+        ),
     ] = 1000,
     record_size: RecordSizeOption = 1000,
     producer_acks: Annotated[
@@ -92,7 +97,6 @@ def e2e(
     from kipctl.probe.produce.config import parse_properties as producer_config
     from kipctl.probe.produce.run import ProbeSpec
     from kipctl.report.e2e_tables import e2e_tables
-    from kipctl.trace.runs import folder_of
 
     environment: Environment = context.obj
     shared = given_properties(command_config, None)
@@ -128,10 +132,10 @@ def e2e(
                 discovery=leader_discovery,
                 config=producer_config(produced),
             ),
-            during=parse_action(during) if during else None,
+            during=None if during is None else parse_action(during),
             every_s=every,
             count=count,
-            record=folder_of(record, environment.variables) if record else None,
+            record=record_folder(record, environment.variables),
             force=force,
             partitions=partitions,
             replication_factor=replication_factor,

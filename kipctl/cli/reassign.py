@@ -18,7 +18,7 @@ from kipctl.cli.leader_reports import (
     reassigned_report,
     verified_report,
 )
-from kipctl.cli.options import BootstrapOption, OutputOption, YesOption
+from kipctl.cli.options import BootstrapOption, OutputOption, YesOption, finite
 from kipctl.errors import RefusedError, UsageError
 from kipctl.report.formats import OutputFormat
 from kipctl.report.tables import Report
@@ -81,7 +81,10 @@ def reassign(
     ] = False,
     yes: YesOption = False,
     timeout: Annotated[
-        float, typer.Option("--timeout", metavar="SECONDS", min=0.1, help="How long to wait.")
+        float,
+        typer.Option(
+            "--timeout", metavar="SECONDS", min=0.1, callback=finite, help="How long to wait."
+        ),
     ] = 300.0,
     bootstrap_server: BootstrapOption = None,
     output: OutputOption = OutputFormat.AUTO,

@@ -9,7 +9,7 @@ import typer
 
 from kipctl.cli import replica_selection_documents as documents
 from kipctl.cli.environment import Environment
-from kipctl.cli.options import BootstrapOption, OutputOption, parse_duration
+from kipctl.cli.options import BootstrapOption, OutputOption, finite, parse_duration
 from kipctl.errors import InterruptedRunError, PartlyDoneError, ThresholdError, UsageError
 from kipctl.report.formats import OutputFormat
 from kipctl.report.replica_selection_tables import (
@@ -73,7 +73,12 @@ def replica_selection(
     ] = None,
     price_per_gb: Annotated[
         float | None,
-        typer.Option("--price-per-gb", min=0, help="Of bytes across racks; needs --rate-over."),
+        typer.Option(
+            "--price-per-gb",
+            min=0,
+            callback=finite,
+            help="Of bytes across racks; needs --rate-over.",
+        ),
     ] = None,
     require_local: Annotated[
         str | None,

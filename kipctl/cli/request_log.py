@@ -23,7 +23,9 @@ app = typer.Typer(
 
 BrokerOption = Annotated[
     list[int] | None,
-    typer.Option("--broker", metavar="ID", help="A broker; repeatable. Default: every broker."),
+    typer.Option(
+        "--broker", metavar="ID", min=0, help="A broker; repeatable. Default: every broker."
+    ),
 ]
 
 COST = "about 2 kB of log and 0.15 ms of a broker's CPU for each request"

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kipctl.cli.environment import Environment
-from kipctl.cli.options import BootstrapOption, OutputOption, RecordOption, parse_duration
+from kipctl.cli.options import (
+    BootstrapOption,
+    OutputOption,
+    RecordOption,
+    parse_duration,
+    record_folder,
+)
 from kipctl.report.formats import OutputFormat
 from kipctl.report.tables import Report
 
@@ -91,21 +97,21 @@ def tap(
     from kipctl.experiments.tap import tap as run
     from kipctl.report.tap_tables import tap_tables
     from kipctl.tap.spec import TapSpec, TlsFiles, parse_caps, parse_delays, parse_rate, parse_us
-    from kipctl.trace.runs import folder_of
 
     environment: Environment = context.obj
-    seconds = parse_duration(duration) if duration else None
+    seconds = parse_duration(duration) if duration is not None else None
     spec = TapSpec(
         bootstrap_server=environment.bootstrap_server(bootstrap_server),
         listen=listen,
-        caps=parse_caps(cap) if cap else (),
-        delays=parse_delays(delay) if delay else (),
+        caps=parse_caps(cap) if cap is not None else (),
+        delays=parse_delays(delay) if delay is not None else (),
         drop_hints=drop_hints,
-        stale_metadata_us=parse_us(stale_metadata) if stale_metadata else 0,
-        resets_per_s=parse_rate(reset) if reset else 0.0,
+        stale_metadata_us=parse_us(stale_metadata) if stale_metadata is not None else 0,
+        resets_per_s=parse_rate(reset) if reset is not None else 0.0,
         tls=TlsFiles(certificate=certificate, key=key, ca=ca, to_brokers=tls_to_brokers),
     )
-    plan = TapPlan(spec, folder_of(record, environment.variables) if record else None)
+    spec.tls.check()
+    plan = TapPlan(spec, record_folder(record, environment.variables))
     _warn(environment, spec)
     with noted_signals() as ended:
         document = run(plan, lambda tap: _wait(environment, plan, tap, ended, seconds))

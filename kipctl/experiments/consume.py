@@ -18,7 +18,7 @@ from kipctl.experiments.actions import check_action
 from kipctl.experiments.begin import Begin, Probe, on_spark, on_this_machine
 from kipctl.experiments.conduct import Listeners, conduct, tell_of_missing, undo
 from kipctl.experiments.perf import kafka_version
-from kipctl.experiments.plan import RunPlan
+from kipctl.experiments.plan import RunPlan, check_topic
 from kipctl.experiments.record import record, recording
 from kipctl.probe.config import as_properties
 from kipctl.probe.consume.positions import NO_OFFSET
@@ -55,6 +55,7 @@ class ConsumePlan(RunPlan):
 
     def __post_init__(self) -> None:
         """Raises UsageError for numbers that make no sense."""
+        check_topic(self.probe.topic)
         spec = self.probe
         self.check(
             (

@@ -25,7 +25,7 @@ from kipctl.experiments.actions import (
 )
 from kipctl.experiments.begin import Begin, Probe, on_spark, on_this_machine
 from kipctl.experiments.conduct import Listeners, conduct, tell_of_missing, undo
-from kipctl.experiments.plan import OWN_TOPIC, RunPlan
+from kipctl.experiments.plan import OWN_TOPIC, RunPlan, check_topic
 from kipctl.experiments.record import record, recording
 from kipctl.probe.process import running_probe
 from kipctl.probe.produce.config import producer_properties
@@ -68,6 +68,7 @@ class PerfPlan(RunPlan):
     def __post_init__(self) -> None:
         """Raises UsageError for sizes and numbers that make no sense."""
         spec = self.probe
+        check_topic(spec.topic)
         self.check(
             (
                 ("--num-records", spec.num_records, 1),

@@ -1,11 +1,13 @@
 """What plans of all kinds of run have in common: actions meanwhile, workers, the record."""
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from kipctl.errors import UsageError
 from kipctl.experiments.actions import Action, ActionKind
+from kipctl.pipeline.preflight import check_master
 
 OWN_TOPIC = "kipctl-perf"
 """Made for a run, and removed after it."""
@@ -19,6 +21,15 @@ def usual_rate(cores: int) -> int:
     Nodes and clients share the cores: with none to spare, waits would be waits for them.
     """
     return min(_HIGHEST_RATE, _RATE_OF_CORE * cores)
+
+
+def check_topic(name: str) -> None:
+    """Raise UsageError for what cannot be a topic's name (Kafka's Topic.validate)."""
+    if name in (".", "..") or not re.fullmatch(r"[A-Za-z0-9._-]{1,249}", name):
+        raise UsageError(
+            f"--topic {name!r} cannot be a topic.",
+            "A topic's name is made of up to 249 letters, digits and . _ -",
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +60,7 @@ class RunPlan:
 
     def check(self, numbers: Iterable[tuple[str, int, int]]) -> None:
         """Raise UsageError for numbers that make no sense: (option, value, least)."""
+        check_master(self.master)
         own = (("--count", self.count, 0), ("--workers", self.workers, 1))
         for name, value, least in (*numbers, *own):
             if value < least:

@@ -26,6 +26,15 @@ class TlsFiles:
     ca: str = ""
     to_brokers: bool = False
 
+    def check(self) -> None:
+        """Raise UsageError for files that cannot be used, and for some that would not be."""
+        if self.key and not self.certificate:
+            raise UsageError("--key is for --certificate.", "Give both.")
+        if self.ca and not self.to_brokers:
+            raise UsageError("--ca is for --tls-to-brokers.", "Give both.")
+        self.for_clients()
+        self.for_brokers()
+
     def for_clients(self) -> ssl.SSLContext | None:
         """What clients' connections are made with; None for plain ones. Raises UsageError."""
         if not self.certificate:

@@ -18,6 +18,21 @@ ROWS_A_GROUP = 1 << 17
 _SECRETS = ("password", "secret", "sasl.jaas.config", "token", "ssl.key", "credential")
 
 
+def demand_new(folder: Path) -> None:
+    """Raise UsageError when the folder of a run to be recorded holds something, or is none."""
+    try:
+        is_free = not folder.exists() or not any(folder.iterdir())
+    except OSError as refused:
+        raise UsageError(
+            f"The record folder {folder} cannot be written: {refused.strerror}.",
+            "Name another one with --record.",
+        ) from None
+    if not is_free:
+        raise UsageError(
+            f"The record folder {folder} is not empty.", "Name a new one with --record."
+        )
+
+
 class Run:
     """The folder of one run. `run.json` is written last: without it the run is not whole."""
 
@@ -27,12 +42,9 @@ class Run:
     @classmethod
     def create(cls, folder: Path) -> "Run":
         """Make the folder. Raises UsageError when it cannot be written or holds something."""
+        demand_new(folder)
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            if any(folder.iterdir()):
-                raise UsageError(
-                    f"The record folder {folder} is not empty.", "Name a new one with --record."
-                )
             probe = folder / ".writable"
             probe.touch()
             probe.unlink()

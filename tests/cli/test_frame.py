@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 
 import pytest
+import typer
 from typer.models import CommandInfo
 
 from kipctl import __version__, errors
@@ -41,6 +42,8 @@ def add_command(monkeypatch: pytest.MonkeyPatch) -> AddCommand:
     def add(callback: Callable[[], None]) -> None:
         added = CommandInfo(name="test", callback=callback)
         monkeypatch.setattr(app, "registered_commands", [*app.registered_commands, added])
+        anew = typer.main.get_command(app)
+        monkeypatch.setattr("kipctl.cli.app._root_command", lambda: anew)
 
     return add
 

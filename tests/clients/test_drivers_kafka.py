@@ -13,7 +13,7 @@ from kipctl.clients.librdkafka import Librdkafka
 from kipctl.clients.load import Client, ConsumerLoad, ProducerLoad
 from kipctl.errors import KipctlError, RefusedError, UnreachableError, UsageError
 from kipctl.lab.cluster import Lab
-from kipctl.lab.jars import fetched_jars
+from kipctl.lab.jars import KafkaJars
 from kipctl.lab.java import find_java
 from kipctl.trace.clock import now_us
 
@@ -23,17 +23,12 @@ CLIENTS = ("java-3.6.0", f"java-{NEWEST}", "librdkafka")
 PARTITIONS = 3
 
 
-def made(name: str) -> Client:
-    if name == "librdkafka":
-        return Librdkafka()
-    java = find_java()
-    version = name.removeprefix("java-")
-    return JavaClient(version, java.path, fetched_jars(version, java, lambda text: None).paths)
-
-
 @pytest.fixture(params=CLIENTS)
-def client(request: pytest.FixtureRequest) -> Client:
-    return made(request.param)
+def client(request: pytest.FixtureRequest, fetched_kafka: Callable[[str], KafkaJars]) -> Client:
+    if request.param == "librdkafka":
+        return Librdkafka()
+    version = request.param.removeprefix("java-")
+    return JavaClient(version, find_java().path, fetched_kafka(version).paths)
 
 
 @pytest.fixture

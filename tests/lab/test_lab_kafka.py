@@ -17,6 +17,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, Resourc
 from kipctl.errors import RefusedError, UsageError
 from kipctl.lab import process
 from kipctl.lab.cluster import Lab, LabState, labs, running_labs, take_down, unfinished_labs
+from kipctl.lab.jars import KafkaJars
 from kipctl.lab.node import NodeDiedError, NodeState
 from kipctl.lab.ports import first_of_free_ports, is_free
 from kipctl.lab.process import Process
@@ -298,7 +299,10 @@ def test_what_a_start_left_without_a_record_is_found_and_removed(state_home: Pat
     assert not left.exists()
 
 
-def test_kafka_3_6_2_starts_and_takes_records(make_lab: MakeLab) -> None:
+def test_kafka_3_6_2_starts_and_takes_records(
+    make_lab: MakeLab, fetched_kafka: Callable[[str], KafkaJars]
+) -> None:
+    fetched_kafka("3.6.2")
     lab = make_lab(kafka_version="3.6.2")
     assert lab.kafka_version == "3.6.2"
     produce(lab, "t", replicas=3)
@@ -319,8 +323,9 @@ def test_several_controllers_and_no_racks(make_lab: MakeLab) -> None:
 
 @pytest.mark.parametrize("version", ["4.3.1", "3.6.2"])
 def test_a_lab_whose_brokers_log_each_request_from_their_start(
-    make_lab: MakeLab, version: str
+    make_lab: MakeLab, fetched_kafka: Callable[[str], KafkaJars], version: str
 ) -> None:
+    fetched_kafka(version)
     lab = make_lab(brokers=1, kafka_version=version, request_log=True)
     assert Lab.load(lab.name).request_log
     for turn in ("first", "after-a-restart"):

@@ -39,7 +39,7 @@ from stock_clients import (
 from kipctl.clients.java import JavaClient
 from kipctl.clients.load import ConsumerLoad, ProducerLoad
 from kipctl.lab.cluster import Lab
-from kipctl.lab.jars import fetched_jars
+from kipctl.lab.jars import KafkaJars, fetched_jars
 from kipctl.lab.java import find_java
 from kipctl.tap.export import record_batches
 from kipctl.tap.process import TapOutcome, running_tap
@@ -51,6 +51,13 @@ PARTITIONS = 6
 SECONDS = seconds_of_test()
 PER_SECOND = 200
 LARGE_PER_SECOND = 0.5
+
+
+@pytest.fixture(scope="module", autouse=True)
+def releases(fetched_kafka: Callable[[str], KafkaJars]) -> None:
+    """The clients under test are of these releases."""
+    for version in VERSIONS:
+        fetched_kafka(version)
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ def refused(*arguments: str) -> subprocess.CompletedProcess[str]:
         (["--bootstrap-server", "127.0.0.1:1", "--reset", "often"], 2, "'often' is no rate"),
         (["--bootstrap-server", "127.0.0.1:1", "--listen", "9092"], 2, "'9092' is no address"),
         (["--bootstrap-server", "127.0.0.1:1", "--certificate", "/no.pem"], 2, "/no.pem"),
-        (["--bootstrap-server", "somewhere"], 2, "'somewhere' is no address"),
+        (["--bootstrap-server", "somewhere"], 2, "Bad bootstrap server 'somewhere'"),
     ],
 )
 def test_what_cannot_be_is_told_in_three_lines(

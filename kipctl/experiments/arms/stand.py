@@ -15,7 +15,7 @@ from kipctl.lab.cluster import Lab
 from kipctl.lab.jars import fetched_jars
 from kipctl.lab.java import find_java
 from kipctl.lab.properties import KAFKAS_SESSION, LabSpec, suits_c1
-from kipctl.transport.request import Cluster
+from kipctl.transport.request import Cluster, parse_bootstrap_servers
 
 _ADMIN_TIMEOUT_S = 30.0
 _CONFIG = (
@@ -36,6 +36,13 @@ class Place:
     brokers: int = 3
     controllers: int = 1
 
+    def __post_init__(self) -> None:
+        """Raises UsageError for a size that cannot be, and for addresses that are none."""
+        if self.bootstrap_server is None:
+            _ = self.lab
+        else:
+            parse_bootstrap_servers(self.bootstrap_server)
+
     @property
     def is_lab(self) -> bool:
         """Whether a lab is made."""
@@ -43,7 +50,7 @@ class Place:
 
     @property
     def lab(self) -> LabSpec:
-        """The lab to make. Raises UsageError for a size that cannot be."""
+        """The lab to make."""
         return LabSpec(
             name=f"experiment-{os.getpid()}",
             brokers=self.brokers,

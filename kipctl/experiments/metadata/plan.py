@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from kipctl.cluster.metrics_url import demand_url
 from kipctl.errors import UsageError
 from kipctl.probe.metadata_policy import TopicPolicy
 from kipctl.probe.produce.config import ProducerConfig
@@ -51,7 +52,7 @@ class MetadataPlan:
     metrics_urls: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Raises UsageError for numbers that make no sense."""
+        """Raises UsageError for numbers that make no sense, and for what is no URL."""
         for name, value, least in (
             ("--topics", self.topics, 2),
             ("--partitions", self.partitions, 1),
@@ -61,6 +62,8 @@ class MetadataPlan:
                 raise UsageError(f"{name} is {value}; it must be at least {least}.")
         if not self.throughput > 0 or not self.seconds > 0:
             raise UsageError("--throughput and --seconds must be above 0.")
+        for url in self.metrics_urls:
+            demand_url(url)
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -1,0 +1,111 @@
+"""What is asked of the pipeline, checked on this machine before Spark is started."""
+
+import os
+import re
+import zoneinfo
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from kipctl.errors import UsageError
+from kipctl.pipeline.period import Period
+from kipctl.trace.store import RUN_FILE
+
+_WILDCARDS = re.compile(r"[*?\[{]")
+_OFFSET = re.compile(r"Z|(UTC|GMT|UT)?[+-]\d{1,2}(:\d{2}){0,2}|[A-Z]{3}")
+"""What Java understands besides the names of the time zone database; `PST` and its like too."""
+_MASTER = re.compile(
+    r"local(\[([1-9]\d*|\*)(\s*,\s*\d+)?\]|-cluster\[.+\])?|spark://.+:\d+(,.+)?|yarn|k8s://.+"
+)
+
+
+def check_runs(paths: Iterable[str]) -> None:
+    """Raise UsageError when one is a path of this machine that is no run, nor a folder of runs.
+
+    What lies elsewhere (`hdfs://...`) and wildcards are left to Spark.
+    """
+    for path in paths:
+        here = _here(path)
+        if here is None or _holds_run(here):
+            continue
+        what = "holds no run" if here.exists() else "does not exist"
+        raise UsageError(
+            f"{path} {what}: there is no {RUN_FILE} in it.",
+            "Record one: kipctl perf produce --record DIR; those there are: kipctl runs list.",
+        )
+
+
+def check_logs(paths: Iterable[str], period: Period, timezone: str) -> None:
+    """Raise UsageError when one is a path of this machine where nothing is, or for other options.
+
+    A request log has no start that a period could count from.
+    """
+    for path in paths:
+        here = _here(path)
+        if here is not None and not here.exists():
+            raise UsageError(f"There is no {path}.", "Name files or folders of request logs.")
+    for moment in (period.since, period.until):
+        if moment and not moment.is_wall:
+            raise UsageError(
+                "A request log has no start to count from.",
+                "Give --since and --until as times, such as 2026-01-31T12:00:00.",
+            )
+    if not _is_zone(timezone):
+        raise UsageError(
+            f"--timezone {timezone!r} is no time zone.", "For instance: UTC, Europe/Berlin, +02:00."
+        )
+
+
+def check_keys(by: Sequence[str], known: Iterable[str]) -> None:
+    """Raise UsageError for a key that there is no table by."""
+    known = tuple(known)
+    if unknown := [name for name in by if name not in known]:
+        raise UsageError(
+            f"--by {', '.join(unknown)}: there is no table by that.", f"Known: {', '.join(known)}."
+        )
+
+
+def check_save(folder: str | None) -> None:
+    """Raise UsageError for a folder of this machine that holds something, or is none."""
+    here = None if folder is None else _here(folder)
+    if here is None or not here.exists():
+        return
+    if not here.is_dir() or any(here.iterdir()):
+        raise UsageError(f"--save {folder}: it is there already.", "Name a folder that is not.")
+
+
+def check_master(master: str | None) -> None:
+    """Raise UsageError for what is no master's URL (SparkContext.createTaskScheduler)."""
+    if master is not None and not _MASTER.fullmatch(master):
+        raise UsageError(
+            f"--master {master!r} is no Spark master.",
+            "For instance: local[2], spark://HOST:7077, yarn, k8s://https://HOST:443.",
+        )
+
+
+def _here(path: str) -> Path | None:
+    """The path on this machine; None of one that only Spark can look at.
+
+    One that does not exist may be on the file system that Spark is configured to take by default.
+    """
+    text = path.removeprefix("file://") if path.startswith("file:///") else path
+    text = text.removeprefix("file:") if text.startswith("file:/") else text
+    here = Path(text)
+    if here.exists():
+        return here
+    if "://" in text or _WILDCARDS.search(text):
+        return None
+    is_configured = {"HADOOP_CONF_DIR", "YARN_CONF_DIR", "SPARK_CONF_DIR"} & os.environ.keys()
+    return None if is_configured and text == path else here
+
+
+def _holds_run(folder: Path) -> bool:
+    """Whether it is a run's folder, or one is in it."""
+    try:
+        return (folder / RUN_FILE).exists() or any(folder.glob(f"*/{RUN_FILE}"))
+    except PermissionError:
+        return False
+
+
+def _is_zone(text: str) -> bool:
+    names = zoneinfo.available_timezones()  # empty on a machine without the database
+    return not names or text in names or bool(_OFFSET.fullmatch(text))

@@ -1,0 +1,197 @@
+"""For each command a command line that is right, and for each option values that are wrong."""
+
+VALID = {
+    "reassign": "--rotate --all-topics --yes",
+    "tap": "",
+    "demo": "",
+    "lab up": "",
+    "lab status": "",
+    "lab down": "",
+    "lab stop": "",
+    "lab start": "",
+    "lab restart": "",
+    "lab pause": "",
+    "lab resume": "",
+    "lab logs": "",
+    "elect preferred": "--all",
+    "elect unclean": "--all --yes",
+    "inspect brokers": "",
+    "inspect replica-selection": "",
+    "inspect metadata": "",
+    "inspect leaders": "",
+    "inspect hints": "",
+    "perf consume": "--topic t --num-records 10",
+    "perf e2e": "--num-records 10",
+    "perf metadata": "",
+    "perf produce": "--num-records 10 --throughput 5 --record-size 10",
+    "experiment redirect": "",
+    "experiment roll": "",
+    "experiment closest-replica": "",
+    "experiment metadata": "",
+    "request-log on": "",
+    "request-log off": "",
+    "request-log status": "",
+    "analyze runs": "{run}",
+    "analyze request-log": "{log}",
+    "runs list": "",
+    "runs show": "{run}",
+    "runs compare": "{run} {other}",
+    "runs export": "{run} {new}",
+    "runs remove": "{run} --yes",
+}
+"""`{run}` and `{other}` are runs, `{log}` a request log; nothing is at `{new}` and `{none}`."""
+
+QUIET = frozenset({"lab status", "lab down", "runs list", "runs show"})
+"""These only look at what is on this machine, and `lab down` at what there is not."""
+
+NEEDS_LAB = frozenset(
+    f"lab {verb}" for verb in (["stop", "start", "restart", "pause", "resume", "logs"])
+)
+"""Without a lab of that name their right command line is wrong usage too."""
+
+ALONE = {
+    ("reassign", "--plan"): "--yes",
+    ("reassign", "--verify"): "",
+    ("elect preferred", "--json-file"): "",
+    ("elect preferred", "--topic"): "",
+    ("elect preferred", "--partition"): "",
+    ("elect unclean", "--json-file"): "--yes",
+    ("elect unclean", "--topic"): "--yes",
+    ("elect unclean", "--partition"): "--yes",
+    ("tap", "--ca"): "--tls-to-brokers",
+    ("inspect replica-selection", "--for"): "--watch",
+    ("inspect replica-selection", "--price-per-gb"): "--rate-over 5s",
+    ("experiment redirect", "--curve"): "--predict",
+}
+"""The rest of the command line, for options that do not go with what stands in VALID."""
+
+_COUNT = ("0", "-1", "x", "1.5")
+_RATE = ("0", "-2", "x", "nan", "inf")
+_SECONDS = ("0", "-1", "x", "nan", "inf")
+_NOT_NEGATIVE = ("-1", "x")
+_FILE = ("{none}", "{run}", "{broken}")
+_MOMENT = ("soon", "2026-13-01T00:00:00", "5")
+_SETTINGS = ("acks", "=1", "no.such.setting=1", "request.timeout.ms=soon")
+
+WRONG: dict[str, tuple[str, ...]] = {
+    "--acks": ("2", "", "all,2", "none"),
+    "--arms": ("java", "", "probe-kip951,,", "java-4"),
+    "--bootstrap-server": ("localhost", "127.0.0.1:x", "127.0.0.1:0", "127.0.0.1:65536", ":1"),
+    "--broker": _NOT_NEGATIVE,
+    "--brokers": (*_COUNT, "101"),
+    "--by": ("nobody", "run,nobody", ""),
+    "--ca": ("{none}", "{run}", "{broken}"),
+    "--cap": ("Produce", "Nothing=1", "Produce=-1", "Produce=x", ""),
+    "--certificate": _FILE,
+    "--client": ("kafka-python", ""),
+    "--clients": ("kafka-python", ""),
+    "--command-config": ("{none}", "{run}"),
+    "--command-property": _SETTINGS,
+    "--config": ("num.io.threads", "=4", "node.id=7"),
+    "--consumer-property": ("acks", "no.such.setting=1", "fetch.max.wait.ms=soon"),
+    "--consumer.config": ("{none}", "{run}"),
+    "--controllers": (*_COUNT, "10"),
+    "--count": _NOT_NEGATIVE,
+    "--curve": ("never", "./never", "{none}/"),
+    "--delay": ("Metadata", "Nothing=1ms", "Metadata=soon", "Metadata=-1ms"),
+    "--during": ("sleep", "restart", "restart:x", "rotate:1", ""),
+    "--every": _SECONDS,
+    "--explain": ("t",),
+    "--fail-if": ("p999", "nothing > 5%", "p999 > x", "p999 ? 5%", ""),
+    "--fetch-size": ("-1", "x"),
+    "--for": ("soon", "0", "-5s", "5d"),
+    "--format": ("zip", ""),
+    "--json-file": _FILE,
+    "--kafka-home": ("{none}", "{run}", "{broken}"),
+    "--kafka-version": ("latest", "4", "", "../4.3.1"),
+    "--key": _FILE,
+    "--leader-discovery": ("guess", ""),
+    "--lines": _NOT_NEGATIVE,
+    "--listen": ("9092", "127.0.0.1:x", "127.0.0.1:65536", ":1"),
+    "--master": ("nowhere", "spark://", "spark://host", "local[0]", "local[x]", ""),
+    "--metadata-delay": ("1", "soon", "-1ms"),
+    "--metrics-url": ("127.0.0.1:1", "ftp://127.0.0.1/metrics", "http://", ""),
+    "--moves": _COUNT,
+    "--name": ("never", ""),
+    "--num-records": _COUNT,
+    "--offset": _NOT_NEGATIVE,
+    "--output": ("xml", ""),
+    "--partition": ("x", "-1"),
+    "--partitions": _COUNT,
+    "--payload-delimiter": (),
+    "--payload-file": ("{none}", "{run}"),
+    "--phase": ("never", ""),
+    "--plan": _FILE,
+    "--policy": ("all", ""),
+    "--port": ("0", "-1", "65536", "x"),
+    "--price-per-gb": ("-1", "x", "nan", "inf"),
+    "--producer-acks": ("0", "2", ""),
+    "--producer-property": ("acks", "no.such.setting=1", "linger.ms=soon"),
+    "--producer-props": _SETTINGS,
+    "--producer.config": ("{none}", "{run}"),
+    "--racks": _NOT_NEGATIVE,
+    "--rate-over": ("soon", "0", "-5s", "5d"),
+    "--record": ("a name", "*", "{run}"),
+    "--record-size": _COUNT,
+    "--replication-factor": _NOT_NEGATIVE,
+    "--reporting-interval": ("0", "-1", "x"),
+    "--require-local": ("most", "101%", "-1%", ""),
+    "--reset": ("often", "0/s", "-1/s", "nan/s"),
+    "--restarts": _NOT_NEGATIVE,
+    "--runs": _COUNT,
+    "--save": ("{run}", "{broken}"),
+    "--scale": ("large", ""),
+    "--seconds": _SECONDS,
+    "--since": _MOMENT,
+    "--socket-buffer-size": ("-2", "x"),
+    "--stale-metadata": ("1", "soon", "-1ms"),
+    "--throughput": _RATE,
+    "--timeout": ("0", "-1", "x", "nan", "inf"),
+    "--timezone": ("Mars/Base", "", "25"),
+    "--topic": ("", "a b"),
+    "--topics": (*_COUNT, "1"),
+    "--until": _MOMENT,
+    "--verify": _FILE,
+    "--warmup-records": ("-1", "x", "10"),
+    "--window": ("0s", "soon", "-1s", ""),
+    "--workers": _COUNT,
+}
+"""By an option's name, wherever it is."""
+
+EXPERIMENTS = ("redirect", "roll", "closest-replica", "metadata")
+PATTERNS = (
+    "reassign",
+    *(f"elect {which}" for which in ("preferred", "unclean")),
+    *(f"inspect {what}" for what in ("replica-selection", "metadata", "leaders", "hints")),
+)
+"""Whether a pattern matches a topic is for the cluster to say."""
+
+WRONG_HERE: dict[tuple[str, str], tuple[str, ...]] = {
+    ("lab up", "--name"): ("a/b", "..", "", "a b"),
+    ("lab down", "--name"): (),  # what is not there is as it is asked for
+    ("elect preferred", "--partition"): ("t", "t:x", "t:-1"),
+    ("elect unclean", "--partition"): ("t", "t:x", "t:-1"),
+    ("runs compare", "--by"): (),
+    **{(f"experiment {name}", "--record"): ("a name", "*", "{broken}") for name in EXPERIMENTS},
+    **{(f"{name}", "--topic"): () for name in PATTERNS},
+}
+"""Of one command, in place of WRONG."""
+
+ANY = frozenset({"--client-rack", "--group", "--payload-delimiter"})
+"""Options that take every text."""
+
+ARGUMENTS = {
+    "lab stop": ("x",),
+    "lab start": ("x",),
+    "lab restart": ("x",),
+    "lab pause": ("x",),
+    "lab resume": ("x",),
+    "lab logs": ("x",),
+    "analyze runs": ("{none}", "{broken}", "{folder}", "never", "{run} {folder}"),
+    "analyze request-log": ("{none}", "{log} {none}"),
+    "runs show": ("{none}", "{folder}", "never"),
+    "runs compare": ("{run} {run}", "{run} {none}", "{folder} {run}", "{run} ,"),
+    "runs export": ("{none} {new}", "{folder} {new}", "{run} {other}"),
+    "runs remove": ("{none} --yes", "{folder} --yes", "{run} {folder} --yes"),
+}
+"""Wrong arguments, in place of those in VALID."""
