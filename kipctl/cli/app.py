@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from kipctl import __version__
-from kipctl.cli import analyze, elect, experiment, inspect, lab, perf, request_log, runs
+from kipctl.cli import analyze, elect, experiment, inspect, lab, perf, request_log, runs, spark
 from kipctl.cli.demo import demo
 from kipctl.cli.environment import Environment
 from kipctl.cli.perf import spread_pairs
@@ -33,6 +33,7 @@ app.add_typer(experiment.app, name="experiment")
 app.add_typer(request_log.app, name="request-log")
 app.add_typer(analyze.app, name="analyze")
 app.add_typer(runs.app, name="runs")
+app.add_typer(spark.app, name="spark")
 app.command()(tap)
 app.command()(demo)
 

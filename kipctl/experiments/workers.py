@@ -17,8 +17,9 @@ from pyspark.sql import SparkSession
 
 from kipctl.errors import KipctlError, PipelineError
 from kipctl.pipeline.jvm import interrupts_as_usual
+from kipctl.pipeline.launch import log_path
 from kipctl.pipeline.place import is_local
-from kipctl.pipeline.session import error_text, log_path, spark_session
+from kipctl.pipeline.session import error_text, spark_session
 from kipctl.probe.outcome import AnyOutcome, SharedSpec
 from kipctl.probe.parts import Part, moved
 from kipctl.probe.schedule import Share

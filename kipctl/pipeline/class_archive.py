@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from pyspark.find_spark_home import _find_spark_home
+from kipctl.pipeline.launch import cache_folder, java_program, spark_home
 
 _KEPT = 3
 """Archives, the one used last first: each Spark and Java has its own, of 180 MB."""
@@ -47,18 +47,18 @@ class ClassArchive:
         finally:
             shutil.rmtree(self._recorded.parent, ignore_errors=True)
 
-    def options(self) -> str:
+    def options(self) -> list[str]:
         """What the JVM is told: to map the archive, or to record one when it ends."""
-        quiet = "-Xlog:cds=off -Xlog:cds+dynamic=off"
+        quiet = ["-Xlog:cds=off", "-Xlog:cds+dynamic=off"]
         if self.is_missing:
-            return f"{quiet} -XX:ArchiveClassesAtExit={self._recorded}"
+            return [*quiet, f"-XX:ArchiveClassesAtExit={self._recorded}"]
         try:
             if not self.path.stat().st_size:
-                return ""
+                return []
             os.utime(self.path)
         except OSError:  # another session has just made room
-            return ""
-        return f"{quiet} -XX:SharedArchiveFile={self.path}"
+            return []
+        return [*quiet, f"-XX:SharedArchiveFile={self.path}"]
 
     def keep(self, jvm: "subprocess.Popen[bytes]") -> None:
         """End the JVM that records, by closing its input, and keep what it leaves."""
@@ -83,14 +83,10 @@ def class_archive(environment: Mapping[str, str]) -> ClassArchive | None:
 
     It is kept in $XDG_CACHE_HOME/kipctl/spark, or ~/.cache/kipctl/spark.
     """
-    home = environment.get("JAVA_HOME")
-    java = Path(home) / "bin" / "java" if home else Path(shutil.which("java") or "java")
-    base = environment.get("XDG_CACHE_HOME")
-    folder = (Path(base) if base else Path.home() / ".cache") / "kipctl" / "spark"
-    jars = Path(_find_spark_home()) / "jars"
+    folder, jars = cache_folder(environment), spark_home(environment) / "jars"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        java = java.resolve(strict=True)
+        java = java_program(environment).resolve(strict=True)
         made_of = [(str(path), path.stat().st_mtime_ns) for path in (java, jars)]
     except OSError:
         return None

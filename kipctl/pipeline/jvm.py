@@ -8,11 +8,12 @@ import subprocess
 import threading
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 
 from py4j.java_gateway import JavaGateway
+from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.logger import PySparkLogger
@@ -20,36 +21,43 @@ from pyspark.sql import SparkSession
 
 from kipctl.errors import PipelineError
 from kipctl.pipeline.class_archive import ClassArchive
+from kipctl.pipeline.launch import Launched
+from kipctl.pipeline.warm import Lease
 
 _END_TIMEOUT_S = 5.0
 """For a JVM that is asked to end; it removes its files first."""
-_OPTIONS_VARIABLE = "SPARK_SUBMIT_OPTS"
-"""What it has for the JVM comes on top of what a user's own configuration has."""
 _OWN_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 """PySpark's, with handlers of their own: they would print every failed query on stderr."""
 _WHY_NOT_STARTED = re.compile(r'^Exception in thread "main" (?:[\w$.]+: )?(.+)$', re.MULTILINE)
 
 
-def begin(conf: SparkConf, log: Path, options: str = "") -> JavaGateway:
-    """A JVM with these options whose output goes to the log file, which is emptied first."""
-    log.write_bytes(b"")
-    with log.open("ab") as output, _options_set(options):  # Python writes to its end too
-        gateway = launch_gateway(conf, {"stdout": output, "stderr": output})  # type: ignore[no-untyped-call]
+def begin(launched: Launched, log: Path) -> JavaGateway:
+    """Be connected with a JVM as soon as it answers. Raises PipelineError if it has ended."""
+    answer = launched.gateway()
+    if answer is None:
+        raise why_not_begun(log)
+    return connected(*answer, launched.process)
+
+
+def connected(
+    port: int, secret: str, process: "subprocess.Popen[bytes] | None" = None
+) -> JavaGateway:
+    """A connection with a JVM that runs; `process` if it is one of this process's own."""
+    with _environment(PYSPARK_GATEWAY_PORT=str(port), PYSPARK_GATEWAY_SECRET=secret):
+        gateway = launch_gateway()  # type: ignore[no-untyped-call]
     assert isinstance(gateway, JavaGateway)
+    gateway.proc = process
     return gateway
 
 
 @contextmanager
-def _options_set(options: str) -> Iterator[None]:
-    before = os.environ.get(_OPTIONS_VARIABLE)
-    os.environ[_OPTIONS_VARIABLE] = f"{options} {before or ''}"
+def _environment(**variables: str) -> Iterator[None]:
+    os.environ.update(variables)
     try:
         yield
     finally:
-        if before is None:
-            del os.environ[_OPTIONS_VARIABLE]
-        else:
-            os.environ[_OPTIONS_VARIABLE] = before
+        for name in variables:
+            del os.environ[name]
 
 
 def end(gateway: JavaGateway, number: signal.Signals = signal.SIGKILL) -> None:
@@ -72,6 +80,28 @@ def forget(gateway: JavaGateway | None = None) -> None:
     SparkSession._instantiatedSession = None
 
 
+def warm_session(lease: Lease) -> SparkSession:
+    """A session of its own in a JVM that is kept warm: apart from others are settings and views."""
+    gateway = connected(lease.port, lease.secret)
+    jvm = gateway.jvm
+    shared = jvm.SparkSession.getDefaultSession().get()
+    java_context = jvm.JavaSparkContext.fromSparkContext(shared.sparkContext())
+    conf = SparkConf(_jvm=jvm, _jconf=java_context.getConf())
+    context = SparkContext(conf=conf, gateway=gateway, jsc=java_context)
+    return SparkSession(context, shared.newSession())
+
+
+def leave(session: SparkSession) -> None:
+    """Let go of a JVM that is kept warm, and let it live."""
+    gateway = SparkContext._gateway
+    with suppress(Py4JError, OSError):
+        session.sparkContext._accumulatorServer.shutdown()
+    if gateway:
+        with suppress(Py4JError, OSError):
+            gateway.close()
+    forget()
+
+
 def keep(archive: ClassArchive) -> None:
     """End the JVM, which writes the archive then; the next session starts another."""
     if SparkContext._gateway and (process := _process(SparkContext._gateway)):
@@ -91,10 +121,10 @@ def why_not_begun(log: Path) -> PipelineError:
             "Spark finds no Hadoop configuration, and --master yarn needs it.",
             "Set HADOOP_CONF_DIR to the folder that holds core-site.xml and yarn-site.xml.",
         )
-    told = _WHY_NOT_STARTED.search(text)
-    if told and "UnsupportedClassVersionError" not in told[0]:
+    reason = _WHY_NOT_STARTED.search(text)
+    if reason and "UnsupportedClassVersionError" not in reason[0]:
         return PipelineError(
-            f"Spark did not start: {told[1][:400]}", f"Its own words are in {log}."
+            f"Spark did not start: {reason[1][:400]}", f"Its own words are in {log}."
         )
     return PipelineError(
         "Spark needs Java 17 or newer, and it did not start.",
@@ -130,6 +160,8 @@ class _SparkLog(logging.FileHandler):
 class Interrupts:
     """Ctrl-C while Spark starts and works: the JVM is ended, and whoever waits for it fails.
 
+    One that is kept warm stays: its jobs are cancelled, and those that begin later.
+
     Spark's own answer is to cancel all jobs and to raise KeyboardInterrupt. But it has to ask the
     JVM for that, over a connection that may be in the middle of something; jobs that begin later
     go on; and an exception out of the blue is lost in a callback, or leaves a lock behind. Only a
@@ -139,6 +171,7 @@ class Interrupts:
     def __init__(self) -> None:
         self.came = False
         self._gateway: JavaGateway | None = None
+        self._lease: Lease | None = None
         self._is_ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 
     def listen(self) -> None:
@@ -153,8 +186,16 @@ class Interrupts:
             end(gateway, signal.SIGTERM)
             raise KeyboardInterrupt
 
+    def cancel_then(self, lease: Lease) -> None:
+        """The warm JVM that stays, and whose jobs are to be cancelled."""
+        self._lease = lease
+        if self.came:
+            raise KeyboardInterrupt
+
     def _note(self, number: int, frame: FrameType | None) -> None:
         again, self.came = self.came, True
+        if self._lease:
+            self._lease.cancel()
         if self._gateway:
             end(self._gateway, signal.SIGKILL if again else signal.SIGTERM)
         if again:

@@ -18,6 +18,8 @@ from pyspark.sql import SparkSession
 
 import kipctl
 from kipctl.errors import PipelineError, UsageError
+from kipctl.pipeline import warm
+from kipctl.pipeline.ahead import configured, jvm_of, started
 from kipctl.pipeline.checkpoint import intermediate_results
 from kipctl.pipeline.class_archive import class_archive
 from kipctl.pipeline.executors import await_executor, log_executors, set_partitions, why_no_executor
@@ -28,27 +30,19 @@ from kipctl.pipeline.jvm import (
     forget,
     interrupts,
     keep,
+    leave,
     log_python_to,
-    why_not_begun,
+    warm_session,
 )
+from kipctl.pipeline.launch import log_path
 from kipctl.pipeline.place import DEFAULT_MASTER, Place
-from kipctl.pipeline.settings import (
-    defaults,
-    jvm_options,
-    local_settings,
-    session_settings,
-)
+from kipctl.pipeline.settings import local_settings
+from kipctl.pipeline.warm import warm_log_path
 
 _REACH_TIMEOUT_S = 5.0
 _PROGRESS_INTERVAL_S = 2.0
 
 Progress = Callable[[str], None]
-
-
-def log_path() -> Path:
-    """Where Spark's own messages go: $XDG_STATE_HOME/kipctl/spark.log, or ~/.local/state/..."""
-    base = os.environ.get("XDG_STATE_HOME")
-    return (Path(base) if base else Path.home() / ".local" / "state") / "kipctl" / "spark.log"
 
 
 @contextmanager
@@ -76,19 +70,25 @@ def spark_session(
     place = Place(place) if isinstance(place, str) else place
     master = place.master
     _reach(place)
-    log = log_path()
+    lease = None if settings or SparkContext._gateway else warm.lease(place)
+    log = warm_log_path() if lease else log_path()
     log.parent.mkdir(parents=True, exist_ok=True)
     log_python_to(log)
     archive = class_archive(os.environ)
-    first = archive if SparkContext._gateway is None and archive and archive.is_missing else None
+    is_new = SparkContext._gateway is None and lease is None
+    first = archive if is_new and archive and archive.is_missing else None
     with first.recording() if first else nullcontext(), interrupts() as interrupt:
         try:
-            options = [archive.options() if archive else "", jvm_options(is_light=is_light)]
-            conf = _conf(place, settings or {})
-            session = _started(place, conf, log, interrupt, " ".join(options))
+            if lease:
+                interrupt.cancel_then(lease)
+                session = warm_session(lease)
+                interrupt.listen()
+            else:
+                wanted = jvm_of(place, settings or {}, is_light=is_light)
+                session = _started(place, wanted, log, interrupt)
             if place.is_local:
                 cores = session.sparkContext.defaultParallelism
-                chosen = local_settings(cores, _configured(place), is_light=is_light)
+                chosen = local_settings(cores, configured(place), is_light=is_light)
                 for name, value in chosen.items():
                     session.conf.set(name, value)
             else:
@@ -104,7 +104,10 @@ def spark_session(
         except (PySparkException, Py4JError) as failed:
             raise PipelineError(error_text(failed), f"Spark's own words are in {log}.") from failed
         finally:
-            if not interrupt.came:
+            if lease:
+                leave(session)
+                lease.end()
+            elif not interrupt.came:
                 _stop(session)
         if first and not interrupt.came:
             progress("Keeping Spark's classes, once, for a quicker start from now on.")
@@ -128,26 +131,13 @@ def _reach(place: Place) -> None:
         )
 
 
-def _configured(place: Place) -> dict[str, str]:
-    """What the user has set: by `--conf`, or in Spark's own configuration."""
-    return {**defaults(os.environ), **place.conf}
-
-
-def _conf(place: Place, settings: Mapping[str, str]) -> SparkConf:
-    conf = SparkConf().setMaster(place.master).setAppName("kipctl")
-    chosen = session_settings(place.master, _configured(place), os.environ)
-    for name, value in {**chosen, **settings}.items():
-        conf.set(name, value)
-    return conf
-
-
 def _started(
-    place: Place, conf: SparkConf, log: Path, interrupt: Interrupts, options: str
+    place: Place, wanted: tuple[dict[str, str], list[str]], log: Path, interrupt: Interrupts
 ) -> SparkSession:
     """A session with an executor; a JVM that a master does not answer in time is ended."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    gateway = SparkContext._gateway or begin(conf, log, options)
+    gateway = SparkContext._gateway or begin(started(wanted), log)
     interrupt.end_then(gateway)
     log_begins = log.stat().st_size if log.exists() else 0
     expired = threading.Event()
@@ -161,6 +151,7 @@ def _started(
         log_executors(gateway)
         timer.start()
     try:
+        conf = SparkConf().setAll(list(wanted[0].items()))
         context = SparkContext(conf=conf, gateway=gateway)
         interrupt.listen()  # in place of Spark's own
         session = SparkSession(context)
@@ -243,8 +234,6 @@ def _activity(context: SparkContext) -> str:
 
 def _start_error(failed: Exception, master: str, log: Path) -> Exception:
     text = str(failed)
-    if "JAVA_GATEWAY_EXITED" in text:
-        return why_not_begun(log)
     if "Could not parse Master URL" in text:
         return UsageError(
             f"--master {master!r} is no Spark master.",

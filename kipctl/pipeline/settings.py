@@ -2,10 +2,8 @@
 
 import re
 from collections.abc import Mapping
-from pathlib import Path
 
-from pyspark.find_spark_home import _find_spark_home
-
+from kipctl.pipeline.launch import configuration_folder
 from kipctl.pipeline.place import is_local
 
 _LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
@@ -39,6 +37,9 @@ _BYTES_A_PARTITION = 64 << 20
 """As many as Spark's `spark.sql.adaptive.advisoryPartitionSizeInBytes`."""
 _SPARK_PARTITIONS = 200
 _MOST_PARTITIONS = 10_000
+_OPTIONS_VARIABLES = ("SPARK_SUBMIT_OPTS", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")
+_OPTIONS_SETTINGS = ("spark.driver.defaultJavaOptions", "spark.driver.extraJavaOptions")
+_COLLECTOR = re.compile(r"-XX:\+Use\w+GC\b")
 _PROPERTY = re.compile(r"\s*([^\s#!=:][^\s=:]*)\s*[\s=:]\s*(.*?)\s*")
 
 
@@ -74,9 +75,19 @@ def local_settings(cores: int, configured: Mapping[str, str], *, is_light: bool)
     return {name: value for name, value in chosen.items() if name not in configured}
 
 
-def jvm_options(*, is_light: bool) -> str:
-    """Options for the driver's JVM: one with little to compute compiles its code plainly (C1)."""
-    return "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC" if is_light else ""
+def jvm_options(
+    *, is_light: bool, configured: Mapping[str, str], environment: Mapping[str, str]
+) -> list[str]:
+    """Options for the driver's JVM: one with little to compute compiles its code plainly (C1).
+
+    Its garbage is collected by one thread, unless its user has chosen a collector.
+    """
+    users = [environment.get(name, "") for name in _OPTIONS_VARIABLES]
+    users += [configured.get(name, "") for name in _OPTIONS_SETTINGS]
+    if not is_light:
+        return []
+    chosen = _COLLECTOR.search(" ".join(users))
+    return ["-XX:TieredStopAtLevel=1", *([] if chosen else ["-XX:+UseSerialGC"])]
 
 
 def initial_partitions(input_bytes: int, configured: int | None) -> int:
@@ -90,9 +101,9 @@ def initial_partitions(input_bytes: int, configured: int | None) -> int:
 
 def defaults(environment: Mapping[str, str]) -> dict[str, str]:
     """The settings in the spark-defaults.conf of the user's own Spark configuration, if any."""
-    folder = environment.get("SPARK_CONF_DIR") or Path(_find_spark_home()) / "conf"
+    file = configuration_folder(environment) / "spark-defaults.conf"
     try:
-        return properties((Path(folder) / "spark-defaults.conf").read_text(encoding="utf-8"))
+        return properties(file.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         return {}
 

@@ -1,0 +1,90 @@
+"""`kipctl spark`: a Spark JVM that is kept warm between analyses."""
+
+import time
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kipctl.cli.environment import Environment
+from kipctl.cli.options import ConfOption, OutputOption, parse_duration
+from kipctl.report.formats import OutputFormat
+from kipctl.report.tables import Column, Report, Table
+
+if TYPE_CHECKING:
+    from kipctl.pipeline.warm import WarmStatus
+
+app = typer.Typer(
+    help="Keep a Spark JVM warm, so that analyses on this machine need not start one."
+    "\n\nanalyze and runs compare use it by themselves, one at a time, where Java, Spark and "
+    "settings are those it was started with; else they start their own.",
+    no_args_is_help=True,
+)
+IdleTimeoutOption = Annotated[
+    str,
+    typer.Option(
+        "--idle-timeout", metavar="DURATION", help="It ends when nobody has used it for so long."
+    ),
+]
+
+
+@app.command()
+def start(
+    context: typer.Context,
+    conf: ConfOption = None,
+    idle_timeout: IdleTimeoutOption = "10m",
+    output: OutputOption = OutputFormat.AUTO,
+) -> None:
+    """Start a JVM that waits for analyses; it takes up to 2 GB, or spark.driver.memory."""
+    environment: Environment = context.obj
+    from kipctl.pipeline import warm
+    from kipctl.pipeline.place import Place, parse_conf
+
+    place, timeout_s = Place(conf=parse_conf(conf or [])), parse_duration(idle_timeout)
+    with environment.progress("Starting Spark."):
+        status = warm.start(place, timeout_s)
+    environment.report(_report("spark start", status), output)
+
+
+@app.command()
+def status(context: typer.Context, output: OutputOption = OutputFormat.AUTO) -> None:
+    """Say what JVM is kept warm: its processes, memory and last use."""
+    environment: Environment = context.obj
+    from kipctl.pipeline import warm
+
+    environment.report(_report("spark status", warm.status()), output)
+
+
+@app.command()
+def stop(context: typer.Context) -> None:
+    """End the JVM that is kept warm, and wait until it is gone."""
+    environment: Environment = context.obj
+    from kipctl.pipeline import warm
+
+    ended = warm.stop()
+    environment.message("It has ended." if ended else "No JVM is kept warm.")
+
+
+def _report(command: str, status: "WarmStatus | None") -> Report:
+    if status is None:
+        title = "No JVM is kept warm. Start one: kipctl spark start."
+        return Report(command, {"running": False}, (Table(title, (), ()),))
+    document = {"running": True, **asdict(status)}
+    ends = (
+        "is in use" if status.is_busy else f"ends after {status.idle_timeout_s:.0f} s without use"
+    )
+    columns = tuple(
+        Column(name) for name in ("pid", "JVM", "Spark", "heap", "MB", "age s", "idle s", "uses")
+    )
+    now = time.time()
+    row = (
+        status.pid,
+        status.jvm_pid,
+        status.spark,
+        status.driver_memory,
+        round(status.memory_bytes / 1e6),
+        round(now - status.since),
+        0 if status.is_busy else round(now - status.last_used),
+        status.analyses,
+    )
+    return Report(command, document, (Table(f"A JVM is kept warm; it {ends}", columns, (row,)),))

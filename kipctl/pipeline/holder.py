@@ -1,0 +1,253 @@
+"""The process that keeps a JVM warm: it starts Spark, lends it, cleans up after, and ends.
+
+It ends with its JVM, when it is told to, and when nobody has used it for some time. A client that
+goes, in whatever way, without saying that it is done leaves jobs behind: they are cancelled.
+"""
+
+import json
+import os
+import secrets
+import selectors
+import signal
+import socket
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pyspark
+from py4j.java_gateway import JavaGateway, JavaObject
+from py4j.protocol import Py4JError
+from pyspark import SparkConf, SparkContext
+from pyspark.sql import SparkSession
+
+from kipctl.pipeline.ahead import conf_of
+from kipctl.pipeline.class_archive import class_archive
+from kipctl.pipeline.jvm import begin
+from kipctl.pipeline.launch import Launched, java_program, launch
+from kipctl.pipeline.place import Place
+from kipctl.pipeline.warm import (
+    Holder,
+    WarmStatus,
+    holder_file,
+    key_of,
+    locked,
+    warm_log_path,
+)
+
+_TICK_S = 0.5
+_CANCEL_S = 0.05
+_QUIET_TICKS = 4
+"""Looks that find no job, until those of a client that has gone are taken for ended."""
+_END_TIMEOUT_S = 10.0
+_LONGEST_REQUEST = 1 << 16
+
+
+class _Client:
+    """The one that has the JVM: its connection, and whether it is, or left, in good order."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self.connection = connection
+        self.is_done = False
+        self.is_cancelling = False
+        self.is_gone = False
+        self.quiet_ticks = 0
+
+
+class _Keeper:
+    """Spark in a JVM of its own, and who uses it."""
+
+    def __init__(
+        self, place: Place, idle_timeout_s: float, launched: Launched, gateway: JavaGateway
+    ) -> None:
+        conf = SparkConf().setAll(list(conf_of(place, {}).items()))
+        self._context = SparkContext(conf=conf, gateway=gateway)
+        SparkSession(self._context).range(1).count()  # its first query loads most of its classes
+        self._process = launched.process
+        self._gateway = gateway
+        self._place = place
+        self._key = key_of(place, os.environ)
+        self._idle_timeout_s = idle_timeout_s
+        self._since = self._last_used = time.time()
+        self._used_at = time.monotonic()
+        self._analyses = 0
+        self._client: _Client | None = None
+        self._secret = secrets.token_hex(32)
+        self._must_end = False
+        self._selector = selectors.DefaultSelector()
+        self._server = socket.create_server(("127.0.0.1", 0))
+        self._selector.register(self._server, selectors.EVENT_READ)
+        java_server = JavaObject("GATEWAY_SERVER", gateway._gateway_client)
+        self._objects = java_server.getGateway().getBindings().keySet()
+        self._own_objects = self._object_ids()
+
+    def _object_ids(self) -> list[str]:
+        return [str(name) for name in self._objects.toArray()]
+
+    def end_soon(self, *_: object) -> None:
+        """Take a signal to end."""
+        self._must_end = True
+
+    def record(self) -> None:
+        """Say where it listens, to its user alone."""
+        holder = Holder(os.getpid(), self._server.getsockname()[1], self._secret, self._key)
+        beside = holder_file().with_suffix(".new")
+        beside.unlink(missing_ok=True)
+        handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            said = {"pid": holder.pid, "port": holder.port}
+            json.dump(said | {"secret": holder.secret, "key": holder.key}, file)
+        beside.replace(holder_file())
+
+    def run(self) -> None:
+        """Lend the JVM until there is a reason to end."""
+        while not self._must_end and self._process.poll() is None:
+            idle_s = time.monotonic() - self._used_at
+            if self._client is None and idle_s >= self._idle_timeout_s:
+                return
+            busy = self._client is not None and self._client.is_cancelling
+            for key, _ in self._selector.select(_CANCEL_S if busy else _TICK_S):
+                if key.fileobj is self._server:
+                    self._accept()
+                else:
+                    self._hear()
+            if self._client and self._client.is_cancelling:
+                self._cancel(self._client)
+
+    def _accept(self) -> None:
+        connection, _ = self._server.accept()
+        connection.settimeout(1.0)
+        try:
+            with connection.makefile("rb") as lines:
+                request = json.loads(lines.readline(_LONGEST_REQUEST))
+            if not secrets.compare_digest(str(request["secret"]), self._secret):
+                connection.close()
+                return
+            answer, keeps = self._answered(request, connection)
+            connection.sendall(json.dumps(answer).encode() + b"\n")
+        except (OSError, ValueError, KeyError, TypeError):
+            connection.close()
+            return
+        if not keeps:
+            connection.close()
+
+    def _answered(
+        self, request: dict[str, Any], connection: socket.socket
+    ) -> tuple[dict[str, Any], bool]:
+        """What is said to a request, and whether its connection stays."""
+        if request["request"] == "stop":
+            self._must_end = True
+            return {"ending": True}, False
+        if request["request"] == "status":
+            return self._status(), False
+        if self._client is not None:
+            return {"busy": True}, False
+        self._begin(connection, str(request["folder"]))
+        parameters = self._gateway.gateway_parameters
+        return {"port": parameters.port, "secret": parameters.auth_token}, True
+
+    def _status(self) -> dict[str, Any]:
+        status = WarmStatus(
+            pid=os.getpid(),
+            jvm_pid=self._process.pid,
+            java=str(java_program(os.environ).resolve()),
+            spark=pyspark.__version__,
+            driver_memory=self._context.getConf().get("spark.driver.memory") or "",
+            since=self._since,
+            last_used=self._last_used,
+            idle_timeout_s=self._idle_timeout_s,
+            analyses=self._analyses,
+            memory_bytes=sum(map(_resident_bytes, (os.getpid(), self._process.pid))),
+            is_busy=self._client is not None,
+        )
+        return {name: getattr(status, name) for name in WarmStatus.__slots__}
+
+    def _begin(self, connection: socket.socket, folder: str) -> None:
+        """Make it as if the JVM had been started for this client, in this folder."""
+        warm_log_path().write_bytes(b"")
+        jvm = self._gateway.jvm
+        local = jvm.org.apache.hadoop.fs.FileSystem.getLocal(
+            self._context._jsc.hadoopConfiguration()
+        )
+        local.setWorkingDirectory(jvm.org.apache.hadoop.fs.Path(f"file:{folder}"))
+        local.getRaw().setWorkingDirectory(jvm.org.apache.hadoop.fs.Path(f"file:{folder}"))
+        self._client = _Client(connection)
+        self._analyses += 1
+        self._selector.register(connection, selectors.EVENT_READ)
+
+    def _hear(self) -> None:
+        """What the client says, or that it has gone."""
+        client = self._client
+        assert client is not None
+        try:
+            words = client.connection.recv(4096).split()
+        except OSError:
+            words = []
+        client.is_done |= b"done" in words
+        client.is_cancelling |= b"cancel" in words
+        if words:
+            return
+        self._selector.unregister(client.connection)
+        client.connection.close()
+        client.is_gone = True
+        if client.is_done and not client.is_cancelling:
+            self._clean_up()
+        else:
+            client.is_cancelling = True
+
+    def _cancel(self, client: _Client) -> None:
+        """Cancel what runs; when the client has gone and nothing runs, that is over."""
+        tracker = self._context._jsc.sc().statusTracker()
+        is_quiet = not list(tracker.getActiveJobIds())
+        self._context.cancelAllJobs()
+        client.quiet_ticks = client.quiet_ticks + 1 if is_quiet and client.is_gone else 0
+        if client.quiet_ticks >= _QUIET_TICKS:
+            self._clean_up()
+
+    def _clean_up(self) -> None:
+        """Forget what the client had: what it kept, and what of the JVM it held on to."""
+        for kept in self._context._jsc.getPersistentRDDs().values():
+            kept.unpersist()
+        held = [*self._own_objects, self._objects._target_id]
+        self._objects.retainAll(held)
+        self._gateway.jvm.System.gc()  # blocks of local checkpoints go with what refers to them
+        self._client = None
+        self._last_used, self._used_at = time.time(), time.monotonic()
+
+
+def _resident_bytes(pid: int) -> int:
+    """Its resident memory; 0 where that cannot be read."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return 0
+    return next((1024 * int(line.split()[1]) for line in lines if line.startswith("VmRSS:")), 0)
+
+
+def main() -> None:
+    """Keep a JVM warm, as the order in the first argument says."""
+    order = json.loads(sys.argv[1])
+    place = Place(**order["place"])
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with locked() as lock:
+        if lock is None:
+            return
+        archive = class_archive(os.environ)
+        options = archive.options() if archive and not archive.is_missing else []
+        launched = launch(conf_of(place, {}), warm_log_path(), options, pass_fds=(lock,))
+        try:
+            gateway = begin(launched, warm_log_path())
+            keeper = _Keeper(place, order["idle_timeout_s"], launched, gateway)
+            signal.signal(signal.SIGTERM, keeper.end_soon)
+            keeper.record()
+            try:
+                keeper.run()
+            except (Py4JError, OSError):
+                print("The JVM has ended.", file=sys.stderr)
+        finally:
+            holder_file().unlink(missing_ok=True)
+            launched.end_in_order(_END_TIMEOUT_S)
+
+
+if __name__ == "__main__":
+    main()

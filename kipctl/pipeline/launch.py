@@ -1,0 +1,213 @@
+"""Starts Spark's JVM, by the command that Spark's own launcher gives for it.
+
+`spark-submit` starts a JVM that only prints the command of the next one. Here that is asked once
+for each Java, Spark and configuration, and kept. Nothing of Spark is imported: its JVM starts while
+Python still reads PySpark.
+"""
+
+import hashlib
+import importlib.util
+import os
+import shlex
+import shutil
+import struct
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+_MAIN = "org.apache.spark.deploy.SparkSubmit"
+_OPTIONS_VARIABLE = "SPARK_SUBMIT_OPTS"
+"""What a user's environment has for the JVM comes after what kipctl has."""
+_READ = ("SPARK_", "HADOOP_CONF_DIR", "YARN_CONF_DIR", "JAVA_HOME", "LD_LIBRARY_PATH")
+"""Variables, by how they begin, that the launcher reads."""
+_KEPT = 8
+"""Commands, those used last."""
+_POLL_S = 0.01
+_LAUNCHER_TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Launched:
+    """A JVM that was started; when its input ends, it does. `info` is where it says its port."""
+
+    process: "subprocess.Popen[bytes]"
+    info: Path
+
+    def end(self) -> None:
+        """End it, when nobody is to use it."""
+        self.process.kill()
+        self.process.wait()
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        shutil.rmtree(self.info.parent, ignore_errors=True)
+
+    def end_in_order(self, timeout_s: float) -> None:
+        """Let it end by itself, which it does when its input ends; kill it if it does not."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        try:
+            self.process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+    def gateway(self) -> tuple[int, str] | None:
+        """Wait for its port and secret; None when it has ended before it had them."""
+        while not self.info.exists():
+            if self.process.poll() is not None and not self.info.exists():
+                shutil.rmtree(self.info.parent, ignore_errors=True)
+                return None
+            time.sleep(_POLL_S)
+        told = self.info.read_bytes()
+        shutil.rmtree(self.info.parent, ignore_errors=True)
+        port, length = struct.unpack_from(">ii", told)
+        return port, told[8 : 8 + length].decode()
+
+
+def log_path() -> Path:
+    """Where Spark's own messages go: $XDG_STATE_HOME/kipctl/spark.log, or ~/.local/state/..."""
+    return state_folder() / "spark.log"
+
+
+def state_folder() -> Path:
+    """$XDG_STATE_HOME/kipctl, or ~/.local/state/kipctl."""
+    base = os.environ.get("XDG_STATE_HOME")
+    return (Path(base) if base else Path.home() / ".local" / "state") / "kipctl"
+
+
+def spark_home(environment: Mapping[str, str]) -> Path:
+    """The user's SPARK_HOME, or where PySpark is installed."""
+    if own := environment.get("SPARK_HOME"):
+        return Path(own)
+    found = importlib.util.find_spec("pyspark")
+    assert found is not None
+    assert found.origin is not None
+    return Path(found.origin).parent
+
+
+def configuration_folder(environment: Mapping[str, str]) -> Path:
+    """Where the user's spark-defaults.conf is, if there is one."""
+    return Path(environment.get("SPARK_CONF_DIR") or spark_home(environment) / "conf")
+
+
+def launch(
+    conf: Mapping[str, str], log: Path, options: Sequence[str], pass_fds: Sequence[int] = ()
+) -> Launched:
+    """Start a JVM with these settings of Spark's and options; its output goes to the log's end.
+
+    It has the file descriptors `pass_fds` open as long as it lives.
+    """
+    environment = dict(os.environ)
+    home = spark_home(environment)
+    settings = [word for item in conf.items() for word in ("--conf", "=".join(item))]
+    users = shlex.split(environment.get(_OPTIONS_VARIABLE, ""))
+    if java := _java_command(home, conf, environment):
+        command = [*java, *options, *users, _MAIN, *settings, "pyspark-shell"]
+    else:
+        command = [str(home / "bin" / "spark-submit"), *settings, "pyspark-shell"]
+        environment[_OPTIONS_VARIABLE] = shlex.join([*options, *users])
+    info = Path(tempfile.mkdtemp(prefix="kipctl-")) / "gateway"
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=output,
+            pass_fds=pass_fds,
+            process_group=0,  # Ctrl-C is kipctl's to answer
+            env={
+                **environment,
+                "SPARK_HOME": str(home),
+                "PYTHONHASHSEED": environment.get("PYTHONHASHSEED", "0"),
+                "SPARK_CONNECT_MODE": "0",
+                "_PYSPARK_DRIVER_CONN_INFO_PATH": str(info),
+            },
+        )
+    return Launched(process, info)
+
+
+def _java_command(
+    home: Path, conf: Mapping[str, str], environment: Mapping[str, str]
+) -> list[str] | None:
+    """Java and its options, up to the main class; None where only a shell can tell them."""
+    folder = configuration_folder(environment)
+    if (folder / "spark-env.sh").exists():
+        return None
+    variables = {
+        name: value
+        for name, value in sorted(environment.items())
+        if name.startswith(_READ) and name != _OPTIONS_VARIABLE
+    }
+    of_driver = {name: conf[name] for name in sorted(conf) if name.startswith("spark.driver.")}
+    java = java_program(environment)
+    try:
+        files = [
+            java,
+            home / "jars",
+            *(folder / name for name in ("spark-defaults.conf", "java-opts")),
+        ]
+        made_of = [(str(file), file.stat().st_mtime_ns) for file in files if file.exists()]
+        cache = cache_folder(environment)
+        cache.mkdir(parents=True, exist_ok=True)
+        key = hashlib.sha256(repr((made_of, variables, of_driver)).encode()).hexdigest()[:16]
+        kept = cache / f"{key}.command"
+        if kept.exists():
+            os.utime(kept)
+            return kept.read_text(encoding="utf-8").split("\0")
+        command = _asked(java, home, of_driver, environment)
+        if command:
+            _keep(kept, command)
+    except (OSError, UnicodeDecodeError, subprocess.SubprocessError):
+        return None
+    return command
+
+
+def _asked(
+    java: Path, home: Path, conf: Mapping[str, str], environment: Mapping[str, str]
+) -> list[str] | None:
+    """What Spark's launcher says; None when it is not understood: spark-submit tells the reason."""
+    settings = [word for item in conf.items() for word in ("--conf", "=".join(item))]
+    own = {name: value for name, value in environment.items() if name != _OPTIONS_VARIABLE}
+    launcher = shlex.split(environment.get("SPARK_LAUNCHER_OPTS", ""))
+    asked = subprocess.run(
+        [
+            *(str(java), "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", *launcher),
+            *("-cp", f"{home}/jars/*", "org.apache.spark.launcher.Main"),
+            *(_MAIN, *settings, "pyspark-shell"),
+        ],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=own | {"SPARK_HOME": str(home), "SPARK_SCALA_VERSION": "2.13"},
+        timeout=_LAUNCHER_TIMEOUT_S,
+        check=False,
+    )
+    # A null and the line's end come first; each word has a null after it.
+    words = asked.stdout.partition(b"\0\n")[2].decode().split("\0")
+    return words[: words.index(_MAIN)] if asked.returncode == 0 and _MAIN in words else None
+
+
+def _keep(path: Path, command: Sequence[str]) -> None:
+    beside = path.with_suffix(f".{os.getpid()}")
+    handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)  # it may hold secrets
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write("\0".join(command))
+    beside.replace(path)
+    others = sorted(path.parent.glob("*.command"), key=lambda file: file.stat().st_mtime)
+    for other in others[:-_KEPT]:
+        other.unlink(missing_ok=True)
+
+
+def java_program(environment: Mapping[str, str]) -> Path:
+    """The java that Spark starts: JAVA_HOME's, else the PATH's. It need not exist."""
+    home = environment.get("JAVA_HOME")
+    return Path(home) / "bin" / "java" if home else Path(shutil.which("java") or "java")
+
+
+def cache_folder(environment: Mapping[str, str]) -> Path:
+    """$XDG_CACHE_HOME/kipctl/spark, or ~/.cache/kipctl/spark."""
+    base = environment.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "kipctl" / "spark"
