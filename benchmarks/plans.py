@@ -81,9 +81,13 @@ def jobs_so_far(spark: SparkSession) -> int:
 
 
 def exchanges(plan: str) -> int:
-    """The shuffles and broadcasts of a plan as Spark prints it, each once."""
-    tree = plan.partition("== Initial Plan ==")[0].partition("\n\n(1) ")[0]
-    return sum("Exchange" in line and "Reused" not in line for line in tree.splitlines())
+    """The shuffles and broadcasts of a plan, each once."""
+    return sum("Exchange" in line and "Reused" not in line for line in tree(plan).splitlines())
+
+
+def tree(plan: str) -> str:
+    """The tree of a plan as Spark prints it: as it was executed, not as it began."""
+    return plan.partition("== Initial Plan ==")[0].partition("\n\n")[0]
 
 
 def _executions(spark: SparkSession) -> int:

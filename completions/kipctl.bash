@@ -11,7 +11,7 @@ _kipctl() {
     fi
     for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
         case "$command $word" in
-            'kipctl reassign' | 'kipctl tap' | 'kipctl demo' | 'kipctl lab' | 'kipctl lab up' | 'kipctl lab status' | 'kipctl lab down' | 'kipctl lab stop' | 'kipctl lab start' | 'kipctl lab restart' | 'kipctl lab pause' | 'kipctl lab resume' | 'kipctl lab logs' | 'kipctl elect' | 'kipctl elect preferred' | 'kipctl elect unclean' | 'kipctl inspect' | 'kipctl inspect brokers' | 'kipctl inspect replica-selection' | 'kipctl inspect metadata' | 'kipctl inspect leaders' | 'kipctl inspect hints' | 'kipctl perf' | 'kipctl perf consume' | 'kipctl perf e2e' | 'kipctl perf metadata' | 'kipctl perf produce' | 'kipctl experiment' | 'kipctl experiment redirect' | 'kipctl experiment roll' | 'kipctl experiment closest-replica' | 'kipctl experiment metadata' | 'kipctl request-log' | 'kipctl request-log on' | 'kipctl request-log off' | 'kipctl request-log status' | 'kipctl analyze' | 'kipctl analyze runs' | 'kipctl analyze request-log' | 'kipctl runs' | 'kipctl runs list' | 'kipctl runs show' | 'kipctl runs compare' | 'kipctl runs export' | 'kipctl runs remove') command+=" $word" ;;
+            'kipctl reassign' | 'kipctl tap' | 'kipctl demo' | 'kipctl lab' | 'kipctl lab up' | 'kipctl lab status' | 'kipctl lab down' | 'kipctl lab stop' | 'kipctl lab start' | 'kipctl lab restart' | 'kipctl lab pause' | 'kipctl lab resume' | 'kipctl lab logs' | 'kipctl elect' | 'kipctl elect preferred' | 'kipctl elect unclean' | 'kipctl inspect' | 'kipctl inspect brokers' | 'kipctl inspect replica-selection' | 'kipctl inspect metadata' | 'kipctl inspect leaders' | 'kipctl inspect hints' | 'kipctl perf' | 'kipctl perf consume' | 'kipctl perf e2e' | 'kipctl perf metadata' | 'kipctl perf produce' | 'kipctl experiment' | 'kipctl experiment redirect' | 'kipctl experiment roll' | 'kipctl experiment closest-replica' | 'kipctl experiment metadata' | 'kipctl request-log' | 'kipctl request-log on' | 'kipctl request-log off' | 'kipctl request-log status' | 'kipctl analyze' | 'kipctl analyze runs' | 'kipctl analyze request-log' | 'kipctl runs' | 'kipctl runs list' | 'kipctl runs show' | 'kipctl runs compare' | 'kipctl runs export' | 'kipctl runs remove' | 'kipctl spark' | 'kipctl spark start' | 'kipctl spark status' | 'kipctl spark stop') command+=" $word" ;;
         esac
     done
     case "$command $previous" in
@@ -234,6 +234,7 @@ _kipctl() {
         'kipctl request-log status -o' | 'kipctl request-log status --output') COMPREPLY=($(compgen -W 'auto table plain json csv' -- "$current")); return ;;
         'kipctl analyze runs --by') return ;;
         'kipctl analyze runs --window') return ;;
+        'kipctl analyze runs --limit') return ;;
         'kipctl analyze runs --master') return ;;
         'kipctl analyze runs --conf') return ;;
         'kipctl analyze runs --start-timeout') return ;;
@@ -263,9 +264,13 @@ _kipctl() {
         'kipctl runs export --format') COMPREPLY=($(compgen -W 'archive csv' -- "$current")); return ;;
         'kipctl runs export -o' | 'kipctl runs export --output') COMPREPLY=($(compgen -W 'auto table plain json csv' -- "$current")); return ;;
         'kipctl runs remove -o' | 'kipctl runs remove --output') COMPREPLY=($(compgen -W 'auto table plain json csv' -- "$current")); return ;;
+        'kipctl spark start --conf') return ;;
+        'kipctl spark start --idle-timeout') return ;;
+        'kipctl spark start -o' | 'kipctl spark start --output') COMPREPLY=($(compgen -W 'auto table plain json csv' -- "$current")); return ;;
+        'kipctl spark status -o' | 'kipctl spark status --output') COMPREPLY=($(compgen -W 'auto table plain json csv' -- "$current")); return ;;
     esac
     case "$command" in
-        kipctl) words='reassign tap demo lab elect inspect perf experiment request-log analyze runs' options='--debug --version --help' ;;
+        kipctl) words='reassign tap demo lab elect inspect perf experiment request-log analyze runs spark' options='--debug --version --help' ;;
         'kipctl reassign') words='' options='--rotate --plan --rollback --list --verify --cancel --topic --all-topics --dry-run --measure --yes --timeout --bootstrap-server --output --help' ;;
         'kipctl tap') words='' options='--listen --cap --delay --drop-hints --stale-metadata --reset --for --certificate --key --tls-to-brokers --ca --record --bootstrap-server --output --help' ;;
         'kipctl demo') words='' options='--output --help' ;;
@@ -303,7 +308,7 @@ _kipctl() {
         'kipctl request-log off') words='' options='--broker --bootstrap-server --output --help' ;;
         'kipctl request-log status') words='' options='--broker --bootstrap-server --output --help' ;;
         'kipctl analyze') words='runs request-log' options=--help ;;
-        'kipctl analyze runs') words='' options='--by --window --master --conf --start-timeout --scratch --since --until --save --output --help' ;;
+        'kipctl analyze runs') words='' options='--by --window --limit --master --conf --start-timeout --scratch --since --until --save --output --help' ;;
         'kipctl analyze request-log') words='' options='--by --timezone --master --conf --start-timeout --scratch --since --until --save --output --help' ;;
         'kipctl runs') words='list show compare export remove' options=--help ;;
         'kipctl runs list') words='' options='--output --help' ;;
@@ -311,6 +316,10 @@ _kipctl() {
         'kipctl runs compare') words='' options='--fail-if --master --conf --start-timeout --scratch --output --help' ;;
         'kipctl runs export') words='' options='--format --output --help'; [[ $current == -* ]] || { compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return; } ;;
         'kipctl runs remove') words='' options='--yes --output --help' ;;
+        'kipctl spark') words='start status stop' options=--help ;;
+        'kipctl spark start') words='' options='--conf --idle-timeout --output --help' ;;
+        'kipctl spark status') words='' options='--output --help' ;;
+        'kipctl spark stop') words='' options=--help ;;
     esac
     if [[ $current == -* || -z $words ]]; then
         words=$options

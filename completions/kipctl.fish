@@ -4,7 +4,7 @@ function __kipctl_at --description 'Whether the command line has come to the com
     set -l command kipctl
     for word in (commandline -opc)[2..]
         switch "$command $word"
-            case 'kipctl reassign' 'kipctl tap' 'kipctl demo' 'kipctl lab' 'kipctl lab up' 'kipctl lab status' 'kipctl lab down' 'kipctl lab stop' 'kipctl lab start' 'kipctl lab restart' 'kipctl lab pause' 'kipctl lab resume' 'kipctl lab logs' 'kipctl elect' 'kipctl elect preferred' 'kipctl elect unclean' 'kipctl inspect' 'kipctl inspect brokers' 'kipctl inspect replica-selection' 'kipctl inspect metadata' 'kipctl inspect leaders' 'kipctl inspect hints' 'kipctl perf' 'kipctl perf consume' 'kipctl perf e2e' 'kipctl perf metadata' 'kipctl perf produce' 'kipctl experiment' 'kipctl experiment redirect' 'kipctl experiment roll' 'kipctl experiment closest-replica' 'kipctl experiment metadata' 'kipctl request-log' 'kipctl request-log on' 'kipctl request-log off' 'kipctl request-log status' 'kipctl analyze' 'kipctl analyze runs' 'kipctl analyze request-log' 'kipctl runs' 'kipctl runs list' 'kipctl runs show' 'kipctl runs compare' 'kipctl runs export' 'kipctl runs remove'
+            case 'kipctl reassign' 'kipctl tap' 'kipctl demo' 'kipctl lab' 'kipctl lab up' 'kipctl lab status' 'kipctl lab down' 'kipctl lab stop' 'kipctl lab start' 'kipctl lab restart' 'kipctl lab pause' 'kipctl lab resume' 'kipctl lab logs' 'kipctl elect' 'kipctl elect preferred' 'kipctl elect unclean' 'kipctl inspect' 'kipctl inspect brokers' 'kipctl inspect replica-selection' 'kipctl inspect metadata' 'kipctl inspect leaders' 'kipctl inspect hints' 'kipctl perf' 'kipctl perf consume' 'kipctl perf e2e' 'kipctl perf metadata' 'kipctl perf produce' 'kipctl experiment' 'kipctl experiment redirect' 'kipctl experiment roll' 'kipctl experiment closest-replica' 'kipctl experiment metadata' 'kipctl request-log' 'kipctl request-log on' 'kipctl request-log off' 'kipctl request-log status' 'kipctl analyze' 'kipctl analyze runs' 'kipctl analyze request-log' 'kipctl runs' 'kipctl runs list' 'kipctl runs show' 'kipctl runs compare' 'kipctl runs export' 'kipctl runs remove' 'kipctl spark' 'kipctl spark start' 'kipctl spark status' 'kipctl spark stop'
                 set command "$command $word"
         end
     end
@@ -23,6 +23,7 @@ complete -c kipctl -n '__kipctl_at kipctl' -a experiment -d 'Reproduce what the 
 complete -c kipctl -n '__kipctl_at kipctl' -a request-log -d 'Switch the request log of running brokers on and off'
 complete -c kipctl -n '__kipctl_at kipctl' -a analyze -d 'Compute tables from recorded runs or from brokers\' request logs, of any size, on Spark'
 complete -c kipctl -n '__kipctl_at kipctl' -a runs -d 'List, show, compare, export and remove recorded runs'
+complete -c kipctl -n '__kipctl_at kipctl' -a spark -d 'Keep a Spark JVM warm, so that analyses on this machine need not start one'
 complete -c kipctl -n '__kipctl_at kipctl' -l debug -d 'Show tracebacks of errors'
 complete -c kipctl -n '__kipctl_at kipctl' -l version -d 'Show the version and exit'
 complete -c kipctl -n '__kipctl_at kipctl' -s h -l help -d 'Show this message and exit'
@@ -349,6 +350,7 @@ complete -c kipctl -n '__kipctl_at kipctl analyze' -a request-log -d 'What broke
 complete -c kipctl -n '__kipctl_at kipctl analyze' -s h -l help -d 'Show this message and exit'
 complete -c kipctl -n '__kipctl_at kipctl analyze runs' -l by -x -d 'Break down by run, arm, client, topic, partition, broker, window, action, brokers; each table by those it has'
 complete -c kipctl -n '__kipctl_at kipctl analyze runs' -l window -x -d 'Length of a window of --by window'
+complete -c kipctl -n '__kipctl_at kipctl analyze runs' -l limit -x -d 'Show so many rows of a table at most'
 complete -c kipctl -n '__kipctl_at kipctl analyze runs' -l master -x -d 'Where Spark runs: local[N], spark://HOST:PORT, yarn, ..'
 complete -c kipctl -n '__kipctl_at kipctl analyze runs' -l conf -x -d 'A setting of Spark\'s, before those of its own configuration; repeatable'
 complete -c kipctl -n '__kipctl_at kipctl analyze runs' -l start-timeout -x -d 'How long to wait for the first executor of a cluster'
@@ -393,3 +395,14 @@ complete -c kipctl -n '__kipctl_at kipctl runs export' -s h -l help -d 'Show thi
 complete -c kipctl -n '__kipctl_at kipctl runs remove' -s y -l yes -d 'Do not ask before changing things'
 complete -c kipctl -n '__kipctl_at kipctl runs remove' -s o -l output -x -a 'auto table plain json csv' -d 'auto is table on a terminal and plain elsewhere'
 complete -c kipctl -n '__kipctl_at kipctl runs remove' -s h -l help -d 'Show this message and exit'
+complete -c kipctl -n '__kipctl_at kipctl spark' -a start -d 'Start a JVM that waits for analyses; it takes up to 2 GB, or spark.driver.memory'
+complete -c kipctl -n '__kipctl_at kipctl spark' -a status -d 'Say what JVM is kept warm: its processes, memory and last use'
+complete -c kipctl -n '__kipctl_at kipctl spark' -a stop -d 'End the JVM that is kept warm, and wait until it is gone'
+complete -c kipctl -n '__kipctl_at kipctl spark' -s h -l help -d 'Show this message and exit'
+complete -c kipctl -n '__kipctl_at kipctl spark start' -l conf -x -d 'A setting of Spark\'s, before those of its own configuration; repeatable'
+complete -c kipctl -n '__kipctl_at kipctl spark start' -l idle-timeout -x -d 'It ends when nobody has used it for so long'
+complete -c kipctl -n '__kipctl_at kipctl spark start' -s o -l output -x -a 'auto table plain json csv' -d 'auto is table on a terminal and plain elsewhere'
+complete -c kipctl -n '__kipctl_at kipctl spark start' -s h -l help -d 'Show this message and exit'
+complete -c kipctl -n '__kipctl_at kipctl spark status' -s o -l output -x -a 'auto table plain json csv' -d 'auto is table on a terminal and plain elsewhere'
+complete -c kipctl -n '__kipctl_at kipctl spark status' -s h -l help -d 'Show this message and exit'
+complete -c kipctl -n '__kipctl_at kipctl spark stop' -s h -l help -d 'Show this message and exit'

@@ -69,6 +69,9 @@ def runs(
     window: Annotated[
         str, typer.Option("--window", metavar="DURATION", help="Length of a window of --by window.")
     ] = "10s",
+    limit: Annotated[
+        int, typer.Option("--limit", metavar="ROWS", help="Show so many rows of a table at most.")
+    ] = 10_000,
     master: MasterOption = "local[*]",
     conf: ConfOption = None,
     start_timeout: StartTimeoutOption = "60s",
@@ -92,7 +95,7 @@ def runs(
     from kipctl.trace.runs import path_of
 
     place = place_of(master, conf, start_timeout, scratch)
-    question = Question(_names(by or ["run,arm"]), duration_us("--window", window))
+    question = Question(_names(by or ["run,arm"]), duration_us("--window", window), limit)
     period = parse_period(since, until)
     paths = [path_of(text, environment.variables) for text in run]
     check_runs(paths)

@@ -150,79 +150,83 @@ def _percent(share: float | None) -> float | None:
     return None if share is None else 100 * share
 
 
+_MEASURES: Mapping[str, tuple[_Measure, ...]] = {
+    "records": _RECORDS,
+    "latency": _LATENCY,
+    "failures": (_count("records", "records"),),
+    "redirects": _REDIRECTS,
+    "actions": _ACTIONS,
+    "rpcs": _RPCS,
+    "metadata": _METADATA,
+    "reads": _READS,
+    "flips": _FLIPS,
+    "read_errors": (_count("answers", "responses"),),
+    "out_of_range": (_count("times", "times"),),
+}
+"""What is most asked for; of a table that is not here, all its columns are shown."""
+
+
 def analysis_tables(document: Document, names: Sequence[str] = ()) -> tuple[Table, ...]:
-    """The tables of recorded runs, all or those of these names; one without rows is left out."""
-    shown: tuple[tuple[str, str, tuple[_Measure, ...]], ...] = (
-        ("records", "Records", _RECORDS),
-        ("latency", "Latency from the intended send time, service time from the actual", _LATENCY),
-        ("failures", "Records that were given up", (_count("records", "records"),)),
-        ("redirects", "Redirects: what met a leader that leads no more", _REDIRECTS),
-        ("redirects", "Where the time of what was redirected went", _REDIRECTED_TIME),
-        ("actions", "Actions: before, during and after", _ACTIONS),
-        ("rpcs", "Requests", _RPCS),
-        ("metadata", "Metadata requests by cause", _METADATA),
-        ("reads", "Reads, by racks and role of the broker", _READS),
-        ("flips", "Changes of the replica that was read from", _FLIPS),
-        ("read_errors", "Errors of fetches", (_count("answers", "responses"),)),
-        ("out_of_range", "Offsets out of range", (_count("times", "times"),)),
-    )
-    return tuple(
-        _table(
-            "redirected_time" if measures is _REDIRECTED_TIME else name,
-            title,
-            _with_window(document[name], document),
-            measures,
+    """The tables of recorded runs, all or those of these names; one without rows is left out.
+
+    Which there are, what they are called and by which keys they are, the document's `tables` say.
+    """
+    tables = []
+    for name, about in document["tables"].items():
+        rows = _with_window(document[name], document)
+        if not rows or (names and name not in names):
+            continue
+        measures = _MEASURES.get(name) or _all_of(rows[0], about["keys"])
+        tables.append(_table(name, about["title"], about, rows, measures))
+        if name == "redirects":
+            title = "Where the time of what was redirected went"
+            tables.append(_table("redirected_time", title, about, rows, _REDIRECTED_TIME))
+    return tuple(tables)
+
+
+def _all_of(row: Row, keys: Sequence[str]) -> tuple[_Measure, ...]:
+    """Every column but the keys, in what its name says that it is in."""
+
+    def measure(name: str) -> _Measure:
+        if name.endswith("_us"):
+            return _ms(f"{_words(name.removesuffix('_us'))} ms", name)
+        if name.endswith("bytes"):
+            return _Measure(f"{_words(name.removesuffix('bytes'))}MB", _megabytes(name), 3)
+        return _count(_words(name), name)
+
+    return tuple(measure(name) for name in row if name not in keys)
+
+
+def _megabytes(name: str) -> Callable[[Row], Cell]:
+    return lambda row: None if row[name] is None else row[name] / 1e6
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def _table(
+    name: str, title: str, about: Mapping[str, Any], rows: Rows, measures: Sequence[_Measure]
+) -> Table:
+    """What a row is of (its keys, from the left), then the measures."""
+    keys = [key for key in rows[0] if key in about["keys"]]
+    notes: tuple[str, ...] = ()
+    if about["rows"] > about["shown"]:
+        notes = (
+            f"{about['shown']:,} of {about['rows']:,} rows: --limit shows more, --save has all.",
         )
-        for name, title, measures in shown
-        if document[name] and (not names or name in names)
-    )
-
-
-def _table(name: str, title: str, rows: Rows, measures: Sequence[_Measure]) -> Table:
-    """What a row is of (its keys: texts and whole numbers from the left), then the measures."""
-    keys = _keys(rows[0])
     return Table(
         title,
         (
-            *(key.replace("_", " ") for key in keys),
+            *map(_words, keys),
             *(Column(m.title, m.digits, right=True) for m in measures),
         ),
         tuple(
             (*(_key(row[key]) for key in keys), *(m.cell(row) for m in measures)) for row in rows
         ),
+        notes,
         name=name,
     )
-
-
-_KEYS = (
-    "run",
-    "arm",
-    "client",
-    "topic",
-    "partition",
-    "broker",
-    "window",
-    "number",
-    "action",
-    "brokers",
-    "software_name",
-    "software_version",
-    "api",
-    "api_version",
-    "cause",
-    "client_rack",
-    "broker_rack",
-    "role",
-    "case",
-    "handling",
-    "name",
-    "time",
-    "error",
-)
-
-
-def _keys(row: Row) -> list[str]:
-    return [name for name in row if name in _KEYS and not (name == "error" and "number" in row)]
 
 
 def _key(value: Any) -> Cell:

@@ -3,15 +3,20 @@
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 from runs import write_run
 
 from kipctl.errors import UsageError
 from kipctl.pipeline.analysis import Question, analyse_runs
 from kipctl.pipeline.period import parse_period
+from kipctl.pipeline.table import Columns, Table
+from kipctl.pipeline.table_docs import written_into
 from kipctl.pipeline.tables import TABLES, keys_of
 from kipctl.protocol.error_codes import ErrorCode
+from kipctl.report.analysis_tables import analysis_tables
 from kipctl.trace.codes import PHASES
 
 pytestmark = pytest.mark.spark
@@ -103,6 +108,59 @@ def test_every_dimension_is_one_of_some_table(spark: SparkSession, folder: str) 
         (1, "rotate", "1->2"),
         (2, "rotate", "1->2"),
     ]
+
+
+def test_a_table_is_added_by_declaring_it(spark: SparkSession, folder: str) -> None:
+    longest = Table(
+        "longest",
+        "The longest waits",
+        "batches",
+        by=("run", "partition"),
+        always=("broker",),
+        columns=(Columns(("longest_us",), "from the intended time to the acknowledgement"),),
+        make=lambda source, keys: source.batches.groupBy(*keys).agg(
+            F.expr("max(acked_us - intended_us)").alias("longest_us")
+        ),
+    )
+    tables = (*TABLES, longest)
+    document = analyse_runs(spark, [folder], Question(("partition",), tables=tables))
+    assert document["longest"] == [{"partition": 0, "broker": 1, "longest_us": 600_000}]
+    assert document["tables"]["longest"]["keys"] == ["partition", "broker"]
+    shown = analysis_tables(document, ["longest"])
+    assert [table.title for table in shown] == ["The longest waits"]
+    assert list(shown[0].titles) == ["partition", "broker", "longest ms"]
+    assert shown[0].rows == (("0", "1", 600.0),)
+    with pytest.raises(UsageError, match="moon"):
+        Question(("moon",), tables=(longest,))
+    with pytest.raises(UsageError, match="topic"):
+        Question(("topic",), tables=(longest,))
+    page = "## longest\n\nHow long.\n\nKeys\n\n| column |\n"
+    assert written_into(page, (longest,)).splitlines()[4:] == [
+        "Keys for `--by`: `run`, `partition`. Always there: `broker`.",
+        "",
+        "| column | what it is |",
+        "|---|---|",
+        "| `longest_us` | from the intended time to the acknowledgement |",
+    ]
+
+
+def test_a_table_shows_its_first_rows_and_says_how_many_it_has(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    rows = [batch(n, 10, n) | {"partition": 99 - n} for n in range(100)]
+    write_run(tmp_path / "run", {}, batches=rows)
+    question = Question(("partition",), most_rows=7)
+    saved = tmp_path / "saved"
+    document = analyse_runs(spark, [str(tmp_path / "run")], question, save_to=str(saved))
+    about = document["tables"]["records"]
+    assert (about["rows"], about["shown"]) == (100, 7)
+    assert [row["partition"] for row in document["records"]] == list(range(7))
+    assert pq.read_table(saved / "records").num_rows == 100
+    # All tables are there, those without rows too: their columns do not hang on the run.
+    assert {path.name for path in saved.iterdir()} == {table.name for table in TABLES}
+    assert pq.read_table(saved / "redirects").num_rows == 0
+    with pytest.raises(UsageError, match="--limit"):
+        Question(most_rows=0)
 
 
 def test_what_there_is_no_table_by_is_refused() -> None:

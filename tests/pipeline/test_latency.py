@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from rows import rows_of
 from runs import write_run
 
-from benchmarks.plans import plans_of
+from benchmarks.plans import plans_of, tree
 from benchmarks.synthetic import SyntheticRun
 from kipctl.pipeline.inputs import open_runs
 from kipctl.pipeline.latency import (
@@ -212,8 +212,7 @@ def test_no_task_sorts_all_values(spark: SparkSession, tmp_path: Path) -> None:
     assert "SinglePartition" not in final(plan)
     for sort in sorts:
         assert "_bucket" in sort, sort
-    scans = re.findall(r"\+- Scan parquet|:- Scan parquet", final(plan).partition("\n\n")[0])
-    assert len(scans) == 1, plan
+    assert tree(plan).count("Scan parquet") == 1
 
 
 def final(plan: str) -> str:

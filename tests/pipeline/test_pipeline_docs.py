@@ -1,97 +1,63 @@
-"""docs/pipeline.md has every column of every table, and no other."""
+"""docs/pipeline.md has every key and column of every table, and no other."""
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from frames import action_frame, frame, of_schema
-from pyspark.sql import DataFrame, SparkSession
+from frames import of_schema
+from pyspark.sql import SparkSession
+from runs import write_run
 
-from kipctl.pipeline.actions import WINDOWS, action_table
-from kipctl.pipeline.analysis import DIMENSIONS
+from kipctl.pipeline.analysis import Question, makes
 from kipctl.pipeline.episodes import ATTEMPTS, episode_table, episodes
-from kipctl.pipeline.latency import failures, latency, volumes
-from kipctl.pipeline.reads import flip_table, out_of_range_table, read_error_table, read_table
-from kipctl.pipeline.redirects import failed_batches, redirect_table
-from kipctl.pipeline.rpcs import metadata_table, rpc_table
-from kipctl.trace.codes import PHASES
+from kipctl.pipeline.inputs import open_runs
+from kipctl.pipeline.table import Source
+from kipctl.pipeline.table_docs import DOCS, written_into
+from kipctl.pipeline.tables import TABLES, keys_of
 
 pytestmark = pytest.mark.spark
 
-DOCS = Path(__file__).parents[2] / "docs" / "pipeline.md"
-PLACEHOLDERS = {"<phase>": PHASES, "<window>": WINDOWS}
+PAGE = Path(__file__).parents[2] / DOCS
 
 
 def section(table: str) -> str:
     [text] = re.findall(
-        rf"^## {table}$(.*?)(?=^## |\Z)", DOCS.read_text(), re.MULTILINE | re.DOTALL
+        rf"^## {table}$(.*?)(?=^## |\Z)", PAGE.read_text(), re.MULTILINE | re.DOTALL
     )
     assert isinstance(text, str)
     return text
 
 
 def documented(table: str) -> list[str]:
-    """The columns in the first cells of the section's table, with placeholders written out."""
+    """The columns in the first cells of the section's table."""
     cells = re.findall(r"^\| (`[^|]*) \|", section(table), re.MULTILINE)
-    names = [name for cell in cells for name in re.findall(r"`([^`]+)`", cell)]
-    for placeholder, values in PLACEHOLDERS.items():
-        names = [
-            name.replace(placeholder, value)
-            for name in names
-            for value in (values if placeholder in name else ("",))
-        ]
-    return names
+    return [name for cell in cells for name in re.findall(r"`([^`]+)`", cell)]
 
 
-def failed(spark: SparkSession) -> DataFrame:
-    return frame(spark, "redirects", []).transform(failed_batches, action_frame(spark, []))
+def test_what_it_says_of_tables_is_what_they_are_declared_as() -> None:
+    page = PAGE.read_text()
+    assert written_into(page, TABLES) == page, "the tables have changed: run `make generate`"
+    asked = page.count("Keys for `--by`")
+    assert asked == sum(bool(table.by) for table in TABLES)
 
 
-def reads(spark: SparkSession) -> DataFrame:
-    return frame(spark, "reads", [])
+@pytest.mark.parametrize("by", [(), keys_of(TABLES)], ids=["all in one", "by all keys"])
+def test_every_table_has_its_keys_and_the_columns_declared_and_no_other(
+    spark: SparkSession, tmp_path: Path, by: tuple[str, ...]
+) -> None:
+    write_run(tmp_path / "r", {}, batches=[])
+    source = Source(open_runs(spark, [str(tmp_path / "r")]), window_us=1)
+    made = makes(source, Question(by), whole=True)
+    assert set(made) == {table.name for table in TABLES}
+    for table in TABLES:
+        columns = made[table.name]().columns
+        keys = table.key_columns(by)
+        declared = {name for each in table.columns for name in each.written_out}
+        assert len(set(columns)) == len(columns), table.name
+        assert set(keys) <= set(columns), table.name
+        assert set(columns) == declared | set(keys), table.name
 
 
-def rpcs(spark: SparkSession) -> DataFrame:
-    return frame(spark, "rpcs", [])
-
-
-def batches(spark: SparkSession) -> DataFrame:
-    return frame(spark, "batches", [])
-
-
-TABLES: dict[str, Callable[[SparkSession], DataFrame]] = {
-    "records": lambda spark: volumes(batches(spark), []),
-    "latency": lambda spark: latency(batches(spark), []),
-    "failures": lambda spark: failures(batches(spark), []),
-    "redirects": lambda spark: redirect_table(failed(spark), []),
-    "episodes": lambda spark: episode_table(episodes(of_schema(spark, ATTEMPTS, [])), []),
-    "rpcs": lambda spark: rpc_table(rpcs(spark), []),
-    "reads": lambda spark: read_table(reads(spark), []),
-    "flips": lambda spark: flip_table(reads(spark), []),
-    "read_errors": lambda spark: read_error_table(reads(spark), []),
-    "out_of_range": lambda spark: out_of_range_table(reads(spark), []),
-    "actions": lambda spark: action_table(
-        action_frame(spark, []), batches(spark), failed(spark), reads(spark)
-    ),
-}
-
-
-@pytest.mark.parametrize("table", TABLES)
-def test_every_column_is_documented(spark: SparkSession, table: str) -> None:
-    assert sorted(documented(table)) == sorted(TABLES[table](spark).columns)
-
-
-def test_metadata_has_the_columns_of_rpcs_and_those_told(spark: SparkSession) -> None:
-    columns = metadata_table(rpcs(spark), []).columns
-    assert sorted(documented("rpcs") + documented("metadata")) == sorted(columns)
-
-
-@pytest.mark.parametrize("table", DIMENSIONS)
-def test_keys_for_by_are_those_that_it_takes(table: str) -> None:
-    [keys] = re.findall(r"^Keys for `--by`: ([^.]*)\.", section(table), re.MULTILINE)
-    assert sorted(re.findall(r"`([^`]+)`", keys)) == sorted(DIMENSIONS[table])
-
-
-def test_no_other_table_is_said_to_take_keys() -> None:
-    assert DOCS.read_text().count("Keys for `--by`") == len(DIMENSIONS)
+def test_episodes_are_documented(spark: SparkSession) -> None:
+    made = episode_table(episodes(of_schema(spark, ATTEMPTS, [])), [])
+    assert sorted(documented("episodes")) == sorted(made.columns)

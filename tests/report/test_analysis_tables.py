@@ -11,19 +11,21 @@ from kipctl.report.analysis_tables import analysis_tables
 from kipctl.report.formats import OutputFormat, write
 from kipctl.report.tables import Report, Table
 
-NAMES = (
-    "records",
-    "latency",
-    "failures",
-    "redirects",
-    "actions",
-    "rpcs",
-    "metadata",
-    "reads",
-    "flips",
-    "read_errors",
-    "out_of_range",
-)
+_RUN = ["run", "arm"]
+KEYS = {
+    "records": _RUN,
+    "latency": [*_RUN, "topic", "window", "time"],
+    "failures": [*_RUN, "error", "name"],
+    "redirects": [*_RUN, "api"],
+    "actions": [*_RUN, "number", "action"],
+    "rpcs": [*_RUN, "api"],
+    "metadata": [*_RUN, "cause"],
+    "reads": [*_RUN, "client_rack", "broker_rack", "role"],
+    "flips": _RUN,
+    "read_errors": [*_RUN, "error", "name"],
+    "out_of_range": [*_RUN, "case", "handling"],
+}
+NAMES = tuple(KEYS)
 
 _LATENCY = {
     "time": "latency",
@@ -39,7 +41,12 @@ def row(**cells: Any) -> dict[str, Any]:
 
 
 def document(**tables: list[dict[str, Any]]) -> dict[str, Any]:
-    return {"window_us": 10_000_000, **{name: tables.get(name, []) for name in NAMES}}
+    known = {name: tables.get(name, []) for name in {**KEYS, **tables}}
+    about = {
+        name: {"title": name, "keys": KEYS.get(name, _RUN), "rows": len(rows), "shown": len(rows)}
+        for name, rows in known.items()
+    }
+    return {"window_us": 10_000_000, "tables": about, **known}
 
 
 def cells(table: Table) -> dict[str, object]:
@@ -94,3 +101,23 @@ def test_a_window_is_told_by_its_exact_beginning(window_us: int, window: int, sh
     of_windows = document(latency=[row(window=window, **_LATENCY)]) | {"window_us": window_us}
     [table] = analysis_tables(of_windows)
     assert cells(table)["window"] == shown
+
+
+def test_a_table_without_a_form_of_its_own_shows_all_its_columns_by_their_units() -> None:
+    rows = [{"run": "noon", "arm": "kip951", "longest_us": 1500, "sent_bytes": None, "times": 3}]
+    [table] = analysis_tables(document(pauses=rows))
+    assert table.name == "pauses"
+    assert cells(table) == {
+        "run": "noon",
+        "arm": "kip951",
+        "longest ms": 1.5,
+        "sent MB": None,
+        "times": 3,
+    }
+
+
+def test_a_part_of_a_table_says_so() -> None:
+    part = document(records=[row()])
+    part["tables"]["records"]["rows"] = 12_345
+    [table] = analysis_tables(part)
+    assert table.notes == ("1 of 12,345 rows: --limit shows more, --save has all.",)

@@ -1,8 +1,13 @@
-"""`python -m kipctl.cli.generate`, in the repository's folder: write the files, drop stale ones."""
+"""`python -m kipctl.cli.generate`, in the repository's folder: write the files, drop stale ones.
+
+The keys and columns in docs/pipeline.md are written too.
+"""
 
 from pathlib import Path
 
 from kipctl.cli.generate import generated_files
+from kipctl.pipeline.table_docs import DOCS, written_into
+from kipctl.pipeline.tables import TABLES
 
 if __name__ == "__main__":
     files = generated_files()
@@ -13,3 +18,5 @@ if __name__ == "__main__":
                 old.unlink()
     for path, text in files.items():
         Path(path).write_text(text)
+    page = Path(DOCS)
+    page.write_text(written_into(page.read_text(), TABLES))
