@@ -89,7 +89,7 @@ def runs(
     from kipctl.pipeline.analysis import Question, analyse_runs
     from kipctl.pipeline.inputs import is_little
     from kipctl.pipeline.period import duration_us, parse_period
-    from kipctl.pipeline.preflight import check_master, check_runs, check_save
+    from kipctl.pipeline.preflight import check_runs, check_save
     from kipctl.pipeline.session import spark_session
     from kipctl.report.analysis_tables import analysis_tables
     from kipctl.trace.runs import path_of
@@ -100,7 +100,6 @@ def runs(
     paths = [path_of(text, environment.variables) for text in run]
     check_runs(paths)
     check_save(save)
-    check_master(master)
     with (
         environment.progress(f"Starting Spark on {master}.") as progress,
         spark_session(place, progress, is_light=is_little(paths), inputs=paths) as spark,
@@ -149,7 +148,7 @@ def request_log(
     environment: Environment = context.obj
     from kipctl.pipeline.inputs import is_little
     from kipctl.pipeline.period import parse_period
-    from kipctl.pipeline.preflight import check_keys, check_logs, check_master, check_save
+    from kipctl.pipeline.preflight import check_keys, check_logs, check_save
     from kipctl.pipeline.request_log import analyse, read_request_log
     from kipctl.pipeline.request_log.analysis import BY
     from kipctl.pipeline.session import spark_session
@@ -161,7 +160,6 @@ def request_log(
     check_keys(keys, BY)
     check_logs(path, period, timezone)
     check_save(save)
-    check_master(master)
     with (
         environment.progress(f"Starting Spark on {master}.") as progress,
         spark_session(place, progress, is_light=is_little(path), inputs=path) as spark,

@@ -159,7 +159,7 @@ def compare(
     from kipctl.pipeline.compare import compare as compare_traces
     from kipctl.pipeline.gates import parse_gate
     from kipctl.pipeline.inputs import is_little, open_runs
-    from kipctl.pipeline.preflight import check_master, check_runs
+    from kipctl.pipeline.preflight import check_runs
     from kipctl.pipeline.session import spark_session
     from kipctl.report.run_tables import compare_tables
     from kipctl.trace.runs import path_of
@@ -171,7 +171,6 @@ def compare(
     if both := set(paths[0]) & set(paths[1]):
         raise UsageError(f"{min(both)} is on both sides of the comparison.")
     check_runs(paths[0] + paths[1])
-    check_master(master)
     with (
         environment.progress(f"Starting Spark on {master}.") as progress,
         spark_session(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kipctl.errors import UsageError
 from kipctl.experiments.actions import Action, ActionKind
-from kipctl.pipeline.preflight import check_master
+from kipctl.pipeline.place import Place
 
 OWN_TOPIC = "kipctl-perf"
 """Made for a run, and removed after it."""
@@ -60,7 +60,8 @@ class RunPlan:
 
     def check(self, numbers: Iterable[tuple[str, int, int]]) -> None:
         """Raise UsageError for numbers that make no sense: (option, value, least)."""
-        check_master(self.master)
+        if self.master is not None:
+            Place(self.master)
         own = (("--count", self.count, 0), ("--workers", self.workers, 1))
         for name, value, least in (*numbers, *own):
             if value < least:

@@ -9,7 +9,11 @@ from kipctl.errors import UsageError
 DEFAULT_MASTER = "local[*]"
 START_TIMEOUT_S = 60.0
 """Until Spark runs and has an executor: a JVM here and one there, maybe on a busy machine."""
-_MASTER = re.compile(r"local(\[|$)|spark://|yarn$|k8s://")
+_MASTER = re.compile(
+    r"local(\[([1-9]\d*|\*)(\s*,\s*\d+)?\]|-cluster\[.+\])?"
+    r"|spark://[^,]+:\d+(,[^,]+:\d+)*|yarn|k8s://.+"
+)
+"""SparkContext.createTaskScheduler."""
 _OPTIONS = {"spark.master": "--master", "spark.kipctl.scratch": "--scratch"}
 
 
@@ -30,18 +34,13 @@ class Place:
 
     def __post_init__(self) -> None:
         """Raises UsageError."""
-        if not _MASTER.match(self.master):
+        if not _MASTER.fullmatch(self.master):
             raise UsageError(
                 f"--master {self.master!r} is no Spark master.",
-                "Give local[N], spark://HOST:PORT, yarn, or k8s://HOST:PORT.",
+                "For instance: local[2], spark://HOST:7077, yarn, k8s://https://HOST:443.",
             )
-        for address in self.standalone_addresses:
-            _, colon, port = address.rpartition(":")
-            if not colon or not port.isdigit():
-                raise UsageError(
-                    f"--master {self.master!r} is no address of a Spark master.",
-                    "Give spark://HOST:PORT.",
-                )
+        if self.scratch == "":
+            raise UsageError("--scratch names no folder.", "Name one that all machines see.")
 
     @property
     def standalone_addresses(self) -> tuple[str, ...]:

@@ -13,9 +13,6 @@ from kipctl.trace.store import RUN_FILE
 _WILDCARDS = re.compile(r"[*?\[{]")
 _OFFSET = re.compile(r"Z|(UTC|GMT|UT)?[+-]\d{1,2}(:\d{2}){0,2}|[A-Z]{3}")
 """What Java understands besides the names of the time zone database; `PST` and its like too."""
-_MASTER = re.compile(
-    r"local(\[([1-9]\d*|\*)(\s*,\s*\d+)?\]|-cluster\[.+\])?|spark://.+:\d+(,.+)?|yarn|k8s://.+"
-)
 
 
 def check_runs(paths: Iterable[str]) -> None:
@@ -71,15 +68,6 @@ def check_save(folder: str | None) -> None:
         return
     if not here.is_dir() or any(here.iterdir()):
         raise UsageError(f"--save {folder}: it is there already.", "Name a folder that is not.")
-
-
-def check_master(master: str | None) -> None:
-    """Raise UsageError for what is no master's URL (SparkContext.createTaskScheduler)."""
-    if master is not None and not _MASTER.fullmatch(master):
-        raise UsageError(
-            f"--master {master!r} is no Spark master.",
-            "For instance: local[2], spark://HOST:7077, yarn, k8s://https://HOST:443.",
-        )
 
 
 def _here(path: str) -> Path | None:

@@ -38,10 +38,15 @@ VALID = {
     "runs compare": "{run} {other}",
     "runs export": "{run} {new}",
     "runs remove": "{run} --yes",
+    "spark start": "",
+    "spark status": "",
+    "spark stop": "",
 }
 """`{run}` and `{other}` are runs, `{log}` a request log; nothing is at `{new}` and `{none}`."""
 
-QUIET = frozenset({"lab status", "lab down", "runs list", "runs show"})
+QUIET = frozenset(
+    {"lab status", "lab down", "runs list", "runs show", "spark status", "spark stop"}
+)
 """These only look at what is on this machine, and `lab down` at what there is not."""
 
 NEEDS_LAB = frozenset(
@@ -91,6 +96,7 @@ WRONG: dict[str, tuple[str, ...]] = {
     "--consumer-property": ("acks", "no.such.setting=1", "fetch.max.wait.ms=soon"),
     "--consumer.config": ("{none}", "{run}"),
     "--controllers": (*_COUNT, "10"),
+    "--conf": ("spark", "executor.memory=4g", "spark.master=local", ""),
     "--count": _NOT_NEGATIVE,
     "--curve": ("never", "./never", "{none}/"),
     "--delay": ("Metadata", "Nothing=1ms", "Metadata=soon", "Metadata=-1ms"),
@@ -101,11 +107,13 @@ WRONG: dict[str, tuple[str, ...]] = {
     "--fetch-size": ("-1", "x"),
     "--for": ("soon", "0", "-5s", "5d"),
     "--format": ("zip", ""),
+    "--idle-timeout": ("soon", "0s", "-5s", "5d"),
     "--json-file": _FILE,
     "--kafka-home": ("{none}", "{run}", "{broken}"),
     "--kafka-version": ("latest", "4", "", "../4.3.1"),
     "--key": _FILE,
     "--leader-discovery": ("guess", ""),
+    "--limit": _COUNT,
     "--lines": _NOT_NEGATIVE,
     "--listen": ("9092", "127.0.0.1:x", "127.0.0.1:65536", ":1"),
     "--master": ("nowhere", "spark://", "spark://host", "local[0]", "local[x]", ""),
@@ -142,8 +150,10 @@ WRONG: dict[str, tuple[str, ...]] = {
     "--save": ("{run}", "{broken}"),
     "--scale": ("large", ""),
     "--seconds": _SECONDS,
+    "--scratch": ("",),
     "--since": _MOMENT,
     "--socket-buffer-size": ("-2", "x"),
+    "--start-timeout": ("soon", "0s", "-5s", "5d"),
     "--stale-metadata": ("1", "soon", "-1ms"),
     "--throughput": _RATE,
     "--timeout": ("0", "-1", "x", "nan", "inf"),
