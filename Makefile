@@ -1,4 +1,5 @@
-# `make demo` shows kipctl on a real cluster, `make test` checks it; each sets up all it needs.
+# `make demo` shows kipctl on a real cluster, `make test` checks it, `make check` checks all of it
+# that needs no cluster and no Spark; each sets up all it needs.
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -8,23 +9,27 @@ export PIP_CONSTRAINT := constraints.txt
 export PIP_BUILD_CONSTRAINT := constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test test-on-clusters test-on-spark generate java clean
+.PHONY: demo check test test-on-clusters test-on-spark generate java clean
 
 demo: $(VENV)/installed java
 	$(BIN)/kipctl demo
 
-test: $(VENV)/installed-for-tests java
+# The inner loop: a minute on two cores.
+check: $(VENV)/installed-for-tests
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	# Those that need no cluster and no Spark first: they take seconds.
-	$(BIN)/pytest -m 'not kafka and not spark'
-	# Of the others the ones wait for clusters while the others compute; each tells when it is done.
+	$(BIN)/pytest -n auto --maxprocesses 8 -m 'not kafka and not spark'
+
+test: $(VENV)/installed-for-tests java
+	$(MAKE) --no-print-directory check
+	# Those on clusters mostly wait: two at a time, each with a cluster of its own, leave the cores
+	# to those that compute. Each group tells when it is done.
 	$(MAKE) --no-print-directory --jobs 2 --output-sync=target test-on-clusters test-on-spark
 
 test-on-clusters:
-	$(BIN)/pytest -m 'kafka and not spark'
+	$(BIN)/pytest -n 2 --dist worksteal -m 'kafka and not spark'
 
 test-on-spark:
 	$(BIN)/pytest -m spark

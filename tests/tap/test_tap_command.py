@@ -1,5 +1,6 @@
 """`kipctl tap` as its users run it: a real cluster, a real terminal's signals, what it prints."""
 
+import io
 import json
 import signal
 import subprocess
@@ -8,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from kipctl.cli.app import run
+from kipctl.cli.environment import Environment
 from kipctl.experiments.conduct import Listeners
 from kipctl.experiments.perf import PerfPlan, produce
 from kipctl.experiments.plan import OWN_TOPIC
@@ -40,9 +43,18 @@ def refused(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_what_cannot_be_is_told_in_three_lines(
     arguments: list[str], status: int, said: str
 ) -> None:
-    ended = refused(*arguments)
-    assert ended.returncode == status
-    assert said in ended.stderr
+    out, err = io.StringIO(), io.StringIO()
+    environment = Environment(io.StringIO(), out, err, {})
+    assert run(["tap", *arguments], environment) == status
+    assert said in err.getvalue()
+    assert len(err.getvalue().splitlines()) <= 3
+    assert out.getvalue() == ""
+
+
+def test_a_program_that_cannot_begin_says_so_with_its_status() -> None:
+    ended = refused("--bootstrap-server", "127.0.0.1:1")
+    assert ended.returncode == 3
+    assert "No bootstrap server of 127.0.0.1:1 answers" in ended.stderr
     assert len(ended.stderr.splitlines()) <= 3
     assert ended.stdout == ""
 
