@@ -11,6 +11,8 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
+_LENGTH = "spark.sql.maxPlanStringLength"
+"""Plans are kept as text, and counted in: they are needed whole."""
 PHASES = ("analysis", "optimization", "planning")
 
 
@@ -52,11 +54,14 @@ def plans_of(spark: SparkSession) -> Iterator[Plans]:
     pid = int(spark._jvm.java.lang.ProcessHandle.current().pid())  # type: ignore[union-attr]
     cpu_ms = _cpu_ms(pid)
     begun = time.perf_counter()
+    length = spark.conf.get(_LENGTH)
+    spark.conf.set(_LENGTH, 1_000_000)
     ClassicDataFrame.__init__ = init  # type: ignore[method-assign,assignment]
     try:
         yield found
     finally:
         ClassicDataFrame.__init__ = original  # type: ignore[method-assign]
+        spark.conf.set(_LENGTH, str(length))
     found.wall_ms = 1000 * (time.perf_counter() - begun)
     found.cpu_ms = _cpu_ms(pid) - cpu_ms
     found.frames = len(made)

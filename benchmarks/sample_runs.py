@@ -33,12 +33,12 @@ def experiment_run(
 ) -> Run:
     """`perf e2e` with a rotation and an election: rows for every table of `kipctl analyze`.
 
-    Every 20th batch is redirected, every 400th given up. `factor` makes all times so much longer.
+    Every 20th batch is redirected, every 100th given up. `factor` makes all times so much longer.
     """
     chance = np.random.default_rng(seed)
     batches = _batches(chance, records, factor=factor)
     for number, batch in enumerate(batches):
-        if number % 400 == 399:
+        if number % 100 == 99:
             batch |= {"error": _TIMED_OUT, "attempts": 3}
     redirects = [
         _redirect(batch, int(factor * chance.integers(200, 2000)))
@@ -142,7 +142,7 @@ def _reads(batches: list[dict[str, Any]]) -> list[dict[str, Any]]:
     rows = []
     for number, batch in enumerate(batches):
         broker = 1 + (batch["partition"] + (number > len(batches) // 2)) % 3
-        refused = number % 200 == 199
+        refused = number % 100 == 99
         rows.append(
             {
                 "partition": batch["partition"],
