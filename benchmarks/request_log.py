@@ -99,11 +99,19 @@ def expected(copies: int) -> dict[str, Any]:
 
 
 def check(document: dict[str, Any], lines: int, counts: dict[str, Any]) -> None:
-    apis = [(row["api_key"], row["version"], row["requests"]) for row in document["apis"]]
+    """The sample has lines of two clusters: they are told apart, and add up."""
+    apis: Counter[tuple[int, int]] = Counter()
+    refused: Counter[str] = Counter()
+    fetch_errors: Counter[str] = Counter()
+    for cluster in document["clusters"]:
+        for row in cluster["apis"]:
+            apis[row["api_key"], row["version"]] += row["requests"]
+        refused.update(cluster["produce_not_leader"])
+        fetch_errors.update(cluster["fetch_errors"])
     found = {
-        "apis": apis,
-        "produce_not_leader": document["produce_not_leader"],
-        "fetch_errors": document["fetch_errors"],
+        "apis": sorted((*api, count) for api, count in apis.items()),
+        "produce_not_leader": dict(refused),
+        "fetch_errors": dict(sorted(fetch_errors.items(), key=lambda item: int(item[0]))),
     }
     read = {"read": lines, "parsed": lines, "broken": 0, "other": 0}
     if found != counts or document["lines"] != read:

@@ -245,6 +245,7 @@ _kipctl() {
         'kipctl analyze runs -o' | 'kipctl analyze runs --output') COMPREPLY=($(compgen -W 'auto table plain json csv' -- "$current")); return ;;
         'kipctl analyze request-log --by') return ;;
         'kipctl analyze request-log --timezone') return ;;
+        'kipctl analyze request-log --broker-at') return ;;
         'kipctl analyze request-log --master') return ;;
         'kipctl analyze request-log --conf') return ;;
         'kipctl analyze request-log --start-timeout') return ;;
@@ -309,7 +310,7 @@ _kipctl() {
         'kipctl request-log status') words='' options='--broker --bootstrap-server --output --help' ;;
         'kipctl analyze') words='runs request-log' options=--help ;;
         'kipctl analyze runs') words='' options='--by --window --limit --master --conf --start-timeout --scratch --since --until --save --output --help' ;;
-        'kipctl analyze request-log') words='' options='--by --timezone --master --conf --start-timeout --scratch --since --until --save --output --help' ;;
+        'kipctl analyze request-log') words='' options='--by --timezone --broker-at --master --conf --start-timeout --scratch --since --until --save --output --help' ;;
         'kipctl runs') words='list show compare export remove' options=--help ;;
         'kipctl runs list') words='' options='--output --help' ;;
         'kipctl runs show') words='' options='--output --help' ;;

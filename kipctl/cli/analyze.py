@@ -129,8 +129,21 @@ def request_log(
         ),
     ] = None,
     timezone: Annotated[
-        str, typer.Option("--timezone", metavar="ZONE", help="Of the brokers' clocks.")
-    ] = "UTC",
+        list[str] | None,
+        typer.Option(
+            "--timezone",
+            metavar="[PATH=]ZONE",
+            help="Of the brokers' clocks, or of those whose logs are at PATH. Default: UTC.",
+        ),
+    ] = None,
+    broker_at: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--broker-at",
+            metavar="ADDRESS=ID",
+            help="The broker that lines name as HOST:PORT, or HOST, where it is not found.",
+        ),
+    ] = None,
     master: MasterOption = "local[*]",
     conf: ConfOption = None,
     start_timeout: StartTimeoutOption = "60s",
@@ -148,23 +161,32 @@ def request_log(
     environment: Environment = context.obj
     from kipctl.pipeline.inputs import is_little
     from kipctl.pipeline.period import parse_period
-    from kipctl.pipeline.preflight import check_keys, check_logs, check_save
-    from kipctl.pipeline.request_log import analyse, read_request_log
-    from kipctl.pipeline.request_log.analysis import BY
+    from kipctl.pipeline.preflight import check_logs, check_save
+    from kipctl.pipeline.request_log import LogQuestion, analyse, read_request_log
+    from kipctl.pipeline.request_log.files import check_period, parse_timezones
+    from kipctl.pipeline.request_log.places import parse_broker_at
     from kipctl.pipeline.session import spark_session
     from kipctl.report.request_log_tables import request_log_tables
 
     place = place_of(master, conf, start_timeout, scratch)
-    keys = _names(by or [])
-    period = parse_period(since, until)
-    check_keys(keys, BY)
-    check_logs(path, period, timezone)
+    question = LogQuestion(_names(by or []))
+    period = check_period(parse_period(since, until))
+    zones, brokers = parse_timezones(timezone or ()), parse_broker_at(broker_at or ())
+    check_logs([*path, *(at for at, _ in zones.at)])
     check_save(save)
     with (
         environment.progress(f"Starting Spark on {master}.") as progress,
         spark_session(place, progress, is_light=is_little(path), inputs=path) as spark,
     ):
-        document = analyse(read_request_log(spark, path, timezone, period), keys, save)
+        log = read_request_log(spark, path, zones, period, brokers)
+        document = analyse(log, question, save)
+    for of in document["clusters"]:
+        not_known = sum(of["requests_of_unknown_brokers"].values())
+        if 2 * not_known > of["requests_served"]:
+            environment.message(
+                "Of most requests the broker is not known, and neither are its rack and what "
+                "follows from that: name it with --broker-at ADDRESS=ID."
+            )
     report = Report("analyze request-log", document, request_log_tables(document))
     environment.report(report, output)
 

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from kipctl.pipeline.columns import count_if, is_leader_error, nearest_rank, sum_of
 
 SOFTWARE = ("software_name", "software_version")
+HINT_COUNTS = ("present", "reached", "used")
 FIRST_PRODUCE_WITH_HINTS = 10
 FIRST_FETCH_WITH_HINTS = 16
 """From these versions on, an error that another broker leads names that broker (KIP-951)."""
@@ -67,63 +68,54 @@ def version_numbers(version: str) -> tuple[int, ...]:
 
 
 def client_counts(calls: DataFrame) -> DataFrame:
-    """How many requests each client made: the software, `client`, `origin`; `requests`,
-    `connections` and `hosts` (how many different)."""
-    return calls.groupBy(*SOFTWARE, "client", "origin").agg(
-        F.sum("requests").alias("requests"),
-        F.count_distinct("connection").alias("connections"),
-        F.count_distinct("host").alias("hosts"),
-    )
+    """How many requests each client made, and the clients of each software together.
 
-
-def software_counts(calls: DataFrame) -> DataFrame:
-    """How many clients use each software: the software; `clients` (of different id or host),
-    `connections`, `requests`. Only what clients sent themselves counts."""
+    Result: `cluster`, the software, `origin`, `is_client`; for each `client` (`is_client`): its
+    `requests`, `connections` and `hosts` (how many different); and without a client for each
+    software and origin the same, of which `hosts` counts clients, of different id or host.
+    """
+    by_software = ["cluster", *SOFTWARE, "origin"]
+    who = F.struct(F.coalesce("client", F.lit("")).alias("client"), "host")
     return (
-        calls.filter("origin = 'client'")
-        .groupBy(*SOFTWARE)
+        calls.select(*by_software, "client", who.alias("_who"), "connection", "requests")
+        .groupingSets([[*by_software, "client"], by_software], *by_software, "client")
         .agg(
-            F.count_distinct("client", "host").alias("clients"),
-            F.count_distinct("connection").alias("connections"),
+            (F.grouping("client") == 0).alias("is_client"),
             F.sum("requests").alias("requests"),
+            F.count_distinct("connection").alias("connections"),
+            F.count_distinct("_who").alias("hosts"),
         )
     )
 
 
 def api_counts(calls: DataFrame, *keys: str) -> DataFrame:
     """Requests by API and version, and by other columns: the keys, `api_key`, `api`,
-    `api_version`, `requests`."""
+    `api_version`, `requests`, and `first_us` and `last_us` of them."""
     return calls.groupBy(*keys, "api_key", "api", "api_version").agg(
-        F.sum("requests").alias("requests")
+        F.sum("requests").alias("requests"),
+        F.min("first_us").alias("first_us"),
+        F.max("last_us").alias("last_us"),
     )
 
 
-def error_counts(told: DataFrame) -> DataFrame:
-    """What partitions were answered, counted: `api_key`, `origin`, the software, `error`,
-    `is_leader_error`, `hinted`, `appended` (it has a base offset), `named` (a preferred read
-    replica); `partitions` (answers for one partition each)."""
+def error_counts(calls: DataFrame) -> DataFrame:
+    """What partitions were answered, counted: `cluster`, `api_key`, `origin`, the software,
+    `error`, `is_leader_error`, `hinted`, `appended` (it has a base offset), `named` (a preferred
+    read replica); `partitions` (answers for one partition each)."""
+    keys = ("cluster", "api_key", "origin", *SOFTWARE)
+    kinds = ("error", "hinted", "appended", "named")
     return (
-        told.withColumn("is_leader_error", is_leader_error())
-        .withColumn("hinted", F.coalesce(F.col("hint_leader") >= 0, F.lit(False)))
-        .withColumn("appended", F.coalesce(F.col("base_offset") >= 0, F.lit(False)))
-        .withColumn("named", F.col("preferred_read_replica").isNotNull())
-        .groupBy(
-            "api_key",
-            "origin",
-            *SOFTWARE,
-            "error",
-            "is_leader_error",
-            "hinted",
-            "appended",
-            "named",
-        )
-        .agg(F.sum("requests").alias("partitions"))
+        calls.select(*keys, "requests", F.explode("answers").alias("answer"))
+        .groupBy(*keys, *(F.col(f"answer.{name}").alias(name) for name in kinds))
+        .agg(F.sum(F.col("answer.partitions") * F.col("requests")).alias("partitions"))
+        .select("*", is_leader_error().alias("is_leader_error"))
     )
 
 
 def metadata_counts(metadata: DataFrame) -> DataFrame:
-    """Metadata requests by the software and `cause`: `requests`, `bytes` of the answers."""
-    return metadata.groupBy(*SOFTWARE, "cause").agg(
+    """Metadata requests by `cluster`, the software and `cause`: `requests`, `bytes` of the
+    answers."""
+    return metadata.groupBy("cluster", *SOFTWARE, "cause").agg(
         F.sum("requests").alias("requests"),
         sum_of(F.col("response_bytes") * F.col("requests")).alias("bytes"),
     )
@@ -132,12 +124,18 @@ def metadata_counts(metadata: DataFrame) -> DataFrame:
 def waits(episodes: DataFrame, owners: DataFrame) -> DataFrame:
     """How long redirected clients had no request under way for the partition, by software.
 
-    `episodes` are those of `kipctl.pipeline.episodes`; `owners` name the software of each `client`.
-    Result: the software; `episodes`, `unfinished`; p50, p99, max and sum of `wait_us`.
+    `episodes` are those of `kipctl.pipeline.episodes`; `owners` name the software of each `client`
+    of a `cluster`. Result: `cluster`, the software; `episodes`, `unfinished`; p50, p99, max and sum
+    of `wait_us`; the sums of `hints_present`, `hints_reached` and `hints_used`; and `loops`,
+    episodes in which the client went in a circle.
     """
+    same = F.col("of.cluster").eqNullSafe(F.col("owner.cluster")) & (
+        F.col("of.client") == F.col("owner.client")
+    )
     return (
-        episodes.join(owners, "client")
-        .groupBy(*SOFTWARE)
+        episodes.alias("of")
+        .join(owners.alias("owner"), same)
+        .groupBy("of.cluster", *SOFTWARE)
         .agg(
             F.count("*").alias("episodes"),
             count_if(F.col("ended_us").isNull()).alias("unfinished"),
@@ -145,14 +143,16 @@ def waits(episodes: DataFrame, owners: DataFrame) -> DataFrame:
             nearest_rank("wait_us", 0.99).alias("p99_us"),
             F.max("wait_us").alias("max_us"),
             F.sum("wait_us").alias("sum_us"),
+            *(F.sum(f"hints_{name}").alias(f"hints_{name}") for name in HINT_COUNTS),
+            count_if(F.col("looped")).alias("loops"),
         )
     )
 
 
 def read_counts(reads: DataFrame) -> DataFrame:
-    """What consumers that name their rack read, by racks: the software, `client_rack`,
+    """What consumers that name their rack read, by racks: `cluster`, the software, `client_rack`,
     `broker_rack` (null if not known); `fetches`, `bytes`. `reads` have `rack`, `requests`,
     `read_bytes`."""
-    return reads.groupBy(*SOFTWARE, F.col("rack").alias("client_rack"), "broker_rack").agg(
-        F.sum("requests").alias("fetches"), sum_of("read_bytes").alias("bytes")
-    )
+    return reads.groupBy(
+        "cluster", *SOFTWARE, F.col("rack").alias("client_rack"), "broker_rack"
+    ).agg(F.sum("requests").alias("fetches"), sum_of("read_bytes").alias("bytes"))

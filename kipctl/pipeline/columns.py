@@ -57,9 +57,10 @@ def sum_of(value: str | Column) -> Column:
     return F.coalesce(F.sum(value), F.lit(0).cast("bigint"))
 
 
-def is_leader_error(error: str = "error") -> Column:
+def is_leader_error(error: str | Column = "error") -> Column:
     """Whether an error says that another broker leads; never null."""
-    return F.coalesce(F.col(error).isin(_LEADER_ERRORS), F.lit(False))
+    code = F.col(error) if isinstance(error, str) else error
+    return F.coalesce(code.isin(_LEADER_ERRORS), F.lit(False))
 
 
 def api_name(api_key: str = "api_key") -> Column:

@@ -5,12 +5,9 @@ begins with an answer NOT_LEADER_OR_FOLLOWER or FENCED_LEADER_EPOCH and ends wit
 without an error; the answers are taken in the order in which they were given.
 """
 
-from collections.abc import Sequence
-
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
-    BooleanType,
     IntegerType,
     LongType,
     StringType,
@@ -18,13 +15,12 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from kipctl.pipeline.columns import brokers_named, count_if, is_leader_error, nearest_rank, sum_of
+from kipctl.pipeline.columns import brokers_named, count_if, is_leader_error, sum_of
 
 ATTEMPTS = StructType(
     [
-        StructField("run", StringType()),
-        StructField("arm", StringType()),
-        StructField("client", StringType()),  # what tells one client from all others
+        StructField("cluster", StringType()),
+        StructField("client", StringType()),  # what tells one client of the cluster from all others
         StructField("connection", StringType()),
         StructField("topic", StringType()),
         StructField("partition", IntegerType()),
@@ -35,14 +31,9 @@ ATTEMPTS = StructType(
         StructField("error", IntegerType()),  # of the partition
         StructField("base_offset", LongType()),  # >= 0 with an error: appended, then failed
         StructField("hint_leader", IntegerType()),  # null or -1: the error names no leader
-        StructField("hint_epoch", IntegerType()),
-        StructField("metadata_before", BooleanType()),
     ]
 )
-"""A row is one partition in one request: what `episodes` is built from. `metadata_before` is
-whether the client was answered a Metadata request since the attempt before; null if not known."""
-KEYS = ("run", "arm", "client", "api_key", "topic", "partition", "brokers")
-"""What `episode_table` can be broken down by."""
+"""A row is one partition in one request: what `episodes` is built from."""
 FOLLOWED_WITHIN_US = 10_000
 """A hint counts as used when the next attempt goes to the leader it names within this time.
 
@@ -50,7 +41,7 @@ Java 4.3.1 sends again 0.6 to 3.7 ms after the error (medians); without hints, b
 Metadata, it takes 18 ms, and clients that wait out `retry.backoff.ms` take 100.
 """
 
-_PARTITION = ("run", "arm", "client", "api_key", "topic", "partition")
+_PARTITION = ("cluster", "client", "api_key", "topic", "partition")
 _TURN = ("answered_us", "sent_us", "succeeded", "refused")
 """The order of attempts. Of several at the very same time other errors come first, then the
 refusal, then the success."""
@@ -59,15 +50,14 @@ refusal, then the success."""
 def episodes(attempts: DataFrame) -> DataFrame:
     """A row for each episode, from a frame of the schema ATTEMPTS.
 
-    Result: run, arm, client, api_key, topic, partition; `first_error_us` and `ended_us` (when they
+    Result: cluster, client, api_key, topic, partition; `first_error_us` and `ended_us` (when they
     were answered; the end is null if it was not seen); `attempts`, `errors` (leader errors) and
     `other_errors` (requests without an answer too); `appended_then_failed`; `hints_present`,
     `hints_reached` (the next attempt went to the leader that the hint names) and `hints_used`
-    (within FOLLOWED_WITHIN_US); `metadata_before`: attempts before which Metadata was answered;
-    `duration_us` from the first error to the end, of which `wait_us` passed without any attempt for
-    the partition under way and `answer_us` with one or more (one without an answer is over at once;
-    where no end was seen, up to the last one sent); `brokers` (`1->2`: of the first error, and of
-    the last attempt) and how many were `visited`; `looped`.
+    (within FOLLOWED_WITHIN_US); `duration_us` from the first error to the end, of which `wait_us`
+    passed without any attempt for the partition under way and `answer_us` with one or more (one
+    without an answer is over at once; where no end was seen, up to the last one sent); `brokers`
+    (`1->2`: of the first error, and of the last attempt) and how many were `visited`; `looped`.
 
     An episode loops when a broker that refused (a leader error) is asked again after another one,
     or refuses again. Attempts that were under way when the first error was answered are no reaction
@@ -82,46 +72,19 @@ def episodes(attempts: DataFrame) -> DataFrame:
     )
 
 
-def episode_table(episodes: DataFrame, keys: Sequence[str] = ("run", "arm")) -> DataFrame:
-    """The table *episodes*: what they came to, by KEYS.
-
-    Result: the keys; `episodes` and `unfinished` (no end was seen); the sums of `attempts`,
-    `errors`, `other_errors`, `appended_then_failed`, `hints_present`, `hints_reached`, `hints_used`
-    and `metadata_before`; p50, p99 and sum of `wait_us`, of the finished ones p50, p99 and max of
-    `duration_us`; `loops` and `longest_loop` (the most leader errors of an episode that loops).
-    """
-    counts = ("attempts", "errors", "other_errors", "appended_then_failed", "metadata_before")
-    hints = ("hints_present", "hints_reached", "hints_used")
-    return episodes.groupBy(*keys).agg(
-        F.count("*").alias("episodes"),
-        count_if(F.col("ended_us").isNull()).alias("unfinished"),
-        *(F.sum(name).alias(name) for name in (*counts, *hints)),
-        nearest_rank("wait_us", 0.5).alias("wait_p50_us"),
-        nearest_rank("wait_us", 0.99).alias("wait_p99_us"),
-        F.sum("wait_us").alias("wait_sum_us"),
-        nearest_rank("duration_us", 0.5).alias("duration_p50_us"),
-        nearest_rank("duration_us", 0.99).alias("duration_p99_us"),
-        F.max("duration_us").alias("duration_max_us"),
-        count_if(F.col("looped")).alias("loops"),
-        F.coalesce(F.max(F.when(F.col("looped"), F.col("errors"))), F.lit(0)).alias("longest_loop"),
-    )
-
-
 def _of_redirected_partitions(attempts: DataFrame) -> DataFrame:
     """The attempts of clients for partitions that refused them at least once, with
-    `answered_us`, `refused` and `succeeded`.
-
-    Most never are: they need not be put in order.
-    """
-    refused = attempts.filter(is_leader_error()).select(
-        *(F.col(name).alias(f"refused_{name}") for name in _PARTITION)
-    )
-    same = [F.col(name).eqNullSafe(F.col(f"refused_{name}")) for name in _PARTITION]
+    `answered_us`, `refused` and `succeeded`."""
+    ever_refused = F.max(is_leader_error()).over(Window.partitionBy(*_PARTITION))
     return (
-        attempts.join(F.broadcast(refused.distinct()), same, "left_semi")
-        .withColumn("answered_us", F.coalesce("received_us", "sent_us"))
-        .withColumn("refused", is_leader_error())
-        .withColumn("succeeded", (F.col("error") == 0) & F.col("received_us").isNotNull())
+        attempts.select("*", ever_refused.alias("_ever_refused"))
+        .filter("_ever_refused")
+        .select(
+            *attempts.columns,
+            F.coalesce("received_us", "sent_us").alias("answered_us"),
+            is_leader_error().alias("refused"),
+            ((F.col("error") == 0) & F.col("received_us").isNotNull()).alias("succeeded"),
+        )
     )
 
 
@@ -148,11 +111,20 @@ def _with_what_follows(attempts: DataFrame) -> DataFrame:
     # Answers still to come, but for those to attempts that are still to be sent.
     under_way = F.sum(F.when(F.col("moment.is_sent"), -1).otherwise(1)).over(later)
     return (
-        attempts.withColumn("moment", moment)
-        .withColumn("next", F.last(sent, ignorenulls=True).over(later))
-        .withColumn("idle_us", F.when(under_way == 0, F.col("next.sent_us") - F.col("answered_us")))
+        attempts.select("*", moment.alias("moment"))
+        .select(
+            "*",
+            F.last(sent, ignorenulls=True).over(later).alias("next"),
+            under_way.alias("_under_way"),
+        )
         .filter("not moment.is_sent")
-        .drop("moment")
+        .select(
+            *attempts.columns,
+            "next",
+            F.when(F.col("_under_way") == 0, F.col("next.sent_us") - F.col("answered_us")).alias(
+                "idle_us"
+            ),
+        )
     )
 
 
@@ -220,9 +192,6 @@ def _summed(numbered: DataFrame) -> DataFrame:
             count_if(hinted).alias("hints_present"),
             count_if(reached).alias("hints_reached"),
             count_if(used).alias("hints_used"),
-            count_if(
-                F.col("metadata_before") & (F.col("sent_us") >= F.col("first_error_us"))
-            ).alias("metadata_before"),
             sum_of(idle).alias("wait_us"),
             F.min_by("broker", order).alias("_first_broker"),
             F.max_by("broker", order).alias("_last_broker"),

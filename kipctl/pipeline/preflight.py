@@ -3,11 +3,10 @@
 import os
 import re
 import zoneinfo
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 from kipctl.errors import UsageError
-from kipctl.pipeline.period import Period
 from kipctl.trace.store import RUN_FILE
 
 _WILDCARDS = re.compile(r"[*?\[{]")
@@ -31,34 +30,12 @@ def check_runs(paths: Iterable[str]) -> None:
         )
 
 
-def check_logs(paths: Iterable[str], period: Period, timezone: str) -> None:
-    """Raise UsageError when one is a path of this machine where nothing is, or for other options.
-
-    A request log has no start that a period could count from.
-    """
+def check_logs(paths: Iterable[str]) -> None:
+    """Raise UsageError when one is a path of this machine where nothing is."""
     for path in paths:
         here = _here(path)
         if here is not None and not here.exists():
             raise UsageError(f"There is no {path}.", "Name files or folders of request logs.")
-    for moment in (period.since, period.until):
-        if moment and not moment.is_wall:
-            raise UsageError(
-                "A request log has no start to count from.",
-                "Give --since and --until as times, such as 2026-01-31T12:00:00.",
-            )
-    if not _is_zone(timezone):
-        raise UsageError(
-            f"--timezone {timezone!r} is no time zone.", "For instance: UTC, Europe/Berlin, +02:00."
-        )
-
-
-def check_keys(by: Sequence[str], known: Iterable[str]) -> None:
-    """Raise UsageError for a key that there is no table by."""
-    known = tuple(known)
-    if unknown := [name for name in by if name not in known]:
-        raise UsageError(
-            f"--by {', '.join(unknown)}: there is no table by that.", f"Known: {', '.join(known)}."
-        )
 
 
 def check_save(folder: str | None) -> None:
@@ -94,6 +71,6 @@ def _holds_run(folder: Path) -> bool:
         return False
 
 
-def _is_zone(text: str) -> bool:
+def is_zone(text: str) -> bool:
     names = zoneinfo.available_timezones()  # empty on a machine without the database
     return not names or text in names or bool(_OFFSET.fullmatch(text))

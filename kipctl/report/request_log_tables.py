@@ -1,6 +1,7 @@
 """Tables of brokers' request logs, from the document of `analyze request-log --output json`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from kipctl.report.tables import Cell, Column, Table
@@ -16,31 +17,49 @@ _HINTS = {
     "-": "-",
 }
 _APIS_SHOWN = ("PRODUCE", "FETCH", "METADATA")
+_CLIENTS_SHOWN = 100
+"""Of those with the most requests."""
+_ADDRESSES_SHOWN = 5
 
 
 def request_log_tables(document: Document) -> tuple[Table, ...]:
-    """Lines, the fleet, its clients, requests, errors, Metadata, reads; none without rows."""
-    tables = [
-        _lines(document),
-        _fleet(document["fleet"]),
-        _clients(document["clients"]),
-        _requests(document["apis"]),
-        _leader_errors(document),
-        _fetch_errors(document),
-        _metadata(document["metadata"]),
-        _reads(document["reads"]),
-    ]
-    return tuple(table for table in tables if table.rows)
+    """Lines, the fleet, its clients, requests, errors, Metadata, reads; none without rows.
+
+    Where there are several clusters, the first column of all but the lines says which one.
+    """
+    made = (_fleet, _clients, _requests, _leader_errors, _fetch_errors, _metadata, _reads, _clocks)
+    clusters = document["clusters"]
+    tables = (_of_clusters([(of["cluster_id"], make(of)) for of in clusters]) for make in made)
+    return tuple(table for table in (_lines(document), *tables) if table.rows)
+
+
+def _of_clusters(tables: Sequence[tuple[str | None, Table]]) -> Table:
+    """One table of those of each cluster."""
+    if len(tables) == 1:
+        return tables[0][1]
+    named = [(cluster or "unknown", table) for cluster, table in tables]
+    first = named[0][1]
+    return replace(
+        first,
+        columns=("cluster", *first.columns),
+        rows=tuple((cluster, *row) for cluster, table in named for row in table.rows),
+        notes=tuple(
+            f"{cluster}: {note}" for cluster, table in named if table.rows for note in table.notes
+        ),
+    )
 
 
 def _lines(document: Document) -> Table:
-    lines, period = document["lines"], document["period"]
+    lines = document["lines"]
     notes = [
         f"{line['file']}, line {line['line']} is broken: {line['text']}"
         for line in document["broken_lines"]
     ]
-    if period["from"]:
-        notes.insert(0, f"From {period['from']} to {period['to']}.")
+    periods = [of["period"] for of in document["clusters"] if of["period"]["from"]]
+    if periods:
+        first = min(period["from"] for period in periods)
+        last = max(period["to"] for period in periods)
+        notes.insert(0, f"From {first} to {last}.")
     return Table(
         "Lines of the request log",
         ("read", "parsed", "broken", "other"),
@@ -50,7 +69,7 @@ def _lines(document: Document) -> Table:
     )
 
 
-def _fleet(rows: Rows) -> Table:
+def _fleet(document: Document) -> Table:
     def cells(row: Mapping[str, Any]) -> tuple[Cell, ...]:
         errors, waited, reads = row["leader_errors"], row["wait_ms"], row["reads"]
         share = reads["cross_rack_share"]
@@ -62,6 +81,7 @@ def _fleet(rows: Rows) -> Table:
             _HINTS[row["hints"]],
             errors["total"],
             errors["hinted"],
+            row["followed_hints"]["used"],
             waited["p50"],
             waited["max"],
             row["metadata"]["per_minute"],
@@ -79,18 +99,33 @@ def _fleet(rows: Rows) -> Table:
             "leader hints",
             "NOT_LEADER errors",
             "with hint",
+            "hints followed at once",
             Column("waited after, p50 ms", 1),
             Column("max ms", 1),
             Column("Metadata/min", 1),
             Column("Metadata MB", 3),
             Column("across racks %", 1),
         ),
-        tuple(map(cells, rows)),
+        tuple(map(cells, document["fleet"])),
+        tuple(_unknown_brokers(document)),
         name="fleet",
     )
 
 
-def _clients(rows: Rows) -> Table:
+def _unknown_brokers(document: Document) -> Iterator[str]:
+    not_known = document["requests_of_unknown_brokers"]
+    if not_known:
+        share = 100 * sum(not_known.values()) / document["requests_served"]
+        yield (
+            f"Of {share:.0f} % of the requests to produce and to fetch the broker is not known "
+            f"(--broker-at): {', '.join(sorted(not_known)[:_ADDRESSES_SHOWN])}."
+        )
+
+
+def _clients(document: Document) -> Table:
+    rows = document["clients"]
+    hidden = len(rows) - _CLIENTS_SHOWN
+    notes = (f"{hidden:,} more have fewer requests: --output json, --save.",) if hidden > 0 else ()
     return Table(
         "Clients by id",
         ("client id", "software", "version", "origin", "hosts", "connections", "requests"),
@@ -104,13 +139,15 @@ def _clients(rows: Rows) -> Table:
                 row["connections"],
                 row["requests"],
             )
-            for row in rows
+            for row in rows[:_CLIENTS_SHOWN]
         ),
+        notes,
         name="clients",
     )
 
 
-def _requests(rows: Rows) -> Table:
+def _requests(document: Document) -> Table:
+    rows: Rows = document["apis"]
     by = [name for name in (rows[0] if rows else ()) if name not in _OF_API]
     return Table(
         "Requests by API",
@@ -169,7 +206,8 @@ def _fetch_errors(document: Document) -> Table:
     )
 
 
-def _metadata(metadata: Mapping[str, Any]) -> Table:
+def _metadata(document: Document) -> Table:
+    metadata = document["metadata"]
     rate = metadata["per_minute"]
     return Table(
         "Metadata requests of clients by cause, inferred from their order",
@@ -184,13 +222,30 @@ def _metadata(metadata: Mapping[str, Any]) -> Table:
     )
 
 
-def _reads(rows: Rows) -> Table:
+def _reads(document: Document) -> Table:
     return Table(
         "Reads of consumers that name their rack",
         ("client rack", "broker rack", "fetches", Column("MB", 3)),
         tuple(
             (row["client_rack"], row["broker_rack"], row["fetches"], row["bytes"] / 1e6)
-            for row in rows
+            for row in document["reads"]
         ),
         name="reads",
+    )
+
+
+def _clocks(document: Document) -> Table:
+    """Of brokers whose clocks surely differ."""
+    rows = [row for row in document["clocks"] if row["differ_at_least_ms"] > 0]
+    return Table(
+        "Clocks of brokers that differ",
+        ("broker", "other", Column("at least ms", 3)),
+        tuple((str(row["broker"]), str(row["other"]), row["differ_at_least_ms"]) for row in rows),
+        (
+            "Times between requests at different brokers are off by that. Where it is above "
+            "10 ms, nothing is said of hints that were followed.",
+        )
+        if rows
+        else (),
+        name="clocks",
     )

@@ -14,7 +14,7 @@ from kipctl.experiments.conduct import Listeners
 from kipctl.experiments.perf import PerfPlan, produce
 from kipctl.experiments.plan import OWN_TOPIC
 from kipctl.lab.cluster import Lab
-from kipctl.pipeline.request_log import analyse, read_request_log
+from kipctl.pipeline.request_log import LogQuestion, analyse, read_request_log
 from kipctl.probe.produce.config import ProducerConfig
 from kipctl.probe.produce.run import ProbeSpec
 from kipctl.protocol.api import ApiKey
@@ -44,9 +44,10 @@ def test_requests_errors_hints_and_metadata_are_the_same_counts(
     live = produce(plan, Listeners()).document
     # A broker logs a request when it has sent the answer: before the topic was removed, at least.
     logs = [str(node.request_log_path) for node in lab.nodes if node.id < 100]
-    read = analyse(read_request_log(spark, logs))
+    document = analyse(read_request_log(spark, logs))
+    [read] = document["clusters"]
 
-    assert read["lines"]["broken"] == 0
+    assert document["lines"]["broken"] == 0
     rpcs: list[dict[str, Any]] = pq.read_table(tmp_path / "run" / "rpcs").to_pylist()
     [client] = [row for row in read["clients"] if row["client_id"] == "watched"]
     assert (client["software"], client["origin"]) == ("kipctl", "client")
@@ -68,5 +69,5 @@ def test_requests_errors_hints_and_metadata_are_the_same_counts(
 
 
 def _apis_of(spark: SparkSession, logs: list[str], client_id: str) -> list[dict[str, Any]]:
-    apis = analyse(read_request_log(spark, logs), ["client_id"])["apis"]
-    return [row for row in apis if row["client_id"] == client_id]
+    [read] = analyse(read_request_log(spark, logs), LogQuestion(("client_id",)))["clusters"]
+    return [row for row in read["apis"] if row["client_id"] == client_id]

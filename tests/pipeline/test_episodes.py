@@ -3,10 +3,10 @@
 import random
 
 import pytest
-from frames import Row, of_schema, only, part_of, rows_by
+from frames import Row, of_schema, part_of, rows_by
 from pyspark.sql import SparkSession
 
-from kipctl.pipeline.episodes import ATTEMPTS, KEYS, episode_table, episodes
+from kipctl.pipeline.episodes import ATTEMPTS, episodes
 
 pytestmark = pytest.mark.spark
 
@@ -25,7 +25,7 @@ def asked(
 
 
 def hinted(leader: int) -> Row:
-    return {"hint_leader": leader, "hint_epoch": 5}
+    return {"hint_leader": leader}
 
 
 ONE_HOP: list[Row] = [
@@ -145,12 +145,12 @@ CASES: dict[str, tuple[list[Row], list[Row]]] = {
         [{"hints_present": 1, "hints_reached": 1, "hints_used": 1}],
     ),
     "there, but later: its own Metadata may have told it": (
-        [asked(1, 0, 2, error=6, **hinted(2)), asked(2, 12.001, 1, metadata_before=True)],
-        [{"hints_present": 1, "hints_reached": 1, "hints_used": 0, "metadata_before": 1}],
+        [asked(1, 0, 2, error=6, **hinted(2)), asked(2, 12.001, 1)],
+        [{"hints_present": 1, "hints_reached": 1, "hints_used": 0}],
     ),
     "hint not followed": (
-        [asked(1, 0, 2, error=6, **hinted(2)), asked(3, 3, 1, metadata_before=False)],
-        [{"hints_present": 1, "hints_reached": 0, "hints_used": 0, "metadata_before": 0}],
+        [asked(1, 0, 2, error=6, **hinted(2)), asked(3, 3, 1)],
+        [{"hints_present": 1, "hints_reached": 0, "hints_used": 0}],
     ),
     "no leader in the hint": (
         [asked(1, 0, 2, error=6, **hinted(-1)), asked(2, 3, 1)],
@@ -189,29 +189,27 @@ def test_episodes_are_what_lies_between_a_refusal_and_the_next_success(
         for row in found[name]:
             assert row["wait_us"] >= 0
             assert row["duration_us"] is None or row["answer_us"] >= 0
-    table = only(episode_table(frame))
-    count = sum(len(expected) for _, expected in CASES.values())
-    assert (table["episodes"], table["unfinished"]) == (count, 2)
-    assert (table["loops"], table["longest_loop"]) == (2, 2)
-    assert table["errors"] == sum(row["errors"] for rows in found.values() for row in rows)
-    assert table["duration_max_us"] == 203 * MS
-    assert only(episode_table(frame.filter("client = 'back to the first'"), KEYS))["episodes"] == 1
+    every = [row for rows in found.values() for row in rows]
+    assert sum(row["ended_us"] is None for row in every) == 2
+    assert sum(row["looped"] for row in every) == 2
     frame.unpersist()
 
 
-def test_partitions_clients_apis_and_runs_are_sequences_of_their_own(spark: SparkSession) -> None:
+def test_partitions_clients_apis_and_clusters_are_sequences_of_their_own(
+    spark: SparkSession,
+) -> None:
     """Another's success ends no episode, another's refusal begins none."""
     others: list[Row] = [
         {"partition": 1},
         {"topic": "u"},
         {"client": "d"},
         {"api_key": 1},
-        {"run": "r2"},
+        {"cluster": "other"},
     ]
     rows = [asked(1, 0, 2, error=6), asked(2, 100, 2)]
     rows += [asked(3, 50, 1) | other for other in others]
-    found = rows_by(episodes(of_schema(spark, ATTEMPTS, rows, api_key=0)), "run", "client")
-    assert {key: row["duration_us"] for key, row in found.items()} == {("r", "c"): 100 * MS}
+    found = rows_by(episodes(of_schema(spark, ATTEMPTS, rows, api_key=0)), "cluster", "client")
+    assert {key: row["duration_us"] for key, row in found.items()} == {(None, "c"): 100 * MS}
     [row] = found.values()
     assert (row["attempts"], row["brokers"]) == (2, "1->2")
 

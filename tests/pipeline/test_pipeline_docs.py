@@ -4,12 +4,10 @@ import re
 from pathlib import Path
 
 import pytest
-from frames import of_schema
 from pyspark.sql import SparkSession
 from runs import write_run
 
 from kipctl.pipeline.analysis import Question, makes
-from kipctl.pipeline.episodes import ATTEMPTS, episode_table, episodes
 from kipctl.pipeline.inputs import open_runs
 from kipctl.pipeline.table import Source
 from kipctl.pipeline.table_docs import DOCS, written_into
@@ -56,8 +54,3 @@ def test_every_table_has_its_keys_and_the_columns_declared_and_no_other(
         assert len(set(columns)) == len(columns), table.name
         assert set(keys) <= set(columns), table.name
         assert set(columns) == declared | set(keys), table.name
-
-
-def test_episodes_are_documented(spark: SparkSession) -> None:
-    made = episode_table(episodes(of_schema(spark, ATTEMPTS, [])), [])
-    assert sorted(documented("episodes")) == sorted(made.columns)

@@ -23,6 +23,7 @@ from kipctl.errors import PipelineError, UsageError
 from kipctl.pipeline.period import parse_period
 from kipctl.pipeline.request_log import RequestLog, read_request_log
 from kipctl.pipeline.request_log.analysis import analyse
+from kipctl.pipeline.request_log.files import Timezones
 
 pytestmark = pytest.mark.spark
 
@@ -41,11 +42,17 @@ def write_log(tmp_path: Path) -> WriteLog:
     return write
 
 
+def of_one_cluster(document: dict[str, Any]) -> dict[str, Any]:
+    """What a document says of the only cluster, and of all lines."""
+    [cluster] = document["clusters"]
+    return {**cluster, "lines": document["lines"], "broken_lines": document["broken_lines"]}
+
+
 @pytest.fixture(scope="module", params=LOGS)
 def analysed(request: pytest.FixtureRequest, spark: SparkSession) -> tuple[str, dict[str, Any]]:
     """The name of a log and its document."""
     log = read_request_log(spark, [str(path) for path in log_files(request.param)])
-    return request.param, analyse(log)
+    return request.param, of_one_cluster(analyse(log))
 
 
 def test_counts_are_those_of_the_json(analysed: tuple[str, dict[str, Any]]) -> None:
@@ -134,7 +141,7 @@ def mixed(name: str = "kafka-4.3.1") -> list[str]:
 
 def test_other_lines_are_passed_over(spark: SparkSession, write_log: WriteLog) -> None:
     lines = mixed()
-    document = analyse(read_request_log(spark, [write_log(lines)]))
+    document = of_one_cluster(analyse(read_request_log(spark, [write_log(lines)])))
     expected = plainly_counted(lines)
     assert document["lines"] == expected["lines"]
     assert document["lines"]["other"] == 18
@@ -148,7 +155,14 @@ def test_files_folders_and_wildcards(spark: SparkSession, tmp_path: Path) -> Non
     (folder / "request.log").write_text("\n".join(lines[:300]) + "\n", encoding="utf-8")
     with gzip.open(folder / "request.log.1.gz", "wt", encoding="utf-8") as packed:
         packed.write("\n".join(lines[300:]))  # without a line feed at the end
-    for paths in ([str(folder)], [f"{folder}/*"], [f"{folder}/request.log", f"{folder}/*.gz"]):
+    for paths in (
+        [str(folder)],
+        [f"{folder}/*"],
+        [f"{folder}/request.log", f"{folder}/*.gz"],
+        # What is in a folder, and no file twice.
+        [str(tmp_path)],
+        [str(tmp_path), str(folder), f"{folder}/request.log", f"{folder}/*"],
+    ):
         log = read_request_log(spark, paths)
         assert (log.lines.read, log.lines.parsed) == (len(lines), len(lines))
 
@@ -252,7 +266,8 @@ def test_a_client_without_an_id(spark: SparkSession, write_log: WriteLog) -> Non
     line = next(line for line in log_lines("kafka-4.3.1") if '"PRODUCE"' in line)
     request = request_of(line)
     request["requestHeader"]["clientId"] = None
-    document = analyse(read_request_log(spark, [write_log([with_request(line, request)])]))
+    log = read_request_log(spark, [write_log([with_request(line, request)])])
+    document = of_one_cluster(analyse(log))
     assert [(row["client_id"], row["requests"]) for row in document["clients"]] == [(None, 1)]
 
 
@@ -280,8 +295,8 @@ def test_a_path_that_is_not_there(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def period_of(log: RequestLog) -> tuple[str, str]:
-    told = analyse(log)["period"]
-    return told["from"], told["to"]
+    period = of_one_cluster(analyse(log))["period"]
+    return period["from"], period["to"]
 
 
 def test_a_part_of_the_time(spark: SparkSession) -> None:
@@ -311,5 +326,5 @@ def test_times_are_in_the_brokers_zone(
 ) -> None:
     line = log_lines("kafka-4.3.1")[0]
     moved = f"{stamp} {line[line.index('Completed') :]}"
-    log = read_request_log(spark, [write_log([moved])], timezone="Europe/Berlin")
+    log = read_request_log(spark, [write_log([moved])], Timezones("Europe/Berlin"))
     assert period_of(log) == (moment, moment)

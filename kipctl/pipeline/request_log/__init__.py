@@ -1,6 +1,13 @@
 """Brokers' request logs (`kafka.request.logger`) into tables: what a whole fleet of clients did."""
 
-from kipctl.pipeline.request_log.analysis import analyse
+from kipctl.pipeline.request_log.analysis import LogQuestion, analyse
 from kipctl.pipeline.request_log.log import BrokenLine, LineCounts, RequestLog, read_request_log
 
-__all__ = ["BrokenLine", "LineCounts", "RequestLog", "analyse", "read_request_log"]
+__all__ = [
+    "BrokenLine",
+    "LineCounts",
+    "LogQuestion",
+    "RequestLog",
+    "analyse",
+    "read_request_log",
+]

@@ -1,31 +1,37 @@
 """A request log that was read: its lines counted, and what is told of in them, as DataFrames."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 from urllib.parse import unquote
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from kipctl.errors import PipelineError, UsageError
+from kipctl.errors import PipelineError
 from kipctl.pipeline.checkpoint import checkpointed
-from kipctl.pipeline.inputs import ALWAYS, Files, located
+from kipctl.pipeline.columns import is_leader_error
+from kipctl.pipeline.inputs import ALWAYS, is_little
 from kipctl.pipeline.period import Period
-from kipctl.pipeline.request_log.bodies import with_header, with_metadata
-from kipctl.pipeline.request_log.callers import connections_of, with_call, with_caller
-from kipctl.pipeline.request_log.cluster import (
-    Brokers,
-    brokers_of,
-    leaders_of,
-    topic_names,
-)
-from kipctl.pipeline.request_log.cuts import MARKER, before, cut, grouped, time_of
+from kipctl.pipeline.request_log import arrow_cuts, cuts
+from kipctl.pipeline.request_log.bodies import narrowed, with_header_of_pieces
+from kipctl.pipeline.request_log.callers import with_caller
+from kipctl.pipeline.request_log.cuts import cut_each, stamp_of, wall_clock_us
+from kipctl.pipeline.request_log.files import UTC_EVERYWHERE, Timezones, text_of, zone_of
+from kipctl.pipeline.request_log.groups import BROKEN, OTHER, PARSED, groups_of
+from kipctl.pipeline.request_log.places import Node, Place, Seen, nodes_of, places_of, unknown
+from kipctl.pipeline.request_log.votes import votes_for
 from kipctl.protocol.api import ApiKey
 
 BROKEN_SHOWN = 20
+SLOT_US = 10_000_000
+"""Refusals are noted by slots of this length."""
 _SHOWN_LENGTH = 120
+_FOLLOWER = r"^broker-(\d{1,9})-fetcher-\d+$"
+
+Cut = Callable[[DataFrame], DataFrame]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,146 +52,226 @@ class BrokenLine(NamedTuple):
     text: str
 
 
-class RequestLog:
-    """Lines of brokers' request logs.
+@dataclass(frozen=True, slots=True)
+class Span:
+    """When the first and the last request of a file were answered: microseconds since the epoch."""
 
-    `lines` are counted and `broken` found when it is made: the text is read once for that, and what
-    is alike in it is kept, in the executors' memory and disks. The rest is computed from that when
-    it is asked for, and kept as well; plans are cut off there (`localCheckpoint`), since Spark
-    would go through all of a plan again for each step that is added to it.
+    first_us: int
+    last_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class RequestLog:
+    """Lines of brokers' request logs, read once.
+
+    `calls` has the columns of `groups.groups_of` but `kind`, and `cluster`, `broker`,
+    `broker_rack`, and what `callers.with_caller` makes; it is kept in the executors' memory and
+    disks. What is at `seen` is at the `places` of the same number. `text` are the lines (`value`,
+    `file`, `block`), to be read again; `zone` is that of a `file`. `refused_slots`: when clients
+    were told of leader errors, in SLOT_US; `refusals`: in how
+    many requests.
     """
 
-    def __init__(self, lines: DataFrame, name: str, timezone: str) -> None:
-        self.text = lines
-        self.name = name
-        self.timezone = timezone
-        groups = lines.transform(cut, timezone).transform(grouped).transform(with_header)
-        self._groups = groups.withColumn("kind", _kind()).transform(checkpointed)
-        counts = {
-            row.kind: row.lines
-            for row in self._groups.groupBy("kind").agg(F.sum("requests").alias("lines")).collect()
-        }
-        parsed, broken, other = (counts.get(kind, 0) for kind in ("parsed", "broken", "other"))
-        self.lines = LineCounts(parsed + broken + other, parsed, broken, other)
-        if not parsed + broken:
-            raise PipelineError(
-                f"{name} holds no request lines ({other:,} other lines).",
-                "Switch kafka.request.logger on first: kipctl request-log on, or kipctl lab up "
-                "--request-log.",
-            )
-        self.broken = self._broken_lines() if broken else ()
-
-    @cached_property
-    def _parsed(self) -> DataFrame:
-        return self._groups.filter("kind = 'parsed'").transform(with_call)
-
-    @cached_property
-    def metadata(self) -> DataFrame:
-        """The Metadata lines: what `with_call` adds, `requests` (1 unless a line is there twice),
-        `received_us`, and the bodies `request` and `response`."""
-        lines = self._parsed.filter(f"whole is not null and api_key = {int(ApiKey.METADATA)}")
-        timed = lines.withColumn("received_us", F.unix_micros("first"))
-        return timed.transform(with_metadata).drop("whole").transform(checkpointed)
-
-    @cached_property
-    def brokers(self) -> Brokers:
-        """Those that Metadata answers named."""
-        return brokers_of(self.metadata)
-
-    @cached_property
-    def topics(self) -> DataFrame:
-        """`id` and `name` of those that Metadata answers named."""
-        return topic_names(self.metadata).transform(checkpointed)
-
-    @cached_property
-    def leaders(self) -> DataFrame:
-        """When which leader became known: see `leaders_of`."""
-        return leaders_of(self.metadata).transform(checkpointed)
-
-    @cached_property
-    def connections(self) -> DataFrame:
-        """What the requests of a connection tell together: see `connections_of`."""
-        return connections_of(self._parsed, self.brokers).transform(checkpointed)
-
-    @cached_property
-    def calls(self) -> DataFrame:
-        """The requests, counted where they are alike.
-
-        `requests` (how many), what `with_call` and `with_caller` add, `first` and `last`
-        (timestamps of their completion); of consumers that name it `rack`, and `read_bytes`; and
-        `whole`, the line, where something is to be read in its body.
-        """
-        rack = F.get_json_object(F.concat(F.lit('{"rack":'), "rack", F.lit("}")), "$.rack")
-        told = self._parsed.withColumn("rack", rack)
-        return told.transform(with_caller, self.connections, self.brokers).transform(checkpointed)
-
-    def _broken_lines(self) -> tuple[BrokenLine, ...]:
-        broken = self._groups.filter("kind = 'broken'").groupBy("file").count().collect()
-        files = sorted(row.file for row in broken if row.file is not None)
-        # A piece that no parser accepts, in a line that looked like Kafka's: it may be anywhere.
-        everywhere = len(files) < len(broken)
-        return broken_lines(self.text, [] if everywhere else files[:BROKEN_SHOWN], self.timezone)
+    name: str
+    text: DataFrame
+    zone: Column
+    calls: DataFrame
+    lines: LineCounts
+    broken: tuple[BrokenLine, ...]
+    nodes: Mapping[str, frozenset[Node]]
+    seen: tuple[Seen, ...]
+    places: tuple[Place, ...]
+    place_rows: DataFrame
+    spans: Mapping[str, Span]
+    refused_slots: frozenset[int]
+    refusals: int
 
 
 def read_request_log(
     spark: SparkSession,
     paths: Sequence[str],
-    timezone: str = "UTC",
+    timezones: Timezones = UTC_EVERYWHERE,
     period: Period = ALWAYS,
+    broker_at: Mapping[str, int] | None = None,
+    cut: Cut | None = None,
 ) -> RequestLog:
-    """Read request logs: files, folders, wildcards, .gz, on any file system that Spark reads.
+    """Read request logs: files, folders and what is in them, wildcards, .gz, on any file system
+    that Spark reads; no file twice, however often it is named.
 
-    `timezone` is the zone of the brokers' clocks, which log4j does not write. Of the log the period
-    is taken; lines that tell no time are in no period. Raises UsageError when there is no such
-    path, or the period is not one of wall time, PipelineError when no line is a request's.
+    `timezones` are the zones of the brokers' clocks, which log4j does not write. Of the log the
+    period is taken; lines that tell no time are in no period. `broker_at` names brokers by address,
+    see `places_of`. Lines are cut by `cut`: unless it is given, by Spark's own functions where
+    little is read, which start no Python workers, by Python where much is. Raises UsageError for
+    a path that is not there, or a period that is not one of wall time, PipelineError when
+    no line is a request's.
     """
-    for path in paths:
-        if not Files(spark, path).matching():
-            raise UsageError(f"There is no {path}.", "Name files or folders of request logs.")
-    for moment in (period.since, period.until):
-        if moment and not moment.is_wall:
-            raise UsageError(
-                "A request log has no start to count from.",
-                "Give --since and --until as times, such as 2026-01-31T12:00:00.",
-            )
-    lines = spark.read.text([located(path) for path in paths]).select(
-        "value",
-        F.col("_metadata.file_path").alias("file"),
-        F.col("_metadata.file_block_start").alias("block"),
-    )
+    name = ", ".join(paths)
+    text = text_of(spark, paths, period)
+    zone = zone_of(spark, timezones)
     if period != ALWAYS:
-        stamp = before(before("value", ',"request":'), MARKER)
-        lines = (
-            lines.withColumn("_us", F.unix_micros(time_of(stamp, timezone)))
-            .filter(period.condition("_us", 0))
-            .drop("_us")
+        us = F.unix_micros(
+            F.to_utc_timestamp(F.timestamp_micros(wall_clock_us(stamp_of("value"))), zone)
         )
-    return RequestLog(lines, ", ".join(paths), timezone)
-
-
-def _kind() -> Column:
-    return (
-        F.when(~F.col("is_request"), "other")
-        .when(F.col("header").isNull(), "broken")
-        .otherwise("parsed")
+        text = text.select("*", us.alias("_us")).filter(period.condition("_us", 0)).drop("_us")
+    cut = cut or (cuts.cut if is_little(paths) else arrow_cuts.cut)
+    groups = groups_of(cut(text), zone, is_counted=cut is arrow_cuts.cut).transform(checkpointed)
+    summary = _Summary.of(groups)
+    if not summary.lines[PARSED] + summary.lines[BROKEN]:
+        raise PipelineError(
+            f"{name} holds no request lines ({summary.lines[OTHER]:,} other lines).",
+            "Switch kafka.request.logger on first: kipctl request-log on, or kipctl lab up "
+            "--request-log.",
+        )
+    broken = _broken_lines(text, summary.broken_files) if summary.broken_files else ()
+    places = places_of(summary.seen, broker_at)
+    if not_known := unknown(summary.seen, places):
+        votes = votes_for(text, zone, not_known, places)
+        places = places_of(summary.seen, broker_at, votes)
+    nodes = nodes_of(summary.seen)
+    place_rows = _rows_of(spark, places)
+    return RequestLog(
+        name=name,
+        text=text,
+        zone=zone,
+        calls=_calls(groups, place_rows, nodes).transform(checkpointed),
+        lines=LineCounts(
+            sum(summary.lines.values()), *(summary.lines[of] for of in (PARSED, BROKEN, OTHER))
+        ),
+        broken=broken,
+        nodes=nodes,
+        seen=tuple(summary.seen),
+        places=tuple(places),
+        place_rows=place_rows,
+        spans=summary.spans,
+        refused_slots=summary.refused_slots,
+        refusals=summary.refusals,
     )
 
 
-def broken_lines(lines: DataFrame, files: Sequence[str], timezone: str) -> tuple[BrokenLine, ...]:
-    """The first BROKEN_SHOWN broken lines, by file and number; `files` hold some, none means all.
+@dataclass(frozen=True, slots=True)
+class _Summary:
+    """What the driver has to know of all lines before they are shared out."""
 
-    Spark reads a file in blocks and does not number its lines, so these files are read again: the
-    lines of each block are counted, and those of the blocks before added up. Within a block, ids
-    grow by one from line to line.
+    lines: Counter[str]
+    broken_files: list[str]
+    seen: list[Seen]
+    spans: dict[str, Span]
+    refused_slots: frozenset[int]
+    refusals: int
+
+    @classmethod
+    def of(cls, groups: DataFrame) -> "_Summary":
+        is_parsed = F.col("kind") == PARSED
+        is_replica = F.col("client").rlike(_FOLLOWER)
+        is_served = F.col("api_key").isin(int(ApiKey.PRODUCE), int(ApiKey.FETCH)) & ~F.coalesce(
+            is_replica | F.col("client").startswith("raft-client-"), F.lit(False)
+        )
+        follower = F.struct(
+            F.regexp_extract("client", _FOLLOWER, 1).cast("int").alias("id"), F.col("host")
+        )
+        slot = F.floor(F.col("last_us") / SLOT_US)
+        rows = (
+            groups.groupBy("kind", "file", F.when(is_parsed, F.col("address")).alias("address"))
+            .agg(
+                F.sum("requests").alias("requests"),
+                F.min("first_us").alias("first_us"),
+                F.max("last_us").alias("last_us"),
+                F.sum(F.when(is_served, F.col("requests")).otherwise(0)).alias("served"),
+                F.collect_set(
+                    F.when(
+                        F.col("metadata.cluster").isNotNull(),
+                        F.struct("metadata.cluster", "metadata.brokers"),
+                    )
+                ).alias("metadata"),
+                F.collect_set(F.when(is_replica, follower)).alias("followers"),
+                F.collect_set(F.when(told_off(), slot)).alias("slots"),
+                F.count(F.when(told_off(), True)).alias("refusals"),
+            )
+            .collect()
+        )
+        lines: Counter[str] = Counter()
+        spans: dict[str, Span] = {}
+        for row in rows:
+            lines[row.kind] += row.requests
+            if row.kind == PARSED and row.first_us is not None:
+                held = spans.get(row.file, Span(row.first_us, row.last_us))
+                spans[row.file] = Span(
+                    min(held.first_us, row.first_us), max(held.last_us, row.last_us)
+                )
+        parsed = [row for row in rows if row.kind == PARSED]
+        return cls(
+            lines,
+            sorted(row.file for row in rows if row.kind == BROKEN),
+            [
+                Seen(
+                    row.file,
+                    row.address,
+                    row.served,
+                    _nodes(row.metadata),
+                    frozenset((of.id, of.host) for of in row.followers),
+                )
+                for row in sorted(parsed, key=lambda row: (row.file, row.address))
+            ],
+            spans,
+            frozenset(slot for row in parsed for slot in row.slots),
+            sum(row.refusals for row in parsed),
+        )
+
+
+def _nodes(answers: Sequence[NamedTuple]) -> dict[str, frozenset[Node]]:
+    found: dict[str, set[Node]] = {}
+    for cluster, brokers in answers:
+        nodes = (Node(of.nodeId, of.host, of.port, of.rack) for of in brokers or ())
+        found.setdefault(cluster, set()).update(nodes)
+    return {cluster: frozenset(nodes) for cluster, nodes in found.items()}
+
+
+def told_off() -> Column:
+    """Whether a client was told of a leader error in the request; never null."""
+    is_single = F.col("single").isNotNull()
+    return F.coalesce(
+        is_single & F.exists("answers", lambda one: is_leader_error(one["error"])), F.lit(False)
+    )
+
+
+def _rows_of(spark: SparkSession, places: Sequence[Place]) -> DataFrame:
+    """The places as rows, with `broker_rack`."""
+    schema = pa.schema(
+        [
+            ("file", pa.string()),
+            ("address", pa.string()),
+            ("cluster", pa.string()),
+            ("broker", pa.int32()),
+            ("broker_rack", pa.string()),
+        ]
+    )
+    rows = [(of.file, of.address, of.cluster, of.broker, of.rack) for of in places]
+    named = [dict(zip(schema.names, row, strict=True)) for row in rows]
+    return spark.createDataFrame(pa.Table.from_pylist(named, schema))
+
+
+def _calls(groups: DataFrame, places: DataFrame, nodes: Mapping[str, frozenset[Node]]) -> DataFrame:
+    brokers = {node.id for of_cluster in nodes.values() for node in of_cluster}
+    parsed = groups.filter(F.col("kind") == PARSED).drop("kind")
+    return parsed.join(places, ["file", "address"], "left").transform(with_caller, brokers)
+
+
+def _broken_lines(text: DataFrame, files: Sequence[str]) -> tuple[BrokenLine, ...]:
+    """The first BROKEN_SHOWN broken lines, by file and number.
+
+    Spark reads a file in blocks and does not number its lines, so the first of the files are read
+    again: the lines of each block are counted, and those of the blocks before added up. Within a
+    block, ids grow by one from line to line.
     """
-    chosen = lines.filter(F.col("file").isin(list(files))) if files else lines
-    numbered = chosen.withColumn("id", F.monotonically_increasing_id())
+    chosen = text.filter(F.col("file").isin(list(files[:BROKEN_SHOWN])))
+    numbered = chosen.select("*", F.monotonically_increasing_id().alias("id"))
     blocks = numbered.groupBy("file", "block").agg(F.count("*").alias("lines"), F.min("id"))
     counted = sorted(tuple(row) for row in blocks.collect())
     found = (
-        cut(numbered, timezone, "value", "block", "id", "file")
-        .transform(with_header)
-        .filter(_kind() == "broken")
+        cut_each(numbered, "value", "file", "block", "id")
+        .transform(narrowed)
+        .transform(with_header_of_pieces)
+        .filter("is_request and header is null and notes.header is null")
         .select("file", "block", "id", F.substring("value", 1, _SHOWN_LENGTH).alias("text"))
         .orderBy("file", "block", "id")
         .limit(BROKEN_SHOWN)

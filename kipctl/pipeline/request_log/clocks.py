@@ -1,0 +1,61 @@
+"""How far apart the clocks of brokers are, at the least: told by clients that went from one to
+another.
+
+A client that is refused by the leader of a partition turns to the next one afterwards. Where the
+next one's clock says that it came before the refused request, that clock is behind by so much, or
+more. The least of all such differences is the bound: as NTP's clock filter has it, what comes on
+top is delay.
+"""
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from kipctl.pipeline.columns import is_leader_error
+
+NEAR_US = 5_000_000
+"""A client's first request to a broker within this time is one that it turned to the broker with;
+clocks that are further apart are not found."""
+
+_PARTITION = ("cluster", "client", "api_key", "topic", "partition")
+
+
+def clock_differences(attempts: DataFrame) -> DataFrame:
+    """For pairs of brokers between which clients moved, from a frame of the schema ATTEMPTS:
+    `cluster`, `from_broker`, `to_broker`; `least_us`, the least time by their clocks between a
+    refused request to the first and the client's first one to the second; `moves`, how many.
+
+    The clock of `to_broker` is ahead of that of `from_broker` by `least_us` at most: below 0, it is
+    behind. Only clients count that have one connection to each broker: of several with one id on
+    one host, nobody could tell which one moved.
+    """
+    of_client = Window.partitionBy("cluster", "client", "api_key")
+    connections = F.collect_set("connection").over(of_client)
+    brokers = F.collect_set("broker").over(of_client)
+    at_broker = Window.partitionBy(*_PARTITION, "broker").orderBy("sent_us")
+    known = attempts.filter("broker is not null").select(
+        *_PARTITION,
+        "broker",
+        "sent_us",
+        is_leader_error().alias("refused"),
+        (F.size(connections) == F.size(brokers)).alias("is_one"),
+        F.lag("sent_us").over(at_broker).alias("previous_us"),
+    )
+    first = F.col("previous_us").isNull() | (F.col("sent_us") - F.col("previous_us") > NEAR_US)
+    arrivals = known.filter(F.col("is_one") & first).select(
+        *_PARTITION, F.col("broker").alias("to_broker"), F.col("sent_us").alias("arrived_us")
+    )
+    refused = known.filter("is_one and refused").select(
+        *_PARTITION, F.col("broker").alias("from_broker"), F.col("sent_us").alias("refused_us")
+    )
+    # Of several refused ones under way at a time, the client may have turned away after the first.
+    in_turn = Window.partitionBy(*_PARTITION, "from_broker").orderBy("refused_us")
+    earliest = refused.select("*", F.lag("refused_us").over(in_turn).alias("_previous_us")).filter(
+        F.col("_previous_us").isNull() | (F.col("refused_us") - F.col("_previous_us") > NEAR_US)
+    )
+    took = F.col("arrived_us") - F.col("refused_us")
+    return (
+        arrivals.join(earliest, list(_PARTITION))
+        .filter((F.col("to_broker") != F.col("from_broker")) & (F.abs(took) <= NEAR_US))
+        .groupBy("cluster", "from_broker", "to_broker")
+        .agg(F.min(took).alias("least_us"), F.count("*").alias("moves"))
+    )

@@ -1,0 +1,290 @@
+"""The document of `analyze request-log --output json`, from the rows of its tables."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any
+
+from kipctl.pipeline.clients import HINT_COUNTS, hint_use
+from kipctl.pipeline.episodes import FOLLOWED_WITHIN_US
+from kipctl.pipeline.request_log.log import RequestLog
+from kipctl.pipeline.request_log.places import unknown
+from kipctl.protocol.api import ApiKey
+from kipctl.protocol.error_codes import ErrorCode, error_name
+from kipctl.trace.codes import MetadataCause
+
+Row = Mapping[str, Any]
+Rows = list[dict[str, Any]]
+
+_OF_API = ("cluster", "api", "api_key", "api_version", "requests")
+_SHOWN = {"client": "client_id", "software_name": "software"}
+
+
+def document_of(log: RequestLog, rows: Mapping[str, Rows]) -> dict[str, Any]:
+    """The document: of all lines, and of each cluster by itself."""
+    clusters = sorted({row["cluster"] for row in rows["usage"]}, key=lambda name: name or "")
+    return {
+        "lines": asdict(log.lines),
+        "broken_lines": [line._asdict() for line in log.broken],
+        "clusters": [
+            _cluster(
+                log,
+                cluster,
+                {
+                    name: [row for row in table if row["cluster"] == cluster]
+                    for name, table in rows.items()
+                },
+            )
+            for cluster in clusters
+        ],
+    }
+
+
+def _cluster(log: RequestLog, cluster: str | None, rows: Mapping[str, Rows]) -> dict[str, Any]:
+    errors = rows["errors"]
+    produce = [row for row in errors if row["api_key"] == ApiKey.PRODUCE]
+    fetch = [row for row in errors if row["api_key"] == ApiKey.FETCH]
+    refused = [row for row in produce if row["error"] == ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    period = _period(rows["usage"])
+    clocks = _clocks(rows.get("clocks", []))
+    clients = [row for row in rows["clients"] if row["is_client"]]
+    at = [
+        (of, place)
+        for of, place in zip(log.seen, log.places, strict=True)
+        if place.cluster == cluster
+    ]
+    not_known = unknown([of for of, _ in at], [place for _, place in at])
+    return {
+        "cluster_id": cluster,
+        "period": period,
+        "apis": [
+            {
+                **{_SHOWN.get(name, name): row[name] for name in row if name not in _OF_API},
+                "api": row["api"],
+                "api_key": row["api_key"],
+                "version": row["api_version"],
+                "requests": row["requests"],
+            }
+            for row in sorted(rows["apis"], key=lambda r: (r["api_key"], r["api_version"]))
+        ],
+        "clients": [
+            {
+                "software": row["software_name"],
+                "version": row["software_version"],
+                "client_id": row["client"],
+                "origin": row["origin"],
+                "requests": row["requests"],
+                "connections": row["connections"],
+                "hosts": row["hosts"],
+            }
+            for row in sorted(clients, key=lambda row: -row["requests"])
+        ],
+        "fleet": _fleet(rows, period["seconds"], _hints_are_known(clocks)),
+        "produce_not_leader": _not_leader(refused),
+        "produce_errors": _by_code(produce),
+        "fetch_errors": _by_code(fetch),
+        "fetch_errors_by_reader": {
+            "consumers": _by_code(row for row in fetch if row["origin"] == "client"),
+            "replicas": _by_code(row for row in fetch if row["origin"] != "client"),
+        },
+        "error_names": {
+            str(code): error_name(code) for code in sorted({row["error"] for row in errors} - {0})
+        },
+        "preferred_read_replica": {"named": _partitions(row for row in fetch if row["named"])},
+        "metadata": _metadata(rows["metadata"], period["seconds"]),
+        "reads": _reads(rows["reads"]),
+        "brokers": [
+            {
+                "broker": node,
+                "rack": next((of.rack for of in nodes if of.rack is not None), None),
+                "advertised": sorted({of.address for of in nodes}),
+                "addresses": sorted({place.address for _, place in at if place.broker == node}),
+            }
+            for node, nodes in sorted(_by_id(log, cluster).items())
+        ],
+        "requests_served": sum(of.served for of, _ in at),
+        "requests_of_unknown_brokers": {
+            address: sum(of.served for of in not_known if of.address == address)
+            for address in sorted({of.address for of in not_known})
+        },
+        "clocks": clocks,
+    }
+
+
+def _by_id(log: RequestLog, cluster: str | None) -> dict[int, list[Any]]:
+    found: dict[int, list[Any]] = defaultdict(list)
+    for node in sorted(log.nodes.get(cluster or "", ()), key=lambda node: node.address):
+        found[node.id].append(node)
+    return found
+
+
+def _period(rows: Rows) -> dict[str, Any]:
+    first = min((row["first_us"] for row in rows if row["first_us"] is not None), default=None)
+    last = max((row["last_us"] for row in rows if row["last_us"] is not None), default=None)
+    if first is None or last is None:
+        return {"from": None, "to": None, "seconds": None}
+    moments = [datetime.fromtimestamp(us / 1e6, UTC) for us in (first, last)]
+    start, end = (moment.isoformat(timespec="milliseconds") for moment in moments)
+    return {"from": start, "to": end, "seconds": (last - first) / 1e6}
+
+
+def _clocks(rows: Rows) -> Rows:
+    """What is known of each pair of brokers: by how much one clock is ahead of the other's."""
+    least = {(row["from_broker"], row["to_broker"]): row["least_us"] for row in rows}
+    pairs = sorted({(min(pair), max(pair)) for pair in least})
+    found = []
+    for first, second in pairs:
+        at_most = least.get((first, second))
+        back = least.get((second, first))
+        at_least = None if back is None else -back
+        found.append(
+            {
+                "broker": first,
+                "other": second,
+                "other_ahead_at_least_ms": None if at_least is None else at_least / 1000,
+                "other_ahead_at_most_ms": None if at_most is None else at_most / 1000,
+                "differ_at_least_ms": max(0, -(at_most or 0), at_least or 0) / 1000,
+            }
+        )
+    return found
+
+
+def _hints_are_known(clocks: Rows) -> bool:
+    """Whether clocks agree so well that a hint that was used can be told from one that was not."""
+    return all(row["differ_at_least_ms"] * 1000 <= FOLLOWED_WITHIN_US for row in clocks)
+
+
+def _partitions(rows: Iterable[Row]) -> int:
+    return sum(row["partitions"] for row in rows)
+
+
+def _not_leader(rows: Rows) -> dict[str, int]:
+    return {
+        "total": _partitions(rows),
+        "hinted": _partitions(row for row in rows if row["hinted"]),
+        "appended_then_failed": _partitions(row for row in rows if row["appended"]),
+    }
+
+
+def _by_code(rows: Iterable[Row]) -> dict[str, int]:
+    """Answers by error code, without 0; codes as text, as JSON's keys are."""
+    counts: Counter[int] = Counter()
+    for row in rows:
+        if row["error"]:
+            counts[row["error"]] += row["partitions"]
+    return {str(code): counts[code] for code in sorted(counts)}
+
+
+def _by_software(rows: Iterable[dict[str, Any]]) -> Mapping[tuple[str, str], Rows]:
+    found: dict[tuple[str, str], Rows] = defaultdict(list)
+    for row in rows:
+        found[row["software_name"], row["software_version"]].append(row)
+    return found
+
+
+def _fleet(rows: Mapping[str, Rows], seconds: float | None, hints_are_known: bool) -> Rows:
+    """A row for each software and version of clients."""
+    apis = _by_software(row for row in rows["usage"] if row["origin"] == "client")
+    errors = _by_software(row for row in rows["errors"] if row["origin"] == "client")
+    waited = _by_software(rows.get("waits", []))
+    metadata = _by_software(rows["metadata"])
+    reads = _by_software(rows["reads"])
+    fleet = []
+    of_clients = (
+        row for row in rows["clients"] if not row["is_client"] and row["origin"] == "client"
+    )
+    for row in sorted(of_clients, key=lambda r: (r["software_name"], r["software_version"])):
+        software = (row["software_name"], row["software_version"])
+        versions: dict[str, dict[str, int]] = defaultdict(dict)
+        for api in sorted(apis[software], key=lambda r: (r["api_key"], r["api_version"])):
+            versions[api["api"]][str(api["api_version"])] = api["requests"]
+        spoken = {
+            key: [r["api_version"] for r in apis[software] if r["api_key"] == key]
+            for key in (ApiKey.PRODUCE, ApiKey.FETCH)
+        }
+        refused = [r for r in errors.get(software, ()) if r["is_leader_error"]]
+        fleet.append(
+            {
+                "software": software[0],
+                "version": software[1],
+                "clients": row["hosts"],
+                "connections": row["connections"],
+                "requests": row["requests"],
+                "hints": hint_use(*software, *spoken.values()).value,
+                "apis": dict(versions),
+                "leader_errors": _not_leader(refused),
+                "wait_ms": _wait_ms(waited.get(software, [])),
+                "followed_hints": _followed(waited.get(software, []), hints_are_known),
+                "metadata": _metadata(metadata.get(software, []), seconds),
+                "reads": _racks(reads.get(software, [])),
+            }
+        )
+    return fleet
+
+
+def _wait_ms(rows: Rows) -> dict[str, Any]:
+    if not rows:
+        none = dict.fromkeys(("p50", "p99", "max"))
+        return {"episodes": 0, "unfinished": 0, "loops": 0, **none, "sum": 0.0}
+    [row] = rows
+    times = {name: row[f"{name}_us"] / 1000 for name in ("p50", "p99", "max", "sum")}
+    return {**{name: row[name] for name in ("episodes", "unfinished", "loops")}, **times}
+
+
+def _followed(rows: Rows, are_known: bool) -> dict[str, int | None]:
+    """Of the hints in episodes: how many clients went to, and at once (None: clocks differ)."""
+    counts: dict[str, int | None] = {
+        name: sum(row[f"hints_{name}"] for row in rows) for name in HINT_COUNTS
+    }
+    return counts if are_known else {**counts, "reached": None, "used": None}
+
+
+def _metadata(rows: Rows, seconds: float | None) -> dict[str, Any]:
+    total = sum(row["requests"] for row in rows)
+    causes: Counter[str] = Counter()
+    for row in rows:
+        causes[row["cause"]] += row["requests"]
+    return {
+        "requests": total,
+        "per_minute": 60 * total / seconds if seconds else None,
+        "response_bytes": sum(row["bytes"] for row in rows),
+        "by_cause": {
+            cause.name.lower(): causes[cause.name.lower()]
+            for cause in MetadataCause
+            if causes[cause.name.lower()]
+        },
+    }
+
+
+def _racks(rows: Rows) -> dict[str, Any]:
+    """Bytes read by whether broker and client are in one rack."""
+    known = [row for row in rows if row["broker_rack"] is not None]
+    total = sum(row["bytes"] for row in known)
+    cross = sum(row["bytes"] for row in known if row["client_rack"] != row["broker_rack"])
+    return {
+        "bytes_of_known_racks": total,
+        "cross_rack_bytes": cross,
+        "cross_rack_share": cross / total if total else None,
+    }
+
+
+def _reads(rows: Rows) -> Rows:
+    """What was read by client rack and broker rack."""
+    fetches: Counter[tuple[str, str | None]] = Counter()
+    sizes: Counter[tuple[str, str | None]] = Counter()
+    for row in rows:
+        racks = (row["client_rack"], row["broker_rack"])
+        fetches[racks] += row["fetches"]
+        sizes[racks] += row["bytes"]
+    return [
+        {
+            "client_rack": client_rack,
+            "broker_rack": broker_rack,
+            "fetches": fetches[client_rack, broker_rack],
+            "bytes": sizes[client_rack, broker_rack],
+        }
+        for client_rack, broker_rack in sorted(
+            fetches, key=lambda racks: (racks[0], racks[1] or "")
+        )
+    ]

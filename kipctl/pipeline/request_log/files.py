@@ -1,0 +1,123 @@
+"""The files of a request log: each once, and those alone that can hold what is looked for."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from kipctl.errors import UsageError
+from kipctl.pipeline.inputs import ALWAYS, Files, literally, located
+from kipctl.pipeline.period import Period
+from kipctl.pipeline.preflight import is_zone
+
+_CLOCK_MARGIN_US = 3600 * 1_000_000
+"""A file is written to after its last line is timed; clocks of brokers and storage differ."""
+
+
+def text_of(spark: SparkSession, paths: Sequence[str], period: Period = ALWAYS) -> DataFrame:
+    """The lines of all files at these paths: `value`, `file` (a URI), `block` (where it begins).
+
+    Folders are read with all that is in them; a file that several paths name is read once. Files
+    that were last written to an hour before the period begins, or earlier, are not opened. Raises
+    UsageError for a path that is not there, and for a period that is not one of wall time.
+    """
+    check_period(period)
+    roots = [literally(root) for root in _apart(_roots(spark, paths))]
+    lines = spark.read.text(roots, recursiveFileLookup=True)
+    if period.since:
+        earliest = datetime.fromtimestamp((period.since.us - _CLOCK_MARGIN_US) / 1e6, UTC)
+        lines = lines.filter(F.col("_metadata.file_modification_time") >= F.lit(earliest))
+    return lines.select(
+        "value",
+        F.col("_metadata.file_path").alias("file"),
+        F.col("_metadata.file_block_start").alias("block"),
+    )
+
+
+def check_period(period: Period) -> Period:
+    """The period. Raises UsageError when it is not one of wall time."""
+    for moment in (period.since, period.until):
+        if moment and not moment.is_wall:
+            raise UsageError(
+                "A request log has no start to count from.",
+                "Give --since and --until as times, such as 2026-01-31T12:00:00.",
+            )
+    return period
+
+
+@dataclass(frozen=True, slots=True)
+class Timezones:
+    """The zones of the brokers' clocks: one for all, but for the logs at some paths."""
+
+    everywhere: str = "UTC"
+    at: tuple[tuple[str, str], ...] = ()
+
+
+UTC_EVERYWHERE = Timezones()
+
+
+def parse_timezones(options: Iterable[str]) -> Timezones:
+    """`--timezone ZONE` and `--timezone PATH=ZONE`. Raises UsageError."""
+    everywhere, at = "UTC", []
+    for text in options:
+        path, _, name = text.rpartition("=")
+        if not is_zone(name):
+            raise UsageError(
+                f"--timezone {text!r}: there is no such zone.",
+                "Give one as Europe/Berlin or +02:00, or PATH=ZONE for the logs at a path.",
+            )
+        if path:
+            at.append((path, name))
+        else:
+            everywhere = name
+    return Timezones(everywhere, tuple(at))
+
+
+def zone_of(spark: SparkSession, timezones: Timezones) -> Column:
+    """The zone of a `file`. Raises UsageError for a path that is not there."""
+    zone = F.lit(timezones.everywhere)
+    for path, name in timezones.at:
+        found = (
+            spark.read.format("binaryFile")
+            .load([literally(root) for root in _roots(spark, [path])], recursiveFileLookup=True)
+            .select("_metadata.file_path")
+            .collect()
+        )
+        files = [row.file_path for row in found]
+        zone = F.when(F.col("file").isin(files), F.lit(name)).otherwise(zone)
+    return zone
+
+
+def _roots(spark: SparkSession, paths: Sequence[str]) -> list[str]:
+    """The files and folders that paths with wildcards stand for."""
+    roots: list[str] = []
+    for path in paths:
+        if Path(path).exists():
+            roots.append(located(path))
+            continue
+        try:
+            found = Files(spark, path).matching()
+        except Py4JJavaError as refused:
+            raise UsageError(
+                f"{path} cannot be read: {refused.java_exception.getMessage()}."
+            ) from refused
+        if not found:
+            raise UsageError(f"There is no {path}.", "Name files or folders of request logs.")
+        roots += found
+    return roots
+
+
+def _apart(roots: Sequence[str]) -> list[str]:
+    """Each root once, without those that lie in another one."""
+    every = {root.rstrip("/") for root in roots}
+    return sorted(root for root in every if not any(above in every for above in _above(root)))
+
+
+def _above(root: str) -> list[str]:
+    """The folders that a path lies in."""
+    names = root.split("/")
+    return ["/".join(names[:length]) for length in range(1, len(names))]

@@ -1,0 +1,85 @@
+"""Lines that are alike, counted, with what their header says: the finest rows that are kept."""
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from kipctl.pipeline.request_log.bodies import narrowed, with_header_of_pieces
+from kipctl.pipeline.request_log.callers import UNKNOWN
+from kipctl.pipeline.request_log.cuts import PIECES
+from kipctl.pipeline.request_log.places import address_of, host_of
+
+PARSED, BROKEN, OTHER = "parsed", "broken", "other"
+_KEYS = ("file", "is_request", *PIECES, "notes")
+
+
+def grouped(cuts: DataFrame) -> DataFrame:
+    """Rows of `cuts.CUT` with bodies `narrowed`, alike ones in one row."""
+    return cuts.groupBy(*_KEYS).agg(
+        F.sum("requests").alias("requests"),
+        F.min("first_us").alias("first_us"),
+        F.max("last_us").alias("last_us"),
+        F.sum("read_bytes").alias("read_bytes"),
+    )
+
+
+def groups_of(cuts: DataFrame, zone: Column, *, is_counted: bool) -> DataFrame:
+    """What cut lines (`cuts.CUT`) say, a row for lines that are alike.
+
+    `zone` is that of a `file`; `is_counted` says that alike lines are in one row already, but for
+    some. Result: `file`; `kind`, PARSED, BROKEN (it holds the marker, and no whole JSON) or OTHER;
+    `requests`, the number of lines; `first_us` and `last_us`, when the first and the last was
+    answered (microseconds since the epoch); and, null but for PARSED: `api_key`, `api`,
+    `api_version`, `client`, `connection`, `is_forwarded`, `address` (the broker's), `host` (the
+    client's), `software` (`name`, `version`; null where it is not told), `rack` and `read_bytes` of
+    consumers that name their rack, and of `bodies.narrowed` `answers`, `metadata`, `single`.
+    """
+    rows = cuts.transform(narrowed)
+    groups = (rows if is_counted else grouped(rows)).transform(with_header_of_pieces)
+
+    def told(name: str) -> Column:
+        return F.coalesce(f"header.{name}", f"notes.header.{name}")
+
+    version = told("requestHeader.requestApiVersion")
+    software = _software(
+        told("clientInformation.softwareName"), told("clientInformation.softwareVersion")
+    )
+    announced = F.from_json(
+        F.concat(F.lit('{"clientSoftwareName":'), "announced", F.lit("}")),
+        "clientSoftwareName string, clientSoftwareVersion string",
+    )
+    rack = F.get_json_object(F.concat(F.lit('{"rack":'), "rack", F.lit("}")), "$.rack")
+    of_announced = _software(announced["clientSoftwareName"], announced["clientSoftwareVersion"])
+    return groups.select(
+        "file",
+        F.when(~F.col("is_request"), OTHER)
+        .when(version.isNull(), BROKEN)
+        .otherwise(PARSED)
+        .alias("kind"),
+        "requests",
+        _utc_us("first_us", zone).alias("first_us"),
+        _utc_us("last_us", zone).alias("last_us"),
+        told("requestHeader.requestApiKey").alias("api_key"),
+        told("requestHeader.requestApiKeyName").alias("api"),
+        version.alias("api_version"),
+        told("requestHeader.clientId").alias("client"),
+        told("connection").alias("connection"),
+        F.coalesce(told("isForwarded"), F.lit(False)).alias("is_forwarded"),
+        address_of(told("connection")).alias("address"),
+        host_of(told("connection")).alias("host"),
+        F.coalesce(software, of_announced).alias("software"),
+        F.coalesce(rack, "notes.rack").alias("rack"),
+        F.coalesce("read_bytes", "notes.read_bytes", F.lit(0)).alias("read_bytes"),
+        F.col("notes.answers").alias("answers"),
+        F.col("notes.metadata").alias("metadata"),
+        F.col("notes.single").alias("single"),
+    )
+
+
+def _software(name: Column, version: Column) -> Column:
+    both = F.struct(name.alias("name"), version.alias("version"))
+    return F.when(name != UNKNOWN, both)
+
+
+def _utc_us(wall_clock_us: str, zone: Column) -> Column:
+    """A time on a broker's wall clock (log4j does not write its zone) as one since the epoch."""
+    return F.unix_micros(F.to_utc_timestamp(F.timestamp_micros(wall_clock_us), zone))

@@ -1,0 +1,193 @@
+"""Where the lines of a log were written: which cluster and which broker a file and an address are.
+
+A request line does not name the broker that wrote it, nor its cluster, but the address at which the
+broker was asked. Metadata answers name clusters and brokers, and those by the addresses that they
+advertise, which need not be those that lines have.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from kipctl.errors import UsageError
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+_LOCAL_AND_REMOTE = r"^([^-]*):(\d+)-([^-]*):(\d+)-"
+
+
+def address_of(connection: str | Column) -> Column:
+    """The broker's `host:port` in `connection`: local address, remote one, and what numbers it."""
+    host, port = (F.regexp_extract(connection, _LOCAL_AND_REMOTE, group) for group in (1, 2))
+    return F.concat_ws(":", host, port)
+
+
+def host_of(connection: str | Column) -> Column:
+    """The client's host in `connection`."""
+    return F.regexp_extract(connection, _LOCAL_AND_REMOTE, 3)
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A broker as a Metadata answer names it."""
+
+    id: int
+    host: str
+    port: int
+    rack: str | None = None
+
+    @property
+    def address(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What the lines of one file at one address show of where they were written.
+
+    `served`: requests of clients to produce or to fetch, which only brokers answer. `metadata`: the
+    nodes that answers named, by cluster id. `followers`: ids of brokers that fetched here, and from
+    which host.
+    """
+
+    file: str
+    address: str
+    served: int = 0
+    metadata: Mapping[str, frozenset[Node]] = field(default_factory=dict)
+    followers: frozenset[tuple[int, str]] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The cluster and the broker that a file and an address are; None where it is not known."""
+
+    file: str
+    address: str
+    cluster: str | None
+    broker: int | None
+    rack: str | None = None
+
+
+Votes = Mapping[tuple[str | None, str], Mapping[int, int]]
+"""By cluster and address: how often a partition was written there that this broker leads."""
+
+
+def nodes_of(seen: Iterable[Seen]) -> dict[str, frozenset[Node]]:
+    """The brokers of each cluster, by its id."""
+    found: dict[str, frozenset[Node]] = {}
+    for of in seen:
+        for cluster, nodes in of.metadata.items():
+            found[cluster] = found.get(cluster, frozenset()) | nodes
+    return dict(sorted(found.items()))
+
+
+def places_of(
+    seen: Sequence[Seen], broker_at: Mapping[str, int] | None = None, votes: Votes | None = None
+) -> list[Place]:
+    """The cluster and the broker of each file and address.
+
+    The cluster is what Metadata answers there name; failing that, the only one that they name in
+    the file, or at the address in other files; where all name one, it is that.
+
+    The broker is, whatever says so first: `broker_at`, by host:port or host; the only broker that
+    Metadata names with that address; with that port; the only one that fetched from others from
+    that host as a follower does; the one that leads most of the partitions written there (`votes`),
+    which has to be more than half. A log belongs to one broker: at other addresses where clients
+    were served, it is the one that the rest of the file tells.
+    """
+    nodes = nodes_of(seen)
+    clusters = _clusters(seen)
+    followers: dict[str | None, set[tuple[int, str]]] = defaultdict(set)
+    for of in seen:
+        followers[clusters[of.file, of.address]] |= of.followers
+    found: dict[tuple[str, str], int] = {}
+    for of in seen:
+        cluster = clusters[of.file, of.address]
+        broker = _broker(
+            of.address,
+            nodes.get(cluster or "", frozenset()),
+            followers[cluster],
+            broker_at or {},
+            (votes or {}).get((cluster, of.address), {}),
+        )
+        if broker is not None:
+            found[of.file, of.address] = broker
+    of_file = _only((file, broker) for (file, _), broker in found.items())
+    racks = {(cluster, node.id): node.rack for cluster, of_one in nodes.items() for node in of_one}
+    places = []
+    for of in seen:
+        cluster = clusters[of.file, of.address]
+        broker = found.get((of.file, of.address), of_file.get(of.file) if of.served else None)
+        rack = racks.get((cluster or "", broker)) if broker is not None else None
+        places.append(Place(of.file, of.address, cluster, broker, rack))
+    return places
+
+
+def unknown(seen: Sequence[Seen], places: Sequence[Place]) -> list[Seen]:
+    """Where clients were served, by a broker that is not known."""
+    return [of for of, at in zip(seen, places, strict=True) if of.served and at.broker is None]
+
+
+def parse_broker_at(options: Iterable[str]) -> dict[str, int]:
+    """`--broker-at ADDRESS=ID`, by address. Raises UsageError."""
+    found = {}
+    for text in options:
+        address, equals, number = text.rpartition("=")
+        if not (equals and address and number.isdigit() and len(number) < 10):
+            raise UsageError(
+                f"--broker-at {text!r} names no broker.",
+                "Give ADDRESS=ID, such as 10.0.0.7:9092=3, or 10.0.0.7=3 for any port.",
+            )
+        found[address] = int(number)
+    return found
+
+
+def _clusters(seen: Sequence[Seen]) -> dict[tuple[str, str], str | None]:
+    named = [(of, cluster) for of in seen for cluster in of.metadata]
+    every = {cluster for _, cluster in named}
+    of_all = next(iter(every)) if len(every) == 1 else None
+    here = _only(((of.file, of.address), cluster) for of, cluster in named)
+    of_file = _only((of.file, cluster) for of, cluster in named)
+    at_address = _only((of.address, cluster) for of, cluster in named)
+    return {
+        (of.file, of.address): here.get((of.file, of.address))
+        or of_file.get(of.file)
+        or at_address.get(of.address)
+        or of_all
+        for of in seen
+    }
+
+
+def _broker(
+    address: str,
+    nodes: frozenset[Node],
+    followers: set[tuple[int, str]],
+    broker_at: Mapping[str, int],
+    votes: Mapping[int, int],
+) -> int | None:
+    host, _, port = address.rpartition(":")
+    for chosen in (address, host):
+        if chosen in broker_at:
+            return broker_at[chosen]
+    for key, ids in (
+        (address, _only((node.address, node.id) for node in nodes)),
+        (port, _only((str(node.port), node.id) for node in nodes)),
+        (host, _only((at, broker) for broker, at in followers)),
+    ):
+        if key in ids:
+            return ids[key]
+    most = Counter(votes).most_common(1)
+    return most[0][0] if most and 2 * most[0][1] > sum(votes.values()) else None
+
+
+def _only(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, Value]:
+    """By key the value, where it has one alone."""
+    values: dict[Key, set[Value]] = defaultdict(set)
+    for key, value in pairs:
+        values[key].add(value)
+    return {key: next(iter(of)) for key, of in values.items() if len(of) == 1}

@@ -1,0 +1,83 @@
+"""The tables of a request log's document as Parquet."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame
+from pyspark.sql.types import DataType, DoubleType, LongType, StringType, StructField, StructType
+
+from kipctl.pipeline.analysis import Answer
+from kipctl.pipeline.inputs import arrow_schema
+from kipctl.pipeline.place import is_local
+
+_ROWS_AT_ONCE = 10_000
+
+
+def saved_answers(document: Mapping[str, Any]) -> dict[str, Answer]:
+    """The tables of the document that do not grow with the fleet, flat, keyed by `cluster`."""
+    rows: dict[str, list[dict[str, Any]]] = {"fleet": [], "reads": [], "errors": [], "clocks": []}
+    for of in document["clusters"]:
+        cluster = {"cluster": of["cluster_id"]}
+        rows["fleet"] += [cluster | _flat(row) for row in of["fleet"]]
+        rows["reads"] += [cluster | row for row in of["reads"]]
+        rows["clocks"] += [cluster | row for row in of["clocks"]]
+        for name in ("produce_errors", "fetch_errors"):
+            rows["errors"] += [
+                cluster
+                | {"api": name.removesuffix("_errors"), "error": int(code), "answers": count}
+                for code, count in of[name].items()
+            ]
+    return {name: Answer(of, _schema(of), len(of)) for name, of in rows.items() if of}
+
+
+def save_frame(table: DataFrame, folder: str) -> None:
+    """Write all rows as Parquet, by the executors where they can see the folder."""
+    master = table.sparkSession.sparkContext.master
+    if "://" in folder or is_local(master or ""):
+        table.write.parquet(folder if "://" in folder else f"file:{Path(folder).resolve()}")
+        return
+    schema = arrow_schema(table.schema)
+    Path(folder).mkdir()
+    with pq.ParquetWriter(Path(folder) / "part-0.parquet", schema) as writer:
+        rows: list[dict[str, Any]] = []
+        for row in table.toLocalIterator():
+            rows.append(row.asDict())
+            if len(rows) == _ROWS_AT_ONCE:
+                writer.write_table(pa.Table.from_pylist(rows, schema))
+                rows = []
+        writer.write_table(pa.Table.from_pylist(rows, schema))
+
+
+def _flat(row: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """What is in a mapping by names put together: `wait_ms_p50`; versions of APIs as text."""
+    flat: dict[str, Any] = {}
+    for name, value in row.items():
+        if name in ("apis", "by_cause"):
+            pairs = value.items()
+            flat[prefix + name] = "; ".join(
+                f"{key} {', '.join(of) if isinstance(of, Mapping) else of}" for key, of in pairs
+            )
+        elif isinstance(value, Mapping):
+            flat |= _flat(value, f"{prefix}{name}_")
+        else:
+            flat[prefix + name] = value
+    return flat
+
+
+def _schema(rows: Iterable[Mapping[str, Any]]) -> StructType:
+    """Of rows alike: the types of their values; a column without any is one of reals."""
+    values: dict[str, list[Any]] = {}
+    for row in rows:
+        for name, value in row.items():
+            values.setdefault(name, []).append(value)
+    return StructType([StructField(name, _type_of(of)) for name, of in values.items()])
+
+
+def _type_of(values: Iterable[Any]) -> DataType:
+    types = {type(value) for value in values if value is not None}
+    if types == {str}:
+        return StringType()
+    return LongType() if types == {int} else DoubleType()
