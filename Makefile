@@ -8,6 +8,8 @@ BIN := $(VENV)/bin
 export PIP_CONSTRAINT := constraints.txt
 export PIP_BUILD_CONSTRAINT := constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Many tests start Python: without compiled modules each of them compiles anew all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo check test test-on-clusters test-on-spark generate java clean
 
