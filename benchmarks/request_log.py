@@ -2,15 +2,16 @@
 
     python benchmarks/request_log.py [--lines 1000000] [--rounds 5] [--master local[2]]
 
-The log is made from `data/request.log.gz`: lines that a lab's brokers wrote while leaders moved,
-sampled evenly (every 33rd of one minute, every 8th of another with larger fetches; about 2 kB a
-line). Each copy of them has its own time, client ids and client addresses. *kipctl* is
-`read_request_log` and `analyse`, with everything that `kipctl analyze request-log` prints; *lines
-alone* its first part, which reads the text once, counts the lines and what is alike in them. *plain
-from_json* parses each line with one narrow schema and counts requests by API and client, refusals
-and fetch errors, and nothing else. All in one process, in turns, after a round that does not count.
-The counts are checked against those of the one copy. Each figure is the median over the rounds with
-the least and the greatest; ratios are taken round by round.
+The log is made from `data/request.log.gz`: lines that the brokers of two labs wrote while leaders
+moved, sampled evenly (every 33rd of one minute, every 8th of another with larger fetches). A line
+has about 2 kB: a million takes 2 GB of the temporary folder. Each copy of them has its own time,
+client ids and client addresses; the two clusters are told apart. *kipctl* is `read_request_log` and
+`analyse`, with everything that `kipctl analyze request-log` prints; *lines alone* its first part,
+which reads the text once, counts the lines and what is alike in them. *plain from_json* parses each
+line with one narrow schema and counts requests by API and client, refusals and fetch errors, and
+nothing else. All in one process, in turns, after a round that does not count. The counts are
+checked against those of the one copy. Each figure is the median over the rounds with the least and
+the greatest; ratios are taken round by round.
 """
 
 import argparse

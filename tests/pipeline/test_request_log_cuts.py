@@ -110,7 +110,7 @@ def test_damaged_lines(spark: SparkSession) -> None:
     """None of them ends the job, and both ways take each for the same."""
     choose = random.Random(11)
     lines = [line for name in LOGS for line in log_lines(name)]
-    mixed: list[Any] = [damaged(choose.choice(lines), choose) for _ in range(3000)]
+    mixed: list[Any] = [damaged(choose.choice(lines), choose) for _ in range(2000)]
     mixed += ["", MARKER, MARKER + "{}", ',"request":' + MARKER, '"clientId":"']
     native, python = both_ways(spark, mixed)
     assert native == python

@@ -3,29 +3,33 @@ another.
 
 A client that is refused by the leader of a partition turns to the next one afterwards. Where the
 next one's clock says that it came before the refused request, that clock is behind by so much, or
-more. The least of all such differences is the bound: as NTP's clock filter has it, what comes on
-top is delay.
+more: what comes on top is delay, as in NTP's clock filter. NTP takes the least of all; here the
+least quarter is left out, since some clients learn of a move without being refused, and turn to the
+next leader while a request to the last one is still under way.
 """
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from kipctl.pipeline.columns import is_leader_error
+from kipctl.pipeline.columns import is_leader_error, nearest_rank
 
-NEAR_US = 5_000_000
-"""A client's first request to a broker within this time is one that it turned to the broker with;
-clocks that are further apart are not found."""
+NEAR_US = 1_000_000
+"""A client's first request to a broker for so long is one that it turned to the broker with; clocks
+that are further apart are not found."""
+_LEAST_MOVES = 4
+_QUANTILE = 0.25
 
 _PARTITION = ("cluster", "client", "api_key", "topic", "partition")
 
 
 def clock_differences(attempts: DataFrame) -> DataFrame:
     """For pairs of brokers between which clients moved, from a frame of the schema ATTEMPTS:
-    `cluster`, `from_broker`, `to_broker`; `least_us`, the least time by their clocks between a
-    refused request to the first and the client's first one to the second; `moves`, how many.
+    `cluster`, `from_broker`, `to_broker`; `quarter_us`, the time by their clocks between a refused
+    request to the first and the client's first one to the second, which a quarter does not exceed;
+    `moves`, how many. Pairs of fewer than 4 moves are left out.
 
-    The clock of `to_broker` is ahead of that of `from_broker` by `least_us` at most: below 0, it is
-    behind. Only clients count that have one connection to each broker: of several with one id on
+    The clock of `to_broker` is ahead of that of `from_broker` by `quarter_us` at most: below 0, it
+    is behind. Only clients count that have one connection to each broker: of several with one id on
     one host, nobody could tell which one moved.
     """
     of_client = Window.partitionBy("cluster", "client", "api_key")
@@ -56,6 +60,8 @@ def clock_differences(attempts: DataFrame) -> DataFrame:
     return (
         arrivals.join(earliest, list(_PARTITION))
         .filter((F.col("to_broker") != F.col("from_broker")) & (F.abs(took) <= NEAR_US))
+        .select("cluster", "from_broker", "to_broker", took.alias("took_us"))
         .groupBy("cluster", "from_broker", "to_broker")
-        .agg(F.min(took).alias("least_us"), F.count("*").alias("moves"))
+        .agg(nearest_rank("took_us", _QUANTILE).alias("quarter_us"), F.count("*").alias("moves"))
+        .filter(F.col("moves") >= _LEAST_MOVES)
     )

@@ -47,7 +47,7 @@ def _cluster(log: RequestLog, cluster: str | None, rows: Mapping[str, Rows]) -> 
     fetch = [row for row in errors if row["api_key"] == ApiKey.FETCH]
     refused = [row for row in produce if row["error"] == ErrorCode.NOT_LEADER_OR_FOLLOWER]
     period = _period(rows["usage"])
-    clocks = _clocks(rows.get("clocks", []))
+    clocks = clocks_of(rows.get("clocks", []))
     clients = [row for row in rows["clients"] if row["is_client"]]
     at = [
         (of, place)
@@ -129,15 +129,19 @@ def _period(rows: Rows) -> dict[str, Any]:
     return {"from": start, "to": end, "seconds": (last - first) / 1e6}
 
 
-def _clocks(rows: Rows) -> Rows:
-    """What is known of each pair of brokers: by how much one clock is ahead of the other's."""
-    least = {(row["from_broker"], row["to_broker"]): row["least_us"] for row in rows}
-    pairs = sorted({(min(pair), max(pair)) for pair in least})
+def clocks_of(rows: Rows) -> Rows:
+    """What is known of each pair of brokers: by how much one clock is ahead of the other's.
+
+    Rows are those of `clock_differences`. Bounds that contradict each other tell nothing.
+    """
+    quarter = {(row["from_broker"], row["to_broker"]): row["quarter_us"] for row in rows}
     found = []
-    for first, second in pairs:
-        at_most = least.get((first, second))
-        back = least.get((second, first))
+    for first, second in sorted({(min(pair), max(pair)) for pair in quarter}):
+        at_most = quarter.get((first, second))
+        back = quarter.get((second, first))
         at_least = None if back is None else -back
+        if at_least is not None and at_most is not None and at_least > at_most:
+            at_least = at_most = None
         found.append(
             {
                 "broker": first,

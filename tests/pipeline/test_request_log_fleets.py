@@ -1,0 +1,201 @@
+"""Fleets as they are: one port for all brokers, several clusters, clocks that differ; its cost."""
+
+import os
+import random
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from frames import of_schema
+from pyspark.sql import SparkSession
+from request_log_lines import log_files, log_lines, request_of
+
+from kipctl.pipeline.episodes import ATTEMPTS
+from kipctl.pipeline.period import parse_period
+from kipctl.pipeline.request_log import analyse, read_request_log
+from kipctl.pipeline.request_log.clocks import clock_differences
+from kipctl.pipeline.request_log.document import clocks_of
+from kipctl.pipeline.request_log.files import Timezones
+from kipctl.report.request_log_tables import request_log_tables
+
+pytestmark = pytest.mark.spark
+
+JOBS = 18
+"""Of `analyze request-log` of a small log with all tables."""
+STAMP = "%Y-%m-%d %H:%M:%S,%f"
+
+
+@pytest.fixture(scope="module")
+def light(spark: SparkSession) -> Iterator[SparkSession]:
+    """As a session in which little is read: a query is as many jobs as it has to be."""
+    settings = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "1"}
+    held = {name: spark.conf.get(name) for name in settings}
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    yield spark
+    for name, before in held.items():
+        assert before is not None
+        spark.conf.set(name, before)
+
+
+def jobs_begun(spark: SparkSession) -> int:
+    return max(spark.sparkContext.statusTracker().getJobIdsForGroup(), default=-1) + 1
+
+
+@pytest.fixture(scope="module")
+def plain(light: SparkSession) -> dict[str, Any]:
+    """What the logs of a lab say, whose brokers have a port each."""
+    before = jobs_begun(light)
+    document = analyse(read_request_log(light, [str(path) for path in log_files("kafka-4.3.1")]))
+    assert jobs_begun(light) - before <= JOBS
+    return document
+
+
+def written(folder: Path, logs: dict[str, list[str]]) -> list[str]:
+    """The logs as files, each in a folder of its host."""
+    for host, lines in logs.items():
+        (folder / host).mkdir(parents=True)
+        (folder / host / "request.log").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return [str(folder)]
+
+
+def of_each_node(change: Callable[[str], str]) -> dict[str, list[str]]:
+    lines = log_lines("kafka-4.3.1")
+    found: dict[str, list[str]] = {}
+    for line in lines:
+        address = request_of(line)["connection"].split("-")[0]
+        found.setdefault(address.replace(":", "-"), []).append(change(line))
+    return found
+
+
+def test_brokers_of_one_port_are_told_by_what_they_accept(
+    light: SparkSession, plain: dict[str, Any], tmp_path: Path
+) -> None:
+    """Lines have IP addresses, Metadata has names; nothing but leaders tells one from another."""
+    [expected] = plain["clusters"]
+    numbers = {
+        address: row["broker"] for row in expected["brokers"] for address in row["addresses"]
+    }
+    assert sorted(numbers.values()) == [1, 2, 3]
+
+    def change(line: str) -> str:
+        for address, broker in numbers.items():
+            port = address.rpartition(":")[2]
+            line = line.replace(f'"connection":"{address}-', f'"connection":"10.0.0.{broker}:9092-')
+            named = f'"host":"127.0.0.1","port":{port}'
+            line = line.replace(named, f'"host":"b{broker}.example","port":9092')
+        return line
+
+    [found] = analyse(read_request_log(light, written(tmp_path, of_each_node(change))))["clusters"]
+    assert [row["addresses"] for row in found["brokers"]] == [
+        [f"10.0.0.{broker}:9092"] for broker in (1, 2, 3)
+    ]
+    assert found["requests_of_unknown_brokers"] == {}
+    for table in ("reads", "clients", "apis", "produce_not_leader", "fetch_errors_by_reader"):
+        assert found[table] == expected[table]
+    for row, other in zip(found["fleet"], expected["fleet"], strict=True):
+        for name in ("wait_ms", "followed_hints", "reads", "leader_errors"):
+            assert row[name] == other[name]
+
+
+def test_clusters_are_told_apart(
+    light: SparkSession, plain: dict[str, Any], tmp_path: Path
+) -> None:
+    names = ("kafka-3.6.2", "kafka-4.3.1")
+    log = read_request_log(light, [str(path) for name in names for path in log_files(name)])
+    document = analyse(log, save_to=str(tmp_path / "saved"))
+    # Controllers answer no Metadata: of two clusters, nothing tells whose they are.
+    by_id = {of["cluster_id"]: of for of in document["clusters"]}
+    assert len(by_id) == 3
+    assert by_id[None]["fleet"] == []
+    [expected] = plain["clusters"]
+    found = by_id[expected["cluster_id"]]
+    for name in ("reads", "produce_not_leader", "fetch_errors_by_reader", "brokers"):
+        assert found[name] == expected[name]
+    for row, other in zip(found["fleet"], expected["fleet"], strict=True):
+        for name in ("clients", "requests", "apis", "wait_ms", "leader_errors"):
+            assert row[name] == other[name]
+    every = {
+        cluster["cluster_id"]: sum(row["requests"] for row in cluster["apis"])
+        for cluster in document["clusters"]
+    }
+    assert sum(every.values()) == document["lines"]["parsed"]
+    for table in request_log_tables(document)[1:]:
+        assert table.titles[0] == "cluster"
+        assert {row[0] for row in table.rows} <= set(every)
+    assert "cluster" not in {table.titles[0] for table in request_log_tables(plain)}
+    saved = pq.read_table(tmp_path / "saved" / "clients").to_pylist()
+    counted = dict.fromkeys(every, 0)
+    for row in saved:
+        counted[row["cluster"]] += row["requests"]
+    assert counted == every
+    fleet = pq.read_table(tmp_path / "saved" / "fleet").to_pylist()
+    assert sum(row["leader_errors_total"] for row in fleet) == sum(
+        row["leader_errors"]["total"] for of in document["clusters"] for row in of["fleet"]
+    )
+
+
+def later(line: str, by: timedelta) -> str:
+    moved = datetime.strptime(f"{line[1:24]}000", STAMP) + by
+    return f"[{moved.strftime(STAMP)[:-3]}{line[24:]}"
+
+
+def test_clocks_of_one_machine_do_not_differ(plain: dict[str, Any]) -> None:
+    [found] = plain["clusters"]
+    assert [row["differ_at_least_ms"] for row in found["clocks"]] == [0] * len(found["clocks"])
+    assert {row["followed_hints"]["used"] for row in found["fleet"]} != {None}
+
+
+def moves(ahead_us: dict[int, int], choose: random.Random) -> Iterator[dict[str, Any]]:
+    """Attempts of clients that are refused by one broker and go on to another one, at times by the
+    brokers' own clocks; and of some that were there before they were refused."""
+    for number in range(200):
+        refuser, leader = choose.sample([1, 2, 3], 2)
+        at_us = 60_000_000 * number
+        delay_us = -200_000 if number % 10 == 9 else choose.choice([2_000, 20_000, 100_000])
+        for broker, us, error in ((refuser, at_us, 6), (leader, at_us + delay_us, 0)):
+            sent_us = us + ahead_us[broker]
+            yield {
+                "client": f"c{number}",
+                "connection": f"{number}-{broker}",
+                "broker": broker,
+                "sent_us": sent_us,
+                "received_us": sent_us + 500,
+                "error": error,
+            }
+
+
+@pytest.mark.parametrize("ahead_ms", [0, 40, -300])
+def test_clocks_that_differ_are_told_of(light: SparkSession, ahead_ms: int) -> None:
+    rows = moves({1: 0, 2: 1000 * ahead_ms, 3: 0}, random.Random(3))
+    differences = clock_differences(of_schema(light, ATTEMPTS, rows, api_key=0))
+    found = clocks_of([row.asDict() for row in differences.collect()])
+    assert [(row["broker"], row["other"]) for row in found] == [(1, 2), (1, 3), (2, 3)]
+    for row in found:
+        ahead = {(1, 2): ahead_ms, (1, 3): 0, (2, 3): -ahead_ms}[row["broker"], row["other"]]
+        assert row["other_ahead_at_least_ms"] <= ahead <= row["other_ahead_at_most_ms"]
+        assert max(0, abs(ahead) - 25) <= row["differ_at_least_ms"] <= abs(ahead)
+
+
+def test_zones_of_paths_and_files_that_ended_before(light: SparkSession, tmp_path: Path) -> None:
+    lines = log_lines("kafka-4.3.1")
+    stamp, berlin = timedelta(), timedelta(hours=1)
+    logs = {
+        "a": [later(of, stamp) for of in lines[:40]],
+        "b": [later(of, berlin) for of in lines[:40]],
+    }
+    [folder] = written(tmp_path / "logs", logs)
+    zones = Timezones("UTC", ((f"{folder}/b", "Europe/Berlin"),))
+    log = read_request_log(light, [folder], zones)
+    spans = {(span.first_us, span.last_us) for span in log.spans.values()}
+    assert len(spans) == 1
+    # Of a file that was last written to before the period, nothing is read.
+    old = tmp_path / "logs" / "b" / "request.log"
+    moment = datetime.fromisoformat("2026-11-21T09:00:00+00:00").timestamp()
+    os.utime(old, (moment, moment))
+    period = parse_period("2026-11-21T10:30:00", None)
+    read = read_request_log(light, [folder], zones, period)
+    assert [file.rsplit("/", 2)[1] for file in read.spans] == ["a"]
