@@ -15,7 +15,7 @@ import pyspark
 
 SPARK_HOME = Path(pyspark.__file__).parent
 _STARTED = re.compile(r"Starting Spark master at (spark://\S+)")
-_TIMEOUT_S = 60
+_TIMEOUT_S = 300
 
 _LEVELS = """
 rootLogger.level = info

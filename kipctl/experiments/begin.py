@@ -111,13 +111,14 @@ def on_spark(
     With `record` each writes its Parquet files there. Raises PipelineError within a minute
     when Spark cannot run them.
     """
-    from kipctl.experiments.workers import spark_for_workers
+    from kipctl.pipeline.place import Place
+    from kipctl.pipeline.workers import spark_for_workers
 
     tasks = workers * runs
     record = record.absolute() if record else None
     master = master or f"local[{tasks}]"
     message(f"Starting {tasks} worker{'s' if tasks > 1 else ''} on Spark ({master}).")
-    with spark_for_workers(master, tasks) as session:
+    with spark_for_workers(Place(master), tasks) as session:
         yield Workers(session, workers, record)
 
 

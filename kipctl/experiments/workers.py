@@ -16,10 +16,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from kipctl.errors import KipctlError, PipelineError
-from kipctl.pipeline.jvm import interrupts_as_usual
 from kipctl.pipeline.launch import log_path
-from kipctl.pipeline.place import is_local
-from kipctl.pipeline.session import error_text, spark_session
+from kipctl.pipeline.session import error_text
 from kipctl.probe.outcome import AnyOutcome, SharedSpec
 from kipctl.probe.parts import Part, moved
 from kipctl.probe.schedule import Share
@@ -28,50 +26,11 @@ from kipctl.trace.clock import now_us
 from kipctl.trace.columns import COLUMNS, raw_path
 from kipctl.trace.rows import IntRows, RowReader
 
-_SETTINGS = {
-    # A worker that is tried again would send its records twice.
-    "spark.task.maxFailures": "1",
-    "spark.stage.maxConsecutiveAttempts": "1",
-    "spark.speculation": "false",
-    "spark.dynamicAllocation.enabled": "false",
-}
-_SLOTS_TIMEOUT_S = 10.0
-"""From when Spark has its first executor until it has all that were asked for."""
 _START_TIMEOUT_S = 120.0
 _FAREWELL_S = 5.0
 """That the other workers get to finish in good order, when one has failed. Spark gives them 2."""
 _POLL_S = 0.02
 _WORKER_OF_FAILURE = re.compile(r"ResultTask\(\d+, (\d+)\)")
-
-
-@contextmanager
-def spark_for_workers(master: str, workers: int) -> Iterator[SparkSession]:
-    """A Spark session that can run so many workers at a time.
-
-    Once it is there, Ctrl-C does not end Spark: a run is stopped in good order, by who called.
-    Raises PipelineError within a minute when Spark cannot.
-    """
-    with (
-        spark_session(master, settings=_SETTINGS, is_light=True, ships_python=True) as session,
-        interrupts_as_usual(),
-    ):
-        _await_slots(session, master, workers)
-        yield session
-
-
-def _await_slots(session: SparkSession, master: str, workers: int) -> None:
-    """Spark starts a barrier stage at once or fails; it would ask again for ten minutes."""
-    context = session.sparkContext._jsc.sc()
-    profile = context.resourceProfileManager().defaultResourceProfile()
-    deadline = time.monotonic() + (0 if is_local(master) else _SLOTS_TIMEOUT_S)
-    while (slots := context.maxNumConcurrentTasks(profile)) < workers:
-        if time.monotonic() > deadline:
-            raise PipelineError(
-                f"Spark at {master} has {slots} task slots free, and {workers} workers need "
-                f"{workers} at once.",
-                "Ask for fewer --workers, or give Spark more cores.",
-            )
-        time.sleep(_POLL_S)
 
 
 class WorkersJob:

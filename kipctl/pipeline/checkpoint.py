@@ -14,6 +14,7 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 
 from kipctl.errors import UsageError
+from kipctl.pipeline.jvm import from_rows, located_on
 from kipctl.pipeline.place import is_local
 
 _SCRATCH_SETTING = "spark.kipctl.scratch"
@@ -28,10 +29,8 @@ def intermediate_results(session: SparkSession, scratch: str | None) -> Iterator
     if scratch is None:
         yield
         return
-    assert session._jvm is not None
-    path = session._jvm.org.apache.hadoop.fs.Path(f"{scratch.rstrip('/')}/kipctl-{uuid.uuid4()}")
     try:
-        system = path.getFileSystem(session._jsc.hadoopConfiguration())
+        system, path = located_on(session, f"{scratch.rstrip('/')}/kipctl-{uuid.uuid4()}")
         system.mkdirs(path)
     except Py4JError as refused:
         cause = getattr(refused, "java_exception", refused)
@@ -51,8 +50,8 @@ def checkpointed(frame: DataFrame) -> DataFrame:
     """The frame, computed now and kept until the session ends.
 
     Its plan begins at its rows, since Spark goes through all of a plan again for each step that is
-    added to it, and computes it again for each action on it. On a cluster without a scratch folder
-    the plan stays whole, and only its rows are kept.
+    added to it, and computes it again for each action on it. What executors keep can be computed
+    again where it is lost.
     """
     session = frame.sparkSession
     if scratch := session.conf.get(_SCRATCH_SETTING, None):
@@ -63,4 +62,4 @@ def checkpointed(frame: DataFrame) -> DataFrame:
         return frame.localCheckpoint()
     kept = frame.persist(StorageLevel.MEMORY_AND_DISK)
     kept.count()
-    return kept
+    return from_rows(kept)

@@ -10,6 +10,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from kipctl.errors import PipelineError
+from kipctl.pipeline.jvm import located_on, run_a_task
 from kipctl.pipeline.settings import (
     INITIAL_PARTITIONS_SETTING,
     PARTITIONS_SETTING,
@@ -37,7 +38,7 @@ def await_executor(context: SparkContext) -> None:
 
     One that is given only where a task waits for it (`spark.dynamicAllocation`) is given then.
     """
-    context._jsc.parallelize([0], 1).count()
+    run_a_task(context)
 
 
 def why_no_executor(master: str, log: Path, log_begins: int) -> PipelineError | None:
@@ -66,12 +67,10 @@ def set_partitions(session: SparkSession, inputs: Sequence[str]) -> None:
 
 def _held(session: SparkSession, inputs: Sequence[str]) -> int:
     """The bytes of the files that the paths and wildcards stand for, on any file system."""
-    assert session._jvm is not None
     held = 0
     for text in inputs:
-        path = session._jvm.org.apache.hadoop.fs.Path(text)
         try:
-            system = path.getFileSystem(session._jsc.hadoopConfiguration())
+            system, path = located_on(session, text)
             for status in system.globStatus(path) or ():
                 held += system.getContentSummary(status.getPath()).getLength()
         except Py4JJavaError:  # who reads it says what is wrong with it

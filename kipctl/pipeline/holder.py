@@ -21,11 +21,11 @@ from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
-from kipctl.pipeline.ahead import conf_of
 from kipctl.pipeline.class_archive import class_archive
 from kipctl.pipeline.jvm import begin
 from kipctl.pipeline.launch import Launched, java_program, launch
 from kipctl.pipeline.place import Place
+from kipctl.pipeline.start import conf_of
 from kipctl.pipeline.warm import (
     Holder,
     WarmStatus,

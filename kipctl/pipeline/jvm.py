@@ -1,4 +1,7 @@
-"""The JVM that Spark runs in: how it begins, where its words go, and what Ctrl-C does to it."""
+"""The JVM that Spark runs in: how it begins, where its words go, and what Ctrl-C does to it.
+
+What kipctl needs of PySpark that is not in its public interface is here.
+"""
 
 import logging
 import os
@@ -11,13 +14,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
+from typing import NamedTuple
 
-from py4j.java_gateway import JavaGateway
+from py4j.java_gateway import JavaGateway, JavaObject
 from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.logger import PySparkLogger
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from kipctl.errors import PipelineError
 from kipctl.pipeline.class_archive import ClassArchive
@@ -29,6 +33,15 @@ _END_TIMEOUT_S = 5.0
 _OWN_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 """PySpark's, with handlers of their own: they would print every failed query on stderr."""
 _WHY_NOT_STARTED = re.compile(r'^Exception in thread "main" (?:[\w$.]+: )?(.+)$', re.MULTILINE)
+
+
+class StageProgress(NamedTuple):
+    """How far a stage is: tasks, and the rows it has read."""
+
+    stage: int
+    tasks_done: int
+    tasks: int
+    rows: int
 
 
 def begin(launched: Launched, log: Path) -> JavaGateway:
@@ -111,6 +124,42 @@ def keep(archive: ClassArchive) -> None:
 
 def _process(gateway: JavaGateway) -> "subprocess.Popen[bytes] | None":
     return getattr(gateway, "proc", None)
+
+
+def run_a_task(context: SparkContext) -> None:
+    """Run a job of one task that does nothing, and needs no Python where it runs."""
+    context._jsc.parallelize([0], 1).count()
+
+
+def located_on(session: SparkSession, text: str) -> tuple[JavaObject, JavaObject]:
+    """The Hadoop file system that a path or URI is on, and the path."""
+    assert session._jvm is not None
+    path = session._jvm.org.apache.hadoop.fs.Path(text)
+    return path.getFileSystem(session._jsc.hadoopConfiguration()), path
+
+
+def from_rows(frame: DataFrame) -> DataFrame:
+    """The same rows, with a plan that begins at them; lost ones can be computed again."""
+    session = frame.sparkSession
+    java = frame._jdf
+    cut_off = session._jsparkSession.createDataFrame(java.javaRDD(), java.schema())
+    return DataFrame(cut_off, session)
+
+
+def free_slots(context: SparkContext) -> int:
+    """How many tasks can run at once now."""
+    spark = context._jsc.sc()
+    profile = spark.resourceProfileManager().defaultResourceProfile()
+    return int(spark.maxNumConcurrentTasks(profile))
+
+
+def running_stages(context: SparkContext) -> Iterator[StageProgress]:
+    """The stages that have tasks at work."""
+    stages = context._jsc.sc().statusStore().activeStages()
+    for stage in map(stages.apply, range(stages.size())):
+        if stage.numActiveTasks():
+            rows = stage.inputRecords() or stage.shuffleReadRecords()
+            yield StageProgress(stage.stageId(), stage.numCompleteTasks(), stage.numTasks(), rows)
 
 
 def why_not_begun(log: Path) -> PipelineError:

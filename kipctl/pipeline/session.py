@@ -19,7 +19,6 @@ from pyspark.sql import SparkSession
 import kipctl
 from kipctl.errors import PipelineError, UsageError
 from kipctl.pipeline import warm
-from kipctl.pipeline.ahead import configured, jvm_of, started
 from kipctl.pipeline.checkpoint import intermediate_results
 from kipctl.pipeline.class_archive import class_archive
 from kipctl.pipeline.executors import await_executor, log_executors, set_partitions, why_no_executor
@@ -32,11 +31,13 @@ from kipctl.pipeline.jvm import (
     keep,
     leave,
     log_python_to,
+    running_stages,
     warm_session,
 )
 from kipctl.pipeline.launch import log_path
 from kipctl.pipeline.place import DEFAULT_MASTER, Place
 from kipctl.pipeline.settings import local_settings
+from kipctl.pipeline.start import conf_of, configured, options_of, started
 from kipctl.pipeline.warm import warm_log_path
 
 _REACH_TIMEOUT_S = 5.0
@@ -84,8 +85,8 @@ def spark_session(
                 session = warm_session(lease)
                 interrupt.listen()
             else:
-                wanted = jvm_of(place, settings or {}, is_light=is_light)
-                session = _started(place, wanted, log, interrupt)
+                conf, options = conf_of(place, settings or {}), options_of(place, is_light=is_light)
+                session = _started(place, conf, options, log, interrupt)
             if place.is_local:
                 cores = session.sparkContext.defaultParallelism
                 chosen = local_settings(cores, configured(place), is_light=is_light)
@@ -132,12 +133,16 @@ def _reach(place: Place) -> None:
 
 
 def _started(
-    place: Place, wanted: tuple[dict[str, str], list[str]], log: Path, interrupt: Interrupts
+    place: Place,
+    settings: Mapping[str, str],
+    options: Sequence[str],
+    log: Path,
+    interrupt: Interrupts,
 ) -> SparkSession:
     """A session with an executor; a JVM that a master does not answer in time is ended."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    gateway = SparkContext._gateway or begin(started(wanted), log)
+    gateway = SparkContext._gateway or begin(started(settings, options), log)
     interrupt.end_then(gateway)
     log_begins = log.stat().st_size if log.exists() else 0
     expired = threading.Event()
@@ -151,7 +156,7 @@ def _started(
         log_executors(gateway)
         timer.start()
     try:
-        conf = SparkConf().setAll(list(wanted[0].items()))
+        conf = SparkConf().setAll(list(settings.items()))
         context = SparkContext(conf=conf, gateway=gateway)
         interrupt.listen()  # in place of Spark's own
         session = SparkSession(context)
@@ -219,17 +224,12 @@ def _telling(session: SparkSession, progress: Progress) -> Iterator[None]:
 
 def _activity(context: SparkContext) -> str:
     """The stages at work: how many tasks are done, how many rows were read."""
-    stages = context._jsc.sc().statusStore().activeStages()
-    told_stages = []
-    for position in range(stages.size()):
-        stage = stages.apply(position)
-        if not stage.numActiveTasks():
-            continue
-        text = f"stage {stage.stageId()}: {stage.numCompleteTasks()} of {stage.numTasks()} tasks"
-        if rows := stage.inputRecords() or stage.shuffleReadRecords():
-            text += f", {rows:,} rows"
-        told_stages.append(text)
-    return "Spark: " + "; ".join(told_stages) if told_stages else ""
+    texts = [
+        f"stage {at.stage}: {at.tasks_done} of {at.tasks} tasks"
+        + (f", {at.rows:,} rows" if at.rows else "")
+        for at in running_stages(context)
+    ]
+    return "Spark: " + "; ".join(texts) if texts else ""
 
 
 def _start_error(failed: Exception, master: str, log: Path) -> Exception:

@@ -20,14 +20,15 @@ from pathlib import Path
 from typing import Any
 
 from kipctl.errors import PipelineError
-from kipctl.pipeline.ahead import conf_of
 from kipctl.pipeline.launch import java_program, spark_home, state_folder
 from kipctl.pipeline.place import Place
+from kipctl.pipeline.start import conf_of
 
 IDLE_TIMEOUT_S = 600.0
 _ANSWER_TIMEOUT_S = 10.0
 """For a holder to answer: it asks the JVM only for what takes milliseconds."""
-_START_TIMEOUT_S = 120.0
+_START_TIMEOUT_S = 300.0
+"""For Spark to start, on a machine however busy; it ends at once where it cannot."""
 _END_TIMEOUT_S = 30.0
 _POLL_S = 0.02
 

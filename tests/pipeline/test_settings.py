@@ -69,7 +69,21 @@ def test_little_is_read_in_one_part_without_compiling() -> None:
     own = {"spark.sql.shuffle.partitions": "7"}
     assert not local_settings(1, own, is_light=False)
     assert "spark.sql.shuffle.partitions" not in local_settings(1, own, is_light=True)
-    assert not jvm_options(is_light=False)
+
+
+def test_a_collector_that_the_user_has_chosen_stays() -> None:
+    nothing: dict[str, str] = {}
+    assert jvm_options(is_light=False, configured=nothing, environment=nothing) == []
+    plain = jvm_options(is_light=True, configured=nothing, environment=nothing)
+    assert plain == ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
+    chosen = "-Da=b -XX:+UseG1GC"
+    for configured, environment in (
+        ({"spark.driver.extraJavaOptions": chosen}, nothing),
+        (nothing, {"SPARK_SUBMIT_OPTS": chosen}),
+        (nothing, {"JAVA_TOOL_OPTIONS": chosen}),
+    ):
+        options = jvm_options(is_light=True, configured=configured, environment=environment)
+        assert options == plain[:1]
 
 
 def test_the_users_own_configuration_is_read_where_it_is(tmp_path: Path) -> None:

@@ -1,0 +1,35 @@
+"""What the JVM of a session is started with: its user's settings, kipctl's, and options."""
+
+import os
+from collections.abc import Mapping, Sequence
+
+from kipctl.pipeline.class_archive import class_archive
+from kipctl.pipeline.launch import Launched, launch, log_path
+from kipctl.pipeline.place import Place
+from kipctl.pipeline.settings import defaults, jvm_options, session_settings
+
+
+def configured(place: Place) -> dict[str, str]:
+    """What the user has set: by `--conf`, or in Spark's own configuration."""
+    return {**defaults(os.environ), **place.conf}
+
+
+def conf_of(place: Place, settings: Mapping[str, str]) -> dict[str, str]:
+    """The settings that a session starts with; `settings` come before all others."""
+    chosen = session_settings(place.master, configured(place), os.environ)
+    return {"spark.master": place.master, "spark.app.name": "kipctl", **chosen, **settings}
+
+
+def options_of(place: Place, *, is_light: bool) -> list[str]:
+    """The options of the JVM for a session."""
+    archive = class_archive(os.environ)
+    options = jvm_options(is_light=is_light, configured=configured(place), environment=os.environ)
+    return [*(archive.options() if archive else ()), *options]
+
+
+def started(conf: Mapping[str, str], options: Sequence[str]) -> Launched:
+    """A JVM with these settings and options, which is not waited for."""
+    log = log_path()
+    log.parent.mkdir(parents=True, exist_ok=True)
+    log.write_bytes(b"")  # each JVM begins its own
+    return launch(conf, log, options)

@@ -1,0 +1,66 @@
+"""The command of Spark's JVM: asked of its launcher once for each configuration."""
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from kipctl.pipeline.launch import cache_folder, launch, spark_home
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache and a Spark configuration of their own."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path / "conf"))
+    (tmp_path / "conf").mkdir()
+    return tmp_path
+
+
+def command_of(home: Path, conf: dict[str, str], *options: str) -> list[str]:
+    """The command line of the JVM that is started, once it has answered; it is ended."""
+    launched = launch(conf, home / "log", options)
+    try:
+        assert launched.gateway(), (home / "log").read_text()
+        return Path(f"/proc/{launched.process.pid}/cmdline").read_text().split("\0")
+    finally:
+        launched.end_in_order(60)
+
+
+def test_it_is_asked_once_for_each_configuration(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPARK_SUBMIT_OPTS", "-Dof.user=1")
+    conf = {"spark.driver.memory": "300m", "spark.master": "local[1]"}
+    command = command_of(home, conf, "-Dof.kipctl=1")
+    assert "-Xmx300m" in command
+    assert command.index("-Dof.kipctl=1") < command.index("-Dof.user=1")  # whose comes last counts
+    (kept,) = cache_folder(os.environ).glob("*.command")
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+    kept.write_text(kept.read_text().replace("-Xmx300m", "-Xmx301m"))
+    assert "-Xmx301m" in command_of(home, conf | {"spark.app.name": "other"})
+
+    defaults = home / "conf" / "spark-defaults.conf"
+    defaults.write_text("spark.driver.extraJavaOptions -Dof.defaults=1\n")
+    assert "-Dof.defaults=1" in command_of(home, conf)
+    assert len(list(cache_folder(os.environ).glob("*.command"))) == 2
+
+
+def test_a_users_script_of_variables_is_run(home: Path) -> None:
+    (home / "conf" / "spark-env.sh").write_text("SPARK_DRIVER_MEMORY=222m\n")
+    command = command_of(home, {"spark.master": "local[1]"}, "-Dof.kipctl=1")
+    assert "-Xmx222m" in command
+    assert "-Dof.kipctl=1" in command
+    assert not list(cache_folder(os.environ).glob("*.command"))
+
+
+def test_a_spark_of_the_users_own_is_started(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = home / "spark"
+    own.mkdir()
+    for name in ("jars", "bin"):
+        (own / name).symlink_to(spark_home({}) / name)
+    monkeypatch.setenv("SPARK_HOME", str(own))
+    assert any(f"{own}/jars/*" in word for word in command_of(home, {"spark.master": "local[1]"}))

@@ -1,0 +1,154 @@
+"""A JVM that is kept warm: used, found unfit, left by clients in every way, and ended."""
+
+import json
+import os
+import select
+import signal
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from runs import write_run
+
+from kipctl.errors import ExitStatus, PipelineError
+from kipctl.pipeline import warm
+from kipctl.pipeline.place import Place
+
+pytestmark = pytest.mark.spark
+
+_TIMEOUT_S = 300
+_ENDLESS = """
+import sys
+from kipctl.pipeline.analysis import collected
+from kipctl.pipeline.session import spark_session
+try:
+    with spark_session("local[*]", lambda text: print(text, file=sys.stderr, flush=True)) as spark:
+        endless = spark.range(10**18).selectExpr("sum(id % 7)")
+        collected({str(number): lambda: endless for number in range(4)})
+except KeyboardInterrupt:
+    sys.exit(130)
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A state folder for this module's holders alone, none of which is left."""
+    folder = tmp_path_factory.mktemp("warm")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(folder))
+        yield folder
+        warm.stop()
+
+
+@pytest.fixture
+def running() -> warm.WarmStatus:
+    return warm.start(Place(), 600)
+
+
+def a_run(folder: Path) -> Path:
+    row = {"first_seq": 0, "bytes": 100, "intended_us": 0, "sent_us": 5, "acked_us": 10}
+    write_run(folder, {}, batches=[row | {"attempts": 1, "broker": 1}])
+    return folder
+
+
+def kipctl(*words: str | Path, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "kipctl", *map(str, words)],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        check=False,
+    )
+
+
+def awaited_idle(uses: int) -> warm.WarmStatus:
+    """The status once a client that has gone is forgotten."""
+    deadline = time.monotonic() + _TIMEOUT_S
+    while (now := warm.status()) is None or now.is_busy:
+        assert time.monotonic() < deadline
+        select.select([], [], [], 0.05)
+    assert now.analyses == uses
+    return now
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except FileNotFoundError:
+        return False
+
+
+def test_analyses_use_it_and_it_outlives_them(running: warm.WarmStatus, tmp_path: Path) -> None:
+    assert stat.S_IMODE(warm.holder_file().stat().st_mode) == 0o600
+    a_run(tmp_path / "run")
+    used = kipctl("analyze", "./run", "--save", "saved", "--output", "json", folder=tmp_path)
+    assert used.returncode == ExitStatus.DONE, used.stderr
+    assert json.loads(used.stdout)["records"][0]["acknowledged"] == 1
+    assert (tmp_path / "saved" / "records").is_dir()  # beside the client, not beside the JVM
+    awaited_idle(running.analyses + 1)
+
+    # Another heap is another JVM, which this one does not become.
+    with pytest.raises(PipelineError):
+        warm.start(Place(conf={"spark.driver.memory": "1g"}), 600)
+    assert warm.lease(Place(conf={"spark.driver.memory": "1g"})) is None
+    assert warm.lease(Place("local[1]")) is None
+
+    # One at a time.
+    held = warm.lease(Place())
+    assert held is not None
+    assert warm.lease(Place()) is None
+    held.end()
+    assert awaited_idle(running.analyses + 2).jvm_pid == running.jvm_pid
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_what_a_client_leaves_behind_is_cancelled(
+    running: warm.WarmStatus, how: signal.Signals
+) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", _ENDLESS],
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    with process:
+        assert process.stderr is not None
+        assert select.select([process.stderr], [], [], _TIMEOUT_S)[0]
+        assert process.stderr.readline().startswith("Spark: stage")
+        os.killpg(process.pid, how)
+        process.communicate(timeout=_TIMEOUT_S)
+    assert process.returncode == (130 if how == signal.SIGINT else -how)
+    # It is idle when nothing runs any more.
+    assert awaited_idle(running.analyses + 1).jvm_pid == running.jvm_pid
+
+
+def test_one_that_was_killed_is_not_used(running: warm.WarmStatus, tmp_path: Path) -> None:
+    os.kill(running.jvm_pid, signal.SIGKILL)
+    said = kipctl("analyze", a_run(tmp_path / "run"), "--output", "json")
+    assert said.returncode == ExitStatus.DONE, said.stderr
+    assert json.loads(said.stdout)["records"][0]["acknowledged"] == 1
+    assert warm.status() is None
+
+
+def test_it_ends_when_told_and_when_nobody_uses_it() -> None:
+    said = kipctl("spark", "start", "--output", "json")
+    assert said.returncode == ExitStatus.DONE, said.stderr
+    started = json.loads(said.stdout)
+    assert kipctl("spark", "stop").stderr == "It has ended.\n"
+    assert not is_alive(started["pid"])
+    assert not is_alive(started["jvm_pid"])
+    assert not warm.holder_file().exists()
+    assert json.loads(kipctl("spark", "status", "--output", "json").stdout)["running"] is False
+    assert not warm.stop()
+
+    holder = warm.start(Place(), 0.5)
+    deadline = time.monotonic() + _TIMEOUT_S
+    while warm.is_running():
+        assert time.monotonic() < deadline
+        select.select([], [], [], 0.05)
+    assert not is_alive(holder.jvm_pid)
