@@ -10,8 +10,8 @@ import fcntl
 import hashlib
 import json
 import os
+import signal
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -160,25 +160,37 @@ def start(place: Place, idle_timeout_s: float) -> WarmStatus:
         return running
     order = {"place": asdict(place), "idle_timeout_s": idle_timeout_s}
     state_folder().mkdir(parents=True, exist_ok=True)
-    with warm_log_path().open("wb") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "kipctl.pipeline.holder", json.dumps(order)],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-        )
+    pid = _spawned([sys.executable, "-m", "kipctl.pipeline.holder", json.dumps(order)])
     deadline = time.monotonic() + _START_TIMEOUT_S
-    while process.poll() is None and time.monotonic() < deadline:
+    while not os.waitpid(pid, os.WNOHANG)[0]:
         holder = found()
-        if holder and holder.pid == process.pid and (running := status()):
+        if holder and holder.pid == pid and (running := status()):
             return running
+        if time.monotonic() > deadline:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            break
         time.sleep(_POLL_S)
-    process.kill()
-    process.wait()
     raise PipelineError(
         "Spark did not start, or not in time, and is not kept warm.",
         f"Its own words are in {warm_log_path()}.",
+    )
+
+
+def _spawned(command: list[str]) -> int:
+    """A process that outlives this one, in a session of its own; its words go to its log."""
+    made = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+    return os.posix_spawn(
+        command[0],
+        command,
+        os.environ,
+        file_actions=[
+            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+            (os.POSIX_SPAWN_OPEN, 1, str(warm_log_path()), made | os.O_APPEND, 0o600),
+            (os.POSIX_SPAWN_DUP2, 1, 2),
+        ],
+        setsid=True,
+        setsigdef=[signal.SIGINT, signal.SIGTERM, signal.SIGHUP],
     )
 
 
@@ -208,7 +220,7 @@ def stop() -> bool:
             _answer(connection)
     except OSError:
         if is_running():
-            os.kill(holder.pid, 9)
+            os.kill(holder.pid, signal.SIGKILL)
     if not _waited(lambda: not is_running(), _END_TIMEOUT_S):
         raise PipelineError(
             f"Spark's JVM of process {holder.pid} does not end.",
