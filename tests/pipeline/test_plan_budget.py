@@ -46,7 +46,7 @@ def test_a_run_with_all_tables(spark: SparkSession, tmp_path: Path) -> None:
     with plans_of(spark) as asked:
         document = analyse_runs(spark, [str(tmp_path / "run")])
     assert all(about["rows"] for about in document["tables"].values())
-    within(asked, frames=180, executions=13, jobs=14, exchanges=1)
+    within(asked, frames=186, executions=13, jobs=18, exchanges=16)
 
 
 def test_a_comparison_of_three_runs_with_three(spark: SparkSession, tmp_path: Path) -> None:
