@@ -124,6 +124,7 @@ class _Groups:
                 continue
             minute = minutes[data[line_start : line_start + 17]]
             second = seconds[data[line_start + 17 : line_start + 25]]
+            us: int | None
             if minute is not None and second is not None and line_start + 25 <= marker:
                 us = minute + second
             else:
