@@ -28,29 +28,16 @@ JOBS = 18
 STAMP = "%Y-%m-%d %H:%M:%S,%f"
 
 
-@pytest.fixture(scope="module")
-def light(spark: SparkSession) -> Iterator[SparkSession]:
-    """As a session in which little is read: a query is as many jobs as it has to be."""
-    settings = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "1"}
-    held = {name: spark.conf.get(name) for name in settings}
-    for name, value in settings.items():
-        spark.conf.set(name, value)
-    yield spark
-    for name, before in held.items():
-        assert before is not None
-        spark.conf.set(name, before)
-
-
 def jobs_begun(spark: SparkSession) -> int:
     return max(spark.sparkContext.statusTracker().getJobIdsForGroup(), default=-1) + 1
 
 
 @pytest.fixture(scope="module")
-def plain(light: SparkSession) -> dict[str, Any]:
+def plain(spark: SparkSession) -> dict[str, Any]:
     """What the logs of a lab say, whose brokers have a port each."""
-    before = jobs_begun(light)
-    document = analyse(read_request_log(light, [str(path) for path in log_files("kafka-4.3.1")]))
-    assert jobs_begun(light) - before <= JOBS
+    before = jobs_begun(spark)
+    document = analyse(read_request_log(spark, [str(path) for path in log_files("kafka-4.3.1")]))
+    assert jobs_begun(spark) - before <= JOBS
     return document
 
 
@@ -72,7 +59,7 @@ def of_each_node(change: Callable[[str], str]) -> dict[str, list[str]]:
 
 
 def test_brokers_of_one_port_are_told_by_what_they_accept(
-    light: SparkSession, plain: dict[str, Any], tmp_path: Path
+    spark: SparkSession, plain: dict[str, Any], tmp_path: Path
 ) -> None:
     """Lines have IP addresses, Metadata has names; nothing but leaders tells one from another."""
     [expected] = plain["clusters"]
@@ -89,7 +76,7 @@ def test_brokers_of_one_port_are_told_by_what_they_accept(
             line = line.replace(named, f'"host":"b{broker}.example","port":9092')
         return line
 
-    [found] = analyse(read_request_log(light, written(tmp_path, of_each_node(change))))["clusters"]
+    [found] = analyse(read_request_log(spark, written(tmp_path, of_each_node(change))))["clusters"]
     assert [row["addresses"] for row in found["brokers"]] == [
         [f"10.0.0.{broker}:9092"] for broker in (1, 2, 3)
     ]
@@ -102,21 +89,21 @@ def test_brokers_of_one_port_are_told_by_what_they_accept(
 
 
 def test_clusters_are_told_apart(
-    light: SparkSession, plain: dict[str, Any], tmp_path: Path
+    spark: SparkSession, plain: dict[str, Any], tmp_path: Path
 ) -> None:
     names = ("kafka-3.6.2", "kafka-4.3.1")
-    log = read_request_log(light, [str(path) for name in names for path in log_files(name)])
+    log = read_request_log(spark, [str(path) for name in names for path in log_files(name)])
     document = analyse(log, save_to=str(tmp_path / "saved"))
     # Controllers answer no Metadata: of two clusters, nothing tells whose they are.
     by_id = {of["cluster_id"]: of for of in document["clusters"]}
     assert len(by_id) == 3
-    assert by_id[None]["fleet"] == []
+    assert by_id[None]["brokers"] == []
     [expected] = plain["clusters"]
     found = by_id[expected["cluster_id"]]
-    for name in ("reads", "produce_not_leader", "fetch_errors_by_reader", "brokers"):
+    for name in ("reads", "produce_not_leader", "brokers"):
         assert found[name] == expected[name]
     for row, other in zip(found["fleet"], expected["fleet"], strict=True):
-        for name in ("clients", "requests", "apis", "wait_ms", "leader_errors"):
+        for name in ("software", "wait_ms", "leader_errors", "followed_hints", "reads"):
             assert row[name] == other[name]
     every = {
         cluster["cluster_id"]: sum(row["requests"] for row in cluster["apis"])
@@ -169,9 +156,9 @@ def moves(ahead_us: dict[int, int], choose: random.Random) -> Iterator[dict[str,
 
 
 @pytest.mark.parametrize("ahead_ms", [0, 40, -300])
-def test_clocks_that_differ_are_told_of(light: SparkSession, ahead_ms: int) -> None:
+def test_clocks_that_differ_are_told_of(spark: SparkSession, ahead_ms: int) -> None:
     rows = moves({1: 0, 2: 1000 * ahead_ms, 3: 0}, random.Random(3))
-    differences = clock_differences(of_schema(light, ATTEMPTS, rows, api_key=0))
+    differences = clock_differences(of_schema(spark, ATTEMPTS, rows, api_key=0))
     found = clocks_of([row.asDict() for row in differences.collect()])
     assert [(row["broker"], row["other"]) for row in found] == [(1, 2), (1, 3), (2, 3)]
     for row in found:
@@ -180,7 +167,7 @@ def test_clocks_that_differ_are_told_of(light: SparkSession, ahead_ms: int) -> N
         assert max(0, abs(ahead) - 25) <= row["differ_at_least_ms"] <= abs(ahead)
 
 
-def test_zones_of_paths_and_files_that_ended_before(light: SparkSession, tmp_path: Path) -> None:
+def test_zones_of_paths_and_files_that_ended_before(spark: SparkSession, tmp_path: Path) -> None:
     lines = log_lines("kafka-4.3.1")
     stamp, berlin = timedelta(), timedelta(hours=1)
     logs = {
@@ -189,7 +176,7 @@ def test_zones_of_paths_and_files_that_ended_before(light: SparkSession, tmp_pat
     }
     [folder] = written(tmp_path / "logs", logs)
     zones = Timezones("UTC", ((f"{folder}/b", "Europe/Berlin"),))
-    log = read_request_log(light, [folder], zones)
+    log = read_request_log(spark, [folder], zones)
     spans = {(span.first_us, span.last_us) for span in log.spans.values()}
     assert len(spans) == 1
     # Of a file that was last written to before the period, nothing is read.
@@ -197,5 +184,5 @@ def test_zones_of_paths_and_files_that_ended_before(light: SparkSession, tmp_pat
     moment = datetime.fromisoformat("2026-11-21T09:00:00+00:00").timestamp()
     os.utime(old, (moment, moment))
     period = parse_period("2026-11-21T10:30:00", None)
-    read = read_request_log(light, [folder], zones, period)
+    read = read_request_log(spark, [folder], zones, period)
     assert [file.rsplit("/", 2)[1] for file in read.spans] == ["a"]

@@ -16,7 +16,7 @@ from kipctl.pipeline.columns import is_leader_error, nearest_rank
 NEAR_US = 1_000_000
 """A client's first request to a broker for so long is one that it turned to the broker with; clocks
 that are further apart are not found."""
-_LEAST_MOVES = 4
+_LEAST_MOVES = 10
 _QUANTILE = 0.25
 
 _PARTITION = ("cluster", "client", "api_key", "topic", "partition")
@@ -26,7 +26,7 @@ def clock_differences(attempts: DataFrame) -> DataFrame:
     """For pairs of brokers between which clients moved, from a frame of the schema ATTEMPTS:
     `cluster`, `from_broker`, `to_broker`; `quarter_us`, the time by their clocks between a refused
     request to the first and the client's first one to the second, which a quarter does not exceed;
-    `moves`, how many. Pairs of fewer than 4 moves are left out.
+    `moves`, how many. Pairs of fewer than 10 moves are left out.
 
     The clock of `to_broker` is ahead of that of `from_broker` by `quarter_us` at most: below 0, it
     is behind. Only clients count that have one connection to each broker: of several with one id on
@@ -56,11 +56,14 @@ def clock_differences(attempts: DataFrame) -> DataFrame:
     earliest = refused.select("*", F.lag("refused_us").over(in_turn).alias("_previous_us")).filter(
         F.col("_previous_us").isNull() | (F.col("refused_us") - F.col("_previous_us") > NEAR_US)
     )
+    # The cluster may not be known.
+    same = [F.col(f"of.{name}").eqNullSafe(F.col(f"after.{name}")) for name in _PARTITION]
     took = F.col("arrived_us") - F.col("refused_us")
     return (
-        arrivals.join(earliest, list(_PARTITION))
+        arrivals.alias("of")
+        .join(earliest.alias("after"), same)
         .filter((F.col("to_broker") != F.col("from_broker")) & (F.abs(took) <= NEAR_US))
-        .select("cluster", "from_broker", "to_broker", took.alias("took_us"))
+        .select("of.cluster", "from_broker", "to_broker", took.alias("took_us"))
         .groupBy("cluster", "from_broker", "to_broker")
         .agg(nearest_rank("took_us", _QUANTILE).alias("quarter_us"), F.count("*").alias("moves"))
         .filter(F.col("moves") >= _LEAST_MOVES)
