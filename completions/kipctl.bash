@@ -112,6 +112,8 @@ _kipctl() {
         'kipctl perf consume --record') return ;;
         'kipctl perf consume --workers') return ;;
         'kipctl perf consume --master') return ;;
+        'kipctl perf consume --conf') return ;;
+        'kipctl perf consume --start-timeout') return ;;
         'kipctl perf consume --bootstrap-server') return ;;
         'kipctl perf consume -o' | 'kipctl perf consume --output') COMPREPLY=($(compgen -W 'auto table plain json csv' -- "$current")); return ;;
         'kipctl perf e2e --num-records') return ;;
@@ -134,6 +136,8 @@ _kipctl() {
         'kipctl perf e2e --record') return ;;
         'kipctl perf e2e --workers') return ;;
         'kipctl perf e2e --master') return ;;
+        'kipctl perf e2e --conf') return ;;
+        'kipctl perf e2e --start-timeout') return ;;
         'kipctl perf e2e --bootstrap-server') return ;;
         'kipctl perf e2e -o' | 'kipctl perf e2e --output') COMPREPLY=($(compgen -W 'auto table plain json csv' -- "$current")); return ;;
         'kipctl perf metadata --topics') return ;;
@@ -167,6 +171,8 @@ _kipctl() {
         'kipctl perf produce --record') return ;;
         'kipctl perf produce --workers') return ;;
         'kipctl perf produce --master') return ;;
+        'kipctl perf produce --conf') return ;;
+        'kipctl perf produce --start-timeout') return ;;
         'kipctl perf produce --bootstrap-server') return ;;
         'kipctl perf produce -o' | 'kipctl perf produce --output') COMPREPLY=($(compgen -W 'auto table plain json csv' -- "$current")); return ;;
         'kipctl experiment redirect --arms') return ;;
@@ -295,10 +301,10 @@ _kipctl() {
         'kipctl inspect leaders') words='' options='--topic --bootstrap-server --output --help' ;;
         'kipctl inspect hints') words='' options='--topic --bootstrap-server --output --help' ;;
         'kipctl perf') words='consume e2e metadata produce' options=--help ;;
-        'kipctl perf consume') words='' options='--topic --num-records --messages --partition --offset --from-latest --client-rack --fetch-size --socket-buffer-size --timeout --group --command-property --command-config --consumer.config --print-metrics --show-detailed-stats --reporting-interval --hide-header --leader-discovery --during --every --count --record --workers --master --bootstrap-server --output --help' ;;
-        'kipctl perf e2e') words='' options='--num-records --throughput --record-size --producer-acks --topic --partitions --replication-factor --warmup-records --client-rack --producer-property --consumer-property --command-config --timeout --print-metrics --leader-discovery --during --every --count --record --force --workers --master --bootstrap-server --output --help' ;;
+        'kipctl perf consume') words='' options='--topic --num-records --messages --partition --offset --from-latest --client-rack --fetch-size --socket-buffer-size --timeout --group --command-property --command-config --consumer.config --print-metrics --show-detailed-stats --reporting-interval --hide-header --leader-discovery --during --every --count --record --workers --master --conf --start-timeout --bootstrap-server --output --help' ;;
+        'kipctl perf e2e') words='' options='--num-records --throughput --record-size --producer-acks --topic --partitions --replication-factor --warmup-records --client-rack --producer-property --consumer-property --command-config --timeout --print-metrics --leader-discovery --during --every --count --record --force --workers --master --conf --start-timeout --bootstrap-server --output --help' ;;
         'kipctl perf metadata') words='' options='--topics --partitions --throughput --seconds --record-size --phase --client --policy --command-property --metrics-url --bootstrap-server --output --help' ;;
-        'kipctl perf produce') words='' options='--num-records --throughput --record-size --payload-file --payload-delimiter --topic --partitions --replication-factor --warmup-records --command-property --producer-props --command-config --producer.config --print-metrics --reporting-interval --leader-discovery --during --every --count --record --force --workers --master --bootstrap-server --output --help' ;;
+        'kipctl perf produce') words='' options='--num-records --throughput --record-size --payload-file --payload-delimiter --topic --partitions --replication-factor --warmup-records --command-property --producer-props --command-config --producer.config --print-metrics --reporting-interval --leader-discovery --during --every --count --record --force --workers --master --conf --start-timeout --bootstrap-server --output --help' ;;
         'kipctl experiment') words='redirect roll closest-replica metadata' options=--help ;;
         'kipctl experiment redirect') words='' options='--arms --runs --acks --num-records --throughput --record-size --partitions --every --metadata-delay --stale-metadata --gain-curve --predict --curve --scale --quick --brokers --controllers --bootstrap-server --record --output --help' ;;
         'kipctl experiment roll') words='' options='--arms --acks --partitions --restarts --uncontrolled --throughput --record-size --runs --quick --brokers --controllers --record --bootstrap-server --output --help' ;;

@@ -8,6 +8,7 @@ import typer
 from kipctl.cli.environment import Environment
 from kipctl.cli.options import (
     BootstrapOption,
+    ConfOption,
     CountOption,
     DuringOption,
     EveryOption,
@@ -20,9 +21,11 @@ from kipctl.cli.options import (
     PrintMetricsOption,
     RecordOption,
     ReplicationFactorOption,
+    StartTimeoutOption,
     WarmupOption,
     WorkersOption,
     finite,
+    parse_duration,
     record_folder,
 )
 from kipctl.cli.perf_consume import consume
@@ -30,6 +33,7 @@ from kipctl.cli.perf_e2e import e2e
 from kipctl.cli.perf_metadata import metadata
 from kipctl.cli.perf_results import given_properties, raise_for_actions, show
 from kipctl.errors import ExitStatus, UsageError
+from kipctl.pipeline.place import parse_conf
 from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.report.formats import OutputFormat
 
@@ -113,6 +117,8 @@ def produce(
     force: ForceOption = False,
     workers: WorkersOption = 1,
     master: MasterOrHereOption = None,
+    conf: ConfOption = None,
+    start_timeout: StartTimeoutOption = "60s",
     bootstrap_server: BootstrapOption = None,
     output: OutputOption = OutputFormat.AUTO,
 ) -> None:
@@ -159,6 +165,8 @@ def produce(
         reporting_interval_s=reporting_interval / 1000,
         workers=workers,
         master=master,
+        conf=parse_conf(conf or []),
+        start_timeout_s=parse_duration(start_timeout),
     )
     result = run(plan, Listeners(environment.message, environment.message))
     show(

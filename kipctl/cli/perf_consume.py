@@ -8,6 +8,7 @@ import typer
 from kipctl.cli.environment import Environment
 from kipctl.cli.options import (
     BootstrapOption,
+    ConfOption,
     CountOption,
     DuringOption,
     EveryOption,
@@ -16,11 +17,14 @@ from kipctl.cli.options import (
     OutputOption,
     PrintMetricsOption,
     RecordOption,
+    StartTimeoutOption,
     WorkersOption,
+    parse_duration,
     record_folder,
 )
 from kipctl.cli.perf_results import given_properties, raise_for_actions, show
 from kipctl.errors import ExitStatus, UsageError
+from kipctl.pipeline.place import parse_conf
 from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.report.formats import OutputFormat
 
@@ -88,6 +92,8 @@ def consume(
     record: RecordOption = None,
     workers: WorkersOption = 1,
     master: MasterOrHereOption = None,
+    conf: ConfOption = None,
+    start_timeout: StartTimeoutOption = "60s",
     bootstrap_server: BootstrapOption = None,
     output: OutputOption = OutputFormat.AUTO,
 ) -> None:
@@ -141,6 +147,8 @@ def consume(
         show_detailed_stats=show_detailed_stats,
         workers=workers,
         master=master,
+        conf=parse_conf(conf or []),
+        start_timeout_s=parse_duration(start_timeout),
     )
     result = run(plan, Listeners(environment.message, environment.message))
     line = result_line(result.measured)

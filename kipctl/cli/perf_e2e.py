@@ -8,6 +8,7 @@ import typer
 from kipctl.cli.environment import Environment
 from kipctl.cli.options import (
     BootstrapOption,
+    ConfOption,
     CountOption,
     DuringOption,
     EveryOption,
@@ -21,13 +22,16 @@ from kipctl.cli.options import (
     RecordOption,
     RecordSizeOption,
     ReplicationFactorOption,
+    StartTimeoutOption,
     WarmupOption,
     WorkersOption,
     finite,
+    parse_duration,
     record_folder,
 )
 from kipctl.cli.perf_results import given_properties, raise_for_actions, show
 from kipctl.errors import ExitStatus, UsageError
+from kipctl.pipeline.place import parse_conf
 from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.report.formats import OutputFormat
 
@@ -79,6 +83,8 @@ def e2e(
     force: ForceOption = False,
     workers: WorkersOption = 1,
     master: MasterOrHereOption = None,
+    conf: ConfOption = None,
+    start_timeout: StartTimeoutOption = "60s",
     bootstrap_server: BootstrapOption = None,
     output: OutputOption = OutputFormat.AUTO,
 ) -> None:
@@ -141,6 +147,8 @@ def e2e(
             replication_factor=replication_factor,
             workers=workers,
             master=master,
+            conf=parse_conf(conf or []),
+            start_timeout_s=parse_duration(start_timeout),
         ),
         consumer=consumer_config(consumed),
         quiet_s=timeout / 1000,

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol
 
+from kipctl.experiments.plan import RunPlan
 from kipctl.probe.outcome import AnyOutcome, SharedSpec, Spec
 from kipctl.probe.parts import Part
 from kipctl.probe.process import running_probe
@@ -100,26 +101,20 @@ class Workers(Generic[AnyOutcome]):
 
 @contextmanager
 def on_spark(
-    workers: int,
-    master: str | None,
-    record: Path | None,
-    message: Callable[[str], None],
-    runs: int = 1,
+    plan: RunPlan, message: Callable[[str], None], runs: int = 1
 ) -> Iterator[Workers[Any]]:
-    """Workers on Spark, for so many runs at once; without a master they are on this machine.
+    """A plan's workers on Spark, for so many runs at once.
 
-    With `record` each writes its Parquet files there. Raises PipelineError within a minute
-    when Spark cannot run them.
+    Where the plan has a record each writes its Parquet files there. Raises PipelineError when Spark
+    cannot run them.
     """
-    from kipctl.pipeline.place import Place
     from kipctl.pipeline.workers import spark_for_workers
 
-    tasks = workers * runs
-    record = record.absolute() if record else None
-    master = master or f"local[{tasks}]"
-    message(f"Starting {tasks} worker{'s' if tasks > 1 else ''} on Spark ({master}).")
-    with spark_for_workers(Place(master), tasks) as session:
-        yield Workers(session, workers, record)
+    tasks = plan.workers * runs
+    record, place = plan.record.absolute() if plan.record else None, plan.place(tasks)
+    message(f"Starting {tasks} worker{'s' if tasks > 1 else ''} on Spark ({place.master}).")
+    with spark_for_workers(place, tasks) as session:
+        yield Workers(session, plan.workers, record)
 
 
 @contextmanager

@@ -103,7 +103,7 @@ def _begins(
     plan: ConsumePlan, message: Callable[[str], None]
 ) -> AbstractContextManager[Begin[ConsumeOutcome]]:
     if plan.on_spark:
-        return on_spark(plan.workers, plan.master, plan.record, message)
+        return on_spark(plan, message)
     return nullcontext(on_this_machine)
 
 

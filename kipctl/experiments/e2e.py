@@ -119,7 +119,7 @@ def _begins(plan: PerfPlan, message: Callable[[str], None]) -> Iterator[BeginAll
     if not plan.on_spark:
         yield all_on_this_machine
         return
-    with on_spark(plan.workers, plan.master, plan.record, message, runs=2) as workers:
+    with on_spark(plan, message, runs=2) as workers:
         yield workers.begin_all
 
 

@@ -108,7 +108,7 @@ def _begins(
     plan: PerfPlan, message: Callable[[str], None]
 ) -> AbstractContextManager[Begin[ProbeOutcome]]:
     if plan.on_spark:
-        return on_spark(plan.workers, plan.master, plan.record, message)
+        return on_spark(plan, message)
     return nullcontext(on_this_machine)
 
 

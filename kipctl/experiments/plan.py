@@ -1,13 +1,13 @@
 """What plans of all kinds of run have in common: actions meanwhile, workers, the record."""
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from kipctl.errors import UsageError
 from kipctl.experiments.actions import Action, ActionKind
-from kipctl.pipeline.place import Place
+from kipctl.pipeline.place import START_TIMEOUT_S, Place
 
 OWN_TOPIC = "kipctl-perf"
 """Made for a run, and removed after it."""
@@ -47,6 +47,13 @@ class RunPlan:
     reporting_interval_s: float = 5.0
     workers: int = 1
     master: str | None = None
+    conf: Mapping[str, str] = field(default_factory=dict)
+    start_timeout_s: float = START_TIMEOUT_S
+
+    def place(self, tasks: int) -> Place:
+        """The Spark that runs so many tasks at once: without a master, one of this machine."""
+        master = f"local[{tasks}]" if self.master is None else self.master
+        return Place(master, self.conf, self.start_timeout_s)
 
     @property
     def on_spark(self) -> bool:
@@ -60,8 +67,7 @@ class RunPlan:
 
     def check(self, numbers: Iterable[tuple[str, int, int]]) -> None:
         """Raise UsageError for numbers that make no sense: (option, value, least)."""
-        if self.master is not None:
-            Place(self.master)
+        self.place(max(1, self.workers))
         own = (("--count", self.count, 0), ("--workers", self.workers, 1))
         for name, value, least in (*numbers, *own):
             if value < least:
