@@ -49,14 +49,19 @@ class Variant:
 
 
 def _variant(values: Sequence[bytes], batch_size: int, compression: Compression) -> Variant:
-    records = [encode_record(i, 0, None, value) for i, value in enumerate(values)]
-    ends = list(accumulate(map(len, records)))
-    capacity = max(1, sum(BATCH_HEADER_SIZE + end <= batch_size for end in ends))
+    records: list[bytes] = []
+    size = BATCH_HEADER_SIZE
+    for number, value in enumerate(values):
+        record = encode_record(number, 0, None, value)
+        size += len(record)
+        if records and size > batch_size:
+            break
+        records.append(record)
     return Variant(
-        b"".join(records[:capacity]),
-        ends[:capacity],
-        list(accumulate(len(v) for v in values[:capacity])),
-        capacity,
+        b"".join(records),
+        list(accumulate(map(len, records))),
+        list(accumulate(len(value) for value in values[: len(records)])),
+        len(records),
         compression,
     )
 
