@@ -14,7 +14,7 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 
 from kipctl.errors import UsageError
-from kipctl.pipeline.jvm import from_rows, located_on
+from kipctl.pipeline.jvm import located_on
 from kipctl.pipeline.place import is_local
 
 _SCRATCH_SETTING = "spark.kipctl.scratch"
@@ -50,8 +50,8 @@ def checkpointed(frame: DataFrame) -> DataFrame:
     """The frame, computed now and kept until the session ends.
 
     Its plan begins at its rows, since Spark goes through all of a plan again for each step that is
-    added to it, and computes it again for each action on it. What executors keep can be computed
-    again where it is lost.
+    added to it, and computes it again for each action on it. What executors keep still has all of
+    its plan: what they lose is computed again.
     """
     session = frame.sparkSession
     if scratch := session.conf.get(_SCRATCH_SETTING, None):
@@ -62,4 +62,4 @@ def checkpointed(frame: DataFrame) -> DataFrame:
         return frame.localCheckpoint()
     kept = frame.persist(StorageLevel.MEMORY_AND_DISK)
     kept.count()
-    return from_rows(kept)
+    return kept

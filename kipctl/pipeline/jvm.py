@@ -21,7 +21,7 @@ from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.logger import PySparkLogger
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from kipctl.errors import PipelineError
 from kipctl.pipeline.class_archive import ClassArchive
@@ -136,14 +136,6 @@ def located_on(session: SparkSession, text: str) -> tuple[JavaObject, JavaObject
     assert session._jvm is not None
     path = session._jvm.org.apache.hadoop.fs.Path(text)
     return path.getFileSystem(session._jsc.hadoopConfiguration()), path
-
-
-def from_rows(frame: DataFrame) -> DataFrame:
-    """The same rows, with a plan that begins at them; lost ones can be computed again."""
-    session = frame.sparkSession
-    java = frame._jdf
-    cut_off = session._jsparkSession.createDataFrame(java.javaRDD(), java.schema())
-    return DataFrame(cut_off, session)
 
 
 def free_slots(context: SparkContext) -> int:
