@@ -150,6 +150,7 @@ _ACTIONS = _columns(
         ),
     }
 )
+_API = _columns({"api_key": "the number of `api` in Kafka's `ApiKeys`"})
 _RPCS = _columns(
     {
         "requests": "sent",
@@ -269,7 +270,7 @@ TABLES = (
         "rpcs",
         by=(*_OF_CLIENT, "broker"),
         always=("software_name", "software_version", "api", "api_version"),
-        columns=_RPCS,
+        columns=_API + _RPCS,
         make=lambda source, keys: rpc_table(source.rpcs, keys),
     ),
     Table(
