@@ -1,5 +1,6 @@
 """Refuses connections to other machines, in this process and for those that it starts."""
 
+import socket
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +15,9 @@ NOWHERE = {
     "PIP_NO_INDEX": "1",
 }
 """Environment variables; Java has its own, and is not started by such tests but as a stand-in."""
+
+
+_BROADCAST = ip_address("255.255.255.255")
 
 
 class AnotherMachineError(Exception):
@@ -35,6 +39,8 @@ class _Watch:
                 pass
             case _:
                 return
+        if host.endswith(".invalid"):  # which no resolver finds (RFC 6761): it is not asked
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
         if not _is_here(host):
             raise AnotherMachineError(f"{event} {host}")
 
@@ -58,4 +64,5 @@ def _is_here(host: str) -> bool:
         address = ip_address(host)
     except ValueError:
         return host in ("", "localhost")
-    return address.is_loopback or address.is_unspecified
+    # TCP to the broadcast address fails in this machine's kernel.
+    return address.is_loopback or address.is_unspecified or address == _BROADCAST
