@@ -26,9 +26,9 @@ check: $(VENV)/installed-for-tests
 
 test: $(VENV)/installed-for-tests java
 	$(MAKE) --no-print-directory check
-	# Those on clusters mostly wait: two at a time, each with a cluster of its own, leave the cores
-	# to those that compute. Each group tells when it is done.
-	$(MAKE) --no-print-directory --jobs 2 --output-sync=target test-on-clusters test-on-spark
+	# One group after the other: two tests at a time on clusters fill two cores, and so does Spark.
+	$(MAKE) --no-print-directory test-on-clusters
+	$(MAKE) --no-print-directory test-on-spark
 
 test-on-clusters:
 	$(BIN)/pytest -n 2 --dist worksteal -m 'kafka and not spark'

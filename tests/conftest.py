@@ -103,12 +103,16 @@ def lab(guard: None) -> Iterator[Lab]:
 
 @pytest.fixture
 def make_lab(guard: None) -> Iterator[MakeLab]:
-    """Make a lab for this test alone; arguments are those of LabSpec. Taken down afterwards."""
+    """Make a lab for this test alone; arguments are those of LabSpec. Taken down afterwards.
+
+    Its brokers compile plainly, as they live for seconds.
+    """
     names: list[str] = []
     numbers = itertools.count(1)
 
     def make(**spec: Any) -> Lab:
         names.append(spec.setdefault("name", f"test-{next(numbers)}"))
+        spec.setdefault("c1_only", True)
         return Lab.up(LabSpec(**spec), lambda text: None)
 
     yield make

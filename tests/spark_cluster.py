@@ -124,6 +124,8 @@ def _daemon(
                 "SPARK_CONF_DIR": str(folder),
                 "SPARK_LOCAL_IP": "127.0.0.1",
                 "SPARK_DAEMON_MEMORY": "256m",
+                # Daemons and executors live for seconds: they compile plainly.
+                "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
                 "SPARK_DAEMON_JAVA_OPTS": f"-Dlog4j2.configurationFile=file:{levels}",
             },
         )

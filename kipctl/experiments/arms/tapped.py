@@ -209,12 +209,12 @@ def _conducted(
     if isinstance(arm.client, ProbeClient):
         return _probe_conducted(arm.client, stand, load, plan, tap, seed)
     with stand.client(arm).producer(load.of(arm), tap.bootstrap_server) as client:
-        schedule = Schedule(_began_us(client, tap), load.num_records, load.throughput)
+        schedule = Schedule(began_us(client, tap), load.num_records, load.throughput)
         conducted = conduct_load(client, schedule, stand.cluster, load.topic, plan, _unheard)
     return conducted, _said(conducted.outcome)
 
 
-def _began_us(client: RunningClient[Produced], tap: RunningTap) -> int:
+def began_us(client: RunningClient[Produced], tap: RunningTap) -> int:
     """When the client's first records came to the tap, to some 20 ms, or when it was done.
 
     A JVM may take a second from when its producer is made to its first record.

@@ -29,6 +29,7 @@ from kipctl.experiments.arms.end_to_end_load import (
 )
 from kipctl.experiments.arms.stand import Stand
 from kipctl.experiments.arms.tapped import Load as TappedLoad
+from kipctl.experiments.arms.tapped import began_us
 from kipctl.experiments.e2e import await_offsets, ends_of
 from kipctl.tap import export
 from kipctl.tap.process import RunningTap, running_tap
@@ -104,7 +105,7 @@ class _TappedWriter:
         load: Load,
         given: ProducerLoad,
     ) -> None:
-        self.start_us = client.start_us
+        self.start_us = began_us(client, tap)
         self._client, self._tap, self._directory = client, tap, directory
         self._load, self._given = load, given
 
