@@ -46,15 +46,9 @@ class Worker:
     process: "subprocess.Popen[bytes]"
     folder: Path
 
-    def await_in_executor(self, wanted: str) -> None:
-        """Wait until one of its executors has logged what matches."""
-        deadline = time.monotonic() + _TIMEOUT_S
-        while not any(
-            re.search(wanted, log.read_text(errors="replace"))
-            for log in self.folder.glob("app-*/*/stderr")
-        ):
-            assert time.monotonic() < deadline, f"no executor of {self.folder} has logged {wanted}"
-            time.sleep(0.01)
+    def executors(self) -> set[Path]:
+        """The logs of the executors that it has started, whether they live or not."""
+        return set(self.folder.glob("app-*/*/stderr"))
 
     def kill(self) -> None:
         """As when its machine's power fails: the worker and its executors are gone at once."""
@@ -68,6 +62,21 @@ class SparkCluster:
 
     master: str
     workers: tuple[Worker, ...]
+
+    def executors(self) -> set[Path]:
+        """The logs of all executors so far."""
+        return {log for worker in self.workers for log in worker.executors()}
+
+    def worker_of_new_executor(self, wanted: str, known: set[Path]) -> Worker:
+        """Wait until an executor that is not `known` has logged what matches: its worker."""
+        deadline = time.monotonic() + _TIMEOUT_S
+        while True:
+            for worker in self.workers:
+                for log in worker.executors() - known:
+                    if re.search(wanted, log.read_text(errors="replace")):
+                        return worker
+            assert time.monotonic() < deadline, f"no new executor has logged {wanted}"
+            time.sleep(0.01)
 
 
 @contextmanager

@@ -376,7 +376,7 @@ def test_executors_import_the_kipctl_that_was_shipped(spark_master: str) -> None
         "def where(_):\n"
         "    import kipctl\n"
         "    yield kipctl.__file__\n"
-        f"with spark_session({spark_master!r}) as spark:\n"
+        f"with spark_session({spark_master!r}, ships_python=True) as spark:\n"
         "    print(*spark.sparkContext.parallelize(range(2), 2).mapPartitions(where).collect())\n"
     )
     ran = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)

@@ -125,7 +125,7 @@ def test_the_first_session_records_what_the_second_maps(tmp_path: Path) -> None:
         env=os.environ | {"XDG_STATE_HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)},
         check=True,
     )
-    (archive,) = (tmp_path / "kipctl" / "spark").iterdir()
+    (archive,) = (tmp_path / "kipctl" / "spark").glob("*.jsa")
     assert archive.stat().st_size > 10_000_000
     assert ran.stdout.splitlines() == ["0", "False", f"1 {archive}", "True"]
     kept = [line for line in ran.stderr.splitlines() if "Keeping Spark's classes" in line]

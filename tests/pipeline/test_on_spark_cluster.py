@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from one_process import OneProcess
-from spark_cluster import SparkCluster, Worker, spark_cluster
+from spark_cluster import SparkCluster, spark_cluster
 
 from benchmarks.synthetic import SyntheticRun
 from kipctl.errors import ExitStatus
@@ -81,13 +81,13 @@ def test_what_is_kept_outlives_the_executors_that_have_it(tmp_path: Path, in_fil
 def right_though_killed(
     kipctl_again: OneProcess,
     cluster: SparkCluster,
-    killed: Worker,
     state: Path,
     *words: str | Path,
 ) -> None:
     """The command's document from the cluster, a worker of which is lost, is that from here."""
     here = kipctl_again(*words, "--output", "json", "--master", "local[2]")
     assert here.status == ExitStatus.DONE, here.err
+    known = cluster.executors()
     there = ("--master", cluster.master, "--start-timeout", "5m", "--output", "json")
     command = [*map(str, words), *there]
     process = subprocess.Popen(
@@ -99,8 +99,7 @@ def right_though_killed(
     )
     with process:
         try:
-            killed.await_in_executor(_A_LATER_TASK)
-            killed.kill()
+            cluster.worker_of_new_executor(_A_LATER_TASK, known).kill()
             out, err = process.communicate()
         finally:
             process.kill()
@@ -112,7 +111,7 @@ def right_though_killed(
 def test_analyze(
     kipctl_again: OneProcess, cluster: SparkCluster, runs: Path, tmp_path: Path
 ) -> None:
-    right_though_killed(kipctl_again, cluster, cluster.workers[0], tmp_path, "analyze", runs)
+    right_though_killed(kipctl_again, cluster, tmp_path, "analyze", runs)
 
 
 def test_analyze_request_log(
@@ -125,7 +124,7 @@ def test_analyze_request_log(
     for number in range(3):
         (logs / f"request.log.{number}").write_bytes(b"".join(lines[number:1200:3]))
     words = ("analyze", "request-log", logs)
-    right_though_killed(kipctl_again, cluster, cluster.workers[1], tmp_path, *words)
+    right_though_killed(kipctl_again, cluster, tmp_path, *words)
 
 
 def test_runs_compare(
@@ -133,7 +132,7 @@ def test_runs_compare(
 ) -> None:
     a, b = (",".join(str(runs / f"run-{number}") for number in pair) for pair in ((0, 1), (2, 3)))
     words = ("runs", "compare", a, b)
-    right_though_killed(kipctl_again, cluster, cluster.workers[2], tmp_path, *words)
+    right_though_killed(kipctl_again, cluster, tmp_path, *words)
 
 
 def test_executors_that_are_given_to_tasks_alone(
