@@ -23,7 +23,7 @@ from pathlib import Path
 from benchmarks.synthetic import SyntheticRun
 from kipctl.report.formats import OutputFormat, write
 from kipctl.report.tables import Cell, Column, Report, Table
-from tests.spark_cluster import Worker, spark_cluster
+from tests.spark_cluster import SparkCluster, spark_cluster
 
 SAMPLE = Path(__file__).parent / "data" / "request.log.gz"
 LINES_A_FILE = 100_000
@@ -45,9 +45,12 @@ def write_logs(folder: Path, lines: int) -> int:
 
 
 def answered(
-    words: Sequence[str], place: Sequence[str], state: Path, killed: Worker | None
+    words: Sequence[str], place: Sequence[str], state: Path, loses: SparkCluster | None
 ) -> tuple[str, float]:
-    """The command's document, and its seconds; ends the program when there is none."""
+    """The command's document, and its seconds; ends the program when there is none.
+
+    The cluster that `loses` a worker loses one whose executor works on it.
+    """
     begun = time.monotonic()
     process = subprocess.Popen(
         [sys.executable, "-m", "kipctl", *words, *place, "--output", "json"],
@@ -56,13 +59,12 @@ def answered(
         env=os.environ | {"XDG_STATE_HOME": str(state)},
     )
     with process:
-        if killed:
-            killed.await_in_executor(A_LATER_TASK)
-            killed.kill()
+        if loses:
+            loses.worker_of_new_executor(A_LATER_TASK, set()).kill()
         out, _ = process.communicate()
     if process.returncode:
         raise SystemExit(f"{' '.join(words)} failed, with status {process.returncode}.")
-    if killed and "Lost executor" not in (state / "kipctl" / "spark.log").read_text():
+    if loses and "Lost executor" not in (state / "kipctl" / "spark.log").read_text():
         raise SystemExit(f"{' '.join(words)} was through before an executor was lost.")
     return out, time.monotonic() - begun
 
@@ -78,8 +80,8 @@ def row(name: str, words: Sequence[str], folder: Path, scratch: bool) -> tuple[C
         ):
             place = ["--master", cluster.master, "--start-timeout", "10m"]
             place += ["--scratch", f"file:{own}"] if scratch else []
-            killed = cluster.workers[0] if kills else None
-            there, took_s = answered(words, place, folder / "state", killed)
+            loses = cluster if kills else None
+            there, took_s = answered(words, place, folder / "state", loses)
         if there != here:
             raise SystemExit(f"{name}: the cluster's answer is not that of local[*].")
         seconds.append(took_s)
