@@ -33,9 +33,9 @@ _LIGHT = {
 """Where little is read: planning, compiling and waiting for stages cost more than the rows."""
 PARTITIONS_SETTING = "spark.sql.shuffle.partitions"
 INITIAL_PARTITIONS_SETTING = "spark.sql.adaptive.coalescePartitions.initialPartitionNum"
-_BYTES_A_PARTITION = 64 << 20
-"""As many as Spark's `spark.sql.adaptive.advisoryPartitionSizeInBytes`."""
-_SPARK_PARTITIONS = 200
+_BYTES_A_PARTITION = 16 << 20
+"""A quarter of Spark's `advisoryPartitionSizeInBytes`: what is read is compressed."""
+_LEAST_PARTITIONS = 8
 _MOST_PARTITIONS = 10_000
 _OPTIONS_VARIABLES = ("SPARK_SUBMIT_OPTS", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")
 _OPTIONS_SETTINGS = ("spark.driver.defaultJavaOptions", "spark.driver.extraJavaOptions")
@@ -93,10 +93,11 @@ def jvm_options(
 def initial_partitions(input_bytes: int, configured: int | None) -> int:
     """How many parts a shuffle begins with on a cluster; Spark joins small ones to larger ones.
 
-    One for each 64 MiB to read, never fewer than its user has `configured`, or else Spark's 200.
+    One for each 16 MiB to read, never fewer than its user has `configured`. Spark's own 200 are
+    hundreds of tasks without rows for each step of a small analysis.
     """
-    by_input = min(-(-input_bytes // _BYTES_A_PARTITION), _MOST_PARTITIONS)
-    return max(by_input, _SPARK_PARTITIONS if configured is None else configured)
+    by_input = max(_LEAST_PARTITIONS, min(-(-input_bytes // _BYTES_A_PARTITION), _MOST_PARTITIONS))
+    return max(by_input, configured or 0)
 
 
 def defaults(environment: Mapping[str, str]) -> dict[str, str]:

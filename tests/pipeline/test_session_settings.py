@@ -21,14 +21,14 @@ MIB = 1 << 20
 @pytest.mark.parametrize(
     ("input_bytes", "configured", "parts"),
     [
-        (0, None, 200),  # Spark's own
-        (0, 4, 4),
-        (200 * 64 * MIB, None, 200),
-        (200 * 64 * MIB + 1, None, 201),
-        (300 * 64 * MIB, 4, 300),
-        (300 * 64 * MIB, 5_000, 5_000),
-        (1 << 40, None, 10_000),
-        (1 << 40, 50_000, 50_000),
+        (0, None, 8),
+        (0, 4, 8),
+        (0, 200, 200),
+        (100 * 16 * MIB, None, 100),
+        (100 * 16 * MIB + 1, None, 101),
+        (100 * 16 * MIB, 200, 200),
+        (1 << 50, None, 10_000),
+        (1 << 50, 20_000, 20_000),
     ],
 )
 def test_parts_follow_the_input_and_are_never_fewer_than_configured(
