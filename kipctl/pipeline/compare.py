@@ -136,7 +136,9 @@ class ComparedMeasure:
             else (None if self.percent is None else self.percent / 100),
             "effect_is": "probability of superiority" if by_ranks else "relative difference",
             **{
-                f"{side}_by_run": {run: v for (of, run), v in self.by_run.items() if of == side}
+                f"{side}_by_run": {
+                    run: v for (of, run), v in sorted(self.by_run.items()) if of == side
+                }
                 for side in SIDES
             },
         }

@@ -154,7 +154,7 @@ def test_executors_that_are_given_to_tasks_alone(
 def test_executors_that_cannot_start_say_why(
     kipctl_again: OneProcess, cluster: SparkCluster, runs: Path
 ) -> None:
-    wrong = "spark.executor.extraJavaOptions=-XX:+NoSuchOption"
+    wrong = "spark.executor.extraJavaOptions=-XX:+UseParallelGC -XX:+UseG1GC"  # one or the other
     there = ("--master", cluster.master, "--start-timeout", "5m")
     said = kipctl_again("analyze", runs / "run-0", *there, "--conf", wrong)
     assert said.status == ExitStatus.PIPELINE_FAILED
