@@ -23,7 +23,10 @@ _LOGGERS = (
     "org.apache.spark.deploy.yarn",
 )
 """They log at INFO what became of executors that were asked for."""
-_EXECUTOR_ENDED = re.compile(r"Executor updated: \S+ is now (?:FAILED|EXITED)(?: \((.*)\))?")
+_EXECUTOR_ENDED = re.compile(r"Executor app-\S+ removed: (.*)")
+_REGISTERED = "Registered executor"
+_MOST_ENDED = 10
+"""Executors that end before one has registered: a master goes on starting others for ever."""
 
 
 def log_executors(gateway: JavaGateway) -> None:
@@ -41,20 +44,30 @@ def await_executor(context: SparkContext) -> None:
     run_a_task(context)
 
 
+def keep_ending(log: Path, log_begins: int) -> bool:
+    """Whether executors only end, by the log of this session, which begins at that byte."""
+    text = _of_session(log, log_begins)
+    return _REGISTERED not in text and len(_EXECUTOR_ENDED.findall(text)) >= _MOST_ENDED
+
+
 def why_no_executor(master: str, log: Path, log_begins: int) -> PipelineError | None:
     """Why the executors that a master started have ended, or None where its log has no reason.
 
     `log_begins` is where the part of the log begins, in bytes, that is of this session.
     """
-    text = log.read_bytes()[log_begins:].decode(errors="replace")
+    text = _of_session(log, log_begins)
     ended = _EXECUTOR_ENDED.findall(text)
-    if not ended:
+    if not ended or _REGISTERED in text:
         return None
     return PipelineError(
-        f"Spark at {master} started executors, and they ended: {ended[-1] or 'it says not why'}.",
+        f"Spark at {master} started executors, and they ended: {ended[-1]}.",
         "What they wrote is on their machines, in Spark's work/app-*/*/stderr. "
         f"The driver's own words are in {log}.",
     )
+
+
+def _of_session(log: Path, log_begins: int) -> str:
+    return log.read_bytes()[log_begins:].decode(errors="replace") if log.exists() else ""
 
 
 def set_partitions(session: SparkSession, inputs: Sequence[str]) -> None:

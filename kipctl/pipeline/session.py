@@ -5,6 +5,7 @@ import re
 import socket
 import sys
 import threading
+import time
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -21,7 +22,13 @@ from kipctl.errors import PipelineError, UsageError
 from kipctl.pipeline import warm
 from kipctl.pipeline.checkpoint import intermediate_results
 from kipctl.pipeline.class_archive import class_archive
-from kipctl.pipeline.executors import await_executor, log_executors, set_partitions, why_no_executor
+from kipctl.pipeline.executors import (
+    await_executor,
+    keep_ending,
+    log_executors,
+    set_partitions,
+    why_no_executor,
+)
 from kipctl.pipeline.jvm import (
     Interrupts,
     begin,
@@ -42,6 +49,7 @@ from kipctl.pipeline.warm import warm_log_path
 
 _REACH_TIMEOUT_S = 5.0
 _PROGRESS_INTERVAL_S = 2.0
+_LOOK_S = 0.2
 
 Progress = Callable[[str], None]
 
@@ -147,14 +155,20 @@ def _started(
     log_begins = log.stat().st_size if log.exists() else 0
     expired = threading.Event()
 
-    def give_up() -> None:
-        expired.set()
-        end(gateway)
+    is_over = threading.Event()
 
-    timer = threading.Timer(place.start_timeout_s, give_up)
+    def give_up_in_time() -> None:
+        deadline = time.monotonic() + place.start_timeout_s
+        while not is_over.wait(_LOOK_S):
+            if time.monotonic() > deadline or keep_ending(log, log_begins):
+                expired.set()
+                end(gateway)
+                return
+
+    watch = threading.Thread(target=give_up_in_time, daemon=True)
     if not place.is_local:  # nobody else could keep it from starting
         log_executors(gateway)
-        timer.start()
+        watch.start()
     try:
         conf = SparkConf().setAll(list(settings.items()))
         context = SparkContext(conf=conf, gateway=gateway)
@@ -176,7 +190,9 @@ def _started(
             ) from None
         raise
     finally:
-        timer.cancel()
+        is_over.set()
+        if watch.ident:
+            watch.join()
 
 
 def _stop(session: SparkSession) -> None:
