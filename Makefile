@@ -16,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 demo: $(VENV)/installed java
 	$(BIN)/kipctl demo
 
-# The inner loop: a minute on two cores.
+# The inner loop.
 check: $(VENV)/installed-for-tests
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
