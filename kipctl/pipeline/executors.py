@@ -74,18 +74,18 @@ def set_partitions(session: SparkSession, inputs: Sequence[str]) -> None:
     """Let shuffles begin with parts by the size of what is read: small ones are joined later."""
     configured = session.sparkContext.getConf().get(PARTITIONS_SETTING, None)
     users = session.sparkContext.getConf().get(INITIAL_PARTITIONS_SETTING, configured)
-    parts = initial_partitions(_held(session, inputs), int(users) if users else None)
+    parts = initial_partitions(_input_bytes(session, inputs), int(users) if users else None)
     session.conf.set(INITIAL_PARTITIONS_SETTING, parts)
 
 
-def _held(session: SparkSession, inputs: Sequence[str]) -> int:
+def _input_bytes(session: SparkSession, inputs: Sequence[str]) -> int:
     """The bytes of the files that the paths and wildcards stand for, on any file system."""
-    held = 0
+    total = 0
     for text in inputs:
         try:
             system, path = located_on(session, text)
             for status in system.globStatus(path) or ():
-                held += system.getContentSummary(status.getPath()).getLength()
+                total += system.getContentSummary(status.getPath()).getLength()
         except Py4JJavaError:  # who reads it says what is wrong with it
             continue
-    return held
+    return total

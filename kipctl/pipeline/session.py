@@ -78,7 +78,7 @@ def spark_session(
     """
     place = Place(place) if isinstance(place, str) else place
     master = place.master
-    _reach(place)
+    _demand_listening(place)
     lease = None if settings or SparkContext._gateway else warm.lease(place)
     log = warm_log_path() if lease else log_path()
     log.parent.mkdir(parents=True, exist_ok=True)
@@ -123,7 +123,7 @@ def spark_session(
             keep(first)
 
 
-def _reach(place: Place) -> None:
+def _demand_listening(place: Place) -> None:
     """See that a standalone master listens, before Spark tries for a minute."""
     refusals = []
     for address in place.standalone_addresses:

@@ -252,13 +252,13 @@ def _asked(holder: Holder, request: str, **more: str) -> socket.socket:
 
 def _answer(connection: socket.socket) -> dict[str, Any]:
     """One line of JSON; empty when the holder has ended or does not answer."""
-    told = b""
+    received = b""
     try:
-        while not told.endswith(b"\n"):
+        while not received.endswith(b"\n"):
             if not (more := connection.recv(4096)):
                 return {}
-            told += more
-        answer = json.loads(told)
+            received += more
+        answer = json.loads(received)
     except (OSError, ValueError):
         return {}
     return answer if isinstance(answer, dict) else {}

@@ -11,7 +11,7 @@ from request_log_lines import log_files
 from kipctl.pipeline.episodes import ATTEMPTS, episodes
 from kipctl.pipeline.request_log import RequestLog, read_request_log
 from kipctl.pipeline.request_log.bodies import METADATA
-from kipctl.pipeline.request_log.log import SLOT_US, Span, told_off
+from kipctl.pipeline.request_log.log import SLOT_US, Span, has_leader_error
 from kipctl.pipeline.request_log.metadata import metadata_requests
 from kipctl.pipeline.request_log.redirected import attempts, files_within
 from kipctl.pipeline.request_log.sizes import metadata_response_bytes
@@ -33,7 +33,7 @@ def log(spark: SparkSession) -> RequestLog:
 
 
 def test_attempts_after_a_refusal(log: RequestLog) -> None:
-    refused = log.calls.filter(told_off()).select("client", "host").collect()
+    refused = log.calls.filter(has_leader_error()).select("client", "host").collect()
     assert log.refusals == len(refused)
     tried = attempts(log)
     assert tried.columns == ATTEMPTS.names
@@ -72,7 +72,9 @@ def test_why_metadata_was_asked_for(log: RequestLog) -> None:
         first.setdefault(row.client, row)
     assert {row.cause for row in first.values()} == {"start"}
     # Only those that met a leader error ask because a leader moved.
-    refused = {row.client for row in log.calls.filter(told_off()).select("client").collect()}
+    refused = {
+        row.client for row in log.calls.filter(has_leader_error()).select("client").collect()
+    }
     assert {client for client, of in causes.items() if "leader_change" in of} <= refused
     assert "leader_change" in causes["kp-producer"]
     # It asked for nothing at first, to learn the brokers, then for the topic it produces to.

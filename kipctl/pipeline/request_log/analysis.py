@@ -23,7 +23,7 @@ from kipctl.pipeline.episodes import episodes
 from kipctl.pipeline.request_log.callers import client_key
 from kipctl.pipeline.request_log.clocks import clock_differences
 from kipctl.pipeline.request_log.document import document_of
-from kipctl.pipeline.request_log.log import RequestLog, told_off
+from kipctl.pipeline.request_log.log import RequestLog, has_leader_error
 from kipctl.pipeline.request_log.metadata import metadata_requests
 from kipctl.pipeline.request_log.redirected import attempts
 from kipctl.pipeline.request_log.saved import save_frame, saved_answers
@@ -109,7 +109,7 @@ def _tables(log: RequestLog, apis: DataFrame) -> dict[str, Make]:
 
 def _owners(log: RequestLog) -> DataFrame:
     """`cluster`, `client` (a `client_key`) and the software of those that met leader errors."""
-    refused = log.calls.filter(told_off()).filter(F.col("origin") == "client")
+    refused = log.calls.filter(has_leader_error()).filter(F.col("origin") == "client")
     # Of two on one host with the same id, one stands for both: they cannot be told apart.
     return (
         refused.groupBy("cluster", client_key().alias("client"))

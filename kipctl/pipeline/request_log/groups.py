@@ -36,12 +36,13 @@ def groups_of(cuts: DataFrame, zone: Column, *, is_counted: bool) -> DataFrame:
     rows = cuts.transform(narrowed)
     groups = (rows if is_counted else grouped(rows)).transform(with_header_of_pieces)
 
-    def told(name: str) -> Column:
+    def header_field(name: str) -> Column:
         return F.coalesce(f"header.{name}", f"notes.header.{name}")
 
-    version = told("requestHeader.requestApiVersion")
+    version = header_field("requestHeader.requestApiVersion")
     software = _software(
-        told("clientInformation.softwareName"), told("clientInformation.softwareVersion")
+        header_field("clientInformation.softwareName"),
+        header_field("clientInformation.softwareVersion"),
     )
     announced = F.from_json(
         F.concat(F.lit('{"clientSoftwareName":'), "announced", F.lit("}")),
@@ -58,14 +59,14 @@ def groups_of(cuts: DataFrame, zone: Column, *, is_counted: bool) -> DataFrame:
         "requests",
         _utc_us("first_us", zone).alias("first_us"),
         _utc_us("last_us", zone).alias("last_us"),
-        told("requestHeader.requestApiKey").alias("api_key"),
-        told("requestHeader.requestApiKeyName").alias("api"),
+        header_field("requestHeader.requestApiKey").alias("api_key"),
+        header_field("requestHeader.requestApiKeyName").alias("api"),
         version.alias("api_version"),
-        told("requestHeader.clientId").alias("client"),
-        told("connection").alias("connection"),
-        F.coalesce(told("isForwarded"), F.lit(False)).alias("is_forwarded"),
-        address_of(told("connection")).alias("address"),
-        host_of(told("connection")).alias("host"),
+        header_field("requestHeader.clientId").alias("client"),
+        header_field("connection").alias("connection"),
+        F.coalesce(header_field("isForwarded"), F.lit(False)).alias("is_forwarded"),
+        address_of(header_field("connection")).alias("address"),
+        host_of(header_field("connection")).alias("host"),
         F.coalesce(software, of_announced).alias("software"),
         F.coalesce(rack, "notes.rack").alias("rack"),
         F.coalesce("read_bytes", "notes.read_bytes", F.lit(0)).alias("read_bytes"),

@@ -184,8 +184,8 @@ class _Summary:
                     )
                 ).alias("metadata"),
                 F.collect_set(F.when(is_replica, follower)).alias("followers"),
-                F.collect_set(F.when(told_off(), slot)).alias("slots"),
-                F.count(F.when(told_off(), True)).alias("refusals"),
+                F.collect_set(F.when(has_leader_error(), slot)).alias("slots"),
+                F.count(F.when(has_leader_error(), True)).alias("refusals"),
             )
             .collect()
         )
@@ -226,7 +226,7 @@ def _nodes(answers: Sequence[NamedTuple]) -> dict[str, frozenset[Node]]:
     return {cluster: frozenset(nodes) for cluster, nodes in found.items()}
 
 
-def told_off() -> Column:
+def has_leader_error() -> Column:
     """Whether a client was told of a leader error in the request; never null."""
     is_single = F.col("single").isNotNull()
     return F.coalesce(

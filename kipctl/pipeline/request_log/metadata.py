@@ -4,7 +4,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from kipctl.pipeline.columns import count_if
-from kipctl.pipeline.request_log.log import told_off
+from kipctl.pipeline.request_log.log import has_leader_error
 from kipctl.pipeline.rpcs import with_inferred_causes
 from kipctl.protocol.api import ApiKey
 
@@ -62,5 +62,7 @@ def metadata_requests(calls: DataFrame) -> DataFrame:
         )
         .drop("_new")
     )
-    refused = of_clients.filter(told_off()).select(*_CLIENT, F.col("last_us").alias("time_us"))
+    refused = of_clients.filter(has_leader_error()).select(
+        *_CLIENT, F.col("last_us").alias("time_us")
+    )
     return with_inferred_causes(with_new_topics, refused, _CLIENT)

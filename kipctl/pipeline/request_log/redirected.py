@@ -26,7 +26,7 @@ from kipctl.pipeline.request_log.cuts import (
     before_first,
     wall_clock_us,
 )
-from kipctl.pipeline.request_log.log import SLOT_US, RequestLog, Span, told_off
+from kipctl.pipeline.request_log.log import SLOT_US, RequestLog, Span, has_leader_error
 from kipctl.pipeline.request_log.places import address_of, host_of
 
 _MOST_SENT_ROUND = 500_000
@@ -41,7 +41,7 @@ def attempts(log: RequestLog) -> DataFrame:
     """
     slot = F.floor(F.col("last_us") / SLOT_US)
     watched = (
-        log.calls.filter(told_off())
+        log.calls.filter(has_leader_error())
         .select(
             F.col("single.asker").alias("asker"), F.explode(F.array(slot, slot + 1)).alias("slot")
         )
