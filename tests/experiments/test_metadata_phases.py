@@ -189,3 +189,23 @@ def test_librdkafka_says_itself_what_it_asks_for_and_why() -> None:
     ]
     assert lines.is_waiting
     assert lines.new_rpcs() == []
+
+
+ODD_LINES = """\
+[thrd:127.0.0.1:1/1]: 127.0.0.1:1/1: Request metadata for brokers only: connected
+[thrd:127.0.0.1:1/1]: 127.0.0.1:1/1: Sent MetadataRequest (v13, 26 bytes @ 0, CorrId 2)
+[thrd:127.0.0.1:1/1]: 127.0.0.1:1/1: Request metadata for brokers only: connected
+[thrd:127.0.0.1:1/1]: 127.0.0.1:1/1: Skipping metadata request: connected: full request already in-transit
+[thrd:main]: 127.0.0.1:1/1: Request metadata for brokers only: periodic broker list refresh
+[thrd:127.0.0.1:1/1]: 127.0.0.1:1/1: Sent MetadataRequest (v13, 26 bytes @ 0, CorrId 3)
+[thrd:127.0.0.1:1/1]: 127.0.0.1:1/1: Sent MetadataRequest (v13, 26 bytes @ 0, CorrId 4)
+"""  # noqa: E501
+
+
+def test_a_request_that_is_skipped_gives_no_other_its_reason_and_one_sent_again_has_its_own() -> (
+    None
+):
+    lines = RequestLines()
+    for line in ODD_LINES.splitlines():
+        lines.read(line)
+    assert [rpc.cause for rpc in lines.new_rpcs()] == ["start", "max_age", "error_retry"]

@@ -25,14 +25,20 @@ _QUIET_S = 0.2
 _LEAST_POLL_US = 1_000
 """It waits whole milliseconds."""
 _SAME_NAME = ("acks", "client.id", "compression.type", "linger.ms")
-_QUERIES = ("partition leader query", "refresh unavailable topics")
+_QUERIES = ("partition leader query", "leader query", "refresh unavailable topics")
+_SENT_AGAIN = "sent again"
+"""kipctl's own word: a request that fails on the way is sent once more without a line before it."""
 _CAUSES = {
     "connected": MetadataCause.START,
     "bootstrap servers added": MetadataCause.START,
     "periodic topic and broker list refresh": MetadataCause.MAX_AGE,
+    "periodic broker list refresh": MetadataCause.MAX_AGE,
     "broker down": MetadataCause.ERROR_RETRY,
+    _SENT_AGAIN: MetadataCause.ERROR_RETRY,
 }
+"""Reasons by librdkafka's words (rd_kafka_metadata_refresh_* of 2.16)."""
 _WANTED = re.compile(r"(\S+): Request metadata for (?:(\d+) topic\(s\)|(\S+) \S+): (.+)")
+_SKIPPED = re.compile(r"(\S+): Skipping metadata request: (.+): full request already in-transit")
 _SENT = re.compile(r"(\S+): Sent MetadataRequest \(v\d+, (\d+) bytes @ \d+, CorrId (\d+)\)")
 _RECEIVED = re.compile(
     r"(\S+): Received MetadataResponse \(v\d+, (\d+) bytes, CorrId (\d+), rtt ([\d.]+)ms\)"
@@ -82,10 +88,16 @@ class RequestLines:
         elif found := _WANTED.match(text):
             asked = int(found[2]) if found[2] else (0 if found[3] == "brokers" else None)
             self._wanted.setdefault(_address(found[1]), []).append((found[4], asked))
+        elif found := _SKIPPED.match(text):
+            wanted = self._wanted.get(_address(found[1]), [])
+            for place in reversed(range(len(wanted))):
+                if wanted[place][0] == found[2]:
+                    del wanted[place]
+                    break
         elif found := _SENT.match(text):
             address = _address(found[1])
             wanted = self._wanted.get(address)
-            reason, asked = wanted.pop(0) if wanted else ("", None)
+            reason, asked = wanted.pop(0) if wanted else (_SENT_AGAIN, None)
             request = _Request(reason, asked, int(found[2]), len(self._shown))
             self._in_flight[address, found[3]] = request
             self.requests.append(request)
