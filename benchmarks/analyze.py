@@ -166,7 +166,7 @@ def plan_rows(folder: Path) -> Iterator[tuple[Cell, ...]]:
         yield plan_row("compare 3 v 3", "whole command", asked)
         for _ in range(2):
             with plans_of(spark) as asked:
-                analyse(read_request_log(spark, [str(folder / "request.log")]), ())
+                analyse(read_request_log(spark, [str(folder / "request.log")]))
         yield plan_row("request log", "whole command", asked)
 
 
