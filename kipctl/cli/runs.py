@@ -177,6 +177,7 @@ def compare(
             place,
             progress,
             is_light=is_little(paths[0] + paths[1]),
+            compiles=True,
             inputs=paths[0] + paths[1],
         ) as spark,
     ):

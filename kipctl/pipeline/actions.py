@@ -84,21 +84,24 @@ def action_table(
         "p99_us": F.col("p99_us"),
         "read": F.when(F.col("consumes"), F.coalesce("read", F.lit(0))),
     }
-    wide = (
-        windowed.transform(_window_rows)
+    bounds = [name for window in WINDOWS for name in _bounds(window)]
+    own = windowed.drop("consumes", *bounds).columns
+    has_length = F.col("from_us") < F.col("until_us")
+    return (
+        _window_rows(windowed, *own, "consumes")
         .join(counts, keys, "left")
         .join(p99.select(*keys, "p99_us"), keys, "left")
-        .groupBy(*_OF_ACTION)
+        .groupBy(*own)
         .agg(
             *(
-                F.max(F.when(F.col("window") == window, value)).alias(f"{window}_{name}")
+                F.max(F.when((F.col("window") == window) & has_length, value)).alias(
+                    f"{window}_{name}"
+                )
                 for window in WINDOWS
                 for name, value in measured.items()
             )
         )
     )
-    bounds = [name for window in WINDOWS for name in _bounds(window)]
-    return windowed.drop("consumes", *bounds).join(wide, list(_OF_ACTION), "left")
 
 
 def _settled_records(batches: DataFrame, reads: DataFrame) -> DataFrame:
@@ -205,9 +208,11 @@ def _bounds(window: str) -> tuple[str, str]:
     return f"{window}_from_us", f"{window}_until_us"
 
 
-def _window_rows(windowed: DataFrame) -> DataFrame:
-    """A row for each window that is not empty: the action, `consumes`, `window`, `from_us`,
-    `until_us`."""
+def _window_rows(windowed: DataFrame, *columns: str) -> DataFrame:
+    """Three rows for each action: these columns, `window`, `from_us` and `until_us`.
+
+    In a window that has no length nothing is, and one that is not known has null.
+    """
 
     def bounds(window: str) -> Column:
         start, end = _bounds(window)
@@ -218,15 +223,12 @@ def _window_rows(windowed: DataFrame) -> DataFrame:
         )
 
     rows = F.explode(F.array(*map(bounds, WINDOWS))).alias("row")
-    kept = (*_OF_ACTION, "consumes")
-    return windowed.select(*kept, rows).select(*kept, "row.*").filter("from_us < until_us")
+    return windowed.select(*columns, rows).select(*columns, "row.*")
 
 
 def _in_windows(rows: DataFrame, windowed: DataFrame, time: str) -> DataFrame:
     """The rows whose moment `time` is in a window of an action, with `number` and `window`."""
-    windows = windowed.transform(_window_rows).select(
-        F.col("run").alias("_run"), "number", "window", "from_us", "until_us"
-    )
+    windows = _window_rows(windowed.withColumnRenamed("run", "_run"), "_run", "number")
     within = (
         (F.col("run") == F.col("_run"))
         & (F.col(time) >= F.col("from_us"))

@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from kipctl.errors import UsageError
 from kipctl.pipeline.jvm import located_on
+from kipctl.pipeline.partitions import together
 from kipctl.pipeline.place import is_local
 
 _SCRATCH_SETTING = "spark.kipctl.scratch"
@@ -59,7 +60,7 @@ def checkpointed(frame: DataFrame) -> DataFrame:
         frame.write.parquet(path)
         return session.read.schema(frame.schema).parquet(path)
     if is_local(session.sparkContext.master or ""):
-        return frame.localCheckpoint()
+        return together(frame.localCheckpoint())
     kept = frame.persist(StorageLevel.MEMORY_AND_DISK)
     kept.count()
     return kept

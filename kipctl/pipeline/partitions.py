@@ -19,7 +19,7 @@ def together(frame: DataFrame) -> DataFrame:
 
 def broadcast(frame: DataFrame) -> DataFrame:
     """To every executor: for what is small by construction, as the rows of `run.json` are."""
-    return frame if is_in_one_partition(frame.sparkSession) else F.broadcast(frame)
+    return F.broadcast(frame)
 
 
 def broadcast_if_few(frame: DataFrame) -> DataFrame:

@@ -61,14 +61,16 @@ def spark_session(
     settings: Mapping[str, str] | None = None,
     *,
     is_light: bool = False,
+    compiles: bool = False,
     inputs: Sequence[str] = (),
     ships_python: bool = False,
 ) -> Iterator[SparkSession]:
     """A Spark session for the block, stopped when it is left; one at a time in a process.
 
     `progress` is told every two seconds what Spark is at. `settings` come before the user's own.
-    A session that `is_light` has little to compute, and does it plainly. On a cluster shuffles have
-    parts by the size of the `inputs`, paths and wildcards; executors that are to run Python of
+    A session that `is_light` has little to compute, and does it plainly; it compiles expressions
+    if it `compiles`. On a cluster shuffles have parts by the size of the `inputs`, paths and
+    wildcards; executors that are to run Python of
     kipctl's are sent it if the session `ships_python`. Everything that Spark raises in the block
     becomes a PipelineError of at most three lines. Ctrl-C ends Spark, and the block with
     KeyboardInterrupt, unless that goes on under `interrupts_as_usual`. The first session of a
@@ -97,7 +99,9 @@ def spark_session(
                 session = _started(place, conf, options, log, interrupt)
             if place.is_local:
                 cores = session.sparkContext.defaultParallelism
-                chosen = local_settings(cores, configured(place), is_light=is_light)
+                chosen = local_settings(
+                    cores, configured(place), is_light=is_light, compiles=compiles
+                )
                 for name, value in chosen.items():
                     session.conf.set(name, value)
             else:

@@ -20,12 +20,16 @@ _ALWAYS = {
     # Each Column would tell the JVM the line of Python that made it: half of all calls.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
+_EXPRESSIONS_SETTING = "spark.sql.codegen.factoryMode"
 _LIGHT = {
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.adaptive.enabled": "false",
+    # Else one partition is exchanged for another where Spark thinks that a join's side is large.
+    "spark.sql.maxSinglePartitionBytes": str(2**63 - 1),
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
     # Few rows are gone through as they are in less time than it takes to compile code for them.
     "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    _EXPRESSIONS_SETTING: "NO_CODEGEN",
     # For a user interface that is off, a text of the whole plan is made at each of its stages.
     "spark.sql.ui.explainMode": "simple",
     "spark.sql.maxPlanStringLength": "1000",
@@ -65,13 +69,18 @@ def session_settings(
     }
 
 
-def local_settings(cores: int, configured: Mapping[str, str], *, is_light: bool) -> dict[str, str]:
+def local_settings(
+    cores: int, configured: Mapping[str, str], *, is_light: bool, compiles: bool = False
+) -> dict[str, str]:
     """The settings of queries on this machine alone; `is_light` where little is read.
 
-    A JVM is asked more than one question, of several sizes, so they are not those it starts with.
-    What its user has `configured` stays.
+    A light session that `compiles` has expressions compiled, which pays where every row is gone
+    through many times, as in a comparison. A JVM is asked more than one question, of several
+    sizes, so they are not those it starts with. What its user has `configured` stays.
     """
     chosen = _LIGHT if is_light else {PARTITIONS_SETTING: str(max(4, 2 * cores))}
+    if is_light and compiles:
+        chosen = {**_LIGHT, _EXPRESSIONS_SETTING: "FALLBACK"}
     return {name: value for name, value in chosen.items() if name not in configured}
 
 

@@ -64,6 +64,9 @@ def test_little_is_read_in_one_part_without_compiling() -> None:
     light = local_settings(8, {}, is_light=True)
     assert light["spark.sql.shuffle.partitions"] == "1"
     assert light["spark.sql.codegen.wholeStage"] == "false"
+    expressions = "spark.sql.codegen.factoryMode"
+    assert light[expressions] == "NO_CODEGEN"
+    assert local_settings(8, {}, is_light=True, compiles=True) == light | {expressions: "FALLBACK"}
     assert local_settings(8, {}, is_light=False) == {"spark.sql.shuffle.partitions": "16"}
     assert local_settings(1, {}, is_light=False) == {"spark.sql.shuffle.partitions": "4"}
     own = {"spark.sql.shuffle.partitions": "7"}

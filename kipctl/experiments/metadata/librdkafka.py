@@ -96,7 +96,7 @@ class RequestLines:
                     break
         elif found := _SENT.match(text):
             address = _address(found[1])
-            wanted = self._wanted.get(address)
+            wanted = self._wanted.get(address, [])
             reason, asked = wanted.pop(0) if wanted else (_SENT_AGAIN, None)
             request = _Request(reason, asked, int(found[2]), len(self._shown))
             self._in_flight[address, found[3]] = request
