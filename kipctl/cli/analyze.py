@@ -174,13 +174,9 @@ def request_log(
     zones, brokers = parse_timezones(timezone or ()), parse_broker_at(broker_at or ())
     check_logs([*path, *(at for at, _ in zones.at)])
     check_save(save)
-    little = is_little(path)
     with (
         environment.progress(f"Starting Spark on {master}.") as progress,
-        # Where much is read, lines are cut by Python.
-        spark_session(
-            place, progress, is_light=little, inputs=path, ships_python=not little
-        ) as spark,
+        spark_session(place, progress, is_light=is_little(path), inputs=path) as spark,
     ):
         log = read_request_log(spark, path, zones, period, brokers)
         document = analyse(log, question, save)

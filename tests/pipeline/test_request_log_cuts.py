@@ -1,4 +1,4 @@
-"""Lines are cut alike by Spark's own functions and by Python, whatever is in them."""
+"""Cuts of lines say what a parser says of whole lines; damaged ones are counted, each once."""
 
 import random
 from collections import Counter
@@ -10,8 +10,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from request_log_lines import LOGS, MARKER, log_lines
 
-from kipctl.pipeline.request_log import arrow_cuts, cuts
+from kipctl.pipeline.request_log.cuts import CUT, PIECES, cut, cut_each
 from kipctl.pipeline.request_log.groups import groups_of
+from kipctl.protocol.api import ApiKey
 
 pytestmark = pytest.mark.spark
 
@@ -26,7 +27,7 @@ STAMPS = (
     "[11:13:09,119] ",
     "",
 )
-PIECES = (
+STRANGE = (
     '"errorCode":6',
     '"errorCode":',
     '"preferredReadReplica":2',
@@ -62,17 +63,17 @@ def damaged(line: str, choose: random.Random) -> str:
             case 1:
                 line = line[:at] + line[to:]
             case 2:
-                line = line[:at] + choose.choice(PIECES) + line[at:]
+                line = line[:at] + choose.choice(STRANGE) + line[at:]
             case 3:
                 line = line[:at] + line[at:to] + line[at:]
             case 4:
                 line = choose.choice(STAMPS) + line[line.find(MARKER) :]
             case 5:
                 head, mark, tail = line.partition(choose.choice(('"', ":", ",", "{", "0")))
-                line = head + choose.choice(PIECES) * bool(mark) + tail
+                line = head + choose.choice(STRANGE) * bool(mark) + tail
             case 6:
                 place = choose.randrange(min(400, len(line)) + 1)
-                line = line[:place] + choose.choice(PIECES) + line[place + choose.randrange(9) :]
+                line = line[:place] + choose.choice(STRANGE) + line[place + choose.randrange(9) :]
     return line
 
 
@@ -84,35 +85,51 @@ def counted(groups: DataFrame) -> Counter[str]:
         F.sum("requests").alias("requests"),
         F.min("first_us").alias("first_us"),
         F.max("last_us").alias("last_us"),
-        F.sum("read_bytes").alias("read_bytes"),
+        # Of all others they are not looked for.
+        F.sum(F.when(F.col("rack").isNotNull(), F.col("read_bytes"))).alias("read_bytes"),
     )
     return Counter(str(sorted(row.asDict(recursive=True).items())) for row in merged.collect())
 
 
-def both_ways(spark: SparkSession, lines: Iterable[str]) -> tuple[Counter[str], Counter[str]]:
+def text_of(spark: SparkSession, lines: Iterable[str]) -> DataFrame:
     # In several files, which come in one task.
     rows = [(line, f"file {number // 700}") for number, line in enumerate(lines)]
-    text = spark.createDataFrame(rows, "value string, file string").coalesce(2)
-    zone = F.lit("UTC")
-    native = groups_of(cuts.cut(text), zone, is_counted=False)
-    python = groups_of(arrow_cuts.cut(text), zone, is_counted=True)
-    return counted(native), counted(python)
+    return spark.createDataFrame(rows, "value string, file string").coalesce(2)
+
+
+def kept_whole(lines: DataFrame) -> DataFrame:
+    """Rows of CUT in which nothing is cut: a parser reads all of every request's line."""
+    nothing = {name: F.lit(None).cast(CUT[name].dataType) for name in (*PIECES, "read_bytes")}
+    whole = F.when(F.col("is_request"), F.col("value"))
+    return cut_each(lines, "file", "value").withColumns({**nothing, "whole": whole}).drop("value")
 
 
 @pytest.mark.parametrize("name", LOGS)
 def test_the_lines_of_brokers(spark: SparkSession, name: str) -> None:
-    native, python = both_ways(spark, log_lines(name))
-    assert native == python
-    assert len(native) > 100
+    text = text_of(spark, log_lines(name))
+    # What a client announces of itself stands in the body of ApiVersions.
+    by_cut, by_parser = (
+        counted(groups_of(cuts, F.lit("UTC")).filter(F.col("api_key") != int(ApiKey.API_VERSIONS)))
+        for cuts in (cut(text), kept_whole(text))
+    )
+    assert by_cut == by_parser
+    assert len(by_cut) > 100
 
 
 def test_damaged_lines(spark: SparkSession) -> None:
-    """None of them ends the job, and both ways take each for the same."""
+    """None of them ends the job, each is counted once, and they change nothing about the others."""
     choose = random.Random(11)
     lines = [line for name in LOGS for line in log_lines(name)]
+    whole = text_of(spark, lines).withColumn("file", F.lit("whole"))
     mixed: list[Any] = [damaged(choose.choice(lines), choose) for _ in range(2000)]
     mixed += ["", MARKER, MARKER + "{}", ',"request":' + MARKER, '"clientId":"']
-    native, python = both_ways(spark, mixed)
-    assert native == python
-    for kind in ("parsed", "broken", "other"):
-        assert any(f"('kind', '{kind}')" in row for row in native)
+    both = groups_of(cut(text_of(spark, mixed).unionAll(whole)), F.lit("UTC"))
+    rows = both.groupBy("file", "kind").agg(F.sum("requests").alias("lines")).collect()
+    kinds: Counter[str] = Counter()
+    for row in rows:
+        if row.file != "whole":
+            kinds[row.kind] += row.lines
+    assert kinds.keys() == {"parsed", "broken", "other"}
+    assert kinds.total() == len(mixed)
+    among_damaged = counted(both.filter("file = 'whole'"))
+    assert among_damaged == counted(groups_of(cut(whole), F.lit("UTC")))

@@ -8,9 +8,6 @@ that are alike are counted together. What was cut is put together again as a sma
 for each group, which a parser then has to accept; lines that do not look like Kafka's, or whose
 body matters, are kept whole. JSON's quotes make the cuts safe: within a string, a quote is escaped,
 so none of the names below can stand there.
-
-`kipctl.pipeline.request_log.arrow_cuts` cuts the same way in Python: quicker for many lines, while
-this one needs no Python on the executors. A test holds the two equal.
 """
 
 from pyspark.sql import Column, DataFrame

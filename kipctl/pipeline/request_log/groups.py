@@ -22,19 +22,18 @@ def grouped(cuts: DataFrame) -> DataFrame:
     )
 
 
-def groups_of(cuts: DataFrame, zone: Column, *, is_counted: bool) -> DataFrame:
+def groups_of(cuts: DataFrame, zone: Column) -> DataFrame:
     """What cut lines (`cuts.CUT`) say, a row for lines that are alike.
 
-    `zone` is that of a `file`; `is_counted` says that alike lines are in one row already, but for
-    some. Result: `file`; `kind`, PARSED, BROKEN (it holds the marker, and no whole JSON) or OTHER;
-    `requests`, the number of lines; `first_us` and `last_us`, when the first and the last was
-    answered (microseconds since the epoch); and, null but for PARSED: `api_key`, `api`,
-    `api_version`, `client`, `connection`, `is_forwarded`, `address` (the broker's), `host` (the
-    client's), `software` (`name`, `version`; null where it is not told), `rack` and `read_bytes` of
-    consumers that name their rack, and of `bodies.narrowed` `answers`, `metadata`, `single`.
+    `zone` is that of a `file`. Result: `file`; `kind`, PARSED, BROKEN (it holds the marker, and no
+    whole JSON) or OTHER; `requests`, the number of lines; `first_us` and `last_us`, when the first
+    and the last was answered (microseconds since the epoch); and, null but for PARSED: `api_key`,
+    `api`, `api_version`, `client`, `connection`, `is_forwarded`, `address` (the broker's), `host`
+    (the client's), `software` (`name`, `version`; null where it is not told), `rack` and
+    `read_bytes` of consumers that name their rack, and of `bodies.narrowed` `answers`, `metadata`,
+    `single`.
     """
-    rows = cuts.transform(narrowed)
-    groups = (rows if is_counted else grouped(rows)).transform(with_header_of_pieces)
+    groups = cuts.transform(narrowed).transform(grouped).transform(with_header_of_pieces)
 
     def header_field(name: str) -> Column:
         return F.coalesce(f"header.{name}", f"notes.header.{name}")
@@ -69,7 +68,10 @@ def groups_of(cuts: DataFrame, zone: Column, *, is_counted: bool) -> DataFrame:
         host_of(header_field("connection")).alias("host"),
         F.coalesce(software, of_announced).alias("software"),
         F.coalesce(rack, "notes.rack").alias("rack"),
-        F.coalesce("read_bytes", "notes.read_bytes", F.lit(0)).alias("read_bytes"),
+        # Notes that are alike are counted together: each of their requests brought as much.
+        F.coalesce("read_bytes", F.col("notes.read_bytes") * F.col("requests"), F.lit(0)).alias(
+            "read_bytes"
+        ),
         F.col("notes.answers").alias("answers"),
         F.col("notes.metadata").alias("metadata"),
         F.col("notes.single").alias("single"),

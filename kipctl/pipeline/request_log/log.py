@@ -1,7 +1,7 @@
 """A request log that was read: its lines counted, and what is told of in them, as DataFrames."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 from urllib.parse import unquote
@@ -13,12 +13,11 @@ from pyspark.sql import functions as F
 from kipctl.errors import PipelineError
 from kipctl.pipeline.checkpoint import checkpointed
 from kipctl.pipeline.columns import is_leader_error
-from kipctl.pipeline.inputs import ALWAYS, is_little
+from kipctl.pipeline.inputs import ALWAYS
 from kipctl.pipeline.period import Period
-from kipctl.pipeline.request_log import arrow_cuts, cuts
 from kipctl.pipeline.request_log.bodies import narrowed, with_header_of_pieces
 from kipctl.pipeline.request_log.callers import with_caller
-from kipctl.pipeline.request_log.cuts import cut_each, stamp_of, wall_clock_us
+from kipctl.pipeline.request_log.cuts import cut, cut_each, stamp_of, wall_clock_us
 from kipctl.pipeline.request_log.files import UTC_EVERYWHERE, Timezones, text_of, zone_of
 from kipctl.pipeline.request_log.groups import BROKEN, OTHER, PARSED, groups_of
 from kipctl.pipeline.request_log.places import Node, Place, Seen, nodes_of, places_of, unknown
@@ -30,8 +29,6 @@ SLOT_US = 10_000_000
 """Refusals are noted by slots of this length."""
 _SHOWN_LENGTH = 120
 _FOLLOWER = r"^broker-(\d{1,9})-fetcher-\d+$"
-
-Cut = Callable[[DataFrame], DataFrame]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,17 +90,14 @@ def read_request_log(
     timezones: Timezones = UTC_EVERYWHERE,
     period: Period = ALWAYS,
     broker_at: Mapping[str, int] | None = None,
-    cut: Cut | None = None,
 ) -> RequestLog:
     """Read request logs: files, folders and what is in them, wildcards, .gz, on any file system
     that Spark reads; no file twice, however often it is named.
 
     `timezones` are the zones of the brokers' clocks, which log4j does not write. Of the log the
     period is taken; lines that tell no time are in no period. `broker_at` names brokers by address,
-    see `places_of`. Lines are cut by `cut`: unless it is given, by Spark's own functions where
-    little is read, which start no Python workers, by Python where much is. Raises UsageError for
-    a path that is not there, or a period that is not one of wall time, PipelineError when
-    no line is a request's.
+    see `places_of`. Raises UsageError for a path that is not there, or a period that is not one of
+    wall time, PipelineError when no line is a request's.
     """
     name = ", ".join(paths)
     text = text_of(spark, paths, period)
@@ -113,8 +107,7 @@ def read_request_log(
             F.to_utc_timestamp(F.timestamp_micros(wall_clock_us(stamp_of("value"))), zone)
         )
         text = text.select("*", us.alias("_us")).filter(period.condition("_us", 0)).drop("_us")
-    cut = cut or (cuts.cut if is_little(paths) else arrow_cuts.cut)
-    groups = groups_of(cut(text), zone, is_counted=cut is arrow_cuts.cut).transform(checkpointed)
+    groups = groups_of(cut(text), zone).transform(checkpointed)
     summary = _Summary.of(groups)
     if not summary.lines[PARSED] + summary.lines[BROKEN]:
         raise PipelineError(
