@@ -153,9 +153,7 @@ class LeaderFinder(Generic[AnyPartition, AnyLink]):
         link = self._network.least_loaded()
         if link is None:
             self._no_link = True
-            if not any(link.ready for link in self._network.links):
-                for node in self._leadership.nodes.values():
-                    self._network.ensure_connected(self._network.link(node))
+            self._network.connect_one_more(self._leadership.nodes.values())
             return
         assert link.connection is not None
         cause, lost = self._policy.sent(now_us, self._new_topics), False

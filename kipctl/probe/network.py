@@ -2,7 +2,7 @@
 
 import random
 import select
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Generic, TypeVar
 
 from kipctl.probe.config import ClientConfig
@@ -77,6 +77,23 @@ class Network(Generic[AnyLink]):
             return None
         fewest = min(link.load for link in usable)
         return random.choice([link for link in usable if link.load == fewest])
+
+    def connect_one_more(self, nodes: Iterable[Node]) -> None:
+        """Connect to a broker that there is no connection to, unless one is being opened.
+
+        So it is where every connection is full, and a request is due that any broker can answer
+        (Java's leastLoadedNode). Where none is ready, all are tried.
+        """
+        links = [self.link(node) for node in nodes]
+        ready = any(link.ready for link in self._links.values())
+        if ready and any(link.connection and not link.ready for link in links):
+            return
+        closed = [link for link in links if link.connection is None]
+        random.shuffle(closed)
+        for link in closed:
+            self.ensure_connected(link)
+            if ready and link.connection is not None:
+                return
 
     def poll(self, timeout_s: float) -> None:
         """Handle what the sockets have; wait at most so long, to the microsecond, if nothing."""

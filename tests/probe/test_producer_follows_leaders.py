@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from fake_broker import VERSIONS, FakeCluster, Produced, Reply
-from fake_run import BASELINE, NEVER_MS, REFRESH, Ran, run_fake
+from fake_run import BASELINE, NEVER_MS, ONE_RECORD_EACH, REFRESH, Ran, run_fake
 
 from kipctl.probe.leadership import Leader, LeaderDiscovery
 from kipctl.protocol.api import ApiKey
@@ -334,6 +334,62 @@ def test_metadata_goes_to_the_node_with_the_fewest_requests_in_flight(tmp_path: 
             max_request_size=1,
         )
         assert cluster.metadata_asked[1:] == [2]
+
+
+def test_metadata_that_is_due_goes_before_all_batches_that_wait(tmp_path: Path) -> None:
+    """Java's NetworkClient.isReady: while Metadata is due no node takes another request."""
+    with FakeCluster(brokers=1, partitions=2) as cluster:
+        produced_before: list[int] = []
+        cluster.on_metadata = lambda broker: produced_before.append(len(cluster.produced))
+
+        def script(produced: Produced) -> Reply | None:
+            if len(cluster.produced) == 1:
+                cluster.move(0, 1)  # to the same broker, at a newer epoch
+                return Reply(NOT_LEADER)
+            return None
+
+        cluster.script = script
+        ran = run_fake(
+            cluster,
+            tmp_path,
+            num_records=40,
+            discovery=REFRESH,
+            max_in_flight_requests_per_connection=1,
+            max_request_size=1,
+            **ONE_RECORD_EACH,
+        )
+        assert ran.outcome.failed == 0
+        assert produced_before[1:] == [1]
+
+
+def test_metadata_goes_to_an_unused_broker_where_all_connections_are_full(tmp_path: Path) -> None:
+    """Java's leastLoadedNode: a node that can be connected to, where none can take a request."""
+    with FakeCluster(brokers=2, partitions=2) as cluster:
+        cluster.leaders = {0: Leader(1, 5), 1: Leader(1, 5)}
+        brokers: list[int] = []
+        asked = threading.Event()
+
+        def on_metadata(broker: int) -> None:
+            brokers.append(broker)
+            asked.set()
+
+        def script(produced: Produced) -> Reply | None:
+            if len(cluster.produced) == 1:
+                cluster.on_metadata = on_metadata
+            assert asked.wait(20)  # no batch is answered before
+            return None
+
+        cluster.script = script
+        run_fake(
+            cluster,
+            tmp_path,
+            num_records=8,
+            metadata_max_age_ms=50,
+            max_in_flight_requests_per_connection=2,
+            max_request_size=1,
+            **ONE_RECORD_EACH,
+        )
+        assert brokers[0] == 2
 
 
 # --- several batches ---

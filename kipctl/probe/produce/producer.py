@@ -170,11 +170,11 @@ class Producer:
         if now >= accumulator.wake_us:
             for partition in accumulator.woken(now):
                 self._queue_up(partition)
+        if now >= finder.due_us:  # before any batch: whoever waits for a leader waits for this
+            finder.ask(now)
         for link in self._network.links:
             if link.pending:
                 self._drain(link, now)
-        if now >= finder.due_us:
-            finder.ask(now)
         if now >= self._next_tick_us:
             self._tick(now)
         until = min(accumulator.due_us, accumulator.wake_us, finder.due_us, self._next_tick_us)
