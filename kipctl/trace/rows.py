@@ -4,6 +4,7 @@ The probe must not pause to convert or compress, so it writes flat 64-bit intege
 (strings, nulls, Parquet) is settled after the run, by `kipctl.trace.store`.
 """
 
+import os
 from array import array
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -28,13 +29,32 @@ class RowWriter:
         self.append = self._values.extend
 
     def flush(self) -> None:
-        if self._values:
-            self._file.write(self._values)
-            del self._values[:]
+        """Write what was appended.
+
+        Raises OSError when not all of it can be written, as on a full disk: the file then ends
+        with a whole row, and what it lacks is written by the next flush that can.
+        """
+        if not self._values:
+            return
+        begun = self._file.tell()
+        written = 0
+        try:
+            with memoryview(self._values).cast("B") as rows:
+                while written < len(rows):
+                    written += self._file.write(rows[written:]) or 0
+        finally:
+            torn = written % (self.width * self._values.itemsize)
+            if torn:
+                self._file.truncate(begun + written - torn)
+                self._file.seek(0, os.SEEK_END)
+            del self._values[: (written - torn) // self._values.itemsize]
 
     def close(self) -> None:
-        self.flush()
-        self._file.close()
+        """Flush and close. Raises OSError as `flush` does; it is closed then, too."""
+        try:
+            self.flush()
+        finally:
+            self._file.close()
 
     def abandon(self) -> None:
         """Close it without what was not flushed: the disk is full."""

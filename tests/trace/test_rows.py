@@ -1,5 +1,7 @@
 """Files of whole-number rows: written in blocks, read while they grow."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 from kipctl.trace.rows import RowReader, RowWriter, chunks, read_rows
@@ -53,3 +55,42 @@ def test_chunks_are_all_rows_in_order(tmp_path: Path) -> None:
         [8, 9],
     ]
     assert list(chunks(tmp_path / "none", 1)) == []
+
+
+ON_A_FULL_DISK = """
+import resource, signal, sys
+from pathlib import Path
+from kipctl.trace.rows import RowWriter, read_rows
+
+path = Path(sys.argv[1])
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+writer = RowWriter(path, 3)
+rows = [[n, -n, n * n] for n in range(100)]
+for row in rows[:10]:
+    writer.append(row)
+writer.flush()
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))  # 41 rows, and two thirds of one
+for row in rows[10:]:
+    writer.append(row)
+for _ in range(2):
+    try:
+        writer.flush()
+    except OSError:
+        print(path.stat().st_size)
+resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+writer.close()
+print(read_rows(path, 3).tolist() == rows)
+"""
+
+
+def test_a_full_disk_is_told_and_no_row_is_torn(tmp_path: Path) -> None:
+    """What does not fit is written once there is room: no later row is shifted."""
+    done = subprocess.run(
+        [sys.executable, "-c", ON_A_FULL_DISK, str(tmp_path / "rows")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["984", "984", "True"]
