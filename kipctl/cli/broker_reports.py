@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kipctl.cli.leader_reports import Value, listing
+from kipctl.protocol.address import host_port
 from kipctl.report.tables import Report, Table
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def _brokers(facts: "ClusterFacts") -> tuple[Table, list[dict[str, Value]]]:
         (
             (
                 one.id,
-                f"{one.broker.host}:{one.broker.port}",
+                host_port(one.broker.host, one.broker.port),
                 one.broker.rack,
                 _release(facts, one),
                 led[one.id],

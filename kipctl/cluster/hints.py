@@ -19,6 +19,7 @@ from kipctl.cluster.snapshot import (
     from_metadata,
 )
 from kipctl.errors import KipctlError
+from kipctl.protocol.address import host_port
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.draft_hints import FIRST_PRODUCE_WITH_HINTS, drafted_in_produce
 from kipctl.protocol.error_codes import ErrorCode, error_name
@@ -141,7 +142,7 @@ def _drafted(answer: ProduceResponse) -> Hint | None:
     if draft is None:
         return None
     at = draft.endpoint
-    return Hint(draft.leader_id, draft.leader_epoch, f"{at.host}:{at.port}" if at else None)
+    return Hint(draft.leader_id, draft.leader_epoch, host_port(at.host, at.port) if at else None)
 
 
 def _judge(
@@ -154,10 +155,10 @@ def _judge(
     leader = partition.current_leader
     if leader.leader_id == NO_LEADER:
         return Verdict.NO_HINT, None, ""
-    endpoints = {node.node_id: f"{node.host}:{node.port}" for node in answer.node_endpoints}
+    endpoints = {node.node_id: host_port(node.host, node.port) for node in answer.node_endpoints}
     hint = Hint(leader.leader_id, leader.leader_epoch, endpoints.get(leader.leader_id))
     known = metadata.by_id[asked]
-    brokers = {broker.id: f"{broker.host}:{broker.port}" for broker in metadata.brokers}
+    brokers = {broker.id: host_port(broker.host, broker.port) for broker in metadata.brokers}
     if hint.endpoint is None:
         return Verdict.NO_ENDPOINT, hint, ""
     expected = Hint(known.leader, known.leader_epoch, brokers.get(known.leader))

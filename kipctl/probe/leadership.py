@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Generic, TypeVar
 
+from kipctl.protocol.address import host_port
 from kipctl.trace.codes import Decision
 
 PartitionKey = TypeVar("PartitionKey", bound=Hashable)
@@ -57,7 +58,7 @@ class Hint:
     def leader_and_address(self) -> tuple[int, int, str | None]:
         """The leader's id and epoch, and where it listens as host:port if that is said."""
         at = self.endpoint
-        return self.leader.id, self.leader.epoch, f"{at.host}:{at.port}" if at else None
+        return self.leader.id, self.leader.epoch, host_port(at.host, at.port) if at else None
 
 
 NO_HINT = Hint(Leader(NO_LEADER, NO_EPOCH))

@@ -7,6 +7,7 @@ from kipctl import __version__
 from kipctl.errors import RefusedError
 from kipctl.probe.config import ClientConfig
 from kipctl.probe.leadership import Node
+from kipctl.protocol.address import host_port
 from kipctl.protocol.api import ApiKey, decode_response, encode_request
 from kipctl.protocol.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kipctl.protocol.error_codes import ErrorCode
@@ -148,7 +149,7 @@ class Link:
         version = min(high, broker_high)
         if version < max(low, broker_low):
             raise RefusedError(
-                f"Broker {self.node.id} at {self.node.host}:{self.node.port} speaks "
+                f"Broker {self.node.id} at {host_port(self.node.host, self.node.port)} speaks "
                 f"{request.__name__} {broker_low} to {broker_high}, kipctl {low} to {high}."
             )
         return version

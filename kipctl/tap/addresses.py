@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from kipctl.protocol.address import host_port
+
 Address = tuple[str, int]
 """Host and port."""
 UNKNOWN_BROKER = -1
@@ -37,7 +39,7 @@ class Addresses:
     @property
     def ports(self) -> dict[str, int]:
         """The tap's ports by brokers' addresses, as host:port."""
-        return {f"{host}:{port}": ours for (host, port), ours in self._ports.items()}
+        return {host_port(host, port): ours for (host, port), ours in self._ports.items()}
 
     def broker_at(self, address: Address) -> int:
         """The id of the broker that was last said to be there, -1 if none was."""

@@ -4,6 +4,7 @@ from struct import Struct
 from struct import error as StructError
 from typing import NamedTuple
 
+from kipctl.protocol.address import host_port
 from kipctl.protocol.draft_hints import drafted_in_produce
 from kipctl.protocol.primitives import MalformedFrame, Reader
 from kipctl.protocol.produce import PartitionProduceResponse, ProduceResponse
@@ -204,8 +205,10 @@ def _refusal(partition: PartitionProduceResponse, answer: ProduceResponse, versi
     error, offset = partition.error_code, partition.base_offset
     if draft := drafted_in_produce(version, partition.unknown_tags, answer.unknown_tags):
         at = draft.endpoint
-        address = f"{at.host}:{at.port}" if at else None
+        address = host_port(at.host, at.port) if at else None
         return Refusal(error, offset, draft.leader_id, draft.leader_epoch, address, True)
     leader, epoch = partition.current_leader.leader_id, partition.current_leader.leader_epoch
-    endpoints = (f"{at.host}:{at.port}" for at in answer.node_endpoints if at.node_id == leader)
+    endpoints = (
+        host_port(at.host, at.port) for at in answer.node_endpoints if at.node_id == leader
+    )
     return Refusal(error, offset, leader, epoch, next(endpoints, None))

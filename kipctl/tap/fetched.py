@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from kipctl.protocol.address import host_port
 from kipctl.protocol.draft_hints import FIRST_FETCH_WITH_HINTS, drafted_in_fetch
 from kipctl.protocol.error_codes import LEADER_ERRORS, ErrorCode
 from kipctl.protocol.fetch import FetchRequest
@@ -279,10 +280,12 @@ def refusal_of(fetched: Fetched, answer: FetchAnswer, version: int) -> Refusal:
     code = fetched.error_code
     if draft := drafted_in_fetch(version, fetched.leader, answer.unknown_tags):
         at = draft.endpoint
-        address = f"{at.host}:{at.port}" if at else None
+        address = host_port(at.host, at.port) if at else None
         return Refusal(code, _NOTHING, draft.leader_id, draft.leader_epoch, address, True)
     if fetched.leader is None or version < FIRST_FETCH_WITH_HINTS:
         return Refusal(code, _NOTHING)
     leader, epoch = fetched.leader
-    endpoints = (f"{at.host}:{at.port}" for at in answer.node_endpoints if at.node_id == leader)
+    endpoints = (
+        host_port(at.host, at.port) for at in answer.node_endpoints if at.node_id == leader
+    )
     return Refusal(code, _NOTHING, leader, epoch, next(endpoints, None))

@@ -17,9 +17,10 @@ from pathlib import Path
 import uvloop
 
 from kipctl.errors import KipctlError
+from kipctl.protocol.address import host_port
 from kipctl.tap.clients import Counts, Identity
 from kipctl.tap.proxy import Tap
-from kipctl.tap.spec import TapSpec, address_text
+from kipctl.tap.spec import TapSpec
 from kipctl.trace.clock import now_us
 
 _START_TIMEOUT_S = 60.0
@@ -125,7 +126,7 @@ async def _serve(spec: TapSpec, directory: Path | None, pipe: Pipe) -> None:
     await tap.start()
     gc.collect()
     gc.freeze()
-    pipe.send(_Started(address_text(tap.bootstrap), start_us))
+    pipe.send(_Started(host_port(*tap.bootstrap), start_us))
     loop.add_reader(pipe.fileno(), asked)
     await over.wait()
     await tap.stop()

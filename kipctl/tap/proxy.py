@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from kipctl.errors import UnreachableError, UsageError
+from kipctl.protocol.address import host_port
 from kipctl.tap.addresses import Address, Addresses
 from kipctl.tap.connection import BrokerEnd, Connection
 from kipctl.tap.exchange import Exchange
@@ -117,7 +118,7 @@ class Tap:
         except OSError as error:
             listening.close()
             raise UsageError(
-                f"The tap cannot listen at {host}:{port}: {error.strerror}.",
+                f"The tap cannot listen at {host_port(host, port)}: {error.strerror}.",
                 "Brokers get the ports after that of --listen; name another one, or port 0.",
             ) from None
         listening.setblocking(False)

@@ -91,12 +91,6 @@ def parse_address(text: str) -> tuple[str, int]:
     return host, int(port)
 
 
-def address_text(address: tuple[str, int]) -> str:
-    """HOST:PORT, as `parse_address` reads it."""
-    host, port = address
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
 def is_loopback(host: str) -> bool:
     """Whether only this machine can connect to that address."""
     try:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from kipctl.protocol.address import host_port
 from kipctl.protocol.produce_frames import Buffer
 
 _RECEIVE_BYTES = 256 * 1024
@@ -67,7 +68,9 @@ class LoopConnection:
         failed = self._socket.connect_ex(where)
         if failed not in (0, errno.EINPROGRESS):
             self._socket.close()
-            raise ConnectionLostError(f"{host}:{port}: {errno.errorcode.get(failed, failed)}")
+            raise ConnectionLostError(
+                f"{host_port(host, port)}: {errno.errorcode.get(failed, failed)}"
+            )
 
     def fileno(self) -> int:
         return self._socket.fileno()

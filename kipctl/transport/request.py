@@ -9,6 +9,7 @@ from typing import NamedTuple, Self, TypeVar, cast
 
 from kipctl import __version__
 from kipctl.errors import RefusedError, TimedOutError, UnreachableError, UsageError
+from kipctl.protocol.address import host_port
 from kipctl.protocol.api import ApiKey, decode_response, encode_request
 from kipctl.protocol.api_versions import ApiVersionsRequest
 from kipctl.protocol.error_codes import ErrorCode, error_text
@@ -38,7 +39,7 @@ class Address(NamedTuple):
     port: int
 
     def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        return host_port(self.host, self.port)
 
 
 def parse_bootstrap_servers(text: str) -> list[Address]:

@@ -13,6 +13,7 @@ from kipctl.probe.leadership import (
     retry_backoff,
 )
 from kipctl.trace.codes import Decision
+from kipctl.transport.request import parse_bootstrap_servers
 
 KIP951, REFRESH, BASELINE = LeaderDiscovery
 ONE, TWO, THREE = (Node(id, "localhost", 9000 + id, f"rack-{id}") for id in (1, 2, 3))
@@ -242,3 +243,10 @@ def test_each_arm_has_the_backoff_of_its_time(
 ) -> None:
     backoff = retry_backoff(discovery, initial_us, limit_us)
     assert [backoff.wait_us(retries, 0.0) for retries in range(5)] == waits
+
+
+def test_an_endpoint_is_written_as_it_can_be_read_again() -> None:
+    for host, written in (("::1", "[::1]:9092"), ("b1.example", "b1.example:9092")):
+        hint = Hint(Leader(1, 6), Node(1, host, 9092))
+        assert hint.leader_and_address == (1, 6, written)
+        assert str(*parse_bootstrap_servers(written)) == written

@@ -1,0 +1,6 @@
+"""How a place in a network is written."""
+
+
+def host_port(host: str, port: int) -> str:
+    """`host:port`; an IPv6 address is put in brackets, as Kafka's own tools write and read it."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
