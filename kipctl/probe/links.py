@@ -9,10 +9,15 @@ from kipctl.probe.config import ClientConfig
 from kipctl.probe.leadership import Node
 from kipctl.protocol.address import host_port
 from kipctl.protocol.api import ApiKey, decode_response, encode_request
-from kipctl.protocol.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kipctl.protocol.api_versions import (
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    version_to_fall_back_to,
+)
 from kipctl.protocol.error_codes import ErrorCode
 from kipctl.protocol.message import Request
 from kipctl.protocol.metadata import MetadataRequest
+from kipctl.protocol.primitives import MalformedFrame
 from kipctl.protocol.produce_frames import Buffer
 from kipctl.transport.loop import ConnectionLostError, InFlight, LoopConnection
 
@@ -125,12 +130,17 @@ class Link:
     ) -> ApiVersionsResponse:
         """Take the broker's API versions; the link is ready after it.
 
-        Raises RefusedError when the broker speaks no version that kipctl does.
+        Raises MalformedFrame for any error but that of the version, RefusedError when the broker
+        speaks no version that kipctl does.
         """
         _, response = decode_response(ApiVersionsRequest, flight.api_version, frame)
-        if response.error_code == ErrorCode.UNSUPPORTED_VERSION and flight.api_version > 0:
-            self._send_api_versions(0, now_us)
-            return response
+        if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
+            version = version_to_fall_back_to(response, _API_VERSIONS_VERSION)
+            if version < flight.api_version:
+                self._send_api_versions(version, now_us)
+                return response
+        if response.error_code:
+            raise MalformedFrame(f"ApiVersions was answered with error {response.error_code}")
         ranges = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
         self.metadata_version = self.common(MetadataRequest, ranges)
         self._settle_versions(ranges)

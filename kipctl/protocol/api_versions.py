@@ -72,3 +72,12 @@ class ApiVersionsRequest(Request[ApiVersionsResponse]):
 
     client_software_name: Annotated[str, Field("3+", ignorable=True)] = ""
     client_software_version: Annotated[str, Field("3+", ignorable=True)] = ""
+
+
+def version_to_fall_back_to(refusal: ApiVersionsResponse, highest: int) -> int:
+    """The version in which to ask a broker again that answered UNSUPPORTED_VERSION.
+
+    Brokers since 2.4 say which versions they know (KIP-511), older ones know 0.
+    """
+    theirs = {api.api_key: api.max_version for api in refusal.api_keys}
+    return min(highest, theirs.get(_API.key, 0))

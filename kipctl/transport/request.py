@@ -10,8 +10,8 @@ from typing import NamedTuple, Self, TypeVar, cast
 from kipctl import __version__
 from kipctl.errors import RefusedError, TimedOutError, UnreachableError, UsageError
 from kipctl.protocol.address import host_port
-from kipctl.protocol.api import ApiKey, decode_response, encode_request
-from kipctl.protocol.api_versions import ApiVersionsRequest
+from kipctl.protocol.api import decode_response, encode_request
+from kipctl.protocol.api_versions import ApiVersionsRequest, version_to_fall_back_to
 from kipctl.protocol.error_codes import ErrorCode, error_text
 from kipctl.protocol.message import R, Request
 from kipctl.protocol.metadata import (
@@ -168,9 +168,7 @@ class BrokerConnection:
         version = highest = request.api.versions[1]
         response = self._exchange(request, version)
         if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
-            # Brokers since 2.4 say which versions they know (KIP-511), older ones know 0.
-            theirs = {api.api_key: api.max_version for api in response.api_keys}
-            version = min(highest, theirs.get(ApiKey.API_VERSIONS, 0))
+            version = version_to_fall_back_to(response, highest)
             response = self._exchange(request, version)
         if response.error_code:
             self.close()

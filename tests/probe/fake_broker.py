@@ -151,6 +151,8 @@ class FakeCluster:
         self.hidden: set[int] = set()
         self.topic_error = 0
         self.producer_id_errors: list[int] = []
+        self.api_versions_errors: list[int] = []
+        """Errors, and no versions with them, that the next ApiVersions requests are answered."""
         self.on_metadata: Callable[[int], None] = lambda broker: None
         self.produced: list[Produced] = []
         self.metadata_asked: list[int] = []
@@ -188,6 +190,8 @@ class FakeCluster:
 
     def answer(self, broker: int, connection: int, version: int, request: Any) -> Response | None:
         match request:
+            case ApiVersionsRequest() if self.api_versions_errors:
+                return ApiVersionsResponse(self.api_versions_errors.pop(0))
             case ApiVersionsRequest():
                 keys = tuple(ApiVersion(key, *span) for key, span in self.versions.items())
                 known = self.versions[18][1]
@@ -392,7 +396,7 @@ class _Broker:
             return None
         if isinstance(answer, ApiVersionsResponse):
             flexible = False
-            version = 0 if answer.error_code else version
+            version = 0 if answer.error_code == ErrorCode.UNSUPPORTED_VERSION else version
         header = struct.pack(">i", correlation_id) + b"\0" * flexible
         if self._cluster.draft:
             version = _LAID_OUT_LIKE.get((cls, version), version)

@@ -484,13 +484,14 @@ def test_metadata_without_leader_epochs_still_tells_the_new_leader(
 
 
 @pytest.mark.parametrize("highest", [0, 2])
-def test_a_broker_that_knows_no_flexible_api_versions_is_asked_in_version_0(
+def test_a_broker_that_knows_no_flexible_api_versions_is_asked_in_the_newest_that_it_names(
     tmp_path: Path, highest: int
 ) -> None:
+    """KIP-511."""
     versions = VERSIONS | {18: (0, highest)}
     with FakeCluster(brokers=2, versions=versions) as cluster:
         ran = moved(cluster, tmp_path)
         assert [(c["api_version"], c["error"]) for c in ran.calls(ApiKey.API_VERSIONS)][:2] == [
             (3, ErrorCode.UNSUPPORTED_VERSION),
-            (0, 0),
+            (highest, 0),
         ]

@@ -55,6 +55,25 @@ def test_a_connection_that_is_cut_is_opened_anew_and_the_batch_sent_again(
         assert {r["error"] for r in unanswered} == {ErrorCode.NETWORK_EXCEPTION}
 
 
+@pytest.mark.parametrize("error", [-1, 35, 7, 33])
+def test_a_broker_that_refuses_the_handshake_after_a_restart_is_connected_to_anew(
+    tmp_path: Path, error: int
+) -> None:
+    """As Java's client does, which logs it, disconnects and tries again."""
+    with FakeCluster(brokers=1) as cluster:
+
+        def script(produced: Produced) -> Reply | None:
+            if len(cluster.produced) == 1:
+                cluster.api_versions_errors = [error, error]
+                raise HangUp
+            return None
+
+        cluster.script = script
+        ran = run_fake(cluster, tmp_path, num_records=3, **IDEMPOTENT)
+        assert_all_in_the_log_once_and_in_order(cluster, ran)
+        assert not cluster.api_versions_errors
+
+
 def test_every_request_in_flight_on_a_cut_connection_is_sent_again_in_order(
     tmp_path: Path,
 ) -> None:
