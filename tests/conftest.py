@@ -143,7 +143,7 @@ def kipctl_again(
 @pytest.fixture(scope="session")
 def spark(state_home: Path) -> Iterator["SparkSession"]:
     """One local Spark session for all tests that need a DataFrame."""
-    from kipctl.pipeline.jvm import interrupts_as_usual
+    from kipctl.pipeline.interrupts import interrupts_as_usual
     from kipctl.pipeline.session import spark_session
 
     with spark_session("local[2]", is_light=True) as session, interrupts_as_usual():

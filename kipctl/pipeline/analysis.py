@@ -3,32 +3,18 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
-from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.types import StructType
 
 from kipctl.errors import UsageError
 from kipctl.pipeline.at_once import all_at_once
-from kipctl.pipeline.checkpoint import checkpointed
-from kipctl.pipeline.inputs import (
-    ALWAYS,
-    Files,
-    RecordedRun,
-    arrow_schema,
-    literally,
-    open_runs,
-)
+from kipctl.pipeline.inputs import ALWAYS, RecordedRun, open_runs
 from kipctl.pipeline.period import Period
-from kipctl.pipeline.place import is_local
+from kipctl.pipeline.saving import make_new, written
 from kipctl.pipeline.table import Source, Table
 from kipctl.pipeline.tables import TABLES, keys_of
-from kipctl.trace.store import ROWS_A_GROUP
 
 Rows = list[dict[str, Any]]
 Make = Callable[[], DataFrame]
@@ -141,7 +127,7 @@ def analyse_runs(
     keys = {table.name: table.key_columns(question.by) for table in question.tables}
     asked = {}
     for name, make in makes(source, question, whole=bool(save_to)).items():
-        made = partial(written, spark, make, f"{save_to.rstrip('/')}/{name}") if save_to else make
+        made = partial(_saved, make, f"{save_to.rstrip('/')}/{name}") if save_to else make
         asked[name] = partial(first_rows, made, keys[name], question.most_rows)
     answers = all_at_once(asked)
     if period != ALWAYS and not any(answer.rows for answer in answers.values()):
@@ -184,50 +170,5 @@ def _described(run: RecordedRun) -> dict[str, Any]:
     }
 
 
-def make_new(spark: SparkSession, folder: str) -> None:
-    """Make the folder for the tables. Raises UsageError when it holds something or cannot be."""
-    files = Files(spark, folder)
-    try:
-        if files.exists() and files.names():
-            raise UsageError(f"--save {folder}: it is there already.", "Name a folder that is not.")
-        files.make()
-    except Py4JJavaError as refused:
-        raise UsageError(
-            f"--save {folder} cannot be made: {refused.java_exception.getMessage()}."
-        ) from refused
-
-
-def save(spark: SparkSession, answers: Mapping[str, Answer], folder: str) -> None:
-    """Write each table as Parquet to `folder/NAME`, a folder of this machine or of Spark's."""
-    for name, answer in answers.items():
-        if "://" in folder:
-            rows = [tuple(row.values()) for row in answer.rows]
-            frame = spark.createDataFrame(rows, answer.schema)
-            frame.coalesce(1).write.parquet(f"{folder.rstrip('/')}/{name}")
-        else:
-            # The rows are here already, and executors elsewhere do not see this machine's folders.
-            table = pa.Table.from_pylist(answer.rows, arrow_schema(answer.schema))
-            (Path(folder) / name).mkdir()
-            pq.write_table(table, Path(folder) / name / "part-0.parquet")
-
-
-def written(spark: SparkSession, make: Make, folder: str) -> DataFrame:
-    """The table, written by those who computed it, and read back from there."""
-    table = make()
-    if "://" not in folder and not is_local(str(spark.sparkContext.master)):
-        # Executors elsewhere do not see this machine's folders: row by row through this process.
-        kept = checkpointed(table)
-        _write_here(kept, Path(folder))
-        return kept
-    there = folder if "://" in folder else f"file:{Path(folder).resolve()}"
-    table.write.parquet(there)
-    return spark.read.schema(table.schema).parquet(literally(there))
-
-
-def _write_here(table: DataFrame, folder: Path) -> None:
-    folder.mkdir()
-    schema = arrow_schema(table.schema)
-    rows = table.toLocalIterator()
-    with pq.ParquetWriter(folder / "part-0.parquet", schema, compression="zstd") as writer:
-        while some := [row.asDict() for row in islice(rows, ROWS_A_GROUP)]:
-            writer.write_table(pa.Table.from_pylist(some, schema))
+def _saved(make: Make, folder: str) -> DataFrame:
+    return written(make(), folder)

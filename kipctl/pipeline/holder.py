@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import pyspark
-from py4j.java_gateway import JavaGateway, JavaObject
+from py4j.java_gateway import JavaGateway
 from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from kipctl.pipeline.class_archive import class_archive
-from kipctl.pipeline.jvm import begin
+from kipctl.pipeline.jvm import JavaObjects, begin, has_jobs, work_in
 from kipctl.pipeline.launch import Launched, java_program, launch
 from kipctl.pipeline.place import Place
 from kipctl.pipeline.start import conf_of
@@ -77,12 +77,7 @@ class _Keeper:
         self._selector = selectors.DefaultSelector()
         self._server = socket.create_server(("127.0.0.1", 0))
         self._selector.register(self._server, selectors.EVENT_READ)
-        java_server = JavaObject("GATEWAY_SERVER", gateway._gateway_client)
-        self._objects = java_server.getGateway().getBindings().keySet()
-        self._own_objects = self._object_ids()
-
-    def _object_ids(self) -> list[str]:
-        return [str(name) for name in self._objects.toArray()]
+        self._objects = JavaObjects(self._context)
 
     def end_soon(self, *_: object) -> None:
         """Take a signal to end."""
@@ -165,12 +160,7 @@ class _Keeper:
     def _begin(self, connection: socket.socket, folder: str) -> None:
         """Make it as if the JVM had been started for this client, in this folder."""
         warm_log_path().write_bytes(b"")
-        jvm = self._gateway.jvm
-        local = jvm.org.apache.hadoop.fs.FileSystem.getLocal(
-            self._context._jsc.hadoopConfiguration()
-        )
-        local.setWorkingDirectory(jvm.org.apache.hadoop.fs.Path(f"file:{folder}"))
-        local.getRaw().setWorkingDirectory(jvm.org.apache.hadoop.fs.Path(f"file:{folder}"))
+        work_in(self._context, folder)
         self._client = _Client(connection)
         self._analyses += 1
         self._selector.register(connection, selectors.EVENT_READ)
@@ -197,8 +187,7 @@ class _Keeper:
 
     def _cancel(self, client: _Client) -> None:
         """Cancel what runs; when the client has gone and nothing runs, that is over."""
-        tracker = self._context._jsc.sc().statusTracker()
-        is_quiet = not list(tracker.getActiveJobIds())
+        is_quiet = not has_jobs(self._context)
         self._context.cancelAllJobs()
         client.quiet_ticks = client.quiet_ticks + 1 if is_quiet and client.is_gone else 0
         if client.quiet_ticks >= _QUIET_TICKS:
@@ -206,11 +195,7 @@ class _Keeper:
 
     def _clean_up(self) -> None:
         """Forget what the client had: what it kept, and what of the JVM it held on to."""
-        for kept in self._context._jsc.getPersistentRDDs().values():
-            kept.unpersist()
-        held = [*self._own_objects, self._objects._target_id]
-        self._objects.retainAll(held)
-        self._gateway.jvm.System.gc()  # blocks of local checkpoints go with what refers to them
+        self._objects.let_go()
         self._client = None
         self._last_used, self._used_at = time.time(), time.monotonic()
 

@@ -1,7 +1,6 @@
 """Recorded runs as DataFrames: one row format, however many runs and workers wrote them."""
 
 import json
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,6 +24,7 @@ from pyspark.sql.types import (
 )
 
 from kipctl.errors import PipelineError, UsageError
+from kipctl.pipeline.files import Files, literally, located
 from kipctl.pipeline.partitions import together
 from kipctl.pipeline.period import Period
 from kipctl.trace.schema import DATASETS, SCHEMA_VERSION
@@ -333,58 +333,6 @@ def _literals(run: RecordedRun, schema: StructType) -> list[Column]:
         F.lit(value).cast(field.dataType).alias(field.name)
         for value, field in zip(_of(run), schema, strict=False)
     ]
-
-
-class Files:
-    """A folder on any file system that Spark reads: local, HDFS, object stores."""
-
-    def __init__(self, spark: SparkSession, folder: str) -> None:
-        folder = located(folder)
-        assert spark._jvm is not None
-        self._jvm = spark._jvm
-        self._folder = self._jvm.org.apache.hadoop.fs.Path(folder)
-        self._system = self._folder.getFileSystem(spark._jsc.hadoopConfiguration())
-
-    def exists(self, name: str = "") -> bool:
-        path = self._jvm.org.apache.hadoop.fs.Path(self._folder, name) if name else self._folder
-        return bool(self._system.exists(path))
-
-    def names(self) -> list[str]:
-        """What is in the folder."""
-        return [status.getPath().getName() for status in self._system.listStatus(self._folder)]
-
-    @property
-    def uri(self) -> str:
-        """The folder as Spark names it, with a scheme, and % for what a URI must not have."""
-        return str(self._system.makeQualified(self._folder).toUri().toString())
-
-    def make(self) -> None:
-        """Make the folder, and those above it."""
-        self._system.mkdirs(self._folder)
-
-    def text(self, name: str) -> str:
-        stream = self._system.open(self._jvm.org.apache.hadoop.fs.Path(self._folder, name))
-        try:
-            return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
-        finally:
-            stream.close()
-
-    def matching(self) -> list[str]:
-        """The paths that the folder's wildcards stand for."""
-        found = self._system.globStatus(self._folder)
-        return [status.getPath().toString() for status in found or ()]
-
-
-def located(path: str) -> str:
-    """The path as Spark must be told it: one that exists on this machine is meant here."""
-    here = Path(path)
-    # Not as_uri: Hadoop takes %20 for itself, and names what it finds itself this way.
-    return f"file:{here.resolve()}" if here.exists() else path
-
-
-def literally(path: str) -> str:
-    """A path in which no character stands for others, where Spark would expand wildcards."""
-    return re.sub(r"([\\*?\[\]{}])", r"\\\1", path)
 
 
 def _runs_at(spark: SparkSession, path: str) -> list[RecordedRun]:

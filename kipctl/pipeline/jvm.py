@@ -1,38 +1,31 @@
-"""The JVM that Spark runs in: how it begins, where its words go, and what Ctrl-C does to it.
+"""The JVM that Spark runs in, by what PySpark has for itself alone.
 
-What kipctl needs of PySpark that is not in its public interface is here.
+All that kipctl needs of PySpark that is not in its public interface is here, and nowhere else
+(`tests/pipeline/test_public_interface.py`); `pyproject.toml` holds PySpark to the versions that it
+was tried with.
 """
 
-import logging
 import os
-import re
 import signal
 import subprocess
-import threading
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import FrameType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from py4j.java_gateway import JavaGateway, JavaObject
 from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
-from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
-from kipctl.errors import PipelineError
 from kipctl.pipeline.class_archive import ClassArchive
 from kipctl.pipeline.launch import Launched
+from kipctl.pipeline.spark_log import why_not_begun
 from kipctl.pipeline.warm import Lease
 
 _END_TIMEOUT_S = 5.0
 """For a JVM that is asked to end; it removes its files first."""
-_OWN_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
-"""PySpark's, with handlers of their own: they would print every failed query on stderr."""
-_WHY_NOT_STARTED = re.compile(r'^Exception in thread "main" (?:[\w$.]+: )?(.+)$', re.MULTILINE)
 
 
 class StageProgress(NamedTuple):
@@ -42,6 +35,11 @@ class StageProgress(NamedTuple):
     tasks_done: int
     tasks: int
     rows: int
+
+
+def running_gateway() -> JavaGateway | None:
+    """The connection with the JVM that this process has already."""
+    return SparkContext._gateway
 
 
 def begin(launched: Launched, log: Path) -> JavaGateway:
@@ -138,8 +136,53 @@ def located_on(session: SparkSession, text: str) -> tuple[JavaObject, JavaObject
     return path.getFileSystem(session._jsc.hadoopConfiguration()), path
 
 
+def text_of(session: SparkSession, text: str) -> str:
+    """What is in the file of this path or URI."""
+    assert session._jvm is not None
+    system, path = located_on(session, text)
+    stream = system.open(path)
+    try:
+        return str(session._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
+    finally:
+        stream.close()
+
+
+def work_in(context: SparkContext, folder: str) -> None:
+    """Let the JVM take relative paths as from this folder."""
+    assert context._jvm is not None
+    hadoop = context._jvm.org.apache.hadoop.fs
+    local = hadoop.FileSystem.getLocal(context._jsc.hadoopConfiguration())
+    for system in (local, local.getRaw()):
+        system.setWorkingDirectory(hadoop.Path(f"file:{folder}"))
+
+
+class JavaObjects:
+    """What of the JVM is held on to for Python, and what is kept in it."""
+
+    def __init__(self, context: SparkContext) -> None:
+        self._context = context
+        assert context._gateway is not None
+        self._gateway = context._gateway
+        server = JavaObject("GATEWAY_SERVER", self._gateway._gateway_client)
+        self._held: Any = server.getGateway().getBindings().keySet()
+        self._first = [str(name) for name in self._held.toArray()]
+
+    def let_go(self) -> None:
+        """Forget all that has come since this was made, and datasets that are kept."""
+        for kept in self._context._jsc.getPersistentRDDs().values():
+            kept.unpersist()
+        self._held.retainAll([*self._first, self._held._target_id])
+        # Blocks of local checkpoints go with what refers to them.
+        self._gateway.jvm.System.gc()
+
+
+def has_jobs(context: SparkContext) -> bool:
+    """Whether a job runs."""
+    return bool(list(context._jsc.sc().statusTracker().getActiveJobIds()))
+
+
 def free_slots(context: SparkContext) -> int:
-    """How many tasks can run at once now."""
+    """How many tasks can run at once."""
     spark = context._jsc.sc()
     profile = spark.resourceProfileManager().defaultResourceProfile()
     return int(spark.maxNumConcurrentTasks(profile))
@@ -152,140 +195,3 @@ def running_stages(context: SparkContext) -> Iterator[StageProgress]:
         if stage.numActiveTasks():
             rows = stage.inputRecords() or stage.shuffleReadRecords()
             yield StageProgress(stage.stageId(), stage.numCompleteTasks(), stage.numTasks(), rows)
-
-
-def why_not_begun(log: Path) -> PipelineError:
-    """What a JVM that has exited before it answered wrote to its log, as an error."""
-    text = log.read_text(errors="replace")
-    if "HADOOP_CONF_DIR" in text:
-        return PipelineError(
-            "Spark finds no Hadoop configuration, and --master yarn needs it.",
-            "Set HADOOP_CONF_DIR to the folder that holds core-site.xml and yarn-site.xml.",
-        )
-    reason = _WHY_NOT_STARTED.search(text)
-    if reason and "UnsupportedClassVersionError" not in reason[0]:
-        return PipelineError(
-            f"Spark did not start: {reason[1][:400]}", f"Its own words are in {log}."
-        )
-    return PipelineError(
-        "Spark needs Java 17 or newer, and it did not start.",
-        f"See that `java -version` works, or set JAVA_HOME. Its own words are in {log}.",
-    )
-
-
-def log_python_to(log: Path) -> None:
-    """Send what py4j and PySpark log in this process to the log file, not to stderr.
-
-    It stays so: py4j also logs when it lets go of objects after the session's end.
-    """
-    # What to do about a JVM that is gone is told by the error.
-    warnings.filterwarnings("ignore", "Unable to cleanly shutdown Spark JVM", RuntimeWarning)
-    root = logging.getLogger()
-    for handler in list(root.handlers):
-        if isinstance(handler, _SparkLog):
-            root.removeHandler(handler)
-            handler.close()
-    own = _SparkLog(log, delay=True)
-    own.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-    root.addHandler(own)
-    for name in _OWN_LOGGERS:
-        logger = PySparkLogger.getLogger(name)
-        logger.handlers.clear()
-        logging.Logger.addHandler(logger, own)  # PySpark's own would make it write JSON
-
-
-class _SparkLog(logging.FileHandler):
-    """Told apart from handlers that others have set."""
-
-
-class Interrupts:
-    """Ctrl-C while Spark starts and works: the JVM is ended, and whoever waits for it fails.
-
-    One that is kept warm stays: its jobs are cancelled, and those that begin later.
-
-    Spark's own answer is to cancel all jobs and to raise KeyboardInterrupt. But it has to ask the
-    JVM for that, over a connection that may be in the middle of something; jobs that begin later
-    go on; and an exception out of the blue is lost in a callback, or leaves a lock behind. Only a
-    second Ctrl-C raises it here.
-    """
-
-    def __init__(self) -> None:
-        self.came = False
-        self._gateway: JavaGateway | None = None
-        self._lease: Lease | None = None
-        self._is_ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-
-    def listen(self) -> None:
-        """Take the signal (again), if this is the main thread; one that is ignored stays so."""
-        if _is_main_thread():
-            signal.signal(signal.SIGINT, signal.SIG_IGN if self._is_ignored else self._note)
-
-    def end_then(self, gateway: JavaGateway) -> None:
-        """The JVM that is to be ended. Raises KeyboardInterrupt when Ctrl-C came before it did."""
-        self._gateway = gateway
-        if self.came:
-            end(gateway, signal.SIGTERM)
-            raise KeyboardInterrupt
-
-    def cancel_then(self, lease: Lease) -> None:
-        """The warm JVM that stays, and whose jobs are to be cancelled."""
-        self._lease = lease
-        if self.came:
-            raise KeyboardInterrupt
-
-    def _note(self, number: int, frame: FrameType | None) -> None:
-        again, self.came = self.came, True
-        if self._lease:
-            self._lease.cancel()
-        if self._gateway:
-            end(self._gateway, signal.SIGKILL if again else signal.SIGTERM)
-        if again:
-            raise KeyboardInterrupt
-
-    def await_end(self) -> None:
-        """After Ctrl-C: wait until the JVM has ended."""
-        forget(self._gateway)
-
-
-@contextmanager
-def interrupts() -> Iterator[Interrupts]:
-    """While inside, Ctrl-C ends the JVM, and the block then ends with KeyboardInterrupt.
-
-    That is so whatever those raised who met the end of the JVM, and if nobody did.
-    """
-    own = Interrupts()
-    if not _is_main_thread():
-        yield own
-        return
-    before = signal.getsignal(signal.SIGINT)
-    own.listen()
-    try:
-        yield own
-    except BaseException:
-        if not own.came:
-            raise
-    finally:
-        try:
-            if own.came:
-                own.await_end()
-        finally:
-            signal.signal(signal.SIGINT, before)
-    if own.came:
-        raise KeyboardInterrupt
-
-
-@contextmanager
-def interrupts_as_usual() -> Iterator[None]:
-    """While inside `interrupts`, Ctrl-C is Python's KeyboardInterrupt, and the JVM stays."""
-    if not _is_main_thread() or signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-def _is_main_thread() -> bool:
-    return threading.current_thread() is threading.main_thread()

@@ -29,21 +29,21 @@ from kipctl.pipeline.executors import (
     set_partitions,
     why_no_executor,
 )
+from kipctl.pipeline.interrupts import Interrupts, interrupts
 from kipctl.pipeline.jvm import (
-    Interrupts,
     begin,
     end,
     forget,
-    interrupts,
     keep,
     leave,
-    log_python_to,
+    running_gateway,
     running_stages,
     warm_session,
 )
 from kipctl.pipeline.launch import log_path
 from kipctl.pipeline.place import DEFAULT_MASTER, Place
 from kipctl.pipeline.settings import local_settings
+from kipctl.pipeline.spark_log import log_python_to
 from kipctl.pipeline.start import conf_of, configured, options_of, started
 from kipctl.pipeline.warm import warm_log_path
 
@@ -81,12 +81,12 @@ def spark_session(
     place = Place(place) if isinstance(place, str) else place
     master = place.master
     _demand_listening(place)
-    lease = None if settings or SparkContext._gateway else warm.lease(place)
+    lease = None if settings or running_gateway() else warm.lease(place)
     log = warm_log_path() if lease else log_path()
     log.parent.mkdir(parents=True, exist_ok=True)
     log_python_to(log)
     archive = class_archive(os.environ)
-    is_new = SparkContext._gateway is None and lease is None
+    is_new = running_gateway() is None and lease is None
     first = archive if is_new and archive and archive.is_missing else None
     with first.recording() if first else nullcontext(), interrupts() as interrupt:
         try:
@@ -154,7 +154,7 @@ def _started(
     """A session with an executor; a JVM that a master does not answer in time is ended."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    gateway = SparkContext._gateway or begin(started(settings, options), log)
+    gateway = running_gateway() or begin(started(settings, options), log)
     interrupt.end_then(gateway)
     log_begins = log.stat().st_size if log.exists() else 0
     expired = threading.Event()

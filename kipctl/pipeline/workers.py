@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from pyspark.sql import SparkSession
 
 from kipctl.errors import PipelineError
-from kipctl.pipeline.jvm import free_slots, interrupts_as_usual
+from kipctl.pipeline.interrupts import interrupts_as_usual
+from kipctl.pipeline.jvm import free_slots
 from kipctl.pipeline.place import Place
 from kipctl.pipeline.session import spark_session
 

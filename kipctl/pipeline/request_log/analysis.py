@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from kipctl.errors import UsageError
-from kipctl.pipeline.analysis import Make, collected, make_new, save
+from kipctl.pipeline.analysis import Make, collected
 from kipctl.pipeline.checkpoint import checkpointed
 from kipctl.pipeline.clients import (
     SOFTWARE,
@@ -26,7 +26,8 @@ from kipctl.pipeline.request_log.document import document_of
 from kipctl.pipeline.request_log.log import RequestLog, has_leader_error
 from kipctl.pipeline.request_log.metadata import metadata_requests
 from kipctl.pipeline.request_log.redirected import attempts
-from kipctl.pipeline.request_log.saved import save_frame, saved_answers
+from kipctl.pipeline.request_log.saved import saved_answers
+from kipctl.pipeline.saving import make_new, save, written
 
 BY = ("broker", "client_id", "software", "origin")
 """What requests by API can be broken down by besides."""
@@ -78,7 +79,7 @@ def analyse(
     if save_to:
         save(spark, saved_answers(document), save_to)
         for name, table in whole.items():
-            save_frame(table, f"{save_to.rstrip('/')}/{name}")
+            written(table, f"{save_to.rstrip('/')}/{name}")
     return document
 
 

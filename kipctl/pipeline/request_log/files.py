@@ -10,7 +10,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kipctl.errors import UsageError
-from kipctl.pipeline.inputs import ALWAYS, Files, literally, located
+from kipctl.pipeline.files import Files, literally, located
+from kipctl.pipeline.inputs import ALWAYS
 from kipctl.pipeline.period import Period
 from kipctl.pipeline.preflight import is_zone
 

@@ -1,19 +1,11 @@
 """The tables of a request log's document as Parquet."""
 
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType, DoubleType, LongType, StringType, StructField, StructType
 
 from kipctl.pipeline.analysis import Answer
-from kipctl.pipeline.inputs import arrow_schema
-from kipctl.pipeline.place import is_local
-
-_ROWS_AT_ONCE = 10_000
 
 
 def saved_answers(document: Mapping[str, Any]) -> dict[str, Answer]:
@@ -31,24 +23,6 @@ def saved_answers(document: Mapping[str, Any]) -> dict[str, Answer]:
                 for code, count in of[name].items()
             ]
     return {name: Answer(of, _schema(of), len(of)) for name, of in rows.items() if of}
-
-
-def save_frame(table: DataFrame, folder: str) -> None:
-    """Write all rows as Parquet, by the executors where they can see the folder."""
-    master = table.sparkSession.sparkContext.master
-    if "://" in folder or is_local(master or ""):
-        table.write.parquet(folder if "://" in folder else f"file:{Path(folder).resolve()}")
-        return
-    schema = arrow_schema(table.schema)
-    Path(folder).mkdir()
-    with pq.ParquetWriter(Path(folder) / "part-0.parquet", schema) as writer:
-        rows: list[dict[str, Any]] = []
-        for row in table.toLocalIterator():
-            rows.append(row.asDict())
-            if len(rows) == _ROWS_AT_ONCE:
-                writer.write_table(pa.Table.from_pylist(rows, schema))
-                rows = []
-        writer.write_table(pa.Table.from_pylist(rows, schema))
 
 
 def _flat(row: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -1,0 +1,105 @@
+"""Ctrl-C while Spark starts and works."""
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from py4j.java_gateway import JavaGateway
+
+from kipctl.pipeline.jvm import end, forget
+from kipctl.pipeline.warm import Lease
+
+
+class Interrupts:
+    """Ctrl-C while Spark starts and works: the JVM is ended, and whoever waits for it fails.
+
+    One that is kept warm stays: its jobs are cancelled, and those that begin later.
+
+    Spark's own answer is to cancel all jobs and to raise KeyboardInterrupt. But it has to ask the
+    JVM for that, over a connection that may be in the middle of something; jobs that begin later
+    go on; and an exception out of the blue is lost in a callback, or leaves a lock behind. Only a
+    second Ctrl-C raises it here.
+    """
+
+    def __init__(self) -> None:
+        self.came = False
+        self._gateway: JavaGateway | None = None
+        self._lease: Lease | None = None
+        self._is_ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+
+    def listen(self) -> None:
+        """Take the signal (again), if this is the main thread; one that is ignored stays so."""
+        if _is_main_thread():
+            signal.signal(signal.SIGINT, signal.SIG_IGN if self._is_ignored else self._note)
+
+    def end_then(self, gateway: JavaGateway) -> None:
+        """The JVM that is to be ended. Raises KeyboardInterrupt when Ctrl-C came before it did."""
+        self._gateway = gateway
+        if self.came:
+            end(gateway, signal.SIGTERM)
+            raise KeyboardInterrupt
+
+    def cancel_then(self, lease: Lease) -> None:
+        """The warm JVM that stays, and whose jobs are to be cancelled."""
+        self._lease = lease
+        if self.came:
+            raise KeyboardInterrupt
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        again, self.came = self.came, True
+        if self._lease:
+            self._lease.cancel()
+        if self._gateway:
+            end(self._gateway, signal.SIGKILL if again else signal.SIGTERM)
+        if again:
+            raise KeyboardInterrupt
+
+    def await_end(self) -> None:
+        """After Ctrl-C: wait until the JVM has ended."""
+        forget(self._gateway)
+
+
+@contextmanager
+def interrupts() -> Iterator[Interrupts]:
+    """While inside, Ctrl-C ends the JVM, and the block then ends with KeyboardInterrupt.
+
+    That is so whatever those raised who met the end of the JVM, and if nobody did.
+    """
+    own = Interrupts()
+    if not _is_main_thread():
+        yield own
+        return
+    before = signal.getsignal(signal.SIGINT)
+    own.listen()
+    try:
+        yield own
+    except BaseException:
+        if not own.came:
+            raise
+    finally:
+        try:
+            if own.came:
+                own.await_end()
+        finally:
+            signal.signal(signal.SIGINT, before)
+    if own.came:
+        raise KeyboardInterrupt
+
+
+@contextmanager
+def interrupts_as_usual() -> Iterator[None]:
+    """While inside `interrupts`, Ctrl-C is Python's KeyboardInterrupt, and the JVM stays."""
+    if not _is_main_thread() or signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _is_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()
