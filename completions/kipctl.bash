@@ -11,7 +11,7 @@ _kipctl() {
     fi
     for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
         case "$command $word" in
-            'kipctl reassign' | 'kipctl tap' | 'kipctl demo' | 'kipctl lab' | 'kipctl lab up' | 'kipctl lab status' | 'kipctl lab down' | 'kipctl lab stop' | 'kipctl lab start' | 'kipctl lab restart' | 'kipctl lab pause' | 'kipctl lab resume' | 'kipctl lab logs' | 'kipctl elect' | 'kipctl elect preferred' | 'kipctl elect unclean' | 'kipctl inspect' | 'kipctl inspect brokers' | 'kipctl inspect replica-selection' | 'kipctl inspect metadata' | 'kipctl inspect leaders' | 'kipctl inspect hints' | 'kipctl perf' | 'kipctl perf consume' | 'kipctl perf e2e' | 'kipctl perf metadata' | 'kipctl perf produce' | 'kipctl experiment' | 'kipctl experiment redirect' | 'kipctl experiment roll' | 'kipctl experiment closest-replica' | 'kipctl experiment metadata' | 'kipctl request-log' | 'kipctl request-log on' | 'kipctl request-log off' | 'kipctl request-log status' | 'kipctl analyze' | 'kipctl analyze runs' | 'kipctl analyze request-log' | 'kipctl runs' | 'kipctl runs list' | 'kipctl runs show' | 'kipctl runs compare' | 'kipctl runs export' | 'kipctl runs remove' | 'kipctl spark' | 'kipctl spark start' | 'kipctl spark status' | 'kipctl spark stop') command+=" $word" ;;
+            'kipctl reassign' | 'kipctl tap' | 'kipctl demo' | 'kipctl lab' | 'kipctl lab up' | 'kipctl lab status' | 'kipctl lab down' | 'kipctl lab stop' | 'kipctl lab start' | 'kipctl lab restart' | 'kipctl lab pause' | 'kipctl lab resume' | 'kipctl lab logs' | 'kipctl elect' | 'kipctl elect preferred' | 'kipctl elect unclean' | 'kipctl inspect' | 'kipctl inspect brokers' | 'kipctl inspect replica-selection' | 'kipctl inspect metadata' | 'kipctl inspect leaders' | 'kipctl inspect hints' | 'kipctl perf' | 'kipctl perf consume' | 'kipctl perf e2e' | 'kipctl perf metadata' | 'kipctl perf produce' | 'kipctl experiment' | 'kipctl experiment redirect' | 'kipctl experiment roll' | 'kipctl experiment closest-replica' | 'kipctl experiment metadata' | 'kipctl request-log' | 'kipctl request-log on' | 'kipctl request-log off' | 'kipctl request-log status' | 'kipctl analyze' | 'kipctl analyze runs' | 'kipctl analyze request-log' | 'kipctl runs' | 'kipctl runs list' | 'kipctl runs show' | 'kipctl runs repair' | 'kipctl runs compare' | 'kipctl runs export' | 'kipctl runs remove' | 'kipctl spark' | 'kipctl spark start' | 'kipctl spark status' | 'kipctl spark stop') command+=" $word" ;;
         esac
     done
     case "$command $previous" in
@@ -262,6 +262,7 @@ _kipctl() {
         'kipctl analyze request-log -o' | 'kipctl analyze request-log --output') COMPREPLY=($(compgen -W 'auto table plain json csv' -- "$current")); return ;;
         'kipctl runs list -o' | 'kipctl runs list --output') COMPREPLY=($(compgen -W 'auto table plain json csv' -- "$current")); return ;;
         'kipctl runs show -o' | 'kipctl runs show --output') COMPREPLY=($(compgen -W 'auto table plain json csv' -- "$current")); return ;;
+        'kipctl runs repair -o' | 'kipctl runs repair --output') COMPREPLY=($(compgen -W 'auto table plain json csv' -- "$current")); return ;;
         'kipctl runs compare --fail-if') return ;;
         'kipctl runs compare --master') return ;;
         'kipctl runs compare --conf') return ;;
@@ -317,9 +318,10 @@ _kipctl() {
         'kipctl analyze') words='runs request-log' options=--help ;;
         'kipctl analyze runs') words='' options='--by --window --limit --master --conf --start-timeout --scratch --since --until --save --output --help' ;;
         'kipctl analyze request-log') words='' options='--by --timezone --broker-at --master --conf --start-timeout --scratch --since --until --save --output --help' ;;
-        'kipctl runs') words='list show compare export remove' options=--help ;;
+        'kipctl runs') words='list show repair compare export remove' options=--help ;;
         'kipctl runs list') words='' options='--output --help' ;;
         'kipctl runs show') words='' options='--output --help' ;;
+        'kipctl runs repair') words='' options='--output --help' ;;
         'kipctl runs compare') words='' options='--fail-if --master --conf --start-timeout --scratch --output --help' ;;
         'kipctl runs export') words='' options='--format --output --help'; [[ $current == -* ]] || { compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return; } ;;
         'kipctl runs remove') words='' options='--yes --output --help' ;;

@@ -4,7 +4,7 @@ function __kipctl_at --description 'Whether the command line has come to the com
     set -l command kipctl
     for word in (commandline -opc)[2..]
         switch "$command $word"
-            case 'kipctl reassign' 'kipctl tap' 'kipctl demo' 'kipctl lab' 'kipctl lab up' 'kipctl lab status' 'kipctl lab down' 'kipctl lab stop' 'kipctl lab start' 'kipctl lab restart' 'kipctl lab pause' 'kipctl lab resume' 'kipctl lab logs' 'kipctl elect' 'kipctl elect preferred' 'kipctl elect unclean' 'kipctl inspect' 'kipctl inspect brokers' 'kipctl inspect replica-selection' 'kipctl inspect metadata' 'kipctl inspect leaders' 'kipctl inspect hints' 'kipctl perf' 'kipctl perf consume' 'kipctl perf e2e' 'kipctl perf metadata' 'kipctl perf produce' 'kipctl experiment' 'kipctl experiment redirect' 'kipctl experiment roll' 'kipctl experiment closest-replica' 'kipctl experiment metadata' 'kipctl request-log' 'kipctl request-log on' 'kipctl request-log off' 'kipctl request-log status' 'kipctl analyze' 'kipctl analyze runs' 'kipctl analyze request-log' 'kipctl runs' 'kipctl runs list' 'kipctl runs show' 'kipctl runs compare' 'kipctl runs export' 'kipctl runs remove' 'kipctl spark' 'kipctl spark start' 'kipctl spark status' 'kipctl spark stop'
+            case 'kipctl reassign' 'kipctl tap' 'kipctl demo' 'kipctl lab' 'kipctl lab up' 'kipctl lab status' 'kipctl lab down' 'kipctl lab stop' 'kipctl lab start' 'kipctl lab restart' 'kipctl lab pause' 'kipctl lab resume' 'kipctl lab logs' 'kipctl elect' 'kipctl elect preferred' 'kipctl elect unclean' 'kipctl inspect' 'kipctl inspect brokers' 'kipctl inspect replica-selection' 'kipctl inspect metadata' 'kipctl inspect leaders' 'kipctl inspect hints' 'kipctl perf' 'kipctl perf consume' 'kipctl perf e2e' 'kipctl perf metadata' 'kipctl perf produce' 'kipctl experiment' 'kipctl experiment redirect' 'kipctl experiment roll' 'kipctl experiment closest-replica' 'kipctl experiment metadata' 'kipctl request-log' 'kipctl request-log on' 'kipctl request-log off' 'kipctl request-log status' 'kipctl analyze' 'kipctl analyze runs' 'kipctl analyze request-log' 'kipctl runs' 'kipctl runs list' 'kipctl runs show' 'kipctl runs repair' 'kipctl runs compare' 'kipctl runs export' 'kipctl runs remove' 'kipctl spark' 'kipctl spark start' 'kipctl spark status' 'kipctl spark stop'
                 set command "$command $word"
         end
     end
@@ -380,6 +380,7 @@ complete -c kipctl -n '__kipctl_at kipctl analyze request-log' -s o -l output -x
 complete -c kipctl -n '__kipctl_at kipctl analyze request-log' -s h -l help -d 'Show this message and exit'
 complete -c kipctl -n '__kipctl_at kipctl runs' -a list -d 'List the runs in the store, the latest last'
 complete -c kipctl -n '__kipctl_at kipctl runs' -a show -d 'Show what a run was made with and what it came to, as it was told when it ended'
+complete -c kipctl -n '__kipctl_at kipctl runs' -a repair -d 'Make a run whole whose recorder was killed, or that a power cut left open'
 complete -c kipctl -n '__kipctl_at kipctl runs' -a compare -d 'Compare runs measure by measure, and tell real differences from chance'
 complete -c kipctl -n '__kipctl_at kipctl runs' -a export -d 'Write a run to a file that can be passed on, or to CSV'
 complete -c kipctl -n '__kipctl_at kipctl runs' -a remove -d 'Remove runs from the disk'
@@ -388,6 +389,8 @@ complete -c kipctl -n '__kipctl_at kipctl runs list' -s o -l output -x -a 'auto 
 complete -c kipctl -n '__kipctl_at kipctl runs list' -s h -l help -d 'Show this message and exit'
 complete -c kipctl -n '__kipctl_at kipctl runs show' -s o -l output -x -a 'auto table plain json csv' -d 'auto is table on a terminal and plain elsewhere'
 complete -c kipctl -n '__kipctl_at kipctl runs show' -s h -l help -d 'Show this message and exit'
+complete -c kipctl -n '__kipctl_at kipctl runs repair' -s o -l output -x -a 'auto table plain json csv' -d 'auto is table on a terminal and plain elsewhere'
+complete -c kipctl -n '__kipctl_at kipctl runs repair' -s h -l help -d 'Show this message and exit'
 complete -c kipctl -n '__kipctl_at kipctl runs compare' -l fail-if -x -d 'End with status 7 if it holds: \'p999 > +10%\' (of A, and the difference is real), \'p999 > +5ms\' (above A, and real) or \'p999 > 50ms\' (B alone)'
 complete -c kipctl -n '__kipctl_at kipctl runs compare' -l master -x -d 'Where Spark runs: local[N], spark://HOST:PORT, yarn, ..'
 complete -c kipctl -n '__kipctl_at kipctl runs compare' -l conf -x -d 'A setting of Spark\'s, before those of its own configuration; repeatable'

@@ -24,7 +24,9 @@ class ExitStatus(IntEnum):
     TIMED_OUT = 6, "It did not finish in the time allowed."
     THRESHOLD_NOT_MET = 7, "A threshold asked for was not met."
     PIPELINE_FAILED = 8, "The Spark pipeline failed."
+    HUNG_UP = 129, "Interrupted: its terminal was closed (SIGHUP)."
     INTERRUPTED = 130, "Interrupted (Ctrl-C)."
+    TERMINATED = 143, "Interrupted: it was told to end (SIGTERM)."
 
 
 class KipctlError(Exception):

@@ -15,6 +15,7 @@ from kipctl.cli.perf import spread_pairs
 from kipctl.cli.reassign import reassign
 from kipctl.cli.tap import tap
 from kipctl.errors import ExitStatus, KipctlError, UsageError
+from kipctl.signals import Received, as_keyboard_interrupts
 
 app = typer.Typer(
     name="kipctl",
@@ -63,7 +64,20 @@ _root_command = cache(partial(typer.main.get_command, app))
 
 
 def run(arguments: list[str], environment: Environment) -> int:
-    """Run one command line and return its exit status; errors are told on stderr."""
+    """Run one command line and return its exit status; errors are told on stderr.
+
+    A signal to end ends every command as Ctrl-C does: what it has begun is undone. The status
+    then tells which signal it was, 128 and its number, as shells have it.
+    """
+    Received.first = None
+    with as_keyboard_interrupts():
+        status = _run(arguments, environment)
+    if status == ExitStatus.INTERRUPTED and Received.first:
+        return 128 + Received.first
+    return status
+
+
+def _run(arguments: list[str], environment: Environment) -> int:
     try:
         # Not `app()`: it words errors its own way, and takes any EPIPE for a closed stdout, also
         # one of a broker's socket.
@@ -75,13 +89,15 @@ def run(arguments: list[str], environment: Environment) -> int:
         return ended.exit_code
     except typer.TyperException as wrong:
         return _wrong_usage(wrong, environment)
-    except (KeyboardInterrupt, typer.Abort):
+    except (KeyboardInterrupt, typer.Abort) as interrupted:
         environment.message("\nkipctl: interrupted.")
+        environment.notes(interrupted)
         return ExitStatus.INTERRUPTED
     except KipctlError as error:
         if environment.debug:
             traceback.print_exc(file=environment.stderr)
         environment.error(error)
+        environment.notes(error)
         return error.status
     except Exception as fault:
         if isinstance(fault, BrokenPipeError) and environment.stdout_is_closed():
@@ -93,6 +109,7 @@ def run(arguments: list[str], environment: Environment) -> int:
             f"kipctl: a fault in kipctl: {type(fault).__name__}: {fault}\n"
             "Repeat with `kipctl --debug ...` for the traceback, and report it."
         )
+        environment.notes(fault)
         return ExitStatus.FAULT
     return ExitStatus.DONE
 

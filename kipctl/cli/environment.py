@@ -4,7 +4,7 @@ import os
 import select
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TextIO
 
@@ -59,12 +59,18 @@ class Environment:
         if self._spinner:
             self._spinner.print(Text(text), soft_wrap=True)  # above the spinner, not into it
             return
-        self.stderr.write(text + "\n")
-        self.stderr.flush()
+        with suppress(OSError):  # the terminal may be closed: what is told is not what is done
+            self.stderr.write(text + "\n")
+            self.stderr.flush()
 
     def error(self, error: KipctlError) -> None:
         """Print an error, in at most three lines."""
         self.message(f"kipctl: {error}")
+
+    def notes(self, error: BaseException) -> None:
+        """Print what was noted on its way: what is left of what it cut off."""
+        for note in getattr(error, "__notes__", ()):
+            self.message(note)
 
     @contextmanager
     def progress(self, title: str) -> Iterator[Callable[[str], None]]:

@@ -241,8 +241,8 @@ def _watch(
     output: OutputFormat,
 ) -> None:
     """A line for each change, as it happens; JSON and CSV come whole, at the end."""
-    from kipctl.cli.signals import noted_signals
     from kipctl.cluster.replica_selection_watch import watch
+    from kipctl.signals import noted_signals
 
     until = "until Ctrl-C" if for_s is None else f"for {for_s:g} s"
     environment.message(

@@ -55,8 +55,8 @@ def on(
     """
     environment = context.ensure_object(Environment)
     seconds = None if duration is None else parse_duration(duration)
-    from kipctl.cli.signals import noted_signals
     from kipctl.cluster.request_log import chosen_brokers, level_at, named, switch_on
+    from kipctl.signals import noted_signals
     from kipctl.transport.request import Cluster
 
     with Cluster(environment.bootstrap_server(bootstrap_server), timeout_s=_TIMEOUT_S) as cluster:
@@ -119,7 +119,6 @@ def _on_for(
     output: OutputFormat,
 ) -> None:
     """Switch on, wait, and switch off again, whatever happens."""
-    from kipctl.cli.signals import noted_signals
     from kipctl.cluster.request_log import (
         demand_all_back,
         is_on,
@@ -128,6 +127,7 @@ def _on_for(
         switch_back,
         switch_on,
     )
+    from kipctl.signals import noted_signals
 
     with (
         environment.progress(f"Switching the request log on at {named(tuple(levels))}.") as tell,

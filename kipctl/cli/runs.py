@@ -112,6 +112,27 @@ def show(
     environment.report(Report("runs show", document, (table, *_summary_tables(found))), output)
 
 
+@app.command()
+def repair(
+    context: typer.Context, run: RunArgument, output: OutputOption = OutputFormat.AUTO
+) -> None:
+    """Make a run whole whose recorder was killed, or that a power cut left open.
+
+    `perf produce`, `perf consume` and `perf e2e` write down what they measure while they run. What
+    was settled by then becomes the run, which says that it failed. What kipctl did to the cluster
+    meanwhile is not known of such a run.
+    """
+    environment = context.ensure_object(Environment)
+    from kipctl.experiments.repair import repair as repaired
+    from kipctl.trace.runs import folder_of, look
+
+    folder = folder_of(run, environment.variables)
+    document = repaired(folder)
+    found = look(folder)
+    environment.message(f"{found.name} is a run again: {found.flaw}")
+    environment.report(Report("runs repair", dict(document), _summary_tables(found)), output)
+
+
 def _summary_tables(run: "StoredRun") -> tuple[Table, ...]:
     from kipctl.report.consume_tables import consume_tables
     from kipctl.report.e2e_tables import e2e_tables

@@ -92,10 +92,10 @@ def tap(
     the options change. With --record what was seen becomes a run: batches, requests, redirects and
     reads of every client, for `kipctl analyze` and `kipctl runs compare`. It ends with Ctrl-C.
     """
-    from kipctl.cli.signals import noted_signals
     from kipctl.experiments.tap import TapPlan
     from kipctl.experiments.tap import tap as run
     from kipctl.report.tap_tables import tap_tables
+    from kipctl.signals import noted_signals
     from kipctl.tap.spec import TapSpec, TlsFiles, parse_caps, parse_delays, parse_rate, parse_us
 
     environment: Environment = context.obj

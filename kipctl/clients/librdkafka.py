@@ -1,7 +1,6 @@
 """librdkafka's producer and consumer, through confluent-kafka, in a process of their own."""
 
 import multiprocessing
-import signal
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -12,6 +11,7 @@ from typing import Any, Generic, TypeVar
 from kipctl.clients import librdkafka_work
 from kipctl.clients.load import Consumed, ConsumerLoad, Produced, ProducerLoad, RunningClient
 from kipctl.errors import KipctlError
+from kipctl.signals import leave_to_starter
 from kipctl.trace.clock import now_us
 
 _START_TIMEOUT_S = 60.0
@@ -30,7 +30,7 @@ class ClientDiedError(KipctlError):
 
 def _in_child(work: _Work[_Load, _Result], load: _Load, server: str, pipe: Connection) -> None:
     """The child: does the work, and tells of its start and end through the pipe."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when to stop
+    leave_to_starter()
     try:
         pipe.send(work(load, server, pipe.send, pipe.poll))
     except KipctlError as error:

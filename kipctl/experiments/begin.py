@@ -8,17 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol
 
 from kipctl.experiments.plan import RunPlan
-from kipctl.probe.outcome import AnyOutcome, SharedSpec, Spec
+from kipctl.probe.outcome import AnyOutcome, SharedSpec
 from kipctl.probe.parts import Part
 from kipctl.probe.process import running_probe
 from kipctl.probe.schedule import Schedule
 from kipctl.trace.rows import IntRows
+from kipctl.trace.store import ROWS_FOLDER, in_use
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-WORKERS_FOLDER = ".workers"
-"""Where workers keep their rows while they run, in the folder of the record."""
 
 
 class Probe(Protocol[AnyOutcome]):
@@ -40,6 +38,9 @@ class Probe(Protocol[AnyOutcome]):
     def stop(self) -> None:
         """Ask it to send, or read, no further records."""
 
+    def give_up(self) -> AnyOutcome:
+        """End it without waiting for what is under way; what it had settled by then."""
+
 
 class Begin(Protocol[AnyOutcome]):
     """Starts what a specification says; what it wrote is there until the block is left."""
@@ -57,21 +58,30 @@ class BeginAll(Protocol):
     ) -> AbstractContextManager[tuple[Probe[Any], ...]]: ...
 
 
-@contextmanager
-def on_this_machine(spec: Spec[AnyOutcome]) -> Iterator[Probe[AnyOutcome]]:
-    """One probe, in a process of its own."""
-    with (
-        tempfile.TemporaryDirectory(prefix="kipctl-") as scratch,
-        running_probe(spec, Path(scratch)) as probe,
-    ):
-        yield probe
+class OnThisMachine:
+    """Begins probes, each in a process of its own, which keep their rows with the record if any."""
+
+    def __init__(self, record: Path | None = None) -> None:
+        self._record = record
+
+    @contextmanager
+    def __call__(self, spec: SharedSpec[AnyOutcome], /) -> Iterator[Probe[AnyOutcome]]:
+        with self.begin_all(spec) as (running,):
+            yield running
+
+    @contextmanager
+    def begin_all(self, *specs: SharedSpec[Any]) -> Iterator[tuple[Probe[Any], ...]]:
+        """Several that run at the same time; the first has begun when the last one does."""
+        with _rows_folder(self._record) as folder, ExitStack() as probes:
+            yield tuple(
+                probes.enter_context(running_probe(spec, _made(folder / str(number))))
+                for number, spec in enumerate(specs)
+            )
 
 
-@contextmanager
-def all_on_this_machine(*specs: SharedSpec[Any]) -> Iterator[tuple[Probe[Any], ...]]:
-    """A probe for each, in a process of its own."""
-    with ExitStack() as probes:
-        yield tuple(probes.enter_context(on_this_machine(spec)) for spec in specs)
+def _made(folder: Path) -> Path:
+    folder.mkdir()
+    return folder
 
 
 class Workers(Generic[AnyOutcome]):
@@ -93,7 +103,7 @@ class Workers(Generic[AnyOutcome]):
         from kipctl.experiments.workers import running_workers
 
         with (
-            _shared_folder(self._record) as folder,
+            _rows_folder(self._record) as folder,
             running_workers(self._session, specs, self._workers, folder, self._record) as running,
         ):
             yield running
@@ -118,22 +128,25 @@ def on_spark(
 
 
 @contextmanager
-def _shared_folder(record: Path | None) -> Iterator[Path]:
-    """A folder for the workers' rows while they run, in the record's if there is one.
+def _rows_folder(record: Path | None) -> Iterator[Path]:
+    """A folder for rows while they are written, in the record's if there is one.
 
-    It is kept when an error came between the workers' rows and the record of the run.
+    It is kept when an error came between the rows and the record of the run.
     """
     if record is None:
         with tempfile.TemporaryDirectory(prefix="kipctl-") as scratch:
             yield Path(scratch)
         return
-    folder = record / WORKERS_FOLDER
+    folder = record.absolute() / ROWS_FOLDER
     folder.mkdir()
     try:
-        yield folder
-    except BaseException:
+        with in_use(folder):
+            yield folder
+    except BaseException as failed:
         rows = (*folder.glob("*/batches.*"), *folder.glob("*/reads.*"))
-        if not any(path.stat().st_size for path in rows):
+        if any(path.stat().st_size for path in rows):
+            failed.add_note(f"What was measured until then: kipctl runs repair {record}")
+        else:
             shutil.rmtree(folder)
         raise
     shutil.rmtree(folder)

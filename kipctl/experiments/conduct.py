@@ -2,16 +2,18 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
 from kipctl.cluster.watch import ClusterEvent
-from kipctl.errors import InterruptedRunError
+from kipctl.errors import InterruptedRunError, KipctlError, PartlyDoneError, PipelineError
 from kipctl.experiments.actions import Performed, Performer
 from kipctl.experiments.begin import Probe
 from kipctl.experiments.plan import OWN_TOPIC, RunPlan
 from kipctl.probe.outcome import AnyOutcome
 from kipctl.probe.schedule import Schedule
 from kipctl.trace.clock import now_us
+from kipctl.trace.store import Run
 from kipctl.transport.request import Cluster
 
 Came = TypeVar("Came")
@@ -68,12 +70,24 @@ def conduct(
 ) -> Conducted[AnyOutcome]:
     """Perform the plan's actions on time until the probe is done.
 
-    Ctrl-C stops the probe in good order; then its outcome is `stopped`, also when all was sent.
+    Ctrl-C stops the probe in good order; then its outcome is `stopped`, also when all was sent. A
+    second one does not wait for what is under way.
     """
-    conducted = conduct_load(probe, probe.schedule, cluster, topic, plan, message)
+    conducted = conduct_load(
+        probe, probe.schedule, cluster, topic, plan, message, partial(settled, probe)
+    )
     if not conducted.cut_off:
         return conducted
     return replace(conducted, outcome=replace(conducted.outcome, stopped=True))
+
+
+def settled(probe: Probe[AnyOutcome]) -> AnyOutcome:
+    """Stop the probe and wait for what is under way, until Ctrl-C; what it came to."""
+    try:
+        probe.stop()
+        return probe.outcome()
+    except KeyboardInterrupt:
+        return probe.give_up()
 
 
 def conduct_load(
@@ -83,10 +97,11 @@ def conduct_load(
     topic: str,
     plan: RunPlan,
     message: Callable[[str], None],
+    stopped: Callable[[], Came] | None = None,
 ) -> Conducted[Came]:
     """Perform the plan's actions on time until a load that follows this schedule is done.
 
-    Ctrl-C stops it in good order.
+    Ctrl-C stops it in good order, by `stopped` if that is given.
     """
     performer = Performer(cluster, topic, plan.during) if plan.during else None
     cut_off, interrupted = False, ""
@@ -95,11 +110,11 @@ def conduct_load(
             _perform(performer, load, schedule, plan, message)
         outcome = load.outcome()
     except (KeyboardInterrupt, InterruptedRunError) as ctrl_c:
-        load.stop()
         cut_off = True
         if isinstance(ctrl_c, InterruptedRunError):
             interrupted = ctrl_c.what.removeprefix("Interrupted. ")
-        outcome = load.outcome()
+        message("Stopping: what is under way is waited for.")
+        outcome = (stopped or partial(_stopped, load))()
     return Conducted(
         outcome,
         cut_off,
@@ -108,6 +123,11 @@ def conduct_load(
         performer.events if performer else [],
         schedule.start_us,
     )
+
+
+def _stopped(load: UnderWay[Came]) -> Came:
+    load.stop()
+    return load.outcome()
 
 
 def _perform(
@@ -159,6 +179,13 @@ def tell_of_missing(happened: int, plan: RunPlan, message: Callable[[str], None]
             f"{happened} of {wanted} actions happened before the records were through: "
             f"take more of them, or act more often than every {plan.every_s:g} s (--every)."
         )
+
+
+def broken_off(plan: RunPlan, what: str, run: Run | None, next_step: str) -> KipctlError:
+    """The error of a run that came to no good end; what was measured until then is recorded."""
+    kept = f" What is known is in {run.folder}." if run else ""
+    error = PipelineError if plan.on_spark else PartlyDoneError
+    return error(f"{what}{kept}", next_step)
 
 
 def undo(plan: RunPlan, topic: str, actions: Sequence[object]) -> str:

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
@@ -13,13 +13,13 @@ from kipctl.cluster.journal import journal
 from kipctl.cluster.replica_facts import broker_racks
 from kipctl.cluster.snapshot import Snapshot, take
 from kipctl.cluster.topics import EARLIEST, LATEST, offsets
-from kipctl.errors import InterruptedRunError, PipelineError, UsageError
+from kipctl.errors import InterruptedRunError, UsageError
 from kipctl.experiments.actions import check_action
-from kipctl.experiments.begin import Begin, Probe, on_spark, on_this_machine
-from kipctl.experiments.conduct import Listeners, conduct, tell_of_missing, undo
+from kipctl.experiments.begin import Begin, OnThisMachine, Probe, on_spark
+from kipctl.experiments.conduct import Listeners, broken_off, conduct, tell_of_missing, undo
 from kipctl.experiments.perf import kafka_version
 from kipctl.experiments.plan import RunPlan, check_topic
-from kipctl.experiments.record import record, recording
+from kipctl.experiments.record import Recorder, recording, taken_after
 from kipctl.probe.config import as_properties
 from kipctl.probe.consume.positions import NO_OFFSET
 from kipctl.probe.consume.run import ConsumeOutcome, ConsumeSpec, assignment
@@ -104,7 +104,7 @@ def _begins(
 ) -> AbstractContextManager[Begin[ConsumeOutcome]]:
     if plan.on_spark:
         return on_spark(plan, message)
-    return nullcontext(on_this_machine)
+    return nullcontext(OnThisMachine(plan.record))
 
 
 def check_assignment(cluster: Cluster, spec: ConsumeSpec, before: Snapshot) -> None:
@@ -153,37 +153,33 @@ def measure(
     before: Snapshot,
     listeners: Listeners,
     run: Run | None = None,
-    begin: Begin[ConsumeOutcome] = on_this_machine,
+    begin: Begin[ConsumeOutcome] | None = None,
 ) -> ConsumeResult:
     """Run the consumer, with the plan's actions meanwhile.
 
-    Raises InterruptedRunError after Ctrl-C, and PipelineError when a worker died; what was
-    measured until then is recorded.
+    Raises InterruptedRunError after Ctrl-C, and PartlyDoneError (with workers PipelineError) when
+    it broke off; what was measured until then is recorded.
     """
     spec = plan.probe
-    with begin(spec) as probe:
+    version = kafka_version(cluster)
+    how = consume_settings(spec) | {"workers": plan.workers, "master": plan.master}
+    recorder = Recorder(run, "perf consume", spec.topic, how, asdict(before)) if run else None
+    with (begin or OnThisMachine(run.folder if run else None))(spec) as probe:
+        if recorder:
+            recorder.begin()
         with _watched(probe, plan, listeners):
             conducted = conduct(probe, cluster, spec.topic, plan, listeners.message)
         outcome, actions = conducted.outcome, conducted.actions
+        if recorder and (outcome.records or outcome.failure):
+            recorder.write_rows(outcome.start_us, probe.parts, conducted.events)
         measurement = measured(outcome, probe.parts)
-        document = summarize(measurement, actions, kafka_version(cluster))
-        if run and (outcome.records or outcome.failure):
-            how = consume_settings(spec) | {"workers": plan.workers, "master": plan.master}
-            after = take(cluster, [spec.topic])
-            record(
-                run,
-                "perf consume",
-                how,
-                outcome,
-                probe.parts,
-                conducted.events,
-                document,
-                before,
-                after,
-            )
+        document = summarize(measurement, actions, version)
+        if recorder and (outcome.records or outcome.failure):
+            after = taken_after(cluster, spec.topic, listeners.message)
+            recorder.close(outcome, probe.parts, document, after)
     if outcome.failure:
-        kept = f" What is known is in {run.folder}." if run else ""
-        raise PipelineError(f"{outcome.failure} {outcome.records} records were read.{kept}")
+        what = f"{outcome.failure} {outcome.records} records were read."
+        raise broken_off(plan, what, run, undo(plan, spec.topic, actions))
     if outcome.stopped:
         raise InterruptedRunError(
             f"Interrupted: {outcome.records} records were read. {conducted.interrupted}\n"

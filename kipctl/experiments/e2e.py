@@ -3,16 +3,23 @@
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
 
 from kipctl.cluster.snapshot import Snapshot, take
-from kipctl.errors import InterruptedRunError, PipelineError, UsageError
+from kipctl.errors import InterruptedRunError, UsageError
 from kipctl.experiments.actions import check_action
-from kipctl.experiments.begin import BeginAll, all_on_this_machine, on_spark
-from kipctl.experiments.conduct import Listeners, conduct, tell_of_missing, undo
+from kipctl.experiments.begin import BeginAll, OnThisMachine, on_spark
+from kipctl.experiments.conduct import (
+    Listeners,
+    broken_off,
+    conduct,
+    settled,
+    tell_of_missing,
+    undo,
+)
 from kipctl.experiments.consume import warn_of_rack
 from kipctl.experiments.perf import (
     PerfPlan,
@@ -21,7 +28,7 @@ from kipctl.experiments.perf import (
     topic_of,
 )
 from kipctl.experiments.plan import OWN_TOPIC
-from kipctl.experiments.record import record, recording
+from kipctl.experiments.record import Recorder, recording, taken_after
 from kipctl.probe.config import as_properties
 from kipctl.probe.consume.config import ConsumerConfig
 from kipctl.probe.consume.delivery import Delivery, deliver
@@ -117,7 +124,7 @@ def end_to_end(plan: EndToEndPlan, listeners: Listeners) -> EndToEndResult:
 @contextmanager
 def _begins(plan: PerfPlan, message: Callable[[str], None]) -> Iterator[BeginAll]:
     if not plan.on_spark:
-        yield all_on_this_machine
+        yield OnThisMachine(plan.record).begin_all
         return
     with on_spark(plan, message, runs=2) as workers:
         yield workers.begin_all
@@ -129,12 +136,12 @@ def measure(
     before: Snapshot,
     listeners: Listeners,
     run: Run | None = None,
-    begin_all: BeginAll = all_on_this_machine,
+    begin_all: BeginAll | None = None,
 ) -> EndToEndResult:
     """Run both on a topic that is there and ready, with the plan's actions meanwhile.
 
-    Raises InterruptedRunError after Ctrl-C, and PipelineError when a worker died; what was
-    measured until then is recorded.
+    Raises InterruptedRunError after Ctrl-C, and PartlyDoneError (with workers PipelineError) when
+    one of them broke off; what was measured until then is recorded.
     """
     spec = plan.produce.probe
     reading = ConsumeSpec(
@@ -145,7 +152,18 @@ def measure(
         discovery=spec.discovery,
         config=plan.consumer,
     )
+    version = kafka_version(cluster)
+    begin_all = begin_all or OnThisMachine(run.folder if run else None).begin_all
     with begin_all(reading, spec) as (reader, writer):
+        how = produce_settings(spec, writer.schedule.interval_ns) | {
+            "consumer": without_secrets(as_properties(plan.consumer)),
+            "workers": plan.produce.workers,
+            "master": plan.produce.master,
+            "arm": plan.produce.arm or spec.discovery.value,
+        }
+        recorder = Recorder(run, "perf e2e", spec.topic, how, asdict(before)) if run else None
+        if recorder:
+            recorder.begin()
         conducted = conduct(writer, cluster, spec.topic, plan.produce, listeners.message)
         outcome, actions = conducted.outcome, conducted.actions
         if not outcome.stopped:
@@ -153,29 +171,25 @@ def measure(
                 await_offsets(reader, acknowledged_ends(writer.parts), plan.quiet_s)
             except KeyboardInterrupt:
                 outcome = replace(outcome, stopped=True)
-        reader.stop()
-        came = reader.outcome()
+        came = settled(reader)
         outcome = replace(outcome, failure=outcome.failure or came.failure)
+        parts = together(outcome, writer.parts, reader.parts)
+        if recorder and (outcome.generated or outcome.failure):
+            recorder.write_rows(outcome.start_us, parts, conducted.events)
         produced = measured_together(outcome, writer.parts)
         consumed = measured(came, reader.parts)
         delivery = follow(produced, consumed, writer.parts)
-        document = summarize(produced, consumed, delivery, actions, kafka_version(cluster))
-        if run and (outcome.generated or outcome.failure):
-            how = produce_settings(spec, outcome) | {
-                "consumer": without_secrets(as_properties(plan.consumer)),
-                "workers": plan.produce.workers,
-                "master": plan.produce.master,
-                "arm": plan.produce.arm or spec.discovery.value,
-            }
-            parts: list[Part[Any]] = [*writer.parts, *(_at(part, outcome) for part in reader.parts)]
-            after = take(cluster, [spec.topic])
-            record(run, "perf e2e", how, outcome, parts, conducted.events, document, before, after)
+        document = summarize(produced, consumed, delivery, actions, version)
+        if recorder and (outcome.generated or outcome.failure):
+            after = taken_after(cluster, spec.topic, listeners.message)
+            recorder.close(outcome, parts, document, after)
     result = EndToEndResult(produced, consumed, delivery, document)
     if outcome.failure:
-        kept = f" What is known is in {run.folder}." if run else ""
-        raise PipelineError(
+        raise broken_off(
+            plan.produce,
             f"{outcome.failure} Of {spec.num_records} records {outcome.acknowledged} are known to "
-            f"be acknowledged, {delivery.delivered} to have come.{kept}",
+            f"be acknowledged, {delivery.delivered} to have come.",
+            run,
             undo(plan.produce, spec.topic, actions),
         )
     if outcome.stopped:
@@ -240,13 +254,25 @@ def await_offsets(reader: Reads, ends: Mapping[int, int], quiet_s: float) -> Non
         time.sleep(_LOOK_S)
 
 
-def _at(part: Part[ConsumeOutcome], start: Outcome) -> Part[ConsumeOutcome]:
-    """The part with its times told from the producer's start on: both are on one clock.
+def together(
+    start: Outcome,
+    written: Sequence[Part[ProbeOutcome]],
+    read: Sequence[Part[ConsumeOutcome]],
+) -> tuple[Part[Any], ...]:
+    """All parts, with the times of all told from the producer's start on: they are on one clock.
 
     Workers have recorded theirs already: they all start together.
     """
-    outcome = replace(part.outcome, start_us=start.start_us, wall_start_us=start.wall_start_us)
-    return replace(part, outcome=outcome)
+    moved_parts = (
+        replace(
+            part,
+            outcome=replace(
+                part.outcome, start_us=start.start_us, wall_start_us=start.wall_start_us
+            ),
+        )
+        for part in read
+    )
+    return (*written, *moved_parts)
 
 
 def follow(

@@ -1,11 +1,9 @@
 """`perf produce`: the probe on a topic, actions on the cluster meanwhile, the record of both."""
 
-import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
 from kipctl.cluster.journal import journal
@@ -18,23 +16,21 @@ from kipctl.cluster.topics import (
     records_held,
 )
 from kipctl.cluster.versions import kafka_release
-from kipctl.errors import InterruptedRunError, PipelineError, RefusedError, UsageError
+from kipctl.errors import InterruptedRunError, KipctlError, RefusedError, UsageError
 from kipctl.experiments.actions import (
     check_action,
     lab_of,
 )
-from kipctl.experiments.begin import Begin, Probe, on_spark, on_this_machine
-from kipctl.experiments.conduct import Listeners, conduct, tell_of_missing, undo
+from kipctl.experiments.begin import Begin, OnThisMachine, Probe, on_spark
+from kipctl.experiments.conduct import Listeners, broken_off, conduct, tell_of_missing, undo
 from kipctl.experiments.plan import OWN_TOPIC, RunPlan, check_topic
-from kipctl.experiments.record import record, recording
-from kipctl.probe.process import running_probe
+from kipctl.experiments.record import Recorder, recording, taken_after
 from kipctl.probe.produce.config import producer_properties
 from kipctl.probe.produce.run import ProbeOutcome, ProbeSpec
 from kipctl.probe.produce.summary import (
     Measured,
     interval_line,
     kafka_line,
-    measured,
     measured_together,
     record_times,
     summarize,
@@ -109,7 +105,7 @@ def _begins(
 ) -> AbstractContextManager[Begin[ProbeOutcome]]:
     if plan.on_spark:
         return on_spark(plan, message)
-    return nullcontext(on_this_machine)
+    return nullcontext(OnThisMachine(plan.record))
 
 
 def produce(plan: PerfPlan, listeners: Listeners) -> PerfResult:
@@ -139,44 +135,41 @@ def measure(
     before: Snapshot,
     listeners: Listeners,
     run: Run | None = None,
-    begin: Begin[ProbeOutcome] = on_this_machine,
+    begin: Begin[ProbeOutcome] | None = None,
 ) -> PerfResult:
     """Run the probe on a topic that is there and ready, with the plan's actions meanwhile.
 
-    Raises InterruptedRunError after Ctrl-C, and PipelineError when a worker died; what was
-    measured until then is recorded.
+    Raises InterruptedRunError after Ctrl-C, and PartlyDoneError (with workers PipelineError) when
+    it broke off; what was measured until then is recorded.
     """
     spec = plan.probe
-    with begin(spec) as probe:
+    version = kafka_version(cluster)
+    with (begin or OnThisMachine(run.folder if run else None))(spec) as probe:
+        how = produce_settings(spec, probe.schedule.interval_ns) | {
+            "workers": plan.workers,
+            "master": plan.master,
+            "arm": plan.arm or spec.discovery.value,
+        }
+        recorder = Recorder(run, "perf produce", spec.topic, how, asdict(before)) if run else None
+        if recorder:
+            recorder.begin()
         with _intervals(probe, plan, listeners):
             conducted = conduct(probe, cluster, spec.topic, plan, listeners.message)
         outcome, actions = conducted.outcome, conducted.actions
+        if recorder and (outcome.generated or outcome.failure):
+            recorder.write_rows(outcome.start_us, probe.parts, conducted.events)
         measurement = measured_together(outcome, probe.parts)
-        document = summarize(measurement, actions, kafka_version(cluster))
-        if run and (outcome.generated or outcome.failure):
-            after = take(cluster, [spec.topic])
-            how = produce_settings(spec, outcome) | {
-                "workers": plan.workers,
-                "master": plan.master,
-                "arm": plan.arm or spec.discovery.value,
-            }
-            record(
-                run,
-                "perf produce",
-                how,
-                outcome,
-                probe.parts,
-                conducted.events,
-                document,
-                before,
-                after,
-            )
+        document = summarize(measurement, actions, version)
+        if recorder and (outcome.generated or outcome.failure):
+            after = taken_after(cluster, spec.topic, listeners.message)
+            recorder.close(outcome, probe.parts, document, after)
     result = PerfResult(measurement, document)
     if outcome.failure:
-        kept = f" What is known is in {run.folder}." if run else ""
-        raise PipelineError(
+        raise broken_off(
+            plan,
             f"{outcome.failure} Of {spec.num_records} records {outcome.acknowledged} are known to "
-            f"be acknowledged, {outcome.failed} failed.{kept}\n{result.kafka_lines[0]}",
+            f"be acknowledged, {outcome.failed} failed.",
+            run,
             undo(plan, spec.topic, actions),
         )
     if outcome.stopped:
@@ -190,10 +183,10 @@ def measure(
     return result
 
 
-def produce_settings(spec: ProbeSpec, outcome: ProbeOutcome) -> dict[str, object]:
+def produce_settings(spec: ProbeSpec, interval_ns: int) -> dict[str, object]:
     """What was asked for, for `run.json`."""
     return {
-        "interval_ns": outcome.interval_ns,
+        "interval_ns": interval_ns,
         "num_records": spec.num_records,
         "throughput": spec.throughput,
         "record_size": None if spec.payload_file else spec.record_size,
@@ -217,15 +210,17 @@ def measured_during(
     )
     with (
         own_topic(cluster, bootstrap_server, plan.partitions, 0, listeners.message),
-        tempfile.TemporaryDirectory(prefix="kipctl-") as scratch,
-        running_probe(plan.probe, Path(scratch)) as probe,
+        OnThisMachine()(plan.probe) as probe,
     ):
         probe.is_done_by(probe.schedule.start_us + _AROUND_US)
         came_of_it = act()
         with suppress(KeyboardInterrupt):  # what was to be done is done: only the wait is cut short
             probe.is_done_by(now_us() + _AROUND_US)
         probe.stop()
-        measurement = measured(probe.outcome(), Path(scratch))
+        outcome = probe.outcome()
+        if outcome.failure:
+            listeners.message(f"The producer broke off: {outcome.failure}")
+        measurement = measured_together(outcome, probe.parts)
         document = summarize(measurement, [], kafka_version(cluster))
     return came_of_it, PerfResult(measurement, document)
 
@@ -286,7 +281,10 @@ def own_topic(
     try:
         yield await_topic(cluster, OWN_TOPIC, partitions)
     finally:
-        delete_topic(bootstrap_server, OWN_TOPIC)
+        try:
+            delete_topic(bootstrap_server, OWN_TOPIC)
+        except KipctlError as failed:
+            message(f"Topic {OWN_TOPIC} is still there, with its data: {failed.what}")
 
 
 @contextmanager

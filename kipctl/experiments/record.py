@@ -1,9 +1,9 @@
 """The record of a run: what was measured, what was done and seen meanwhile, and of what cluster."""
 
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +11,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kipctl import __version__
-from kipctl.cluster.snapshot import Snapshot
+from kipctl.cluster.snapshot import Snapshot, take
 from kipctl.cluster.watch import ClusterEvent
-from kipctl.experiments.begin import WORKERS_FOLDER
+from kipctl.errors import KipctlError
 from kipctl.probe.export import record_batches
 from kipctl.probe.outcome import Outcome
 from kipctl.probe.parts import Part
 from kipctl.trace.schema import DATASETS, EVENTS
-from kipctl.trace.store import RUN_FILE, Run, wall_time
+from kipctl.trace.store import ROWS_FOLDER, RUN_FILE, Run, wall_time
+from kipctl.transport.request import Cluster
 
 
 @contextmanager
@@ -46,7 +47,7 @@ def recording(folder: Path | None) -> Iterator[Run | None]:
 
 def _holds_nothing(run: Run) -> bool:
     """No batch and no read: workers that had nothing to do may have written files without."""
-    if (run.folder / RUN_FILE).exists() or (run.folder / WORKERS_FOLDER).exists():
+    if (run.folder / RUN_FILE).exists() or (run.folder / ROWS_FOLDER).exists():
         return False
     try:
         return not any(
@@ -58,41 +59,77 @@ def _holds_nothing(run: Run) -> bool:
         return False
 
 
-def record(
-    run: Run,
-    command: str,
-    how: Mapping[str, object],
-    outcome: Outcome,
-    parts: Sequence[Part[Any]],
-    events: list[ClusterEvent],
-    document: dict[str, Any],
-    before: Snapshot,
-    after: Snapshot,
-) -> None:
-    """Write the run's folder: the datasets of its parts and of the events, then `run.json`.
+@dataclass(frozen=True, slots=True)
+class Recorder:
+    """Records one run of probes: what is known when it begins, its rows, what it came to.
 
-    `how` is what was asked for. Parts that their workers have recorded already are left as they
-    are. Of a run that did not come to its end, `run.json` says that it `failed`, and why, or that
-    it was `stopped`: somebody asked it to do no more.
+    `how` is what was asked for. What is known when it begins is kept beside its rows, so that a run
+    whose recorder was killed can be made whole (`kipctl.experiments.repair`).
     """
-    for number, part in enumerate(parts):
-        if not part.recorded:
-            for dataset in part.outcome.datasets:
-                run.write(dataset, record_batches(part.outcome, part.directory, dataset), number)
-    run.write("events", [event_rows(events, outcome.start_us)])
-    describe(
-        run,
-        command,
-        outcome.wall_start_us,
-        {
-            **how,
-            "hosts": [part.outcome.host for part in parts],
-            **_cut_short(outcome),
-            "cluster_before": asdict(before),
-            "cluster_after": asdict(after),
-            "summary": document,
-        },
-    )
+
+    run: Run
+    command: str
+    topic: str
+    how: Mapping[str, object]
+    before: Mapping[str, Any]
+
+    def begin(self) -> None:
+        """Keep what is known when the run begins; its rows' folder is there."""
+        Run(self.run.folder / ROWS_FOLDER).describe(
+            {"command": self.command, "topic": self.topic, **self._known}
+        )
+
+    def write_rows(
+        self, start_us: int, parts: Sequence[Part[Any]], events: Sequence[ClusterEvent]
+    ) -> None:
+        """Write the datasets of the parts and of the events.
+
+        Parts that their workers have recorded already are left as they are.
+        """
+        for number, part in enumerate(parts):
+            if not part.recorded:
+                for dataset in part.outcome.datasets:
+                    batches = record_batches(part.outcome, part.directory, dataset)
+                    self.run.write(dataset, batches, number)
+        self.run.write("events", [event_rows(events, start_us)])
+
+    def close(
+        self,
+        outcome: Outcome,
+        parts: Sequence[Part[Any]],
+        document: Mapping[str, Any],
+        after: Snapshot | None,
+    ) -> None:
+        """Write `run.json`: the run is whole then.
+
+        Of one that did not come to its end it says that it `failed`, and why, or that it was
+        `stopped`: somebody asked it to do no more.
+        """
+        describe(
+            self.run,
+            self.command,
+            outcome.wall_start_us,
+            {
+                **self._known,
+                "hosts": [part.outcome.host for part in parts],
+                **_cut_short(outcome),
+                "cluster_after": asdict(after) if after else None,
+                "summary": document,
+            },
+        )
+
+    @property
+    def _known(self) -> dict[str, Any]:
+        return {**self.how, "cluster_before": self.before}
+
+
+def taken_after(cluster: Cluster, topic: str, message: Callable[[str], None]) -> Snapshot | None:
+    """The cluster after a run; None, which is told, when it cannot be asked."""
+    try:
+        return take(cluster, [topic])
+    except KipctlError as failed:
+        message(f"What the cluster is like now is not known. {failed.what}")
+        return None
 
 
 def describe(run: Run, command: str, wall_start_us: int, how: Mapping[str, Any]) -> None:

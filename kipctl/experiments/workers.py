@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Generic
 
@@ -203,6 +204,11 @@ class RunningWorkers(Generic[AnyOutcome]):
         if not self.parts:
             raise self._job.why_not_begun()
         return self._spec.together([part.outcome for part in self.parts], self.schedule.start_us)
+
+    def give_up(self) -> AnyOutcome:
+        """End them at once; what they had settled. Others of the job are ended with them."""
+        self._job.close()
+        return replace(self.outcome(), failure="")
 
     def stop(self) -> None:
         """Ask them to send, or read, no further records; they finish those under way."""

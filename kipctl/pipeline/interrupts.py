@@ -1,7 +1,6 @@
-"""Ctrl-C while Spark starts and works."""
+"""Ctrl-C, SIGTERM and SIGHUP while Spark starts and works."""
 
 import signal
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -10,10 +9,11 @@ from py4j.java_gateway import JavaGateway
 
 from kipctl.pipeline.jvm import end, forget
 from kipctl.pipeline.warm import Lease
+from kipctl.signals import Received, as_keyboard_interrupts, handled_by, is_main_thread
 
 
 class Interrupts:
-    """Ctrl-C while Spark starts and works: the JVM is ended, and whoever waits for it fails.
+    """Ctrl-C (or another signal to end): the JVM is ended, and whoever waits for it fails.
 
     One that is kept warm stays: its jobs are cancelled, and those that begin later.
 
@@ -30,9 +30,9 @@ class Interrupts:
         self._is_ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 
     def listen(self) -> None:
-        """Take the signal (again), if this is the main thread; one that is ignored stays so."""
-        if _is_main_thread():
-            signal.signal(signal.SIGINT, signal.SIG_IGN if self._is_ignored else self._note)
+        """Take Ctrl-C again after Spark has taken it; one that is ignored stays so."""
+        if is_main_thread():
+            signal.signal(signal.SIGINT, signal.SIG_IGN if self._is_ignored else self.note)
 
     def end_then(self, gateway: JavaGateway) -> None:
         """The JVM that is to be ended. Raises KeyboardInterrupt when Ctrl-C came before it did."""
@@ -47,7 +47,9 @@ class Interrupts:
         if self.came:
             raise KeyboardInterrupt
 
-    def _note(self, number: int, frame: FrameType | None) -> None:
+    def note(self, number: int, frame: FrameType | None) -> None:
+        """Take a signal to end."""
+        Received.note(number)
         again, self.came = self.came, True
         if self._lease:
             self._lease.cancel()
@@ -68,38 +70,21 @@ def interrupts() -> Iterator[Interrupts]:
     That is so whatever those raised who met the end of the JVM, and if nobody did.
     """
     own = Interrupts()
-    if not _is_main_thread():
+    if not is_main_thread():
         yield own
         return
-    before = signal.getsignal(signal.SIGINT)
-    own.listen()
-    try:
-        yield own
-    except BaseException:
-        if not own.came:
-            raise
-    finally:
+    with handled_by(own.note):
         try:
+            yield own
+        except BaseException:
+            if not own.came:
+                raise
+        finally:
             if own.came:
                 own.await_end()
-        finally:
-            signal.signal(signal.SIGINT, before)
     if own.came:
         raise KeyboardInterrupt
 
 
-@contextmanager
-def interrupts_as_usual() -> Iterator[None]:
-    """While inside `interrupts`, Ctrl-C is Python's KeyboardInterrupt, and the JVM stays."""
-    if not _is_main_thread() or signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-def _is_main_thread() -> bool:
-    return threading.current_thread() is threading.main_thread()
+interrupts_as_usual = as_keyboard_interrupts
+"""While inside `interrupts`, a signal to end raises KeyboardInterrupt, and the JVM stays."""

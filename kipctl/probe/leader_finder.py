@@ -23,26 +23,34 @@ from kipctl.protocol.metadata import MetadataRequest, MetadataRequestTopic, Meta
 from kipctl.trace.codes import Decision, MetadataCause
 from kipctl.transport.loop import ConnectionLostError, InFlight
 
+NO_ROW = -1
+
 
 @dataclass(slots=True)
 class MetadataCall:
-    """A Metadata request, kept until the end: only then is it known whether a batch waited."""
+    """A Metadata request. That a batch waited for it shows later than its answer."""
 
     cause: MetadataCause
     link: Link
     connection: int
     flight: InFlight
+    tracing: Tracing
     topics: tuple[str, ...] = ()
     received_us: int = 0
     response_bytes: int = 0
     behind_us: int = 0
-    critical: bool = False
     error: int = 0
+    row: int = NO_ROW
+    """Its number in the trace, once it is answered or lost."""
 
     @property
     def behind_until_us(self) -> int:
         """Until when it stood behind other requests on its connection."""
         return self.flight.sent_us + self.behind_us
+
+    def was_waited_for(self) -> None:
+        """A batch waited for its answer, which has come."""
+        self.tracing.was_critical(self.row)
 
 
 class Led(Hashable, Protocol):
@@ -66,6 +74,7 @@ class LeaderFinder(Generic[AnyPartition, AnyLink]):
         discovery: LeaderDiscovery,
         partitions: Mapping[str, Sequence[AnyPartition]],
         network: Network[AnyLink],
+        tracing: Tracing,
         on_moved: Callable[[AnyPartition], None],
         working_set: WorkingSet | None = None,
     ) -> None:
@@ -74,6 +83,7 @@ class LeaderFinder(Generic[AnyPartition, AnyLink]):
         With a working set only topics of it are asked for, else always all.
         """
         self._network = network
+        self._tracing = tracing
         self._on_moved = on_moved
         self._partitions = partitions
         self._working_set = working_set
@@ -81,6 +91,7 @@ class LeaderFinder(Generic[AnyPartition, AnyLink]):
         self._policy = MetadataPolicy(
             discovery, config.retry_backoff_ms * 1000, config.metadata_max_age_ms * 1000
         )
+        self._open: MetadataCall | None = None
         self._calls: list[MetadataCall] = []
         self._no_link = False
 
@@ -95,7 +106,7 @@ class LeaderFinder(Generic[AnyPartition, AnyLink]):
 
     @property
     def calls(self) -> Sequence[MetadataCall]:
-        """The Metadata requests sent so far."""
+        """The Metadata requests sent so far, where there is a working set."""
         return self._calls
 
     def renew_after(self, max_age_us: int, now_us: int) -> None:
@@ -169,8 +180,12 @@ class LeaderFinder(Generic[AnyPartition, AnyLink]):
         except ConnectionLostError:
             lost = True
         flight = link.connection.in_flight[-1]
-        flight.subject = MetadataCall(cause, link, link.connection.number, flight, topics)
-        self._calls.append(flight.subject)
+        self._open = MetadataCall(
+            cause, link, link.connection.number, flight, self._tracing, topics
+        )
+        flight.subject = self._open
+        if self._working_set:
+            self._calls.append(self._open)
         if lost:
             self._network.lose(link)  # it comes back to `lost`, as what was sent before it
 
@@ -181,6 +196,7 @@ class LeaderFinder(Generic[AnyPartition, AnyLink]):
         call.received_us, call.response_bytes = now_us, len(frame) + 4
         call.behind_us = behind_us
         call.error = next((t.error_code for t in response.topics if t.error_code), 0)
+        self._write(call)
         news = self._take(response, call, now_us)
         of_all = True
         if self._working_set:
@@ -203,6 +219,7 @@ class LeaderFinder(Generic[AnyPartition, AnyLink]):
     def lost(self, call: MetadataCall, now_us: int) -> None:
         """The connection of a Metadata request was lost."""
         call.error = ErrorCode.NETWORK_EXCEPTION
+        self._write(call)
         self._policy.failed(now_us)
 
     def take_hint(self, partition: AnyPartition, hint: Hint, now_us: int) -> Decision:
@@ -235,18 +252,21 @@ class LeaderFinder(Generic[AnyPartition, AnyLink]):
             partition.leader_rpc = call
             self._on_moved(partition)
 
-    def write_calls(self, tracing: Tracing) -> None:
-        """Write the Metadata requests of the run to the trace."""
-        for call in self._calls:
-            tracing.rpc(
-                call.link.node.id,
-                call.connection,
-                call.flight,
-                call.received_us,
-                call.response_bytes,
-                call.behind_us,
-                len(call.topics),
-                call.error,
-                call.cause,
-                call.critical,
-            )
+    def write_unanswered(self) -> None:
+        """At the end: write the request that is still in flight."""
+        if self._open:
+            self._write(self._open)
+
+    def _write(self, call: MetadataCall) -> None:
+        self._open = None
+        call.row = self._tracing.rpc(
+            call.link.node.id,
+            call.connection,
+            call.flight,
+            call.received_us,
+            call.response_bytes,
+            call.behind_us,
+            len(call.topics),
+            call.error,
+            call.cause,
+        )

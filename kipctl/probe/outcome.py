@@ -1,14 +1,19 @@
 """What every probe is told, and what it comes to, whether it produces or consumes."""
 
+import json
+import socket
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 from kipctl.probe.config import ClientConfig
 from kipctl.probe.schedule import Schedule, Share
 from kipctl.trace.clock import now_us
+from kipctl.trace.names import names_in
 
+_BEGUN_FILE = "begun"
 _LEAD_US = 20_000
 """Between the end of the preparations and the start."""
 
@@ -20,11 +25,31 @@ def soon() -> int:
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """Where and when a worker started: `start_us` on its machine's monotonic clock."""
+    """Where and when a probe started: `start_us` on its machine's monotonic clock."""
 
     host: str
     start_us: int
     wall_start_us: int
+
+    @classmethod
+    def here(cls, start_us: int) -> "Begun":
+        """Of a probe of this machine that starts then."""
+        wall_start_us = time.time_ns() // 1000 + start_us - now_us()
+        return cls(socket.gethostname(), start_us, wall_start_us)
+
+    def write(self, directory: Path) -> None:
+        """Leave it beside the rows; who sees the file sees it whole."""
+        unfinished = directory / f"{_BEGUN_FILE}.part"
+        unfinished.write_text(json.dumps(asdict(self)), encoding="utf-8")
+        unfinished.replace(directory / _BEGUN_FILE)
+
+    @classmethod
+    def read(cls, directory: Path) -> "Begun | None":
+        """What was left there; None when the probe did not start, yet or ever."""
+        try:
+            return cls(**json.loads((directory / _BEGUN_FILE).read_text(encoding="utf-8")))
+        except FileNotFoundError:
+            return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,9 +142,9 @@ class SharedSpec(Spec[AnyOutcome], Protocol[AnyOutcome]):
         """
 
     def salvaged(self, begun: Begun, directory: Path, failure: str) -> AnyOutcome:
-        """What a worker came to that did this and died: what it had settled, by its rows.
+        """What a probe came to that did this and ended without a word, by its rows.
 
-        What it alone knew the names of (endpoints of hints, racks) is lost.
+        That is what it had settled. `failure` is empty where it was given up.
         """
 
 
@@ -151,14 +176,14 @@ def as_one_run(outcomes: Sequence[Outcome], start_us: int) -> dict[str, Any]:
     }
 
 
-def as_salvaged(begun: Begun, end_us: int, failure: str) -> dict[str, Any]:
-    """What is known of a worker of any kind that died, by the names of Outcome's fields."""
+def as_salvaged(begun: Begun, directory: Path, end_us: int, failure: str) -> dict[str, Any]:
+    """What is known of a probe of any kind that died, by the names of Outcome's fields."""
     return {
         "cluster_id": "",
         "start_us": begun.start_us,
         "end_us": max(begun.start_us, end_us),
         "wall_start_us": begun.wall_start_us,
-        "endpoints": (),
+        "endpoints": names_in(directory).get("hint_endpoint", ()),
         "cpu_s": 0.0,
         "stopped": True,
         "failure": failure,

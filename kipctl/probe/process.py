@@ -1,7 +1,6 @@
 """The probe in a process of its own, so that nothing its starter does can disturb its clock."""
 
 import multiprocessing
-import signal
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -10,29 +9,32 @@ from pathlib import Path
 from typing import Generic, cast
 
 from kipctl.errors import KipctlError
-from kipctl.probe.outcome import AnyOutcome, Outcome, Spec
+from kipctl.probe.outcome import AnyOutcome, Begun, Outcome, SharedSpec, Spec
 from kipctl.probe.parts import Part
 from kipctl.probe.schedule import Schedule
+from kipctl.signals import leave_to_starter
 from kipctl.trace.clock import now_us
 from kipctl.trace.columns import COLUMNS, raw_path
 from kipctl.trace.rows import IntRows, RowReader
+from kipctl.trace.store import in_use
 
 _START_TIMEOUT_S = 120.0
 
 
 class ProbeDiedError(KipctlError):
-    """The probe's process ended without an outcome: killed, or a fault in kipctl."""
+    """The probe's process ended before it began: killed, or a fault in kipctl."""
 
 
 def _work(spec: Spec[Outcome], directory: Path, pipe: Connection) -> None:
     """The child: runs the probe, and tells of its start and end through the pipe."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when to stop
+    leave_to_starter()
 
     def should_stop() -> bool:
         return pipe.poll()
 
     try:
-        pipe.send(spec.run(directory, pipe.send, should_stop))
+        with in_use(directory):
+            pipe.send(spec.run(directory, pipe.send, should_stop))
     except KipctlError as error:
         pipe.send(error)
     except BaseException:
@@ -42,10 +44,15 @@ def _work(spec: Spec[Outcome], directory: Path, pipe: Connection) -> None:
 
 
 class RunningProbe(Generic[AnyOutcome]):
-    """A probe at work. `schedule` is what it follows."""
+    """A probe at work, which writes its rows into an empty folder.
 
-    def __init__(self, spec: Spec[AnyOutcome], directory: Path) -> None:
+    `schedule` is what it follows. Whatever ends it after its start, it has an outcome: what it had
+    settled is in its rows.
+    """
+
+    def __init__(self, spec: SharedSpec[AnyOutcome], directory: Path) -> None:
         """Start it; returns when it is about to begin. Raises KipctlError."""
+        self._spec = spec
         context = multiprocessing.get_context("spawn")
         self._pipe, theirs = context.Pipe()
         self._process = context.Process(
@@ -64,6 +71,8 @@ class RunningProbe(Generic[AnyOutcome]):
             raise
         assert isinstance(schedule, Schedule)
         self.schedule = schedule
+        self._begun = Begun.here(schedule.start_us)
+        self._begun.write(directory)
 
     def new_rows(self, dataset: str) -> IntRows:
         """The rows of a dataset written since the last call (at most 50 ms or so behind)."""
@@ -73,11 +82,25 @@ class RunningProbe(Generic[AnyOutcome]):
         return self._readers[dataset].new_rows()
 
     def outcome(self) -> AnyOutcome:
-        """Wait until it is done. Raises KipctlError when the run failed."""
-        outcome = self._receive(None)
-        assert isinstance(outcome, Outcome)
-        self.parts = (Part(cast(AnyOutcome, outcome), self._directory),)
-        return self.parts[0].outcome
+        """Wait until it is done. Of one that broke off, `failure` says why."""
+        try:
+            outcome = self._receive(None)
+            assert isinstance(outcome, Outcome)
+        except KipctlError as failed:
+            return self._salvaged(failed.what)
+        return self._came_to(cast(AnyOutcome, outcome))
+
+    def give_up(self) -> AnyOutcome:
+        """End it at once, without waiting for what is under way; what it had settled."""
+        self.close()
+        return self._salvaged("")
+
+    def _salvaged(self, failure: str) -> AnyOutcome:
+        return self._came_to(self._spec.salvaged(self._begun, self._directory, failure))
+
+    def _came_to(self, outcome: AnyOutcome) -> AnyOutcome:
+        self.parts = (Part(outcome, self._directory),)
+        return outcome
 
     def is_done_by(self, time_us: int) -> bool:
         """Whether it is done; waits for it until a moment of the monotonic clock."""
@@ -111,7 +134,9 @@ class RunningProbe(Generic[AnyOutcome]):
 
 
 @contextmanager
-def running_probe(spec: Spec[AnyOutcome], directory: Path) -> Iterator[RunningProbe[AnyOutcome]]:
+def running_probe(
+    spec: SharedSpec[AnyOutcome], directory: Path
+) -> Iterator[RunningProbe[AnyOutcome]]:
     """A probe that has started; its process is gone when the block is left."""
     probe = RunningProbe(spec, directory)
     try:

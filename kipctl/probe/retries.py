@@ -33,6 +33,6 @@ def resent(
     )
     call = partition.leader_rpc
     if failed.wait.metadata and isinstance(call, MetadataCall):
-        call.critical = True
+        call.was_waited_for()
         behind_us = max(0, call.behind_until_us - failed.error_us)
         failed.metadata_queued_us = min(failed.wait.metadata, behind_us)

@@ -1,12 +1,15 @@
 """What a client writes down while it runs: the rows of `kipctl.trace.columns`."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from kipctl.trace.columns import COLUMNS, RpcRow, raw_path
+from kipctl.trace.names import NamesWriter
 from kipctl.trace.redirects import FailedAttempt, phases, redirect_columns
 from kipctl.trace.rows import RowWriter
 from kipctl.transport.loop import InFlight
+
+_CRITICAL = COLUMNS["rpcs"].index("critical")
 
 
 class Tracing:
@@ -18,6 +21,9 @@ class Tracing:
         }
         self.rows = {name: writer.append for name, writer in self._writers.items()}
         """For each dataset, what appends a row of its columns."""
+        self.names: dict[str, Mapping[str, int]] = {}
+        """By column, names that the client comes to know, numbered as in the rows from 0 on."""
+        self._names = NamesWriter(directory, self.names)
 
     def rpc(
         self,
@@ -31,8 +37,11 @@ class Tracing:
         error: int,
         cause: int = -1,
         critical: bool = False,
-    ) -> None:
-        """A request was answered, or its connection lost (`received_us` 0)."""
+    ) -> int:
+        """A request was answered, or its connection lost (`received_us` 0); returns the number of
+        its row.
+        """
+        row = self._writers["rpcs"].rows
         self.rows["rpcs"](
             RpcRow(
                 connection,
@@ -51,6 +60,11 @@ class Tracing:
                 error,
             )
         )
+        return row
+
+    def was_critical(self, row: int) -> None:
+        """Of a request that was written: a batch waited for its answer."""
+        self._writers["rpcs"].amend(row, _CRITICAL, True)
 
     def redirects(
         self,
@@ -79,6 +93,7 @@ class Tracing:
     def flush(self) -> None:
         for writer in self._writers.values():
             writer.flush()
+        self._names.flush()
 
     def close(self) -> None:
         for writer in self._writers.values():

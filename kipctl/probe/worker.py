@@ -4,7 +4,6 @@ Workers run wherever their starter puts them, on one machine or many. What they 
 folder that all of them and the starter see, and a way to hear each other once, before the start.
 """
 
-import json
 import pickle
 import socket
 import time
@@ -126,7 +125,7 @@ class SharedFolder:
 
     def begun(self, worker: int) -> Begun | None:
         """Where and when the worker started; None if it did not, yet or ever."""
-        return _loaded(self.directory(worker) / "begun", lambda text: Begun(**json.loads(text)))
+        return Begun.read(self.directory(worker))
 
     def failure(self, worker: int) -> str:
         """What the worker said when it failed; empty if it did not, or could not speak."""
@@ -248,8 +247,7 @@ def _agree(shared: SharedFolder, worker: int, gather: Gather) -> int | None:
             f"Worker {worker}, on {host}, heard of the start {-ahead_us / 1e6:.1f} s after it: "
             "its clock differs from the others', or the machine is overloaded."
         )
-    begun = {"host": host, "start_us": start_us, "wall_start_us": wall_start_us}
-    _put(shared.directory(worker) / "begun", json.dumps(begun).encode())
+    Begun(host, start_us, wall_start_us).write(shared.directory(worker))
     if worker == 0:
         shared.start_file.write_text(f"{wall_start_us}\n")
     return start_us

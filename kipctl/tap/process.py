@@ -4,7 +4,6 @@ import asyncio
 import gc
 import multiprocessing
 import resource
-import signal
 import time
 import traceback
 from collections import deque
@@ -18,6 +17,7 @@ import uvloop
 
 from kipctl.errors import KipctlError
 from kipctl.protocol.address import host_port
+from kipctl.signals import leave_to_starter
 from kipctl.tap.clients import Counts, Identity
 from kipctl.tap.proxy import Tap
 from kipctl.tap.spec import TapSpec
@@ -135,7 +135,7 @@ async def _serve(spec: TapSpec, directory: Path | None, pipe: Pipe) -> None:
 
 def _work(spec: TapSpec, directory: Path | None, pipe: Pipe) -> None:
     """The child."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when to stop
+    leave_to_starter()
     try:
         uvloop.run(_serve(spec, directory, pipe))
     except KipctlError as error:

@@ -25,6 +25,7 @@ class RowWriter:
     def __init__(self, path: Path, width: int) -> None:
         self._file = path.open("wb", buffering=0)
         self._values = array("q")
+        self._flushed_rows = 0
         self.width = width
         self.append = self._values.extend
 
@@ -48,6 +49,20 @@ class RowWriter:
                 self._file.truncate(begun + written - torn)
                 self._file.seek(0, os.SEEK_END)
             del self._values[: (written - torn) // self._values.itemsize]
+            self._flushed_rows += (written - torn) // (self.width * self._values.itemsize)
+
+    @property
+    def rows(self) -> int:
+        """How many were appended: the number that the next one has."""
+        return self._flushed_rows + len(self._values) // self.width
+
+    def amend(self, row: int, column: int, value: int) -> None:
+        """Put another value into a row by its number. Raises OSError."""
+        if row >= self._flushed_rows:
+            self._values[(row - self._flushed_rows) * self.width + column] = value
+        else:
+            at = (row * self.width + column) * self._values.itemsize
+            os.pwrite(self._file.fileno(), array("q", [value]).tobytes(), at)
 
     def close(self) -> None:
         """Flush and close. Raises OSError as `flush` does; it is closed then, too."""

@@ -24,14 +24,14 @@ import pyarrow.parquet as pq
 from kipctl.errors import UsageError
 from kipctl.trace.schema import DATASETS, SCHEMA_VERSION
 from kipctl.trace.settings import interrupted_after
-from kipctl.trace.store import RUN_FILE, Run, without_secrets
+from kipctl.trace.store import ROWS_FOLDER, RUN_FILE, Run, without_secrets
 
 RUNS_VARIABLE = "KIPCTL_RUNS"
 _NAME = re.compile(r"[\w][\w.+:@=-]*")
 """No comma: it separates runs that are compared together."""
 _WILDCARDS = "*?[{"
 _ALTERNATIVES = re.compile(r"\{([^{}]*)\}")
-_SCRATCH = (".workers", ".rows", ".writable")
+_SCRATCH = (ROWS_FOLDER, ".writable")
 """What a run holds only while it is recorded."""
 
 
@@ -152,6 +152,8 @@ def look(folder: Path) -> StoredRun:
         flaw = _why_unread(description)
     except (FileNotFoundError, NotADirectoryError):
         flaw = f"there is no {RUN_FILE}; it is being recorded, or was cut off"
+        if (folder / ROWS_FOLDER).is_dir():
+            flaw += f" (kipctl runs repair {folder.resolve().name})"
     except (OSError, UnicodeDecodeError) as unreadable:
         flaw = f"{RUN_FILE} cannot be read: {unreadable}"
     except ValueError:

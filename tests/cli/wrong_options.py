@@ -35,6 +35,7 @@ VALID = {
     "analyze request-log": "{log}",
     "runs list": "",
     "runs show": "{run}",
+    "runs repair": "{run}",
     "runs compare": "{run} {other}",
     "runs export": "{run} {new}",
     "runs remove": "{run} --yes",
@@ -45,7 +46,15 @@ VALID = {
 """`{run}` and `{other}` are runs, `{log}` a request log; nothing is at `{new}` and `{none}`."""
 
 QUIET = frozenset(
-    {"lab status", "lab down", "runs list", "runs show", "spark status", "spark stop"}
+    {
+        "lab status",
+        "lab down",
+        "runs list",
+        "runs show",
+        "runs repair",
+        "spark status",
+        "spark stop",
+    }
 )
 """These only look at what is on this machine, and `lab down` at what there is not."""
 
@@ -201,6 +210,7 @@ ARGUMENTS = {
     "analyze runs": ("{none}", "{broken}", "{folder}", "never", "{run} {folder}"),
     "analyze request-log": ("{none}", "{log} {none}"),
     "runs show": ("{none}", "{folder}", "never"),
+    "runs repair": ("{none}", "{folder}", "{run}", "never"),
     "runs compare": ("{run} {run}", "{run} {none}", "{folder} {run}", "{run} ,"),
     "runs export": ("{none} {new}", "{folder} {new}", "{run} {other}"),
     "runs remove": ("{none} --yes", "{folder} --yes", "{run} {folder} --yes"),

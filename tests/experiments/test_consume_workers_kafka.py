@@ -16,9 +16,8 @@ from confluent_kafka import Producer
 from one_process import OneProcess
 
 from kipctl.cluster.topics import LATEST, await_topic, create_topic, delete_topic, offsets
-from kipctl.experiments.begin import WORKERS_FOLDER
 from kipctl.lab.cluster import Lab
-from kipctl.trace.store import Run
+from kipctl.trace.store import ROWS_FOLDER, Run
 from kipctl.transport.request import Cluster
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
@@ -96,7 +95,7 @@ def test_two_workers_read_each_record_once(
     assert sum(broker["records"] for broker in said["brokers"]) == RECORDS
     assert {broker["rack"] for broker in said["brokers"]} <= {"rack-1", "rack-2", "rack-3"}
     run = Run(folder)
-    assert not (folder / WORKERS_FOLDER).exists()
+    assert not (folder / ROWS_FOLDER).exists()
     assert "stopped" not in run.description
     assert (run.description["workers"], len(run.description["hosts"])) == (2, 2)
     ends = offsets(cluster, topic, LATEST)
@@ -129,7 +128,7 @@ def test_a_consumer_that_dies_fails_the_run_and_what_is_known_is_kept(
         for line in process.stderr:
             if f", {RECORDS}, " in line:  # all that there is
                 break
-        rows = folder / WORKERS_FOLDER / "1" / "reads.i64"
+        rows = folder / ROWS_FOLDER / "1" / "reads.i64"
         (pid,) = holders_of(rows)
         os.kill(pid, signal.SIGKILL)
         out, err = process.communicate()
@@ -143,7 +142,7 @@ def test_a_consumer_that_dies_fails_the_run_and_what_is_known_is_kept(
     assert run.description["summary"]["records"]["read"] == RECORDS
     assert sum(row["records"] for row in run.read("reads").to_pylist()) == RECORDS
     assert sorted(ranges(run)) == list(range(PARTITIONS))
-    assert not (folder / WORKERS_FOLDER).exists()
+    assert not (folder / ROWS_FOLDER).exists()
 
 
 def holders_of(file: Path) -> list[int]:

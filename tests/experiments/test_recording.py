@@ -8,10 +8,9 @@ import pyarrow as pa
 import pytest
 
 from kipctl.errors import UsageError
-from kipctl.experiments.begin import WORKERS_FOLDER
 from kipctl.experiments.record import recording
 from kipctl.trace.schema import DATASETS
-from kipctl.trace.store import Run
+from kipctl.trace.store import ROWS_FOLDER, Run
 
 VALUES: dict[pa.DataType, Any] = {pa.string(): "x", pa.bool_(): False}
 
@@ -59,10 +58,10 @@ def test_what_is_not_the_runs_own_is_left(tmp_path: Path) -> None:
     [
         lambda run: write_row(run, "batches"),
         lambda run: (run.folder / "batches" / "part-0.parquet").write_bytes(b"PAR1 cut short"),
-        lambda run: (run.folder / WORKERS_FOLDER).mkdir(),
+        lambda run: (run.folder / ROWS_FOLDER).mkdir(),
         lambda run: run.describe({}),
     ],
-    ids=["batches", "a file cut short", "workers' rows", "run.json"],
+    ids=["batches", "a file cut short", "rows", "run.json"],
 )
 def test_what_was_recorded_is_kept(write: Callable[[Run], object], tmp_path: Path) -> None:
     broken_off(tmp_path / "run", write)

@@ -7,7 +7,7 @@ import pytest
 
 from kipctl.cli.perf_results import raise_for_actions
 from kipctl.errors import InterruptedRunError, PartlyDoneError
-from kipctl.experiments.conduct import conduct_load
+from kipctl.experiments.conduct import conduct, conduct_load
 from kipctl.experiments.e2e import await_offsets, ends_of
 from kipctl.experiments.plan import RunPlan
 from kipctl.probe.schedule import Schedule
@@ -121,6 +121,51 @@ def test_ctrl_c_stops_the_load_and_keeps_what_it_came_to(cut_by, cut_off, interr
     conducted = conduct_load(load, Schedule(0, 10, 5), None, "t", RunPlan(), lambda _: None)
     assert (conducted.outcome, conducted.cut_off) == ("what was done", cut_off)
     assert (conducted.interrupted, load.calls) == (interrupted, calls)
+
+
+@dataclass
+class Probe:
+    """A probe that Ctrl-C meets while it runs, and again while what is under way is waited for."""
+
+    cuts: int
+    schedule: Schedule = field(default_factory=lambda: Schedule(0, 10, 5))
+    calls: list = field(default_factory=list)
+
+    def outcome(self):
+        self.calls.append("outcome")
+        if self.calls.count("outcome") <= self.cuts:
+            raise KeyboardInterrupt
+        return Stopped("all")
+
+    def is_done_by(self, time_us):
+        return True
+
+    def stop(self):
+        self.calls.append("stop")
+
+    def give_up(self):
+        self.calls.append("give up")
+        return Stopped("what was settled")
+
+
+@dataclass(frozen=True)
+class Stopped:
+    what: str
+    stopped: bool = False
+
+
+@pytest.mark.parametrize(
+    ("cuts", "outcome", "calls"),
+    [
+        (1, Stopped("all", True), ["outcome", "stop", "outcome"]),
+        (2, Stopped("what was settled", True), ["outcome", "stop", "outcome", "give up"]),
+    ],
+)
+def test_a_second_ctrl_c_does_not_wait_for_what_is_under_way(cuts, outcome, calls):
+    probe = Probe(cuts)
+    conducted = conduct(probe, None, "t", RunPlan(), lambda _: None)
+    assert (conducted.outcome, conducted.cut_off) == (outcome, True)
+    assert probe.calls == calls
 
 
 def test_an_action_that_failed_ends_the_command_as_partly_done():

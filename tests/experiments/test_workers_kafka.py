@@ -24,13 +24,12 @@ from kipctl.cluster.topics import (
     delete_topic,
     offsets,
 )
-from kipctl.experiments.begin import WORKERS_FOLDER
 from kipctl.experiments.plan import OWN_TOPIC
 from kipctl.lab.cluster import Lab
 from kipctl.pipeline.analysis import Question, analyse_runs
 from kipctl.probe.distribution import distribution
 from kipctl.trace.codes import PHASES
-from kipctl.trace.store import Run
+from kipctl.trace.store import ROWS_FOLDER, Run
 from kipctl.transport.request import Cluster
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
@@ -143,7 +142,7 @@ def test_two_workers_send_one_run(
     assert sum(offsets(cluster, topic, LATEST).values()) == 7001
 
     run = Run(folder)
-    assert not (folder / WORKERS_FOLDER).exists()
+    assert not (folder / ROWS_FOLDER).exists()
     description = run.description
     assert (description["workers"], len(description["hosts"])) == (2, 2)
     interval_ns = description["interval_ns"]
@@ -227,7 +226,7 @@ def test_a_worker_that_dies_fails_the_run_and_what_is_known_is_kept(
         f"--master {master} --record {folder} --reporting-interval 200",
     ) as process:
         said = read_until(process, "ms avg latency")
-        workers = [folder / WORKERS_FOLDER / str(worker) for worker in (0, 1)]
+        workers = [folder / ROWS_FOLDER / str(worker) for worker in (0, 1)]
         while not all((worker / "batches.i64").stat().st_size for worker in workers):
             assert process.poll() is None
         ends = []
@@ -256,7 +255,7 @@ def test_a_worker_that_dies_fails_the_run_and_what_is_known_is_kept(
     assert len(seqs) == len(set(seqs)) == int(told[1])
     assert run.description["summary"]["records"]["acknowledged"] == int(told[1])
     assert {row["client"] for row in batches} == {"kipctl-perf-0", "kipctl-perf-1"}
-    assert not (folder / WORKERS_FOLDER).exists()
+    assert not (folder / ROWS_FOLDER).exists()
     await_no_topic(cluster, OWN_TOPIC)
     for end in ends:
         assert select.select([end], [], [], LONG_S)[0]
@@ -281,7 +280,7 @@ def test_ctrl_c_stops_all_workers_in_good_order(lab: Lab, cluster: Cluster, tmp_
     assert len(sequence_numbers(run.read("batches").to_pylist())) == int(told[2])
     assert "failed" not in run.description
     assert run.description["stopped"] is True
-    assert not (folder / WORKERS_FOLDER).exists()
+    assert not (folder / ROWS_FOLDER).exists()
     assert holders_of(folder) == {}
     await_no_topic(cluster, OWN_TOPIC)
 

@@ -2,6 +2,8 @@
 
 import select
 import socket
+from contextlib import closing
+from pathlib import Path
 from uuid import UUID
 
 import pytest
@@ -13,6 +15,7 @@ from kipctl.probe.consume.positions import Partition, State
 from kipctl.probe.leader_finder import LeaderFinder
 from kipctl.probe.leadership import LeaderDiscovery, Node
 from kipctl.probe.network import Network
+from kipctl.probe.tracing import Tracing
 from kipctl.protocol.metadata import (
     MetadataResponse,
     MetadataResponseBroker,
@@ -20,7 +23,7 @@ from kipctl.protocol.metadata import (
     MetadataResponseTopic,
 )
 from kipctl.protocol.produce_frames import Topic
-from kipctl.trace.columns import ReadRow
+from kipctl.trace.columns import COLUMNS, ReadRow
 from kipctl.transport.loop import ConnectionLostError, InFlight, LoopConnection
 
 TOPIC = Topic("t", UUID(int=1))
@@ -29,6 +32,7 @@ NO_ROW = ReadRow(*[0] * len(ReadRow._fields))
 
 def test_what_is_asked_over_a_connection_that_breaks_is_asked_again_later(
     monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
     """One partition is to be reset, another validated: two requests to the same leader."""
     config = ConsumerConfig(retry_backoff_ms=1)
@@ -51,13 +55,19 @@ def test_what_is_asked_over_a_connection_that_breaks_is_asked_again_later(
         lambda *_: None,
         on_lost,
     )
+    tracing = Tracing(tmp_path, COLUMNS)
     finder: LeaderFinder[Partition, ConsumerLink] = LeaderFinder(
-        config, LeaderDiscovery.KIP951, {"t": partitions}, network, lambda partition: None
+        config,
+        LeaderDiscovery.KIP951,
+        {"t": partitions},
+        network,
+        tracing,
+        lambda partition: None,
     )
     positioning = Positioning(
         config, finder, network, lambda partition, now_us: None, lambda partition, now_us: NO_ROW
     )
-    with socket.create_server(("127.0.0.1", 0)) as listener:
+    with closing(tracing), socket.create_server(("127.0.0.1", 0)) as listener:
         node = Node(1, *listener.getsockname())
         finder.begin(
             MetadataResponse(

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_broker import VERSIONS, FakeCluster, Produced, Reply
+from fake_broker import VERSIONS, FakeCluster, Produced, Reply, Silence
 from fake_run import run_fake
 
 from kipctl.errors import KipctlError, RefusedError, UsageError
-from kipctl.probe.process import ProbeDiedError, running_probe
+from kipctl.probe.process import running_probe
 from kipctl.probe.produce.config import ProducerConfig
 from kipctl.probe.produce.run import ProbeSpec
 from kipctl.protocol.api import ApiKey
@@ -313,12 +313,39 @@ def test_what_keeps_a_probe_from_beginning_is_raised_here(tmp_path: Path) -> Non
     assert multiprocessing.active_children() == []
 
 
-def test_a_probe_that_is_killed_is_an_error_that_says_so(tmp_path: Path) -> None:
+def test_a_probe_that_is_killed_came_to_what_it_had_settled(tmp_path: Path) -> None:
     with (
         FakeCluster(brokers=1) as cluster,
         running_probe(spec_for(cluster, 10**6), tmp_path) as probe,
     ):
         (child,) = multiprocessing.active_children()
+        while not len(probe.new_rows("batches")):
+            time.sleep(0.01)
         child.kill()
-        with pytest.raises(ProbeDiedError, match="ended early \\(exit code -9\\)"):
-            probe.outcome()
+        outcome = probe.outcome()
+        assert "ended early (exit code -9)" in outcome.failure
+        assert 0 < outcome.acknowledged == outcome.generated <= cluster.records_in_log()
+        assert outcome.start_us == probe.schedule.start_us
+        assert probe.parts[0].outcome is outcome
+
+
+def test_a_probe_that_is_given_up_does_not_wait_for_what_is_under_way(tmp_path: Path) -> None:
+    silent_from_now_on = threading.Event()
+
+    def script(produced: Produced) -> Reply | None:
+        if silent_from_now_on.is_set():
+            raise Silence
+        return None
+
+    with (
+        FakeCluster(brokers=1, script=script) as cluster,
+        running_probe(spec_for(cluster, 10**6), tmp_path) as probe,
+    ):
+        while not len(probe.new_rows("batches")):
+            time.sleep(0.01)
+        silent_from_now_on.set()
+        probe.stop()
+        outcome = probe.give_up()
+        assert (outcome.stopped, outcome.failure) == (True, "")
+        assert outcome.acknowledged > 0
+    assert multiprocessing.active_children() == []

@@ -57,6 +57,22 @@ def test_chunks_are_all_rows_in_order(tmp_path: Path) -> None:
     assert list(chunks(tmp_path / "none", 1)) == []
 
 
+def test_a_row_is_amended_before_and_after_it_is_in_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "rows"
+    writer = RowWriter(path, 2)
+    writer.append((1, 2))
+    writer.append((3, 4))
+    writer.amend(0, 1, 20)
+    writer.flush()
+    writer.append((5, 6))
+    assert writer.rows == 3
+    writer.amend(1, 0, 30)
+    writer.amend(2, 1, 60)
+    writer.append((7, 8))
+    writer.close()
+    assert read_rows(path, 2).tolist() == [[1, 20], [30, 4], [5, 60], [7, 8]]
+
+
 ON_A_FULL_DISK = """
 import resource, signal, sys
 from pathlib import Path

@@ -222,7 +222,7 @@ def test_no_secret_leaves_even_if_one_was_recorded(tmp_path: Path, store: dict[s
 
 def test_an_archive_unpacks_to_the_run(tmp_path: Path, store: dict[str, str]) -> None:
     run = stored(store, "r", answer=42)
-    (run.folder / ".workers").mkdir()
+    (run.folder / ".rows").mkdir()
     archived = tmp_path / "out.tar.gz"
     assert export_archive(run, archived) == archived.stat().st_size
     with tarfile.open(archived) as archive:
@@ -280,7 +280,7 @@ def test_a_run_is_removed_whole(tmp_path: Path, store: dict[str, str]) -> None:
 def test_what_a_cut_off_run_left_can_be_removed_from_the_store(store: dict[str, str]) -> None:
     folder = folder_of("cut", store)
     Run.create(folder).write("events", [])
-    (folder / ".workers").mkdir()
+    (folder / ".rows").mkdir()
     remove(removable("cut", store))
     assert not folder.exists()
 

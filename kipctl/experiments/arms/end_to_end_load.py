@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from kipctl import __version__
 from kipctl.errors import PipelineError
-from kipctl.experiments.begin import Probe, on_this_machine
+from kipctl.experiments.begin import OnThisMachine, Probe
 from kipctl.experiments.e2e import acknowledged_ends, await_offsets
 from kipctl.probe.config import as_properties
 from kipctl.probe.consume.config import ConsumerConfig
@@ -138,7 +138,7 @@ def probe_writer(load: Load, discovery: LeaderDiscovery) -> Iterator[Writer]:
             partitioner="round-robin",  # every partition is written to, so every move is felt
         ),
     )
-    with on_this_machine(spec) as probe:
+    with OnThisMachine()(spec) as probe:
         yield _ProbeWriter(probe)
 
 
@@ -193,7 +193,7 @@ def probe_reader(load: Load, discovery: LeaderDiscovery, client_rack: str = "") 
         discovery=discovery,
         config=ConsumerConfig(client_id=CONSUMER, client_rack=client_rack),
     )
-    with on_this_machine(spec) as probe:
+    with OnThisMachine()(spec) as probe:
         yield _ProbeReader(probe)
 
 

@@ -13,7 +13,7 @@ from kipctl.errors import InterruptedRunError, RefusedError
 from kipctl.experiments.arms.arm import Arm, LibrdkafkaClient, ProbeClient
 from kipctl.experiments.arms.felt import Felt, felt_of, service
 from kipctl.experiments.arms.stand import Stand
-from kipctl.experiments.begin import on_this_machine
+from kipctl.experiments.begin import OnThisMachine
 from kipctl.experiments.conduct import Conducted, conduct_load
 from kipctl.experiments.plan import RunPlan
 from kipctl.experiments.record import describe, event_rows
@@ -256,7 +256,7 @@ def _probe_conducted(
         config=parse_properties(load.properties),
         seed=seed,
     )
-    with on_this_machine(spec) as probe:
+    with OnThisMachine()(spec) as probe:
         conducted = conduct_load(probe, probe.schedule, stand.cluster, load.topic, plan, _unheard)
         measured = measured_together(conducted.outcome, probe.parts)
     outcome = measured.outcome
@@ -266,5 +266,5 @@ def _probe_conducted(
         "failed": outcome.failed,
         "latency_ms": measured.steady.latency.as_ms(),
         "cpu_seconds": round(outcome.cpu_s, 3),
-        "error": next(iter(outcome.errors), None),
+        "error": outcome.failure or next(iter(outcome.errors), None),
     }

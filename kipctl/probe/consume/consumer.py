@@ -103,7 +103,9 @@ class Consumer:
             self._lost,
         )
         by_name = {of_topic[0].topic.name: of_topic for of_topic in partitions}
-        self._finder = LeaderFinder(config, discovery, by_name, self._network, self._leader_moved)
+        self._finder = LeaderFinder(
+            config, discovery, by_name, self._network, tracing, self._leader_moved
+        )
         self._reads = Reads(self._finder, tracing)
         self._positioning = Positioning(
             config, self._finder, self._network, self._settled, self._reads.row_without_answer
@@ -216,7 +218,7 @@ class Consumer:
             if partition.check:
                 self._reads.write(partition.check.row)
             self._failures.given_up(partition, now)
-        self._finder.write_calls(self._tracing)
+        self._finder.write_unanswered()
 
     # --- what becomes of partitions ---
 

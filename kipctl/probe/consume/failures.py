@@ -30,6 +30,7 @@ class Failures:
         )
         self.endpoints: dict[str, int] = {}
         """The endpoints that hints have named, numbered as in the trace."""
+        tracing.names["hint_endpoint"] = self.endpoints
 
     def add(
         self,

@@ -21,6 +21,7 @@ class Reads:
 
     def __init__(self, finder: LeaderFinder[Partition, ConsumerLink], tracing: Tracing) -> None:
         self.racks: dict[str, int] = {}
+        tracing.names["broker_rack"] = self.racks
         self._finder = finder
         self._append = tracing.rows["reads"]
 

@@ -23,6 +23,7 @@ from kipctl.protocol.error_codes import error_text
 from kipctl.trace.clock import now_us
 from kipctl.trace.codes import MetadataCause
 from kipctl.trace.columns import COLUMNS, raw_path
+from kipctl.trace.names import names_in
 from kipctl.trace.rows import chunks
 from kipctl.transport.request import Cluster
 
@@ -231,6 +232,6 @@ def _salvaged(spec: ConsumeSpec, begun: Begun, directory: Path, failure: str) ->
         partitions=len(partitions),
         errors={},
         topics=(spec.topic,),
-        racks=(),
-        **as_salvaged(begun, end_us, failure),
+        racks=names_in(directory).get("broker_rack", ()),
+        **as_salvaged(begun, directory, end_us, failure),
     )

@@ -118,13 +118,14 @@ class Producer:
             topic.name: of_topic for topic, of_topic in zip(topics, self._by_topic, strict=True)
         }
         self._finder = LeaderFinder(
-            config, discovery, by_name, self._network, self._leader_moved, working_set
+            config, discovery, by_name, self._network, tracing, self._leader_moved, working_set
         )
         self._backoff = retry_backoff(
             discovery, config.retry_backoff_ms * 1000, config.retry_backoff_max_ms * 1000
         )
         self.endpoints: dict[str, int] = {}
         """The endpoints that hints have named, numbered as in the trace."""
+        tracing.names["hint_endpoint"] = self.endpoints
         self.totals = Totals()
         self._wall_offset_us = 0
         self._next_tick_us = 0
@@ -157,7 +158,7 @@ class Producer:
         self._accumulator.start(schedule)
         while not self._accumulator.is_over:
             self._turn()
-        self._finder.write_calls(self._tracing)
+        self._finder.write_unanswered()
         return self.totals
 
     def _turn(self) -> None:

@@ -235,5 +235,5 @@ def _salvaged(spec: ProbeSpec, begun: Begun, directory: Path, failure: str) -> P
         failed=failed,
         errors=errors,
         topics=(spec.topic,),
-        **as_salvaged(begun, end_us, failure),
+        **as_salvaged(begun, directory, end_us, failure),
     )

@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from kipctl.cli.signals import noted_signals
+from kipctl.signals import Received, as_keyboard_interrupts, noted_signals
 
 SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 
@@ -35,5 +35,22 @@ def test_what_is_ignored_stays_ignored() -> None:
         with noted_signals() as has_come:
             os.kill(os.getpid(), signal.SIGHUP)
             assert not has_come(0)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_signal_to_end_is_as_ctrl_c_and_which_it_was_is_known(number: signal.Signals) -> None:
+    Received.first = None
+    with pytest.raises(KeyboardInterrupt), as_keyboard_interrupts():
+        signal.raise_signal(number)
+    assert Received.first == number
+
+
+def test_one_that_is_ignored_stays_so() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with as_keyboard_interrupts():
+            signal.raise_signal(signal.SIGHUP)
     finally:
         signal.signal(signal.SIGHUP, before)

@@ -1,0 +1,119 @@
+"""A run whose recorder was killed is made whole, from the rows that its clients had written."""
+
+import shutil
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from kipctl.errors import UsageError
+from kipctl.experiments.e2e import follow, together
+from kipctl.experiments.e2e import summarize as summarize_e2e
+from kipctl.experiments.record import Recorder
+from kipctl.probe.consume.config import parse_properties as consumer_config
+from kipctl.probe.consume.run import ConsumeSpec
+from kipctl.probe.consume.summary import measured
+from kipctl.probe.consume.summary import summarize as summarize_consume
+from kipctl.probe.leadership import LeaderDiscovery
+from kipctl.probe.outcome import AnyOutcome, Begun, Outcome, SharedSpec
+from kipctl.probe.parts import Part
+from kipctl.probe.produce.config import parse_properties as producer_config
+from kipctl.probe.produce.run import ProbeSpec
+from kipctl.probe.produce.summary import measured_together
+from kipctl.probe.produce.summary import summarize as summarize_produce
+from kipctl.probe.schedule import Share
+from kipctl.trace.store import ROWS_FOLDER, RUN_FILE, Run, in_use
+
+_FAILURE = "kipctl was killed while it recorded this; it is what was settled by then."
+
+
+def repair(folder: Path) -> Mapping[str, Any]:
+    """Make the run in this folder whole; returns its summary.
+
+    What was done to the cluster meanwhile only its recorder knew. Raises UsageError when the run is
+    whole, when it is being recorded, and when nothing was measured.
+    """
+    rows = folder / ROWS_FOLDER
+    if (folder / RUN_FILE).exists():
+        raise UsageError(f"{folder} is whole: there is nothing to repair.")
+    if not folder.is_dir():
+        raise UsageError(f"There is no run {folder.name}: {folder} does not exist.")
+    if not (rows / RUN_FILE).exists():
+        raise UsageError(f"{folder} holds nothing to repair: no run of kipctl's perf began there.")
+    with ExitStack() as alone:
+        # A probe outlives its starter until all that it has sent is settled.
+        for used in (rows, *(path.parent for path in rows.glob("*/begun"))):
+            alone.enter_context(in_use(used, alone=True))
+        document = _repaired(Run(folder), Run(rows).description, rows)
+        shutil.rmtree(rows)
+    return document
+
+
+def _repaired(run: Run, known: Mapping[str, Any], rows: Path) -> Mapping[str, Any]:
+    outside = ("schema_version", "command", "topic", "cluster_before")
+    how = {name: value for name, value in known.items() if name not in outside}
+    recorder = Recorder(run, known["command"], known["topic"], how, known["cluster_before"])
+    workers = int(known["workers"])
+    outcome: Outcome
+    match known["command"]:
+        case "perf produce":
+            outcome, written = _whole(_producer(known), rows, range(workers))
+            recorder.write_rows(outcome.start_us, written, [])
+            document = summarize_produce(measured_together(outcome, written), [], None)
+            recorder.close(outcome, written, document, None)
+        case "perf consume":
+            outcome, read = _whole(_consumer(known), rows, range(workers))
+            recorder.write_rows(outcome.start_us, read, [])
+            document = summarize_consume(measured(outcome, read), [], None)
+            recorder.close(outcome, read, document, None)
+        case _:
+            came, read = _whole(_consumer(known), rows, range(workers))
+            outcome, written = _whole(_producer(known), rows, range(workers, 2 * workers))
+            parts = together(outcome, written, read)
+            recorder.write_rows(outcome.start_us, parts, [])
+            produced, consumed = measured_together(outcome, written), measured(came, read)
+            delivery = follow(produced, consumed, written)
+            document = summarize_e2e(produced, consumed, delivery, [], None)
+            recorder.close(outcome, parts, document, None)
+    return document
+
+
+def _whole(
+    spec: SharedSpec[AnyOutcome], rows: Path, folders: Sequence[int]
+) -> tuple[AnyOutcome, tuple[Part[AnyOutcome], ...]]:
+    """What the probes that did this came to together, of those folders; and each."""
+    parts = []
+    for worker, number in enumerate(folders):
+        directory = rows / str(number)
+        if begun := Begun.read(directory):
+            own = spec.of_worker(Share(worker, len(folders))) if len(folders) > 1 else spec
+            parts.append(Part(own.salvaged(begun, directory, _FAILURE), directory))
+    if not parts:
+        raise UsageError(f"{rows.parent} holds nothing to repair: its load had not begun.")
+    outcomes = [part.outcome for part in parts]
+    return spec.together(outcomes, outcomes[0].start_us), tuple(parts)
+
+
+def _producer(known: Mapping[str, Any]) -> ProbeSpec:
+    """The inverse of `produce_settings`."""
+    return ProbeSpec(
+        known["bootstrap_server"],
+        known["topic"],
+        num_records=known["num_records"],
+        throughput=known["throughput"],
+        record_size=known["record_size"] or 0,
+        warmup_records=known["warmup_records"],
+        discovery=LeaderDiscovery(known["leader_discovery"]),
+        config=producer_config(known["producer"]),
+    )
+
+
+def _consumer(known: Mapping[str, Any]) -> ConsumeSpec:
+    """The inverse of `consume_settings`."""
+    return ConsumeSpec(
+        known["bootstrap_server"],
+        known["topic"],
+        num_records=known["num_records"],
+        discovery=LeaderDiscovery(known["leader_discovery"]),
+        config=consumer_config(known["consumer"]),
+    )

@@ -1,0 +1,122 @@
+"""A run whose recorder was killed: its rows become a run."""
+
+import json
+import shutil
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_broker import TOPIC, FakeCluster
+
+from kipctl.cluster.snapshot import Snapshot, take
+from kipctl.errors import UsageError
+from kipctl.experiments.begin import OnThisMachine
+from kipctl.experiments.consume import consume_settings
+from kipctl.experiments.perf import produce_settings
+from kipctl.experiments.record import Recorder
+from kipctl.experiments.repair import _consumer, _producer, repair
+from kipctl.probe.consume.config import ConsumerConfig
+from kipctl.probe.consume.run import ConsumeSpec
+from kipctl.probe.leadership import LeaderDiscovery
+from kipctl.probe.produce.config import ProducerConfig
+from kipctl.probe.produce.run import ProbeSpec
+from kipctl.trace.runs import look
+from kipctl.trace.store import ROWS_FOLDER, RUN_FILE, Run
+from kipctl.transport.request import Cluster
+
+CONFIG = ProducerConfig(
+    acks=1, enable_idempotence=False, linger_ms=0.5, partitioner="round-robin", batch_size=100
+)
+REST = {"workers": 1, "master": None, "arm": "kip951"}
+
+
+def snapshot(cluster: FakeCluster) -> Snapshot:
+    with Cluster(cluster.bootstrap_server, "test", 30) as asked:
+        return take(asked, [TOPIC])
+
+
+def killed_run(folder: Path, cluster: FakeCluster, batches: int = 30) -> Path:
+    """What is on the disk when kipctl is killed in a run that has settled so many batches."""
+    spec = ProbeSpec(cluster.bootstrap_server, TOPIC, 10**6, 2000, 10, config=CONFIG)
+    run = Run.create(folder / "recorded")
+    with OnThisMachine(run.folder)(spec) as probe:
+        how = produce_settings(spec, probe.schedule.interval_ns) | REST
+        Recorder(run, "perf produce", TOPIC, how, asdict(snapshot(cluster))).begin()
+        settled = 0
+        while settled < batches:
+            settled += len(probe.new_rows("batches"))
+            time.sleep(0.01)
+        shutil.copytree(run.folder, folder / "killed")
+    return folder / "killed"
+
+
+def test_what_was_settled_becomes_a_run_that_says_that_it_failed(tmp_path: Path) -> None:
+    with FakeCluster(brokers=2, partitions=2) as cluster:
+        folder = killed_run(tmp_path, cluster)
+        assert "kipctl runs repair killed" in look(folder).flaw
+        document = repair(folder)
+        accepted = cluster.records_in_log()
+    run = Run(folder)
+    batches = run.read("batches").to_pylist()
+    assert len(batches) >= 30
+    sent = sum(batch["records"] for batch in batches)
+    assert document["records"]["acknowledged"] == sent <= accepted
+    assert {batch["topic"] for batch in batches} == {TOPIC}
+    assert look(folder).flaw.startswith("it failed: kipctl was killed")
+    described = run.description
+    assert described["cluster_before"]["cluster_id"]
+    assert described["summary"] == json.loads(json.dumps(document))
+    assert described["producer"]["linger.ms"] == "0.5"
+    assert not (folder / ROWS_FOLDER).exists()
+
+
+def test_a_run_is_repaired_once(tmp_path: Path) -> None:
+    with FakeCluster() as cluster:
+        folder = killed_run(tmp_path, cluster)
+    repair(folder)
+    with pytest.raises(UsageError, match="is whole"):
+        repair(folder)
+
+
+def test_a_run_that_is_being_recorded_is_left_alone(tmp_path: Path) -> None:
+    run = Run.create(tmp_path / "run")
+    with FakeCluster() as cluster:
+        spec = ProbeSpec(cluster.bootstrap_server, TOPIC, 10**6, 100, 10, config=CONFIG)
+        with OnThisMachine(run.folder)(spec) as probe:
+            how = produce_settings(spec, probe.schedule.interval_ns) | REST
+            Recorder(run, "perf produce", TOPIC, how, asdict(snapshot(cluster))).begin()
+            with pytest.raises(UsageError, match="is being recorded"):
+                repair(run.folder)
+            assert (run.folder / ROWS_FOLDER / RUN_FILE).exists()
+
+
+@pytest.mark.parametrize("holds", ["", "notes.txt", ".rows"])
+def test_where_no_run_began_there_is_nothing_to_repair(tmp_path: Path, holds: str) -> None:
+    if holds:
+        (tmp_path / holds).mkdir()
+    with pytest.raises(UsageError, match="nothing to repair"):
+        repair(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        ProducerConfig(),
+        CONFIG,
+        ProducerConfig(acks=0, enable_idempotence=False, retries=0, client_id="a=b c"),
+        ProducerConfig(compression_type="zstd", linger_ms=5.25, batch_size=0),
+    ],
+)
+def test_a_producers_settings_are_read_back_as_they_were(config: ProducerConfig) -> None:
+    spec = ProbeSpec("b:1", "t", 10, 2.5, 7, warmup_records=3, config=config)
+    known: dict[str, Any] = {"topic": "t"} | produce_settings(spec, 0)
+    assert _producer(json.loads(json.dumps(known))) == spec
+
+
+def test_a_consumers_settings_are_read_back_as_they_were() -> None:
+    config = ConsumerConfig(client_rack="r 1", check_crcs=False, auto_offset_reset="earliest")
+    spec = ConsumeSpec("b:1", "t", 10, discovery=LeaderDiscovery.REFRESH, config=config)
+    known: dict[str, Any] = {"topic": "t"} | consume_settings(spec)
+    assert _consumer(json.loads(json.dumps(known))) == spec
