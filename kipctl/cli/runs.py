@@ -123,6 +123,7 @@ def repair(
     meanwhile is not known of such a run.
     """
     environment = context.ensure_object(Environment)
+    from kipctl.experiments.plan import OWN_TOPIC
     from kipctl.experiments.repair import repair as repaired
     from kipctl.trace.runs import folder_of, look
 
@@ -130,6 +131,11 @@ def repair(
     document = repaired(folder)
     found = look(folder)
     environment.message(f"{found.name} is a run again: {found.flaw}")
+    if document["topic"] == OWN_TOPIC:
+        environment.message(
+            f"Its topic, {OWN_TOPIC}, may still be on the cluster with its data; "
+            "the next run of kipctl's perf there removes it."
+        )
     environment.report(Report("runs repair", dict(document), _summary_tables(found)), output)
 
 

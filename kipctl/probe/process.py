@@ -32,15 +32,17 @@ def _work(spec: Spec[Outcome], directory: Path, pipe: Connection) -> None:
     def should_stop() -> bool:
         return pipe.poll()
 
+    came: object
     try:
         with in_use(directory):
-            pipe.send(spec.run(directory, pipe.send, should_stop))
+            came = spec.run(directory, pipe.send, should_stop)
     except KipctlError as error:
-        pipe.send(error)
+        came = error
     except BaseException:
-        pipe.send(ProbeDiedError("The probe failed:\n" + traceback.format_exc()))
-    finally:
-        pipe.close()
+        came = ProbeDiedError("The probe failed:\n" + traceback.format_exc())
+    with suppress(BrokenPipeError):  # its starter was killed: what it came to is in its rows
+        pipe.send(came)
+    pipe.close()
 
 
 class RunningProbe(Generic[AnyOutcome]):
