@@ -101,7 +101,7 @@ def pool(acks: str, discovery: LeaderDiscovery, runs: Sequence[PerfResult]) -> A
         distribution((m.steady.latency.values, m.steady.latency.counts) for m in measured),
         tuple(m.steady.latency.quantile(0.999) / 1000 for m in measured),
         redirects(np.concatenate(redirect_rows)),
-        metadata_rpcs(np.concatenate([m.rpc_rows for m in measured])),
+        metadata_rpcs(np.concatenate([m.metadata_rows for m in measured])),
         sum(m.outcome.failed for m in measured),
     )
 

@@ -43,6 +43,7 @@ from kipctl.probe.consume.summary import (
 )
 from kipctl.probe.outcome import Outcome
 from kipctl.probe.parts import Part, rows_of_parts
+from kipctl.probe.parts import together as all_rows
 from kipctl.probe.produce.run import ProbeOutcome
 from kipctl.probe.produce.summary import Measured as MeasuredProduce
 from kipctl.probe.produce.summary import measured_together
@@ -280,8 +281,7 @@ def follow(
 ) -> Delivery:
     """Each record's way, from the rows of both."""
     outcome = produced.outcome
-    empty: IntRows = np.empty((0, len(COLUMNS["batches"])), dtype=np.int64)
-    batches = np.concatenate([empty, *rows_of_parts(parts, "batches", outcome.start_us)])
+    batches = all_rows("batches", rows_of_parts(parts, "batches", outcome.start_us))
     return deliver(
         batches,
         consumed.reads,
@@ -336,8 +336,8 @@ def summarize(
             "fetch": redirects(consumed.redirects),
         },
         "metadata_rpcs": {
-            "producer": metadata_rpcs(produced.rpc_rows),
-            "consumer": metadata_rpcs(consumed.rpcs),
+            "producer": metadata_rpcs(produced.metadata_rows),
+            "consumer": metadata_rpcs(consumed.metadata_rows),
         },
         "actions": actions,
         "leader_discovery": outcome.spec.discovery.value,

@@ -7,6 +7,8 @@ import numpy as np
 
 from kipctl.trace.rows import IntRows
 
+_MOST_NEW = 1 << 20
+"""Values that are kept until they are counted together."""
 QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p999": 0.999}
 
 
@@ -39,13 +41,41 @@ class Distribution:
         return shown | {"max": int(self.values[-1]) / 1000 if len(self.values) else 0.0}
 
 
+class Counting:
+    """A distribution that grows: its memory is that of its distinct values, not of all."""
+
+    def __init__(self) -> None:
+        self._values = np.empty(0, dtype=np.int64)
+        self._counts = np.empty(0, dtype=np.int64)
+        self._new: list[tuple[IntRows, IntRows]] = []
+        self._new_size = 0
+
+    def add(self, values: IntRows, counts: IntRows | None = None) -> None:
+        """Count values, each once or so often; they need be neither sorted nor unique."""
+        self._new.append((values, np.ones(len(values), np.int64) if counts is None else counts))
+        self._new_size += len(values)
+        if self._new_size > _MOST_NEW:
+            self._merge()
+
+    def _merge(self) -> None:
+        merged = np.concatenate([self._values, *(values for values, _ in self._new)])
+        weights = np.concatenate([self._counts, *(counts for _, counts in self._new)])
+        self._values, where = np.unique(merged, return_inverse=True)
+        sums = np.bincount(where, weights=weights, minlength=len(self._values))
+        self._counts = sums.astype(np.int64)
+        self._new, self._new_size = [], 0
+
+    @property
+    def distribution(self) -> Distribution:
+        """Of all that was counted."""
+        if self._new:
+            self._merge()
+        return Distribution(self._values, self._counts)
+
+
 def distribution(parts: Iterable[tuple[IntRows, IntRows]]) -> Distribution:
     """Add up (values, counts) pairs; the values need be neither sorted nor unique."""
-    values = np.empty(0, dtype=np.int64)
-    counts = np.empty(0, dtype=np.int64)
-    for more_values, more_counts in parts:
-        merged = np.concatenate([values, more_values])
-        weights = np.concatenate([counts, more_counts])
-        values, where = np.unique(merged, return_inverse=True)
-        counts = np.bincount(where, weights=weights, minlength=len(values)).astype(np.int64)
-    return Distribution(values, counts)
+    counting = Counting()
+    for values, counts in parts:
+        counting.add(values, counts)
+    return counting.distribution

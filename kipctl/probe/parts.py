@@ -1,9 +1,11 @@
 """What the probes of one run have each recorded, read together: one run on one clock."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic
+
+import numpy as np
 
 from kipctl.probe.outcome import AnyOutcome
 from kipctl.trace.columns import COLUMNS, MOMENTS, raw_path
@@ -34,6 +36,11 @@ def moved(rows: IntRows, dataset: str, by_us: int) -> IntRows:
             column = later[:, position]
             column[column != 0] += by_us
     return later
+
+
+def together(dataset: str, chunks: Iterable[IntRows]) -> IntRows:
+    """Rows of a dataset, in one array."""
+    return np.concatenate([np.empty((0, len(COLUMNS[dataset])), dtype=np.int64), *chunks])
 
 
 def rows_of_parts(

@@ -66,9 +66,15 @@ def redirects(rows: IntRows) -> dict[str, Any]:
     }
 
 
+def metadata_calls(rpcs: IntRows) -> IntRows:
+    """The Metadata requests among rows of `rpcs`."""
+    found: IntRows = rpcs[rpcs[:, _RPC["api_key"]] == ApiKey.METADATA]
+    return found
+
+
 def metadata_rpcs(rows: IntRows) -> dict[str, Any]:
     """The `metadata_rpcs` object, from rows of `rpcs`: bytes are of requests and responses."""
-    calls = rows[rows[:, _RPC["api_key"]] == ApiKey.METADATA]
+    calls = metadata_calls(rows)
     causes = [MetadataCause(int(c)).name.lower() for c in calls[:, _RPC["cause"]]]
     return {
         "total": len(calls),

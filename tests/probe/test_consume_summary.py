@@ -13,6 +13,7 @@ from kipctl.probe.consume.summary import (
     LOST,
     NAMED,
     OTHER,
+    FetchCalls,
     Measured,
     brokers,
     flip_groups,
@@ -22,6 +23,7 @@ from kipctl.probe.consume.summary import (
     out_of_range,
     summarize,
 )
+from kipctl.probe.summary import metadata_calls
 from kipctl.protocol.api import ApiKey
 from kipctl.trace.codes import RangeCase, RangeHandling
 from kipctl.trace.columns import COLUMNS
@@ -81,7 +83,15 @@ def measured(
         cpu_s=0.5,
         stopped=False,
     )
-    return Measured(outcome, rows("reads", *reads), rows("rpcs", *(rpcs or [])), rows("redirects"))
+    calls, requests = FetchCalls(), rows("rpcs", *(rpcs or []))
+    return Measured(
+        outcome,
+        rows("reads", *reads),
+        calls,
+        lost=calls.add(requests),
+        metadata_rows=metadata_calls(requests),
+        redirects=rows("redirects"),
+    )
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import math
 import random
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from kipctl.probe.produce.summary import interval_line, kafka_line, record_times
 from kipctl.probe.schedule import Schedule
 from kipctl.probe.summary import metadata_rpcs, redirects
 from kipctl.trace.codes import PHASES, Decision, MetadataCause
+from kipctl.trace.columns import BATCH_COLUMNS
 from kipctl.trace.rows import IntRows
 
 
@@ -221,3 +223,26 @@ def test_the_last_line_is_the_one_of_kafkas_own_tool() -> None:
         "4 records sent, 0.8 records/sec (0.76 MB/sec), 1998.5 ms avg latency, "
         "2000.0 ms max latency."
     )
+
+
+def test_the_times_of_many_records_take_little_memory() -> None:
+    """Of 6 million records in large batches, with 200 different times."""
+    size, batches = 150, 20_000
+    count = np.arange(batches)
+    rows = np.zeros((batches, len(BATCH_COLUMNS)), dtype=np.int64)
+    for name, values in {
+        "first_seq": count * size,
+        "seq_stride": 1,
+        "records": size,
+        "bytes": size,
+        "sent_us": count * size,
+        "acked_us": (count + 1) * size + count % 50,
+    }.items():
+        rows[:, BATCH_COLUMNS.index(name)] = values
+    tracemalloc.start()
+    times = record_times([rows, rows], 0, 1_000)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert times.latency.total == 2 * size * batches
+    assert len(times.latency.values) == size + 49
+    assert peak < 120e6

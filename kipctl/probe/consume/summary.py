@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from kipctl.probe.consume.run import ConsumeOutcome
-from kipctl.probe.distribution import Distribution, distribution
-from kipctl.probe.parts import Part, rows_of_parts
-from kipctl.probe.summary import metadata_rpcs, redirects
+from kipctl.probe.distribution import Counting, Distribution, distribution
+from kipctl.probe.parts import Part, rows_of_parts, together
+from kipctl.probe.summary import metadata_calls, metadata_rpcs, redirects
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import error_name
 from kipctl.trace.codes import RangeCase, RangeHandling
@@ -22,7 +22,6 @@ from kipctl.trace.rows import IntRows
 
 _READ = {name: i for i, name in enumerate(COLUMNS["reads"])}
 _RPC = {name: i for i, name in enumerate(COLUMNS["rpcs"])}
-_EMPTY: IntRows = np.empty((0, len(_READ)), dtype=np.int64)
 _NONE = -1
 MEGABYTE = 1024 * 1024
 
@@ -36,11 +35,17 @@ OTHER = "the leader moved, or the lease was over"
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A finished run: its outcome and its rows, sorted by time."""
+    """A finished run: its outcome and its reads, sorted by time.
+
+    Of requests `calls` counts the Fetches; rows are kept of Metadata requests and of Fetches that
+    were lost.
+    """
 
     outcome: ConsumeOutcome
     reads: IntRows
-    rpcs: IntRows
+    calls: "FetchCalls"
+    lost: IntRows
+    metadata_rows: IntRows
     redirects: IntRows
 
     @property
@@ -56,13 +61,37 @@ class Measured:
 def measured(outcome: ConsumeOutcome, parts: Sequence[Part[ConsumeOutcome]]) -> Measured:
     """Read what the consumers of a run wrote, whose outcome as a whole is `outcome`."""
 
-    def rows(dataset: str) -> IntRows:
-        empty = np.empty((0, len(COLUMNS[dataset])), dtype=np.int64)
-        return np.concatenate([empty, *rows_of_parts(parts, dataset, outcome.start_us)])
-
-    reads = np.concatenate([_EMPTY, *_reads(outcome, parts)])
+    calls, lost, metadata = FetchCalls(), [], []
+    for rpcs in rows_of_parts(parts, "rpcs", outcome.start_us):
+        lost.append(calls.add(rpcs))
+        metadata.append(metadata_calls(rpcs))
+    reads = together("reads", _reads(outcome, parts))
     reads = reads[np.argsort(reads[:, _READ["time_us"]], kind="stable")]
-    return Measured(outcome, reads, rows("rpcs"), rows("redirects"))
+    redirect_rows = together("redirects", rows_of_parts(parts, "redirects", outcome.start_us))
+    return Measured(
+        outcome, reads, calls, together("rpcs", lost), together("rpcs", metadata), redirect_rows
+    )
+
+
+class FetchCalls:
+    """Fetch requests, counted."""
+
+    def __init__(self) -> None:
+        self.requests = self.lost = self.request_bytes = self.response_bytes = 0
+        self.took = Counting()
+
+    def add(self, rpcs: IntRows) -> IntRows:
+        """Count those among rows of `rpcs`; returns the rows of those that were lost."""
+        calls = rpcs[rpcs[:, _RPC["api_key"]] == ApiKey.FETCH]
+        is_answered = calls[:, _RPC["received_us"]] > 0
+        answered = calls[is_answered]
+        self.requests += len(calls)
+        self.lost += len(calls) - len(answered)
+        self.request_bytes += int(calls[:, _RPC["request_bytes"]].sum())
+        self.response_bytes += int(calls[:, _RPC["response_bytes"]].sum())
+        self.took.add(answered[:, _RPC["received_us"]] - answered[:, _RPC["sent_us"]])
+        lost: IntRows = calls[~is_answered]
+        return lost
 
 
 def _reads(outcome: ConsumeOutcome, parts: Sequence[Part[ConsumeOutcome]]) -> Iterator[IntRows]:
@@ -97,8 +126,6 @@ def flips(run: Measured) -> list[Flip]:
     """
     found = []
     reads, column = run.reads, _column(run.reads)
-    calls = run.rpcs[run.rpcs[:, _RPC["api_key"]] == ApiKey.FETCH]
-    lost = calls[calls[:, _RPC["received_us"]] == 0]
     order = np.lexsort((column("time_us"), column("partition"), column("topic")))
     reads = reads[order]
     column = _column(reads)
@@ -117,7 +144,7 @@ def flips(run: Measured) -> list[Flip]:
             why = error_name(int(errors[-1][_READ["error"]]))
         elif len(named):
             why = NAMED
-        elif _was_lost(lost, int(a[_READ["broker"]]), from_us, to_us):
+        elif _was_lost(run.lost, int(a[_READ["broker"]]), from_us, to_us):
             why = LOST
         else:
             why = OTHER
@@ -173,7 +200,7 @@ def summarize(
         "flips": flip_groups(run),
         "out_of_range": out_of_range(run),
         "redirects": redirects(run.redirects),
-        "metadata_rpcs": metadata_rpcs(run.rpcs),
+        "metadata_rpcs": metadata_rpcs(run.metadata_rows),
         "actions": list(actions),
         "leader_discovery": outcome.spec.discovery.value,
         "kafka_version": kafka_version,
@@ -182,17 +209,14 @@ def summarize(
 
 def fetches(run: Measured) -> dict[str, Any]:
     """Fetch requests: how many, how long, and what partitions were answered."""
-    calls = run.rpcs[run.rpcs[:, _RPC["api_key"]] == ApiKey.FETCH]
-    answered = calls[calls[:, _RPC["received_us"]] > 0]
-    took = answered[:, _RPC["received_us"]] - answered[:, _RPC["sent_us"]]
-    column = _column(run.reads)
+    calls, column = run.calls, _column(run.reads)
     errors = Counter(error_name(int(code)) for code in column("error") if code)
     return {
-        "requests": len(calls),
-        "lost": len(calls) - len(answered),
-        "request_bytes": int(calls[:, _RPC["request_bytes"]].sum()),
-        "response_bytes": int(calls[:, _RPC["response_bytes"]].sum()),
-        "took_ms": _of(took).as_ms(),
+        "requests": calls.requests,
+        "lost": calls.lost,
+        "request_bytes": calls.request_bytes,
+        "response_bytes": calls.response_bytes,
+        "took_ms": calls.took.distribution.as_ms(),
         "partitions_with_records": int((column("records") > 0).sum()),
         "preferred_replica_named": int((column("preferred_read_replica") != _NONE).sum()),
         "errors": dict(errors),

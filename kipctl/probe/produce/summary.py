@@ -1,19 +1,21 @@
 """What a run came to, computed from its rows: exact percentiles, redirects, Metadata requests."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from kipctl.probe.distribution import QUANTILES, Distribution, distribution
-from kipctl.probe.parts import Part, rows_of_parts
+from kipctl.probe.distribution import QUANTILES, Counting, Distribution
+from kipctl.probe.parts import Part, rows_of_parts, together
 from kipctl.probe.produce.run import ProbeOutcome
-from kipctl.probe.summary import metadata_rpcs, redirects
+from kipctl.probe.summary import metadata_calls, metadata_rpcs, redirects
 from kipctl.trace.columns import COLUMNS
 from kipctl.trace.rows import IntRows
 
+_RECORDS_AT_ONCE = 1 << 18
 _BATCH = {name: i for i, name in enumerate(COLUMNS["batches"])}
 
 
@@ -42,9 +44,9 @@ def record_times(
     `start_us + (first_seq + k * seq_stride) * interval_ns // 1000`; unthrottled (interval 0), for
     the batch's own `intended_us`.
     """
-    latencies, services = [], []
+    latencies, services = Counting(), Counting()
     total_bytes, first, last = 0, np.iinfo(np.int64).max, 0
-    for rows in batches:
+    for rows in chain.from_iterable(map(_few_records, batches)):
         acknowledged = rows[rows[:, _BATCH["error"]] == 0]
         count, seq, stride, acked = (
             acknowledged[:, _BATCH[name]]
@@ -59,26 +61,31 @@ def record_times(
             column[kept > 0] for column in (count, seq, stride, acked, skipped, kept)
         )
         intended = acknowledged[:, _BATCH["intended_us"]]
-        services.append((acked - acknowledged[:, _BATCH["sent_us"]], kept))
+        services.add(acked - acknowledged[:, _BATCH["sent_us"]], kept)
         total_bytes += int((acknowledged[:, _BATCH["bytes"]] * kept // count).sum())
         if interval_ns:
             within = np.arange(int(kept.sum())) - np.repeat(np.cumsum(kept) - kept, kept)
             seqs = np.repeat(seq + skipped * stride, kept) + within * np.repeat(stride, kept)
             intended = start_us + seqs * interval_ns // 1000
-            latencies.append((np.repeat(acked, kept) - intended, np.ones(len(seqs), np.int64)))
+            latencies.add(np.repeat(acked, kept) - intended)
         else:
-            latencies.append((acked - intended, kept))
+            latencies.add(acked - intended, kept)
         first, last = min(first, int(intended.min())), max(last, int(acked.max()))
-        if len(latencies) > 64:
-            latencies, services = [_merged(latencies)], [_merged(services)]
     return RecordTimes(
-        distribution(latencies), distribution(services), total_bytes, min(first, last), last
+        latencies.distribution, services.distribution, total_bytes, min(first, last), last
     )
 
 
-def _merged(parts: list[tuple[IntRows, IntRows]]) -> tuple[IntRows, IntRows]:
-    whole = distribution(parts)
-    return whole.values, whole.counts
+def _few_records(batches: IntRows) -> Iterator[IntRows]:
+    """The batches, some at a time, so that the times of their records take little memory."""
+    before = np.cumsum(batches[:, _BATCH["records"]])
+    begins = 0
+    while begins < len(batches):
+        so_far = int(before[begins - 1]) if begins else 0
+        ends = int(np.searchsorted(before, so_far + _RECORDS_AT_ONCE, side="right"))
+        ends = max(ends, begins + 1)
+        yield batches[begins:ends]
+        begins = ends
 
 
 def run_times(
@@ -93,14 +100,15 @@ def run_times(
 class Measured:
     """A finished run: its outcome and what its rows come to, out of the files.
 
-    `times` are of all records, `steady` of those after the warm-up.
+    `times` are of all records, `steady` of those after the warm-up. Rows are kept of redirects and
+    Metadata requests alone: memory does not grow with the length of the run.
     """
 
     outcome: ProbeOutcome
     times: RecordTimes
     steady: RecordTimes
     redirect_rows: IntRows
-    rpc_rows: IntRows
+    metadata_rows: IntRows
 
 
 def measured(outcome: ProbeOutcome, directory: Path) -> Measured:
@@ -116,14 +124,9 @@ def measured_together(outcome: ProbeOutcome, parts: Sequence[Part[ProbeOutcome]]
         outcome,
         times,
         run_times(outcome, parts, warmup) if warmup else times,
-        _rows(outcome, parts, "redirects"),
-        _rows(outcome, parts, "rpcs"),
+        together("redirects", rows_of_parts(parts, "redirects", outcome.start_us)),
+        together("rpcs", map(metadata_calls, rows_of_parts(parts, "rpcs", outcome.start_us))),
     )
-
-
-def _rows(outcome: ProbeOutcome, parts: Sequence[Part[ProbeOutcome]], dataset: str) -> IntRows:
-    empty = np.empty((0, len(COLUMNS[dataset])), dtype=np.int64)
-    return np.concatenate([empty, *rows_of_parts(parts, dataset, outcome.start_us)])
 
 
 def summarize(
@@ -148,7 +151,7 @@ def summarize(
         "records_per_second": round(times.latency.total / times.seconds, 1),
         "cpu_seconds": round(outcome.cpu_s, 3),
         "redirects": redirects(run.redirect_rows),
-        "metadata_rpcs": metadata_rpcs(run.rpc_rows),
+        "metadata_rpcs": metadata_rpcs(run.metadata_rows),
         "actions": list(actions),
         "leader_discovery": outcome.spec.discovery.value,
         "kafka_version": kafka_version,
