@@ -224,7 +224,11 @@ def compare(
     }
     environment.report(Report("runs compare", document, compare_tables(document)), output)
     if holding:
-        raise ThresholdError(f"It holds: {'; '.join(gate.text for gate in holding)}.")
+        texts = (
+            gate.text + (" (nothing was measured)" if by_name[gate.measure].lacks_value else "")
+            for gate in holding
+        )
+        raise ThresholdError(f"It holds: {'; '.join(texts)}.")
 
 
 def _runs_of(side: str) -> Sequence[str]:

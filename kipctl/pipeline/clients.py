@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from kipctl.pipeline.columns import count_if, is_leader_error, nearest_rank, sum_of
 
 SOFTWARE = ("software_name", "software_version")
-HINT_COUNTS = ("present", "reached", "used")
+HINT_COUNTS = ("present", "unseen", "reached", "used")
 FIRST_PRODUCE_WITH_HINTS = 10
 FIRST_FETCH_WITH_HINTS = 16
 """From these versions on, an error that another broker leads names that broker (KIP-951)."""
@@ -126,9 +126,10 @@ def waits(episodes: DataFrame, owners: DataFrame) -> DataFrame:
 
     `episodes` are those of `kipctl.pipeline.episodes`; `owners` name the software of each `client`
     of a `cluster`. Result: `cluster`, the software; `episodes`, `unfinished`; p50, p99, max and sum
-    of `wait_us`; the sums of `hints_present`, `hints_reached` and `hints_used`; and `loops`,
-    episodes in which the client went in a circle.
+    of `wait_us` of those that were finished (null if none was); the sums of HINT_COUNTS; and
+    `loops`, episodes in which the client went in a circle.
     """
+    finished = "if(ended_us is null, null, wait_us)"
     same = F.col("of.cluster").eqNullSafe(F.col("owner.cluster")) & (
         F.col("of.client") == F.col("owner.client")
     )
@@ -139,10 +140,10 @@ def waits(episodes: DataFrame, owners: DataFrame) -> DataFrame:
         .agg(
             F.count("*").alias("episodes"),
             count_if(F.col("ended_us").isNull()).alias("unfinished"),
-            nearest_rank("wait_us", 0.5).alias("p50_us"),
-            nearest_rank("wait_us", 0.99).alias("p99_us"),
-            F.max("wait_us").alias("max_us"),
-            F.sum("wait_us").alias("sum_us"),
+            nearest_rank(finished, 0.5).alias("p50_us"),
+            nearest_rank(finished, 0.99).alias("p99_us"),
+            F.expr(f"max({finished})").alias("max_us"),
+            F.expr(f"sum({finished})").alias("sum_us"),
             *(F.sum(f"hints_{name}").alias(f"hints_{name}") for name in HINT_COUNTS),
             count_if(F.col("looped")).alias("loops"),
         )

@@ -38,7 +38,7 @@ API_NAMES: Mapping[int, str] = dict(enumerate(_API_NAMES.split()))
 
 
 def nearest_rank(value: str, q: float) -> Column:
-    """An aggregate: the exact nearest-rank quantile of a whole-number column (bigint).
+    """An aggregate: the exact nearest-rank quantile of a whole number in SQL (bigint).
 
     It is the least value that a share `q` of all do not exceed, as in
     `kipctl.probe.distribution.Distribution.quantile`; null where there is none. It holds the

@@ -51,11 +51,15 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """Something that is compared; `unit` is "ms", "records/s", or what is counted in each run."""
+    """Something that is compared; `unit` is "ms", "records/s", or what is counted in each run.
+
+    A run `may_lack` what is of redirected batches alone: it had none.
+    """
 
     name: str
     title: str
     unit: str
+    may_lack: bool = False
 
 
 MEASURES = (
@@ -70,7 +74,7 @@ MEASURES = (
     Measure("read", "read", "records/s"),
     Measure("failed", "failed", "records"),
     Measure("redirected", "redirected", "batches and fetches"),
-    Measure("client_share_p50", "client's share of a redirect, p50", "ms"),
+    Measure("client_share_p50", "client's share of a redirect, p50", "ms", may_lack=True),
     Measure("metadata_rpcs", "Metadata requests", "requests"),
 )
 OTHER_TIMES = {"service_p99": ("service", "p99"), "client_share_p50": ("client_share", "p50")}
@@ -111,8 +115,13 @@ class ComparedMeasure:
         return min(a) <= max(b) and min(b) <= max(a)
 
     @property
+    def lacks_value(self) -> bool:
+        """Whether a side has none."""
+        return self.a is None or self.b is None
+
+    @property
     def for_gates(self) -> Compared:
-        return Compared(self.a, self.b, self.difference.is_real)
+        return Compared(self.a, self.b, self.difference.is_real, self.measure.may_lack)
 
     def as_document(self) -> dict[str, Any]:
         """For JSON. The effect is a relative difference, or for counts a chance (superiority)."""

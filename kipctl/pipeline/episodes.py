@@ -53,11 +53,12 @@ def episodes(attempts: DataFrame) -> DataFrame:
     Result: cluster, client, api_key, topic, partition; `first_error_us` and `ended_us` (when they
     were answered; the end is null if it was not seen); `attempts`, `errors` (leader errors) and
     `other_errors` (requests without an answer too); `appended_then_failed`; `hints_present`,
-    `hints_reached` (the next attempt went to the leader that the hint names) and `hints_used`
-    (within FOLLOWED_WITHIN_US); `duration_us` from the first error to the end, of which `wait_us`
-    passed without any attempt for the partition under way and `answer_us` with one or more (one
-    without an answer is over at once; where no end was seen, up to the last one sent); `brokers`
-    (`1->2`: of the first error, and of the last attempt) and how many were `visited`; `looped`.
+    `hints_unseen` (no attempt after it was seen), `hints_reached` (the next attempt went to the
+    leader that the hint names) and `hints_used` (within FOLLOWED_WITHIN_US); `duration_us` from the
+    first error to the end, of which `wait_us` passed without any attempt for the partition under
+    way and `answer_us` with one or more (one without an answer is over at once; where no end was
+    seen, up to the last one sent); `brokers` (`1->2`: of the first error, and of the last attempt)
+    and how many were `visited`; `looped`.
 
     An episode loops when a broker that refused (a leader error) is asked again after another one,
     or refuses again. Attempts that were under way when the first error was answered are no reaction
@@ -175,6 +176,7 @@ def _with_returns(numbered: DataFrame) -> DataFrame:
 
 def _summed(numbered: DataFrame) -> DataFrame:
     hinted = F.col("refused") & (F.col("hint_leader") >= 0)
+    unseen = hinted & F.col("next.sent_us").isNull()
     reached = hinted & (F.col("next.broker") == F.col("hint_leader"))
     used = reached & (F.col("next.sent_us") - F.col("answered_us") <= FOLLOWED_WITHIN_US)
     order = F.struct(*_TURN)
@@ -190,6 +192,7 @@ def _summed(numbered: DataFrame) -> DataFrame:
             count_if(~F.col("refused") & ~F.col("succeeded")).alias("other_errors"),
             count_if(F.col("refused") & (F.col("base_offset") >= 0)).alias("appended_then_failed"),
             count_if(hinted).alias("hints_present"),
+            count_if(unseen).alias("hints_unseen"),
             count_if(reached).alias("hints_reached"),
             count_if(used).alias("hints_used"),
             sum_of(idle).alias("wait_us"),

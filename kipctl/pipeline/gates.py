@@ -5,8 +5,9 @@
     MEASURE > +5ms     B is more than 5 ms above A, and the difference is real
     MEASURE > 50ms     B is above 50 ms, whatever A is
 
-Of a difference that cannot be told from chance for lack of windows, its size alone decides: a gate
-that cannot tell does not let it pass. `>=` and `<=` may be used too.
+Of a difference that cannot be told from chance for lack of windows, its size alone decides, and
+where a run has no value at all (none of its records was acknowledged) every condition on it holds:
+a gate that cannot tell does not let it pass. `>=` and `<=` may be used too.
 """
 
 import operator
@@ -31,11 +32,15 @@ _MS = {"us": 0.001, "ms": 1.0, "s": 1000.0}
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """What a gate looks at: both values, and whether their difference is real (None: unknown)."""
+    """What a gate looks at: both values, and whether their difference is real (None: unknown).
+
+    A side that `may_lack` a value has none without a fault.
+    """
 
     a: float | None
     b: float | None
     is_real: bool | None
+    may_lack: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +59,15 @@ class Gate:
     signed: bool
 
     def trips(self, compared: Compared) -> bool:
-        """Whether the condition holds. A value that is missing on a side holds no condition."""
+        """Whether the condition holds, or cannot be told for lack of a value."""
         if compared.b is None:
-            return False
+            return not compared.may_lack
         holds = _COMPARISONS[self.comparison]
         if not self.relative and not self.signed:
             return holds(compared.b, self.threshold)
-        if compared.a is None or compared.is_real is False:
+        if compared.a is None:
+            return not compared.may_lack
+        if compared.is_real is False:
             return False
         difference = compared.b - compared.a
         if self.relative:

@@ -27,7 +27,7 @@ from kipctl.errors import PipelineError, UsageError
 from kipctl.pipeline.files import Files, literally, located
 from kipctl.pipeline.partitions import together
 from kipctl.pipeline.period import Period
-from kipctl.trace.schema import DATASETS, SCHEMA_VERSION
+from kipctl.trace.schema import DATASETS, NEEDED, SCHEMA_VERSION
 from kipctl.trace.store import RUN_FILE
 
 _TYPES: dict[pa.DataType, DataType] = {
@@ -256,7 +256,8 @@ def rows_in(folder: Path, dataset: str) -> int:
 
 
 def _check_columns(path: str, dataset: str, types: Mapping[str, DataType | None]) -> None:
-    """See that what a file has is what this kipctl reads; older files may have fewer columns."""
+    """See that what a file has is what this kipctl reads; older files may have fewer columns, but
+    those without which it says nothing."""
     known = {field.name: field.dataType for field in spark_schema(dataset)}
     strange = [name for name, kind in types.items() if known.get(name) != kind]
     if strange:
@@ -264,6 +265,11 @@ def _check_columns(path: str, dataset: str, types: Mapping[str, DataType | None]
             f"{path} has columns that {dataset} have not, or of another type: "
             f"{', '.join(strange)}.",
             "Another kipctl wrote it: analyse it with that one.",
+        )
+    if missing := [name for name in NEEDED[dataset] if name not in types]:
+        raise PipelineError(
+            f"{path} is no file of {dataset}: it has no {', '.join(missing)}.",
+            "Another program wrote it, or has changed it.",
         )
 
 

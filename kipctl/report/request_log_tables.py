@@ -69,6 +69,11 @@ def _lines(document: Document) -> Table:
     )
 
 
+def _used(hints: Mapping[str, int | None]) -> int | None:
+    """Hints that were followed at once; None where of none it was seen what came after."""
+    return None if hints["present"] and hints["present"] == hints["unseen"] else hints["used"]
+
+
 def _fleet(document: Document) -> Table:
     def cells(row: Mapping[str, Any]) -> tuple[Cell, ...]:
         errors, waited, reads = row["leader_errors"], row["wait_ms"], row["reads"]
@@ -81,7 +86,7 @@ def _fleet(document: Document) -> Table:
             _HINTS[row["hints"]],
             errors["total"],
             errors["hinted"],
-            row["followed_hints"]["used"],
+            _used(row["followed_hints"]),
             waited["p50"],
             waited["max"],
             row["metadata"]["per_minute"],
@@ -243,7 +248,7 @@ def _clocks(document: Document) -> Table:
         tuple((str(row["broker"]), str(row["other"]), row["differ_at_least_ms"]) for row in rows),
         (
             "Times between requests at different brokers are off by that. Where it is above "
-            "10 ms, nothing is said of hints that were followed.",
+            "10 ms, nothing is said of waits, nor of hints that were followed.",
         )
         if rows
         else (),

@@ -127,3 +127,14 @@ DATASETS = {
     "reads": READS,
     "events": EVENTS,
 }
+NEEDED = {
+    "batches": (
+        *("topic", "partition", "first_seq", "seq_stride", "records", "bytes"),
+        *("intended_us", "sent_us", "acked_us", "error"),
+    ),
+    "rpcs": ("broker", "api_key", "request_bytes", "response_bytes", "sent_us", "received_us"),
+    "redirects": ("topic", "partition", "first_seq", "attempt", "error", "error_us"),
+    "reads": ("topic", "partition", "broker", "records", "bytes", "error", "time_us"),
+    "events": ("kind", "time_us"),
+}
+"""Columns without which rows of a dataset say nothing; all versions of kipctl have written them."""

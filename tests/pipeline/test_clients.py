@@ -3,8 +3,11 @@
 from collections.abc import Sequence
 
 import pytest
+from frames import of_schema
+from pyspark.sql import SparkSession
 
-from kipctl.pipeline.clients import HintUse, hint_use, version_numbers
+from kipctl.pipeline.clients import HINT_COUNTS, HintUse, hint_use, version_numbers, waits
+from kipctl.pipeline.episodes import ATTEMPTS, episodes
 
 
 @pytest.mark.parametrize(
@@ -42,3 +45,29 @@ def test_hint_use(
 )
 def test_version_numbers(text: str, numbers: tuple[int, ...]) -> None:
     assert version_numbers(text) == numbers
+
+
+@pytest.mark.spark
+def test_the_time_of_an_episode_whose_end_was_not_seen_is_not_known(spark: SparkSession) -> None:
+    """Clients a and b are refused with a hint; only of b is the next attempt there to see."""
+    common = {"cluster": "c", "topic": "t", "partition": 0, "api_key": 0, "connection": "x"}
+    refused = {"broker": 1, "sent_us": 0, "received_us": 1000, "error": 6, "hint_leader": 2}
+    then = {"broker": 2, "sent_us": 3500, "received_us": 4000, "error": 0}
+    attempts = [
+        common | {"client": "a"} | refused,
+        common | {"client": "b"} | refused,
+        common | {"client": "b"} | then,
+    ]
+    for clients, finished_us in ((("a",), None), (("a", "b"), 2500)):
+        mine = [row for row in attempts if row["client"] in clients]
+        owners = spark.createDataFrame(
+            [("c", client, "s", "1") for client in clients],
+            "cluster string, client string, software_name string, software_version string",
+        )
+        [row] = waits(episodes(of_schema(spark, ATTEMPTS, mine)), owners).collect()
+        assert (row["episodes"], row["unfinished"]) == (len(clients), 1)
+        times = {row[f"{name}_us"] for name in ("p50", "p99", "max", "sum")}
+        assert times == {finished_us}
+        hints = {name: row[f"hints_{name}"] for name in HINT_COUNTS}
+        seen = len(clients) - 1
+        assert hints == {"present": len(clients), "unseen": 1, "reached": seen, "used": seen}

@@ -60,10 +60,19 @@ def test_what_cannot_be_told_is_judged_by_its_size() -> None:
     assert not holds("p999 > +10%", 100, 101, is_real=None)
 
 
-def test_without_a_value_nothing_holds() -> None:
-    assert not holds("p999 > +10%", None, 200)
-    assert not holds("p999 > 50ms", 100, None)
+def test_without_a_value_a_gate_does_not_let_it_pass() -> None:
+    assert holds("p999 > +10%", None, 200)
+    assert holds("p999 > +10%", 200, None)
+    assert holds("p999 > 50ms", 100, None)
+    assert holds("throughput < -5%", 100, None)
     assert holds("p999 > 50ms", None, 200)
+    assert not holds("p999 > 50ms", None, 20)
+
+
+def test_what_only_redirected_batches_have_may_be_missing() -> None:
+    gate = parse_gate("p999 > +10%", UNITS)
+    assert not gate.trips(Compared(100, None, None, may_lack=True))
+    assert not gate.trips(Compared(None, 100, None, may_lack=True))
 
 
 @pytest.mark.parametrize(

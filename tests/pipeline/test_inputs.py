@@ -179,6 +179,11 @@ def test_a_column_of_another_name_or_type_is_named(
     pq.write_table(table.drop_columns(["base_offset"]), part)
     rows = open_runs(spark, [str(tmp_path)]).batches.collect()
     assert [row["base_offset"] for row in rows] == [None] * runs
+    # Without one that all have had, rows say nothing.
+    pq.write_table(table.drop_columns(["error"]), part)
+    for place in (tmp_path, f"file://{tmp_path}/*"):
+        with pytest.raises(PipelineError, match="no file of batches: it has no error"):
+            open_runs(spark, [str(place)])
 
 
 def test_any_number_of_runs_is_read_as_one(spark: SparkSession, tmp_path: Path) -> None:

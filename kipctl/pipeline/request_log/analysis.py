@@ -1,9 +1,10 @@
 """What a request log says of a fleet: the tables that its document is made of."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from kipctl.errors import UsageError
@@ -32,9 +33,8 @@ from kipctl.pipeline.saving import make_new, save, written
 BY = ("broker", "client_id", "software", "origin")
 """What requests by API can be broken down by besides."""
 ROWS_SHOWN = 1000
-"""Clients, and rows of `apis`, that the document names: those of the most requests."""
-SOFTWARE_SHOWN = 1000
-"""Software of different name, version or origin that is looked at besides."""
+"""Of each cluster so many clients, software and rows of `apis` are named: those of the most
+requests."""
 _COLUMNS_OF = {"client_id": ("client",), "software": SOFTWARE}
 
 
@@ -89,11 +89,12 @@ def _tables(log: RequestLog, apis: DataFrame) -> dict[str, Make]:
     of_software = ("cluster", *SOFTWARE, "origin")
     tables: dict[str, Make] = {
         "usage": lambda: api_counts(log.calls, *of_software),
-        "apis": lambda: apis.orderBy(by_most, *apis.columns).limit(ROWS_SHOWN),
-        "clients": lambda: (
-            client_counts(log.calls)
-            .orderBy("is_client", by_most, *of_software, "client")
-            .limit(ROWS_SHOWN + SOFTWARE_SHOWN)
+        "apis": lambda: _first(apis, ROWS_SHOWN, ["cluster"], [by_most, *apis.columns]),
+        "clients": lambda: _first(
+            client_counts(log.calls),
+            ROWS_SHOWN,
+            ["cluster", "is_client"],
+            [by_most, *of_software, "client"],
         ),
         "errors": lambda: error_counts(log.calls),
         "metadata": lambda: metadata_counts(metadata_requests(log.calls)),
@@ -106,6 +107,15 @@ def _tables(log: RequestLog, apis: DataFrame) -> dict[str, Make]:
         tables["waits"] = lambda: waits(episodes(tried), _owners(log))
         tables["clocks"] = lambda: clock_differences(tried)
     return tables
+
+
+def _first(
+    table: DataFrame, rows: int, of: Sequence[str], order: Sequence[Column | str]
+) -> DataFrame:
+    """So many rows of each group, by the order. Spark ranks them where they are, before it moves
+    any (`WindowGroupLimit`)."""
+    turn = F.row_number().over(Window.partitionBy(*of).orderBy(*order))
+    return table.withColumn("_turn", turn).filter(F.col("_turn") <= rows).drop("_turn")
 
 
 def _owners(log: RequestLog) -> DataFrame:

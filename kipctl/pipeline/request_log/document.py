@@ -20,6 +20,9 @@ Rows = list[dict[str, Any]]
 _OF_API = ("cluster", "api", "api_key", "api_version", "requests")
 _SHOWN = {"client": "client_id", "software_name": "software"}
 
+_EPISODES = ("episodes", "unfinished", "loops")
+_TIMES = ("p50", "p99", "max", "sum")
+
 
 def document_of(log: RequestLog, rows: Mapping[str, Rows]) -> dict[str, Any]:
     """The document: of all lines, and of each cluster by itself."""
@@ -80,7 +83,7 @@ def _cluster(log: RequestLog, cluster: str | None, rows: Mapping[str, Rows]) -> 
             }
             for row in sorted(clients, key=lambda row: -row["requests"])
         ],
-        "fleet": _fleet(rows, period["seconds"], _hints_are_known(clocks)),
+        "fleet": _fleet(rows, period["seconds"], _clocks_agree(clocks)),
         "produce_not_leader": _not_leader(refused),
         "produce_errors": _by_code(produce),
         "fetch_errors": _by_code(fetch),
@@ -154,8 +157,9 @@ def clocks_of(rows: Rows) -> Rows:
     return found
 
 
-def _hints_are_known(clocks: Rows) -> bool:
-    """Whether clocks agree so well that a hint that was used can be told from one that was not."""
+def _clocks_agree(clocks: Rows) -> bool:
+    """Whether clocks agree so well that times between requests at different brokers mean something,
+    and a hint that was used can be told from one that was not."""
     return all(row["differ_at_least_ms"] * 1000 <= FOLLOWED_WITHIN_US for row in clocks)
 
 
@@ -187,7 +191,7 @@ def _by_software(rows: Iterable[dict[str, Any]]) -> Mapping[tuple[str, str], Row
     return found
 
 
-def _fleet(rows: Mapping[str, Rows], seconds: float | None, hints_are_known: bool) -> Rows:
+def _fleet(rows: Mapping[str, Rows], seconds: float | None, clocks_agree: bool) -> Rows:
     """A row for each software and version of clients."""
     apis = _by_software(row for row in rows["usage"] if row["origin"] == "client")
     errors = _by_software(row for row in rows["errors"] if row["origin"] == "client")
@@ -218,8 +222,8 @@ def _fleet(rows: Mapping[str, Rows], seconds: float | None, hints_are_known: boo
                 "hints": hint_use(*software, *spoken.values()).value,
                 "apis": dict(versions),
                 "leader_errors": _not_leader(refused),
-                "wait_ms": _wait_ms(waited.get(software, [])),
-                "followed_hints": _followed(waited.get(software, []), hints_are_known),
+                "wait_ms": _wait_ms(waited.get(software, []), clocks_agree),
+                "followed_hints": _followed(waited.get(software, []), clocks_agree),
                 "metadata": _metadata(metadata.get(software, []), seconds),
                 "reads": _racks(reads.get(software, [])),
             }
@@ -227,13 +231,12 @@ def _fleet(rows: Mapping[str, Rows], seconds: float | None, hints_are_known: boo
     return fleet
 
 
-def _wait_ms(rows: Rows) -> dict[str, Any]:
-    if not rows:
-        none = dict.fromkeys(("p50", "p99", "max"))
-        return {"episodes": 0, "unfinished": 0, "loops": 0, **none, "sum": 0.0}
-    [row] = rows
-    times = {name: row[f"{name}_us"] / 1000 for name in ("p50", "p99", "max", "sum")}
-    return {**{name: row[name] for name in ("episodes", "unfinished", "loops")}, **times}
+def _wait_ms(rows: Rows, clocks_agree: bool) -> dict[str, Any]:
+    """How many episodes, and times of those that were finished (None: not known)."""
+    counts = {name: sum(row[name] for row in rows) for name in _EPISODES}
+    [row] = rows or [dict.fromkeys(f"{name}_us" for name in _TIMES)]
+    known = {name: row[f"{name}_us"] if clocks_agree else None for name in _TIMES}
+    return counts | {name: None if us is None else us / 1000 for name, us in known.items()}
 
 
 def _followed(rows: Rows, are_known: bool) -> dict[str, int | None]:
