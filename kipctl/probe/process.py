@@ -1,5 +1,6 @@
 """The probe in a process of its own, so that nothing its starter does can disturb its clock."""
 
+import errno
 import multiprocessing
 import traceback
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from kipctl.trace.rows import IntRows, RowReader
 from kipctl.trace.store import in_use
 
 _START_TIMEOUT_S = 120.0
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class ProbeDiedError(KipctlError):
@@ -38,8 +40,12 @@ def _work(spec: Spec[Outcome], directory: Path, pipe: Connection) -> None:
             came = spec.run(directory, pipe.send, should_stop)
     except KipctlError as error:
         came = error
-    except BaseException:
-        came = ProbeDiedError("The probe failed:\n" + traceback.format_exc())
+    except BaseException as fault:
+        if isinstance(fault, OSError) and fault.errno in _NO_ROOM:
+            why = f"What it measured could not be written: {fault.strerror}."
+        else:
+            why = "The probe failed:\n" + traceback.format_exc()
+        came = ProbeDiedError(why)
     with suppress(BrokenPipeError):  # its starter was killed: what it came to is in its rows
         pipe.send(came)
     pipe.close()

@@ -1,6 +1,9 @@
 """How records go out when nothing goes wrong: batches, requests, acks, and how a run ends."""
 
 import multiprocessing
+import os
+import subprocess
+import sys
 import threading
 import time
 from collections import Counter
@@ -349,3 +352,38 @@ def test_a_probe_that_is_given_up_does_not_wait_for_what_is_under_way(tmp_path: 
         assert (outcome.stopped, outcome.failure) == (True, "")
         assert outcome.acknowledged > 0
     assert multiprocessing.active_children() == []
+
+
+ON_A_FULL_DISK = """
+import resource, sys
+from pathlib import Path
+from fake_broker import FakeCluster
+from kipctl.experiments.begin import OnThisMachine
+from kipctl.probe.produce.config import ProducerConfig
+from kipctl.probe.produce.run import ProbeSpec
+
+if __name__ == "__main__":
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, resource.RLIM_INFINITY))
+    config = ProducerConfig(acks=1, enable_idempotence=False)
+    with FakeCluster(brokers=1) as cluster:
+        spec = ProbeSpec(cluster.bootstrap_server, "t", 10**6, 2000, 10, config=config)
+        with OnThisMachine(Path(sys.argv[1]))(spec) as probe:
+            outcome = probe.outcome()
+            print(outcome.failure)
+            print(0 < outcome.acknowledged <= cluster.records_in_log())
+"""
+
+
+def test_of_a_run_on_a_disk_that_is_full_there_is_what_it_had_room_for(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(ON_A_FULL_DISK)
+    ran = subprocess.run(
+        [sys.executable, str(script), str(tmp_path)],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert ran.stdout.splitlines() == [
+        "What it measured could not be written: File too large.",
+        "True",
+    ], ran.stderr
