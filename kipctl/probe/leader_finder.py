@@ -202,7 +202,7 @@ class LeaderFinder(Generic[AnyPartition, AnyLink]):
         if self._working_set:
             of_all = self._working_set.is_for_all(call.cause)
             self._settle_topics(self._working_set, response, now_us)
-        if call.error:
+        if call.error or not response.brokers:
             self._policy.failed(now_us)
         else:
             self._policy.answered(now_us, news, of_all)

@@ -91,12 +91,17 @@ class Leadership(Generic[PartitionKey]):
     def take_metadata(
         self, nodes: Iterable[Node], leaders: Mapping[PartitionKey, Leader]
     ) -> list[PartitionKey]:
-        """Take a Metadata answer; returns the partitions whose leader it changed.
+        """Take a Metadata answer; returns the partitions whose leader it changed, or whose leader
+        can be reached again.
 
         What is older than the newest epoch seen is not taken. The answer's nodes replace those
-        known, except a node that leads a partition for which the answer was too old.
+        known, except a node that leads a partition for which the answer was too old. An answer
+        without nodes is none (`Metadata.update`'s callers in the Java client: "Ignoring empty
+        metadata response"): brokers that start up may give it.
         """
         fresh = {node.id: node for node in nodes}
+        if not fresh:
+            return []
         changed = []
         for partition, offered in leaders.items():
             known = self._leaders.get(partition)
@@ -106,7 +111,11 @@ class Leadership(Generic[PartitionKey]):
             elif known != offered:
                 self._leaders[partition] = offered
                 changed.append(partition)
+        back = fresh.keys() - self.nodes.keys()
         self.nodes = fresh
+        if back:
+            reached = (key for key, leader in self._leaders.items() if leader.id in back)
+            return list(dict.fromkeys((*changed, *reached)))
         return changed
 
     def forget(self, partitions: Iterable[PartitionKey]) -> None:

@@ -19,8 +19,6 @@ from kipctl.protocol.api import ApiKey
 
 FIRST_FLEXIBLE_VERSION = 9
 FIRST_TOPIC_ID_VERSION = 13
-MAX_PARTITIONS = 300
-"""Partitions of one request at most: the kernel takes 1024 buffers in a `sendmsg`, each takes 3."""
 
 _INT32 = Struct(">i")
 _BATCH_HEAD = Struct(">qiibI")  # base offset, batch length, partition leader epoch, magic, CRC

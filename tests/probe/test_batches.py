@@ -5,6 +5,7 @@ from uuid import UUID
 
 import pytest
 
+from kipctl.errors import RefusedError
 from kipctl.probe.leadership import Attempts
 from kipctl.probe.produce.batches import NO_WINDOW, Batch, Partition
 from kipctl.probe.produce.payloads import Variant, variants
@@ -240,12 +241,12 @@ def test_lowest_is_the_batch_before_which_nothing_is_to_be_settled() -> None:
 # --- giving up ---
 
 
-def test_after_a_batch_is_given_up_the_rest_comes_home_and_starts_a_new_epoch() -> None:
+def test_after_a_batch_is_refused_the_rest_comes_home_and_starts_a_new_epoch() -> None:
     partition = make_partition(ordered=True)
     partition.producer_epoch = 3
     append(partition, 0, 16)
     a, b, c = send(partition), send(partition), send(partition)
-    partition.settle(a, failed=True)
+    partition.settle(a, failed=True, refused=True)
     assert not partition.may_send()
     partition.put_back(c)
     assert not partition.may_send()
@@ -254,6 +255,32 @@ def test_after_a_batch_is_given_up_the_rest_comes_home_and_starts_a_new_epoch() 
     assert send(partition) is c
     assert (c.producer_epoch, c.sequence) == (4, 0)
     assert (send(partition).sequence, partition.producer_epoch) == (4, 4)
+
+
+def test_behind_a_batch_that_may_be_in_the_log_what_was_sent_keeps_its_sequence() -> None:
+    partition = make_partition(ordered=True)
+    append(partition, 0, 16)
+    a, b, c = send(partition), send(partition), send(partition)
+    partition.put_back(c)
+    partition.put_back(b)
+    partition.settle(a, failed=True)
+    for number, again in enumerate((b, c), 1):
+        assert send(partition) is again
+        assert (again.producer_epoch, again.sequence) == (0, 4 * number)
+        # What is new waits until those are settled, and begins a new epoch.
+        assert not partition.may_send()
+        partition.settle(again, failed=False)
+    d = send(partition)
+    assert (d.producer_epoch, d.sequence) == (1, 0)
+
+
+def test_a_producer_whose_epochs_are_used_up_says_so() -> None:
+    partition = make_partition(ordered=True)
+    partition.producer_epoch = 32767
+    append(partition, 0, 8)
+    partition.settle(send(partition), failed=True)
+    with pytest.raises(RefusedError, match="no epoch left"):
+        send(partition)
 
 
 def test_a_batch_given_up_before_it_had_a_sequence_leaves_no_gap() -> None:
@@ -294,10 +321,14 @@ def test_random_histories_settle_every_batch_once_and_in_sequence_order() -> Non
                 expected[batch.producer_epoch] += batch.records
                 partition.settle(batch, failed=False)
                 settled.append(batch.first_seq)
-            elif partition.is_lowest(batch) and choose.random() < 0.05:
-                partition.settle(batch, failed=True)
+            elif in_order and partition.is_lowest(batch) and choose.random() < 0.05:
+                refused = choose.random() < 0.5
+                if not refused and choose.random() < 0.5:  # in the log, and nobody was told
+                    expected[batch.producer_epoch] += batch.records
+                partition.settle(batch, failed=True, refused=refused)
                 settled.append(batch.first_seq)
             else:
+                partition.renumber |= not in_order and partition.is_lowest(batch)
                 partition.put_back(batch)
         assert sorted(settled) == sorted(wanted)
         assert settled == sorted(settled)

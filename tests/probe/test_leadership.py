@@ -139,6 +139,23 @@ def test_a_node_that_metadata_no_longer_shows_leads_nothing() -> None:
     assert known.epoch(P) == 5
 
 
+def test_an_answer_without_nodes_is_none() -> None:
+    leadership = Leadership[str](LeaderDiscovery.KIP951)
+    node = Node(1, "h", 1)
+    leadership.take_metadata([node], {"p": Leader(1, 5)})
+    assert leadership.take_metadata([], {"p": Leader(2, 6)}) == []
+    assert (leadership.leader("p"), leadership.nodes) == (Leader(1, 5), {1: node})
+
+
+def test_metadata_tells_whose_leader_can_be_reached_again() -> None:
+    leadership = Leadership[str](LeaderDiscovery.KIP951)
+    one, two = Node(1, "h", 1), Node(2, "h", 2)
+    leadership.take_metadata([one, two], {"p": Leader(1, 5), "q": Leader(2, 5)})
+    assert leadership.take_metadata([two], {}) == []
+    assert leadership.leader("p") is None
+    assert leadership.take_metadata([one, two], {"p": Leader(1, 5), "q": Leader(2, 5)}) == ["p"]
+
+
 def test_metadata_tells_which_partitions_changed() -> None:
     known = leadership()
     leaders = {P: Leader(1, 5), Q: Leader(2, 3)}

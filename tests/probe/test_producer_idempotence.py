@@ -74,13 +74,39 @@ def test_when_a_batch_is_given_up_those_behind_it_go_on_in_a_new_epoch(tmp_path:
         assert in_log == [(0, 0), *((1, sequence) for sequence in range(6))]
 
 
-def test_a_broker_that_lost_the_producers_state_gets_a_new_epoch(tmp_path: Path) -> None:
+def test_what_may_be_in_the_log_is_not_sent_under_another_sequence(tmp_path: Path) -> None:
+    """Two batches are appended, and said to be not replicated; then the first one is given up."""
+    with FakeCluster(brokers=1) as cluster:
+
+        def script(produced: Produced) -> Reply | None:
+            if len(cluster.produced) in (2, 3):  # the first goes alone
+                cluster.append(produced)
+                if len(cluster.produced) == 2:
+                    cluster.await_another_request(produced)
+                return Reply(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+            if (produced.epoch, produced.sequence) == (0, 1):
+                return Reply(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            return None
+
+        cluster.script = script
+        ran = run_fake(cluster, tmp_path, num_records=8, **ONE_RECORD_EACH, **IDEMPOTENT)
+        assert ran.outcome.errors == {"TOPIC_AUTHORIZATION_FAILED": 1}
+        assert ran.outcome.acknowledged == 7
+        assert cluster.records_in_log() == 8  # the one that was given up is there, none twice
+
+
+@pytest.mark.parametrize(
+    "error", [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID]
+)
+def test_a_broker_that_lost_the_producers_state_gets_a_new_epoch(
+    tmp_path: Path, error: ErrorCode
+) -> None:
     """The next batch in turn is out of order for it, and can never be otherwise."""
     with FakeCluster(brokers=1) as cluster:
 
         def script(produced: Produced) -> Reply | None:
             if produced.epoch == 0 and produced.sequence >= 3:
-                return Reply(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+                return Reply(error)
             return None
 
         cluster.script = script

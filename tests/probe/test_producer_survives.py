@@ -357,3 +357,23 @@ def test_a_leader_that_appears_late_gets_what_has_waited(tmp_path: Path) -> None
         cluster.on_metadata = on_metadata
         ran = run_fake(cluster, tmp_path, num_records=3, **IDEMPOTENT)
         assert_all_in_the_log_once_and_in_order(cluster, ran)
+
+
+def test_a_leader_that_metadata_left_out_once_is_sent_to_when_it_is_back(tmp_path: Path) -> None:
+    """One answer names neither the topic's leaders nor their nodes; the next one is as before."""
+    with FakeCluster(brokers=2) as cluster:
+
+        def on_metadata(broker: int) -> None:
+            asked = len(cluster.metadata_asked)
+            cluster.hidden = {1} if asked == 2 else set()
+            cluster.topic_error = ErrorCode.LEADER_NOT_AVAILABLE if asked == 2 else 0
+
+        def script(produced: Produced) -> Reply | None:
+            if len(cluster.produced) == 1:
+                raise HangUp
+            return None
+
+        cluster.on_metadata, cluster.script = on_metadata, script
+        ran = run_fake(cluster, tmp_path, num_records=3, **ONE_RECORD_EACH)
+        assert len(cluster.metadata_asked) >= 3
+        assert ran.outcome.acknowledged == cluster.records_in_log() == 3

@@ -83,9 +83,9 @@ class Accumulator:
             partition.append(seq, stride, count, intended_us, self._next_variant)
             yield partition
 
-    def settle(self, batch: Batch, failed: bool) -> None:
-        """The batch is acknowledged, or given up: it makes room."""
-        batch.partition.settle(batch, failed)
+    def settle(self, batch: Batch, failed: bool, refused: bool = False) -> None:
+        """The batch is acknowledged, or given up (`Partition.settle`): it makes room."""
+        batch.partition.settle(batch, failed, refused)
         self.settled += batch.records
         if not self._throttled and not self._stopped:
             self.due_us = 0

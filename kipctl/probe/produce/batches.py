@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Callable
 from operator import attrgetter
 
+from kipctl.errors import RefusedError
 from kipctl.probe.leadership import NO_EPOCH, Attempts
 from kipctl.probe.produce.payloads import Section, Variant
 from kipctl.protocol.produce_frames import Topic
@@ -13,6 +14,7 @@ from kipctl.trace.redirects import FailedAttempt
 NO_SEQUENCE = -1
 NO_WINDOW = 1 << 31
 _SEQUENCES = 1 << 31
+_LAST_EPOCH = (1 << 15) - 1
 _first_seq = attrgetter("first_seq")
 
 
@@ -78,7 +80,6 @@ class Partition:
     """
 
     __slots__ = (
-        "bump_epoch",
         "index",
         "leader_rpc",
         "leader_us",
@@ -88,10 +89,12 @@ class Partition:
         "outstanding",
         "producer_epoch",
         "queue",
+        "renumber",
         "started",
         "topic",
         "topic_position",
         "turn_us",
+        "unresolved",
         "wake_us",
         "window",
     )
@@ -111,7 +114,10 @@ class Partition:
         self.next_number = 0
         self.next_sequence = 0
         self.producer_epoch = 0
-        self.bump_epoch = False
+        self.unresolved = False
+        """A batch was given up, and whether it was appended is not known."""
+        self.renumber = False
+        """A batch was refused for good: no leader will ever take the sequences behind it."""
         self.leader_us = 0
         """When the leader became known."""
         self.leader_rpc: object = None
@@ -152,9 +158,12 @@ class Partition:
     def may_send(self) -> bool:
         """Whether the order allows the first batch in the queue to go out now.
 
-        With idempotence a retry waits until every batch of a lower sequence is settled (Java's
-        `RecordAccumulator.shouldStopDrainBatchesForPartition`), and after a batch was given up
-        nothing goes out until the rest is settled: then the producer epoch is raised.
+        With idempotence a retry waits until every batch of a lower sequence is settled, and after
+        a batch was given up nothing new goes out until the rest is settled: then the producer epoch
+        is raised. What has a sequence keeps it meanwhile, as it may be in the log, and would be
+        there twice under another (Java's `RecordAccumulator.shouldStopDrainBatchesForPartition`,
+        `TransactionManager.maybeResolveSequences`). Only behind a batch that was refused for good
+        nothing can be in the log.
 
         Two rules go further than Java's, for a new leader that is known before the old one has
         answered. A broker that does not know the producer takes any sequence for its first: so the
@@ -163,7 +172,9 @@ class Partition:
         """
         if not self.outstanding:
             return True
-        if self.bump_epoch or not self.started:
+        if self.renumber or not self.started:
+            return False
+        if self.unresolved and self.queue[0].sequence == NO_SEQUENCE:
             return False
         if self.next_number - self.outstanding[0].number >= self.window:
             return False
@@ -173,12 +184,22 @@ class Partition:
         )
 
     def take(self) -> Batch:
-        """Remove the first batch from the queue: it goes out. Gives it its sequence number."""
-        if self.bump_epoch and not self.outstanding:
+        """Remove the first batch from the queue: it goes out. Gives it its sequence number.
+
+        Raises RefusedError when the producer's epochs are used up.
+        """
+        is_new = self.queue[0].sequence == NO_SEQUENCE
+        if not self.outstanding and (self.renumber or (self.unresolved and is_new)):
             # KIP-360: a new epoch starts at sequence 0, so what is left gets new numbers.
+            if self.producer_epoch == _LAST_EPOCH:
+                raise RefusedError(
+                    f"So many batches of partition {self.index} were given up that the idempotent "
+                    "producer has no epoch left.",
+                    "See why they fail, or set enable.idempotence=false.",
+                )
             self.producer_epoch += 1
             self.next_sequence = 0
-            self.bump_epoch = False
+            self.renumber = self.unresolved = False
             for waiting in self.queue:
                 waiting.sequence = NO_SEQUENCE
         batch = self.queue.popleft()
@@ -210,12 +231,16 @@ class Partition:
             self.queue and self.queue[0].first_seq < batch.first_seq
         )
 
-    def settle(self, batch: Batch, failed: bool) -> None:
-        """The batch, in flight or in the queue, is done with."""
+    def settle(self, batch: Batch, failed: bool, refused: bool = False) -> None:
+        """The batch, in flight or in the queue, is done with.
+
+        One that `failed` may be in the log all the same, unless it was `refused` for good.
+        """
         if batch in self.outstanding:
             self.outstanding.remove(batch)
         else:
             self.queue.remove(batch)
         self.started = self.started or not failed
         if failed and self.ordered and batch.sequence != NO_SEQUENCE:
-            self.bump_epoch = True
+            self.renumber |= refused
+            self.unresolved = True

@@ -233,7 +233,9 @@ class ManyTopicsProducer(Producer):
         if flight.api_key == ApiKey.METADATA:
             self._turns.metadata_answered()
 
-    def _settle(self, batch: Batch, done_us: int, error: int, base_offset: int) -> None:
+    def _settle(
+        self, batch: Batch, done_us: int, error: int, base_offset: int, refused: bool = False
+    ) -> None:
         if not error:
             self._latencies_us += [done_us - due for due in self._turns.intended_us(batch)]
-        super()._settle(batch, done_us, error, base_offset)
+        super()._settle(batch, done_us, error, base_offset, refused)

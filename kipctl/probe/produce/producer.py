@@ -41,7 +41,6 @@ from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import LEADER_ERRORS, ErrorCode
 from kipctl.protocol.metadata import MetadataResponse
 from kipctl.protocol.produce_frames import (
-    MAX_PARTITIONS,
     PartitionRecords,
     Topic,
     batch_header,
@@ -58,6 +57,8 @@ _STALE_METADATA_ERRORS = LEADER_ERRORS | {
     ErrorCode.UNKNOWN_TOPIC_ID,
     ErrorCode.INCONSISTENT_TOPIC_ID,
 }
+_NOT_APPENDED = (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID)
+"""The broker does not know the batches before it; the second one is that of brokers before 2.5."""
 _RETRIABLE = frozenset(code for code in ErrorCode if code.retriable)
 _TICK_US = 50_000
 
@@ -244,7 +245,7 @@ class Producer:
             if batch is not None:
                 section = batch.section or batch.variant.section(batch.records)
                 size += len(section.content)
-                full = size > self._config.max_request_size or len(batches) == MAX_PARTITIONS
+                full = size > self._config.max_request_size
                 if batches and full:
                     break
                 batch.section = section
@@ -404,21 +405,25 @@ class Producer:
         expired = now - batch.intended_us >= self._config.delivery_timeout_ms * 1000
         partition = batch.partition
         retriable = error in _RETRIABLE
-        if error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
-            # It was not appended. Either one before it is still to come, or the broker will never
-            # see what it waits for: then a new epoch begins (Java's TransactionManager.canRetry).
+        if error in _NOT_APPENDED:
+            # Either one before it is still to come, or the broker will never see what it waits
+            # for: then a new epoch begins (Java's TransactionManager.canRetry).
             retriable = True
-            partition.bump_epoch |= partition.is_lowest(batch)
+            partition.renumber |= partition.is_lowest(batch)
         if not retriable or attempts.count > self._config.retries or expired:
-            self._settle(batch, now, error, base_offset)
+            # An earlier attempt may be in the log, whatever is said of this one.
+            refused = not retriable and attempts.count == 1
+            self._settle(batch, now, error, base_offset, refused)
         else:
             partition.put_back(batch)
             self._queue_up(partition)
 
-    def _settle(self, batch: Batch, done_us: int, error: int, base_offset: int) -> None:
+    def _settle(
+        self, batch: Batch, done_us: int, error: int, base_offset: int, refused: bool = False
+    ) -> None:
         """The batch is acknowledged, or given up."""
         partition = batch.partition
-        self._accumulator.settle(batch, failed=error != 0)
+        self._accumulator.settle(batch, error != 0, refused)
         batch_done(self._tracing, batch, done_us, error, base_offset)
         self.totals.settled(batch.records, error)
         if partition.window < NO_WINDOW:
