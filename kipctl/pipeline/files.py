@@ -1,6 +1,8 @@
 """Folders and files on any file system that Spark reads: local, HDFS, object stores."""
 
+import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -53,3 +55,49 @@ def located(path: str) -> str:
 def literally(path: str) -> str:
     """A path in which no character stands for others, where Spark would expand wildcards."""
     return re.sub(r"([\\*?\[\]{}])", r"\\\1", path)
+
+
+def each_once(roots: Sequence[str]) -> list[str]:
+    """Files and folders that hold what these do, and no file twice, whatever links lead to it.
+
+    A local folder in which there are links gives way to what is in it, but for what Spark passes
+    over; other roots are kept unless they lie in another one. Raises OSError for a folder that
+    cannot be read.
+    """
+    seen: set[Path] = set()
+    places = []
+    for root in sorted(set(roots)):
+        if root.startswith("file:/"):
+            path = Path("/", root.removeprefix("file:").lstrip("/"))
+            places += [f"file:{place}" for place in _without_links(path, seen)]
+        else:
+            places.append(root.rstrip("/"))
+    every = set(places)
+    return sorted(place for place in every if not any(above in every for above in _above(place)))
+
+
+def _without_links(path: Path, seen: set[Path]) -> list[Path]:
+    """The path, or in place of a folder that holds links or what was `seen`, what else is in it."""
+    real = Path(os.path.realpath(path))  # resolve() fails where links go round in a circle
+    if real in seen or not real.exists():
+        return []
+    seen.add(real)
+    if not real.is_dir():
+        # By its name Spark knows how a file is packed, and passes it over.
+        return [path if real.suffix != path.suffix or _is_hidden(real.name) else real]
+    inside = [child for child in sorted(real.iterdir()) if not _is_hidden(child.name)]
+    found = [_without_links(child, seen) for child in inside]
+    if found == [[child] for child in inside]:
+        return [real]
+    return [place for places in found for place in places]
+
+
+def _is_hidden(name: str) -> bool:
+    """Whether Spark passes over a file or folder of this name."""
+    return name.startswith(("_", "."))
+
+
+def _above(place: str) -> list[str]:
+    """The folders that a path lies in."""
+    names = place.split("/")
+    return ["/".join(names[:length]) for length in range(1, len(names))]

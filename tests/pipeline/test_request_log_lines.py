@@ -155,6 +155,11 @@ def test_files_folders_and_wildcards(spark: SparkSession, tmp_path: Path) -> Non
     (folder / "request.log").write_text("\n".join(lines[:300]) + "\n", encoding="utf-8")
     with gzip.open(folder / "request.log.1.gz", "wt", encoding="utf-8") as packed:
         packed.write("\n".join(lines[300:]))  # without a line feed at the end
+    links = tmp_path / "links"
+    links.mkdir()
+    for name in ("request.log", "request.log.1.gz"):
+        (links / name).symlink_to(folder / name)
+    (links / "current.log").symlink_to("request.log")
     for paths in (
         [str(folder)],
         [f"{folder}/*"],
@@ -162,6 +167,8 @@ def test_files_folders_and_wildcards(spark: SparkSession, tmp_path: Path) -> Non
         # What is in a folder, and no file twice.
         [str(tmp_path)],
         [str(tmp_path), str(folder), f"{folder}/request.log", f"{folder}/*"],
+        [str(links)],
+        [f"{links}/*"],
     ):
         log = read_request_log(spark, paths)
         assert (log.lines.read, log.lines.parsed) == (len(lines), len(lines))

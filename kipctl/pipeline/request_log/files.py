@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kipctl.errors import UsageError
-from kipctl.pipeline.files import Files, literally, located
+from kipctl.pipeline.files import Files, each_once, literally
 from kipctl.pipeline.inputs import ALWAYS
 from kipctl.pipeline.period import Period
 from kipctl.pipeline.preflight import is_zone
@@ -22,12 +22,13 @@ _CLOCK_MARGIN_US = 3600 * 1_000_000
 def text_of(spark: SparkSession, paths: Sequence[str], period: Period = ALWAYS) -> DataFrame:
     """The lines of all files at these paths: `value`, `file` (a URI), `block` (where it begins).
 
-    Folders are read with all that is in them; a file that several paths name is read once. Files
-    that were last written to an hour before the period begins, or earlier, are not opened. Raises
-    UsageError for a path that is not there, and for a period that is not one of wall time.
+    Folders are read with all that is in them but `_*` and `.*`; a file that several paths or links
+    name is read once. Files that were last written to an hour before the period begins, or earlier,
+    are not opened. Raises UsageError for a path that is not there, and for a period that is not one
+    of wall time.
     """
     check_period(period)
-    roots = [literally(root) for root in _apart(_roots(spark, paths))]
+    roots = [literally(root) for root in _roots(spark, paths)]
     lines = spark.read.text(roots, recursiveFileLookup=True)
     if period.since:
         earliest = datetime.fromtimestamp((period.since.us - _CLOCK_MARGIN_US) / 1e6, UTC)
@@ -94,11 +95,11 @@ def zone_of(spark: SparkSession, timezones: Timezones) -> Column:
 
 
 def _roots(spark: SparkSession, paths: Sequence[str]) -> list[str]:
-    """The files and folders that paths with wildcards stand for."""
+    """The files and folders that paths with wildcards stand for, no file twice."""
     roots: list[str] = []
     for path in paths:
         if Path(path).exists():
-            roots.append(located(path))
+            roots.append(f"file:{Path(path).absolute()}")
             continue
         try:
             found = Files(spark, path).matching()
@@ -109,16 +110,7 @@ def _roots(spark: SparkSession, paths: Sequence[str]) -> list[str]:
         if not found:
             raise UsageError(f"There is no {path}.", "Name files or folders of request logs.")
         roots += found
-    return roots
-
-
-def _apart(roots: Sequence[str]) -> list[str]:
-    """Each root once, without those that lie in another one."""
-    every = {root.rstrip("/") for root in roots}
-    return sorted(root for root in every if not any(above in every for above in _above(root)))
-
-
-def _above(root: str) -> list[str]:
-    """The folders that a path lies in."""
-    names = root.split("/")
-    return ["/".join(names[:length]) for length in range(1, len(names))]
+    try:
+        return each_once(roots) or roots  # links that lead nowhere, Spark reads as nothing
+    except OSError as refused:
+        raise UsageError(f"{refused.filename} cannot be read: {refused.strerror}.") from refused
