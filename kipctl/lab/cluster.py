@@ -8,8 +8,9 @@ from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 
+from kipctl import process
 from kipctl.errors import RefusedError, UsageError
-from kipctl.lab import ports, process
+from kipctl.lab import ports
 from kipctl.lab.exporter import fetched_exporter
 from kipctl.lab.jars import KafkaJars, fetched_jars, installed_jars
 from kipctl.lab.java import Java, find_java

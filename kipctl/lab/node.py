@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from kipctl import process
 from kipctl.errors import KipctlError, RefusedError, TimedOutError
-from kipctl.lab import exporter, logs, process
+from kipctl.lab import exporter, logs
 from kipctl.lab.jars import KafkaJars
 from kipctl.lab.java import Java
 from kipctl.lab.locks import locked
-from kipctl.lab.process import Launch, Process
 from kipctl.lab.properties import (
     NodeSpec,
     Role,
@@ -21,6 +21,7 @@ from kipctl.lab.properties import (
     properties_text,
     server_properties,
 )
+from kipctl.process import Launch, Process
 
 STOP_TIMEOUT_S = 60.0
 

@@ -14,14 +14,14 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
+from kipctl import process
 from kipctl.errors import RefusedError, UsageError
-from kipctl.lab import process
 from kipctl.lab.cluster import Lab, LabState, labs, running_labs, take_down, unfinished_labs
 from kipctl.lab.jars import KafkaJars
 from kipctl.lab.node import NodeDiedError, NodeState
 from kipctl.lab.ports import first_of_free_ports, is_free
-from kipctl.lab.process import Process
 from kipctl.lab.properties import LabSpec
+from kipctl.process import Process
 from kipctl.transport.request import Cluster
 
 pytestmark = pytest.mark.kafka

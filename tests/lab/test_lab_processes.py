@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from kipctl import process
 from kipctl.errors import RefusedError, TimedOutError
-from kipctl.lab import process
 from kipctl.lab.node import Node, NodeState
-from kipctl.lab.process import Launch, Process
 from kipctl.lab.properties import NodeSpec, Role
+from kipctl.process import Launch, Process
 
 SLEEP = ["sleep", "1000"]
 
@@ -146,7 +146,7 @@ def test_a_program_does_not_start_before_go(tmp_path: Path) -> None:
 
 def test_nothing_starts_when_kipctl_dies_before_go(tmp_path: Path) -> None:
     program = (
-        "import os, sys; from pathlib import Path; from kipctl.lab.process import Launch\n"
+        "import os, sys; from pathlib import Path; from kipctl.process import Launch\n"
         f"folder = Path({str(tmp_path)!r})\n"
         "launch = Launch(['touch', 'ran'], folder, folder / 'output.log')\n"
         "print(launch.process.pid, launch.process.started, flush=True)\n"

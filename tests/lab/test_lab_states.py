@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from scripted_broker import Asked, ScriptedBroker
 
-from kipctl.lab import process
+from kipctl import process
 from kipctl.lab.node import Node, NodeState
 from kipctl.lab.properties import LabSpec, node_specs
 from kipctl.lab.ready import wait_until_ready
