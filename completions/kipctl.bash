@@ -328,7 +328,7 @@ _kipctl() {
         'kipctl spark') words='start status stop' options=--help ;;
         'kipctl spark start') words='' options='--conf --idle-timeout --output --help' ;;
         'kipctl spark status') words='' options='--output --help' ;;
-        'kipctl spark stop') words='' options=--help ;;
+        'kipctl spark stop') words='' options='--force --help' ;;
     esac
     if [[ $current == -* || -z $words ]]; then
         words=$options

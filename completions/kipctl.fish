@@ -415,4 +415,5 @@ complete -c kipctl -n '__kipctl_at kipctl spark start' -s o -l output -x -a 'aut
 complete -c kipctl -n '__kipctl_at kipctl spark start' -s h -l help -d 'Show this message and exit'
 complete -c kipctl -n '__kipctl_at kipctl spark status' -s o -l output -x -a 'auto table plain json csv' -d 'auto is table on a terminal and plain elsewhere'
 complete -c kipctl -n '__kipctl_at kipctl spark status' -s h -l help -d 'Show this message and exit'
+complete -c kipctl -n '__kipctl_at kipctl spark stop' -l force -d 'End it also while an analysis uses it, which fails then'
 complete -c kipctl -n '__kipctl_at kipctl spark stop' -s h -l help -d 'Show this message and exit'

@@ -27,6 +27,10 @@ IdleTimeoutOption = Annotated[
     ),
 ]
 
+ForceOption = Annotated[
+    bool, typer.Option("--force", help="End it also while an analysis uses it, which fails then.")
+]
+
 
 @app.command()
 def start(
@@ -52,24 +56,28 @@ def status(context: typer.Context, output: OutputOption = OutputFormat.AUTO) -> 
     environment: Environment = context.obj
     from kipctl.pipeline import warm
 
-    environment.report(_report("spark status", warm.status()), output)
+    now, is_starting = warm.status(), warm.is_starting()
+    environment.report(_report("spark status", now, is_starting=is_starting), output)
 
 
 @app.command()
-def stop(context: typer.Context) -> None:
+def stop(context: typer.Context, force: ForceOption = False) -> None:
     """End the JVM that is kept warm, and wait until it is gone."""
     environment: Environment = context.obj
     from kipctl.pipeline import warm
 
-    ended = warm.stop()
+    ended = warm.stop(force=force)
     environment.message("It has ended." if ended else "No JVM is kept warm.")
 
 
-def _report(command: str, status: "WarmStatus | None") -> Report:
+def _report(command: str, status: "WarmStatus | None", *, is_starting: bool = False) -> Report:
     if status is None:
         title = "No JVM is kept warm. Start one: kipctl spark start."
-        return Report(command, {"running": False}, (Table(title, (), ()),))
-    document = {"running": True, **asdict(status)}
+        if is_starting:
+            title = "A JVM is being started. Wait for it: kipctl spark start."
+        document = {"running": False, "starting": is_starting}
+        return Report(command, document, (Table(title, (), ()),))
+    document = {"running": True, "starting": False, **asdict(status)}
     ends = (
         "is in use" if status.is_busy else f"ends after {status.idle_timeout_s:.0f} s without use"
     )

@@ -27,13 +27,14 @@ from kipctl.pipeline.launch import Launched, java_program, launch
 from kipctl.pipeline.place import Place
 from kipctl.pipeline.start import conf_of
 from kipctl.pipeline.warm import (
-    Holder,
     WarmStatus,
     holder_file,
+    holder_of,
     key_of,
-    locked,
+    record,
     warm_log_path,
 )
+from kipctl.process import current_process
 
 _TICK_S = 0.5
 _CANCEL_S = 0.05
@@ -46,8 +47,9 @@ _LONGEST_REQUEST = 1 << 16
 class _Client:
     """The one that has the JVM: its connection, and whether it is, or left, in good order."""
 
-    def __init__(self, connection: socket.socket) -> None:
+    def __init__(self, connection: socket.socket, pid: int) -> None:
         self.connection = connection
+        self.pid = pid
         self.is_done = False
         self.is_cancelling = False
         self.is_gone = False
@@ -85,14 +87,7 @@ class _Keeper:
 
     def record(self) -> None:
         """Say where it listens, to its user alone."""
-        holder = Holder(os.getpid(), self._server.getsockname()[1], self._secret, self._key)
-        beside = holder_file().with_suffix(".new")
-        beside.unlink(missing_ok=True)
-        handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            said = {"pid": holder.pid, "port": holder.port}
-            json.dump(said | {"secret": holder.secret, "key": holder.key}, file)
-        beside.replace(holder_file())
+        record(holder_of(current_process(), self._key, self._server.getsockname()[1], self._secret))
 
     def run(self) -> None:
         """Lend the JVM until there is a reason to end."""
@@ -131,13 +126,15 @@ class _Keeper:
     ) -> tuple[dict[str, Any], bool]:
         """What is said to a request, and whether its connection stays."""
         if request["request"] == "stop":
+            if self._client and not self._client.is_gone and not request["force"]:
+                return {"client": self._client.pid}, False
             self._must_end = True
             return {"ending": True}, False
         if request["request"] == "status":
             return self._status(), False
         if self._client is not None:
             return {"busy": True}, False
-        self._begin(connection, str(request["folder"]))
+        self._begin(_Client(connection, int(request["pid"])), str(request["folder"]))
         parameters = self._gateway.gateway_parameters
         return {"port": parameters.port, "secret": parameters.auth_token}, True
 
@@ -157,13 +154,13 @@ class _Keeper:
         )
         return {name: getattr(status, name) for name in WarmStatus.__slots__}
 
-    def _begin(self, connection: socket.socket, folder: str) -> None:
+    def _begin(self, client: _Client, folder: str) -> None:
         """Make it as if the JVM had been started for this client, in this folder."""
         warm_log_path().write_bytes(b"")
         work_in(self._context, folder)
-        self._client = _Client(connection)
+        self._client = client
         self._analyses += 1
-        self._selector.register(connection, selectors.EVENT_READ)
+        self._selector.register(client.connection, selectors.EVENT_READ)
 
     def _hear(self) -> None:
         """What the client says, or that it has gone."""
@@ -210,28 +207,25 @@ def _resident_bytes(pid: int) -> int:
 
 
 def main() -> None:
-    """Keep a JVM warm, as the order in the first argument says."""
-    order = json.loads(sys.argv[1])
+    """Keep a JVM warm, as the order in the input says; the lock is this process's already."""
+    order = json.load(sys.stdin)
     place = Place(**order["place"])
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with locked() as lock:
-        if lock is None:
-            return
-        archive = class_archive(os.environ)
-        options = archive.options() if archive and not archive.is_missing else []
-        launched = launch(conf_of(place, {}), warm_log_path(), options, pass_fds=(lock,))
+    archive = class_archive(os.environ)
+    options = archive.options() if archive and not archive.is_missing else []
+    launched = launch(conf_of(place, {}), warm_log_path(), options, pass_fds=(order["lock"],))
+    try:
+        gateway = begin(launched, warm_log_path())
+        keeper = _Keeper(place, order["idle_timeout_s"], launched, gateway)
+        signal.signal(signal.SIGTERM, keeper.end_soon)
+        keeper.record()
         try:
-            gateway = begin(launched, warm_log_path())
-            keeper = _Keeper(place, order["idle_timeout_s"], launched, gateway)
-            signal.signal(signal.SIGTERM, keeper.end_soon)
-            keeper.record()
-            try:
-                keeper.run()
-            except (Py4JError, OSError):
-                print("The JVM has ended.", file=sys.stderr)
-        finally:
-            holder_file().unlink(missing_ok=True)
-            launched.end_in_order(_END_TIMEOUT_S)
+            keeper.run()
+        except (Py4JError, OSError):
+            print("The JVM has ended.", file=sys.stderr)
+    finally:
+        holder_file().unlink(missing_ok=True)
+        launched.end_in_order(_END_TIMEOUT_S)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 
 One process holds it (`kipctl.pipeline.holder`), for one user and one analysis at a time. Holder and
 JVM have a lock from their start to their end, however that comes: who gets the lock knows that both
-are gone. The file beside it says where the holder listens, and the secret that it wants to hear.
+are gone. The file beside it says which process the holder is, from its start on, and later where it
+listens, and the secret that it wants to hear.
 """
 
 import contextlib
@@ -19,10 +20,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from kipctl.errors import PipelineError
+from kipctl.errors import PipelineError, RefusedError
 from kipctl.pipeline.launch import java_program, spark_home, state_folder
 from kipctl.pipeline.place import Place
 from kipctl.pipeline.start import conf_of
+from kipctl.process import Process, identify, is_alive, send_signal
 
 IDLE_TIMEOUT_S = 600.0
 _ANSWER_TIMEOUT_S = 10.0
@@ -35,12 +37,22 @@ _POLL_S = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Where a holder listens on loopback, the secret it wants, and what its JVM is (`key`)."""
+    """Which process of which machine a holder is, and what its JVM is (`key`).
 
+    `port` is where it listens on loopback, 0 while it starts; `secret` what it wants to hear.
+    """
+
+    host: str
     pid: int
-    port: int
-    secret: str
+    started: str
     key: str
+    port: int = 0
+    secret: str = ""
+
+    @property
+    def process(self) -> Process:
+        """It, and no other process that was given its number later."""
+        return Process(self.pid, self.started)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +95,46 @@ def key_of(place: Place, environment: Mapping[str, str]) -> str:
     return hashlib.sha256(repr((files, settings)).encode()).hexdigest()
 
 
+def holder_of(process: Process, key: str, port: int = 0, secret: str = "") -> Holder:
+    """The record of a process of this machine."""
+    return Holder(socket.gethostname(), process.pid, process.started, key, port, secret)
+
+
+def record(holder: Holder) -> None:
+    """Put a holder on record, for its user alone to read."""
+    beside = holder_file().with_suffix(".new")
+    beside.unlink(missing_ok=True)
+    handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        json.dump(asdict(holder), file)
+    beside.replace(holder_file())
+
+
 def found() -> Holder | None:
-    """The holder on record, whether it lives or not."""
+    """The holder on record, if it lives on this machine."""
+    holder = _on_record()
+    return holder if holder and _is_here(holder) and is_alive(holder.process) else None
+
+
+def _on_record() -> Holder | None:
     try:
         return Holder(**json.loads(holder_file().read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):
         return None
+
+
+def _is_here(holder: Holder) -> bool:
+    return holder.host == socket.gethostname()
+
+
+def _demand_here() -> None:
+    """Raises PipelineError when it is another machine with the same home that keeps one warm."""
+    holder = _on_record()
+    if holder and not _is_here(holder) and is_running():
+        raise PipelineError(
+            f"A JVM is kept warm on {holder.host}, which has the same {state_folder()}.",
+            "End it there: kipctl spark stop.",
+        )
 
 
 def is_running() -> bool:
@@ -135,7 +181,7 @@ def lease(place: Place) -> Lease | None:
         connection = _asked(holder, "lease", folder=os.getcwd())
     except OSError:
         return None
-    answer = _answer(connection)
+    answer = _heard(connection)
     if "port" not in answer:
         connection.close()
         return None
@@ -146,85 +192,104 @@ def lease(place: Place) -> Lease | None:
 def start(place: Place, idle_timeout_s: float) -> WarmStatus:
     """Start a holder and its JVM, and wait until they can be used.
 
-    Returns the status of one of the same kind that runs already. Raises PipelineError when one of
-    another kind does, or when Spark does not start.
+    Returns the status of one of the same kind that runs already, or that another process starts.
+    Raises PipelineError when one of another kind does, or when Spark does not start.
     """
-    if is_running():
+    _demand_here()
+    order = {"place": asdict(place), "idle_timeout_s": idle_timeout_s}
+    key = key_of(place, os.environ)
+    own: Process | None = None
+    deadline = time.monotonic() + _START_TIMEOUT_S
+    while time.monotonic() < deadline:
         holder = found()
-        running = status()
-        if running is None or holder is None or holder.key != key_of(place, os.environ):
+        if own and not is_alive(own):
+            break
+        if holder and holder.key != key:
             raise PipelineError(
                 "Another JVM is kept warm, with other settings, Java or Spark.",
                 "End it first: kipctl spark stop.",
             )
-        return running
-    order = {"place": asdict(place), "idle_timeout_s": idle_timeout_s}
-    state_folder().mkdir(parents=True, exist_ok=True)
-    pid = _spawned([sys.executable, "-m", "kipctl.pipeline.holder", json.dumps(order)])
-    deadline = time.monotonic() + _START_TIMEOUT_S
-    while not os.waitpid(pid, os.WNOHANG)[0]:
-        holder = found()
-        if holder and holder.pid == pid and (running := status()):
+        if holder and (running := status()):
             return running
-        if time.monotonic() > deadline:
-            os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
-            break
+        with contextlib.nullcontext() if own else locked() as lock:
+            if lock is not None:
+                own = _spawned(order, key, lock)
         time.sleep(_POLL_S)
+    else:
+        if own:
+            send_signal(own, signal.SIGKILL)
     raise PipelineError(
         "Spark did not start, or not in time, and is not kept warm.",
         f"Its own words are in {warm_log_path()}.",
     )
 
 
-def _spawned(command: list[str]) -> int:
-    """A process that outlives this one, in a session of its own; its words go to its log."""
+def _spawned(order: Mapping[str, Any], key: str, lock: int) -> Process:
+    """A holder that is on record, has the lock, and has its order.
+
+    It outlives this process, in a session of its own; its words go to its log.
+    """
     made = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
-    return os.posix_spawn(
-        command[0],
-        command,
-        os.environ,
-        file_actions=[
-            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-            (os.POSIX_SPAWN_OPEN, 1, str(warm_log_path()), made | os.O_APPEND, 0o600),
-            (os.POSIX_SPAWN_DUP2, 1, 2),
-        ],
-        setsid=True,
-        setsigdef=[signal.SIGINT, signal.SIGTERM, signal.SIGHUP],
-    )
+    heard, told = os.pipe()  # settings may be secret, and all users see a command's words
+    os.set_inheritable(lock, True)
+    with os.fdopen(told, "w", encoding="utf-8") as orders:
+        try:
+            pid = os.posix_spawn(
+                sys.executable,
+                [sys.executable, "-m", "kipctl.pipeline.holder"],
+                os.environ,
+                file_actions=[
+                    (os.POSIX_SPAWN_DUP2, heard, 0),
+                    (os.POSIX_SPAWN_OPEN, 1, str(warm_log_path()), made | os.O_APPEND, 0o600),
+                    (os.POSIX_SPAWN_DUP2, 1, 2),
+                ],
+                setsid=True,
+                setsigdef=[signal.SIGINT, signal.SIGTERM, signal.SIGHUP],
+            )
+        finally:
+            os.close(heard)
+        process = identify(pid)
+        record(holder_of(process, key))
+        json.dump({**order, "lock": lock}, orders)
+    return process
 
 
 def status() -> WarmStatus | None:
     """What the holder says of itself; None when there is none that answers."""
     holder = found()
-    if holder is None or not is_running():
-        return None
     try:
-        with _asked(holder, "status") as connection:
-            return WarmStatus(**_answer(connection))
-    except (OSError, TypeError):
+        return WarmStatus(**_answer(holder, "status")) if holder else None
+    except TypeError:
         return None
 
 
-def stop() -> bool:
-    """End the holder and its JVM; False when there is none. Raises PipelineError if they live on.
-
-    A holder that does not answer is killed: it has the lock, so the process is the one on record.
-    Its JVM ends when its input does.
-    """
+def is_starting() -> bool:
+    """Whether there is a holder that cannot be asked yet."""
     holder = found()
-    if not is_running() or holder is None:
+    return holder is not None and holder.port == 0
+
+
+def stop(*, force: bool = False) -> bool:
+    """End the holder and its JVM, also while they start; False when there is none.
+
+    One that does not answer is killed. Raises RefusedError when an analysis uses it, unless by
+    `force`, and PipelineError if they live on.
+    """
+    _demand_here()
+    if not is_running():
         return False
-    try:
-        with _asked(holder, "stop") as connection:
-            _answer(connection)
-    except OSError:
-        if is_running():
-            os.kill(holder.pid, signal.SIGKILL)
+    if holder := found():
+        answer = _answer(holder, "stop", force=force)
+        if client := answer.get("client"):
+            raise RefusedError(
+                f"An analysis uses the JVM that is kept warm: process {client}.",
+                "Wait until it is done, or end both: kipctl spark stop --force.",
+            )
+        if not answer:
+            send_signal(holder.process, signal.SIGKILL)  # its JVM ends when its input does
     if not _waited(lambda: not is_running(), _END_TIMEOUT_S):
         raise PipelineError(
-            f"Spark's JVM of process {holder.pid} does not end.",
-            f"Its own words are in {warm_log_path()}.",
+            "The JVM that is kept warm does not end.", f"Its own words are in {warm_log_path()}."
         )
     holder_file().unlink(missing_ok=True)
     return True
@@ -239,7 +304,7 @@ def _waited(condition: Callable[[], bool], timeout_s: float) -> bool:
     return True
 
 
-def _asked(holder: Holder, request: str, **more: str) -> socket.socket:
+def _asked(holder: Holder, request: str, **more: object) -> socket.socket:
     connection = socket.create_connection(("127.0.0.1", holder.port), _ANSWER_TIMEOUT_S)
     try:
         question = {"secret": holder.secret, "request": request, "pid": os.getpid(), **more}
@@ -250,8 +315,17 @@ def _asked(holder: Holder, request: str, **more: str) -> socket.socket:
     return connection
 
 
-def _answer(connection: socket.socket) -> dict[str, Any]:
-    """One line of JSON; empty when the holder has ended or does not answer."""
+def _answer(holder: Holder, request: str, **more: object) -> dict[str, Any]:
+    """What a holder says to a request; empty when it has ended or does not answer."""
+    try:
+        with _asked(holder, request, **more) as connection:
+            return _heard(connection)
+    except OSError:
+        return {}
+
+
+def _heard(connection: socket.socket) -> dict[str, Any]:
+    """One line of JSON; empty when none comes."""
     received = b""
     try:
         while not received.endswith(b"\n"):

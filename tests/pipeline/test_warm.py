@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -41,7 +42,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(folder))
         yield folder
-        warm.stop()
+        warm.stop(force=True)
 
 
 @pytest.fixture
@@ -125,6 +126,85 @@ def test_what_a_client_leaves_behind_is_cancelled(
     assert process.returncode == (130 if how == signal.SIGINT else -how)
     # It is idle when nothing runs any more.
     assert awaited_idle(running.analyses + 1).jvm_pid == running.jvm_pid
+
+
+def test_one_that_is_in_use_is_ended_by_force_alone() -> None:
+    warm.start(Place(), 600)
+    held = warm.lease(Place())
+    assert held is not None
+    refused = kipctl("spark", "stop")
+    assert refused.returncode == ExitStatus.REFUSED
+    assert f"process {os.getpid()}" in refused.stderr
+    assert warm.is_running()
+    assert warm.stop(force=True)
+    assert not warm.is_running()
+    held.end()
+
+
+def test_while_one_starts_another_start_waits_and_a_stop_ends_it() -> None:
+    warm.stop(force=True)
+    command = [sys.executable, "-m", "kipctl", "spark", "start", "--output", "json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as first:
+        awaited_start()
+        second = kipctl("spark", "start", "--output", "json")
+        assert second.returncode == ExitStatus.DONE, second.stderr
+        assert first.stdout is not None
+        assert json.loads(first.stdout.read())["pid"] == json.loads(second.stdout)["pid"]
+    assert warm.stop()
+
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as first:
+        starting = awaited_start()
+        with pytest.raises(PipelineError, match="other settings"):
+            warm.start(Place(conf={"spark.driver.memory": "1g"}), 600)
+        assert "is being started" in kipctl("spark", "status").stdout
+        assert warm.stop()
+        assert first.stderr is not None
+        assert b"did not start" in first.stderr.read()
+    assert not is_alive(starting.pid)
+
+
+def awaited_start() -> warm.Holder:
+    """The holder that starts, before it can be asked."""
+    deadline = time.monotonic() + _TIMEOUT_S
+    while (holder := warm.found()) is None:
+        assert time.monotonic() < deadline
+        select.select([], [], [], 0.01)
+    assert holder.port == 0
+    return holder
+
+
+def test_a_process_that_has_a_holders_number_is_left_alone(
+    running: warm.WarmStatus,
+) -> None:
+    holder = warm.found()
+    assert holder is not None
+    with subprocess.Popen(["sleep", "1000"]) as other:
+        # As where the holder's number was given to another process, and its JVM still ends.
+        warm.record(replace(holder, pid=other.pid, port=0))
+        assert warm.found() is None
+        os.kill(running.pid, signal.SIGKILL)
+        assert warm.stop()
+        assert other.poll() is None
+        other.kill()
+    assert not warm.is_running()
+
+    elsewhere = replace(holder, host="another.example.org")
+    warm.record(elsewhere)
+    assert not warm.stop()  # nobody has the lock
+    with warm.locked():
+        warm.record(elsewhere)
+        for ask in (warm.stop, lambda: warm.start(Place(), 600)):
+            with pytest.raises(PipelineError, match=r"another\.example\.org"):
+                ask()
+
+
+def test_one_that_does_not_answer_is_killed(
+    running: warm.WarmStatus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(warm, "_ANSWER_TIMEOUT_S", 0.2)
+    os.kill(running.pid, signal.SIGSTOP)
+    assert warm.stop()
+    assert not is_alive(running.pid)
 
 
 def test_one_that_was_killed_is_not_used(running: warm.WarmStatus, tmp_path: Path) -> None:
