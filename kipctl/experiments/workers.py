@@ -17,8 +17,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from kipctl.errors import KipctlError, PipelineError
+from kipctl.pipeline.failures import error_text
 from kipctl.pipeline.launch import log_path
-from kipctl.pipeline.session import error_text
 from kipctl.probe.outcome import AnyOutcome, SharedSpec
 from kipctl.probe.parts import Part, moved
 from kipctl.probe.schedule import Share

@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from urllib.parse import unquote
 
 from pyspark.sql import SparkSession
 
@@ -101,3 +102,10 @@ def _above(place: str) -> list[str]:
     """The folders that a path lies in."""
     names = place.split("/")
     return ["/".join(names[:length]) for length in range(1, len(names))]
+
+
+def unquoted(file: str) -> str:
+    """A file as a person names it: Spark gives URIs, and of this machine's files `file:/PATH`."""
+    if not file.startswith("file:/"):
+        return file
+    return "/" + unquote(file.removeprefix("file:")).lstrip("/")

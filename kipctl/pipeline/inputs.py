@@ -24,6 +24,7 @@ from pyspark.sql.types import (
 )
 
 from kipctl.errors import PipelineError, UsageError
+from kipctl.pipeline.failures import cannot_be_read
 from kipctl.pipeline.files import Files, literally, located
 from kipctl.pipeline.partitions import together
 from kipctl.pipeline.period import Period
@@ -247,7 +248,7 @@ def rows_in(folder: Path, dataset: str) -> int:
         try:
             opened = pq.ParquetFile(file)
         except (OSError, pa.ArrowInvalid) as broken:
-            raise PipelineError(cannot_be_read(str(file))) from broken
+            raise PipelineError(cannot_be_read(str(file), str(broken))) from broken
         with opened:
             types = {field.name: _TYPES.get(field.type) for field in opened.schema_arrow}
             _check_columns(str(file), dataset, types)
@@ -271,11 +272,6 @@ def _check_columns(path: str, dataset: str, types: Mapping[str, DataType | None]
             f"{path} is no file of {dataset}: it has no {', '.join(missing)}.",
             "Another program wrote it, or has changed it.",
         )
-
-
-def cannot_be_read(path: str) -> str:
-    """What is said of a damaged file."""
-    return f"{path} cannot be read: it is cut short, or it is no file of kipctl's."
 
 
 def _local(spark: SparkSession, schema: StructType, rows: Sequence[tuple[Any, ...]]) -> DataFrame:

@@ -42,6 +42,17 @@ def running_gateway() -> JavaGateway | None:
     return SparkContext._gateway
 
 
+def has_ended() -> bool:
+    """Whether there was a JVM, and it answers no more."""
+    if not (gateway := running_gateway()):
+        return False
+    try:
+        gateway.jvm.System.nanoTime()
+    except (Py4JError, OSError):
+        return True
+    return False
+
+
 def begin(launched: Launched, log: Path) -> JavaGateway:
     """Be connected with a JVM as soon as it answers. Raises PipelineError if it has ended."""
     answer = launched.gateway()

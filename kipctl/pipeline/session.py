@@ -1,7 +1,6 @@
 """The one Spark session: its settings, what it ships, its progress, its errors in our words."""
 
 import os
-import re
 import socket
 import sys
 import threading
@@ -29,11 +28,13 @@ from kipctl.pipeline.executors import (
     set_partitions,
     why_no_executor,
 )
+from kipctl.pipeline.failures import failure_of
 from kipctl.pipeline.interrupts import Interrupts, interrupts
 from kipctl.pipeline.jvm import (
     begin,
     end,
     forget,
+    has_ended,
     keep,
     leave,
     running_gateway,
@@ -106,7 +107,7 @@ def spark_session(
                     session.conf.set(name, value)
             else:
                 set_partitions(session, inputs)
-        except (PySparkException, Py4JError) as failed:
+        except (PySparkException, Py4JError, OSError) as failed:
             raise _start_error(failed, master, log) from failed
         try:
             with TemporaryDirectory(prefix="kipctl-") as folder, _telling(session, progress):
@@ -114,8 +115,8 @@ def spark_session(
                     session.sparkContext.addPyFile(str(_packed(Path(folder))))
                 with intermediate_results(session, place.scratch):
                     yield session
-        except (PySparkException, Py4JError) as failed:
-            raise PipelineError(error_text(failed), f"Spark's own words are in {log}.") from failed
+        except (PySparkException, Py4JError, OSError) as failed:
+            raise failure_of(failed, log, has_ended=has_ended()) from failed
         finally:
             if lease:
                 leave(session)
@@ -259,21 +260,4 @@ def _start_error(failed: Exception, master: str, log: Path) -> Exception:
             f"--master {master!r} is no Spark master.",
             "Give local[N], spark://HOST:PORT, yarn, or k8s://HOST:PORT.",
         )
-    return PipelineError(error_text(failed), f"Spark's own words are in {log}.")
-
-
-_BROKEN_FILE = re.compile(r"while reading file (?:file:(?://)?)?(\S+?)\.?\s")
-_CONDITION = re.compile(r"^(?:.*?: )?\[([A-Z_0-9.]+)\] (.*?)\s*(?:SQLSTATE.*)?$", re.MULTILINE)
-_CAUSE = re.compile(r"^Caused by: (?:[\w$.]+: )?(.*)$", re.MULTILINE)
-
-
-def error_text(failed: BaseException) -> str:
-    """What went wrong in Spark, in one line: the cause, not the stages it came through."""
-    text = str(failed)
-    if broken := _BROKEN_FILE.search(text):
-        return f"{broken[1]} cannot be read: it is cut short, or it is no file of kipctl's."
-    if condition := _CONDITION.search(text):
-        return f"Spark failed: {condition[2][:400]}"
-    causes = _CAUSE.findall(text)
-    first = next((line.strip() for line in text.splitlines() if line.strip()), "")
-    return f"Spark failed: {(causes[-1] if causes else first)[:400] or type(failed).__name__}"
+    return failure_of(failed, log, has_ended=has_ended())

@@ -11,9 +11,9 @@ from runs import write_run
 
 from benchmarks.plans import plans_of, tree
 from kipctl.errors import PipelineError, UsageError
+from kipctl.pipeline.failures import error_text
 from kipctl.pipeline.inputs import LITTLE, is_little, open_runs
 from kipctl.pipeline.period import parse_period
-from kipctl.pipeline.session import error_text
 from kipctl.trace.schema import SCHEMA_VERSION
 from kipctl.trace.store import RUN_FILE
 
@@ -144,16 +144,13 @@ def test_a_file_cut_short_is_named(spark: SparkSession, tmp_path: Path) -> None:
     part.write_bytes(whole[:-100])
     with pytest.raises(PipelineError) as failed:
         open_runs(spark, [str(tmp_path / "r")])
-    assert (
-        failed.value.what
-        == f"{part} cannot be read: it is cut short, or it is no file of kipctl's."
-    )
+    assert failed.value.what == f"{part} cannot be read: it is cut short, or it is no Parquet file."
     # Its end is whole, what it says of the rest is not so.
     part.write_bytes(whole[:4] + bytes(300) + whole[304:])
     trace = open_runs(spark, [str(tmp_path / "r")])
     with pytest.raises(Exception, match="FAILED_READ_FILE") as unread:
         trace.batches.collect()
-    assert error_text(unread.value) == failed.value.what
+    assert error_text(unread.value).startswith(f"{part} cannot be read: ")
 
 
 @pytest.mark.parametrize("runs", [1, 2])

@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
-from urllib.parse import unquote
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -13,6 +12,7 @@ from pyspark.sql import functions as F
 from kipctl.errors import PipelineError
 from kipctl.pipeline.checkpoint import checkpointed
 from kipctl.pipeline.columns import is_leader_error
+from kipctl.pipeline.files import unquoted
 from kipctl.pipeline.inputs import ALWAYS
 from kipctl.pipeline.period import Period
 from kipctl.pipeline.request_log.bodies import narrowed, with_header_of_pieces
@@ -280,10 +280,3 @@ def _broken_lines(text: DataFrame, files: Sequence[str]) -> tuple[BrokenLine, ..
         BrokenLine(unquoted(row.file), starts[row.file, row.block] + row.id, row.text)
         for row in found
     )
-
-
-def unquoted(file: str) -> str:
-    """A file as a person names it: Spark gives URIs, and of this machine's files `file:/PATH`."""
-    if not file.startswith("file:/"):
-        return file
-    return "/" + unquote(file.removeprefix("file:")).lstrip("/")

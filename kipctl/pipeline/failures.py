@@ -1,0 +1,71 @@
+"""What went wrong in Spark, in our words: the cause, not the stages that it came through."""
+
+import re
+from pathlib import Path
+
+from kipctl.errors import PipelineError
+from kipctl.pipeline.files import unquoted
+
+_BROKEN_FILE = re.compile(r"while reading file (\S+?)\.?\s")
+_CONDITION = re.compile(r"^(?:.*?: )?\[([A-Z_0-9.]+)\] (.*?)\s*(?:SQLSTATE.*)?$", re.MULTILINE)
+_CAUSE = re.compile(r"^(?:Caused by)?: ([\w$.]+(?:: .*)?)$", re.MULTILINE)
+"""A Java exception that Python was told of, and those that it came from: the last is the first."""
+_REASONS = (
+    (re.compile("Permission denied|AccessControlException"), "permission denied"),
+    (re.compile("FileNotFoundException|No such file"), "it is not there any more"),
+    (re.compile("EOFException"), "it is cut short"),
+    (
+        re.compile("is not a Parquet file|Parquet magic bytes|Parquet file size is"),
+        "it is cut short, or it is no Parquet file",
+    ),
+)
+_MEMORY = "--conf spark.driver.memory=4g (2g unless set)"
+
+
+def failure_of(failed: BaseException, log: Path, *, has_ended: bool) -> PipelineError:
+    """The error to tell; `has_ended` says whether Spark's JVM answers no more."""
+    text, own_words = str(failed), f"Spark's own words are in {log}."
+    if has_ended:
+        return PipelineError(
+            "Spark's JVM has ended: killed, maybe since the machine was short of memory (dmesg).",
+            f"Set how much it may take: {_MEMORY}.\n{own_words}",
+        )
+    if "OutOfMemoryError" in text:
+        return PipelineError(
+            "Spark's memory is exhausted.",
+            f"Give it more: {_MEMORY}; of executors, spark.executor.memory.\n{own_words}",
+        )
+    broken = _BROKEN_FILE.search(text)
+    if broken and "FileNotFoundException" not in text and not broken[1].endswith(".parquet"):
+        own_words = (
+            "Leave out such files, from where they cannot be read on, and what they would count:\n"
+            "--conf spark.sql.files.ignoreCorruptFiles=true"
+        )
+    return PipelineError(error_text(failed), own_words)
+
+
+def error_text(failed: BaseException) -> str:
+    """What went wrong, in one line."""
+    if isinstance(failed, OSError) and failed.filename:
+        return f"{failed.filename}: {failed.strerror}."
+    text = str(failed)
+    causes = _CAUSE.findall(text)
+    if broken := _BROKEN_FILE.search(text):
+        return cannot_be_read(unquoted(broken[1]), causes[-1] if causes else text)
+    if condition := _CONDITION.search(text):
+        return f"Spark failed: {condition[2][:400]}"
+    first = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    return (
+        f"Spark failed: {(_words(causes[-1]) if causes else first)[:400] or type(failed).__name__}"
+    )
+
+
+def cannot_be_read(path: str, cause: str) -> str:
+    """What is said of a file, by the text of the first exception."""
+    known = (reason for pattern, reason in _REASONS if pattern.search(cause))
+    return f"{path} cannot be read: {next(known, _words(cause)[:400].rstrip('.'))}."
+
+
+def _words(cause: str) -> str:
+    """What a Java exception says, without its class; the class of one that says nothing."""
+    return cause.partition(": ")[2] or cause

@@ -1,0 +1,141 @@
+"""What ends an analysis, told by its cause, and what to do about it."""
+
+import gzip
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from kipctl.pipeline.failures import error_text, failure_of
+from kipctl.pipeline.files import located
+
+_UNREAD = "An error occurred while calling o9.localCheckpoint.\n: org.apache.spark.SparkException: "
+_OF_FILE = "[FAILED_READ_FILE.{}] Encountered error while reading file file:///a/b%20c.log. {}\n"
+_STACK = "\tat org.apache.spark.rdd.RDD.iterator(RDD.scala:338)\n"
+
+
+def unread(kind: str, cause: str) -> Exception:
+    """As py4j tells of a file that could not be read."""
+    return Exception(_UNREAD + _OF_FILE.format(kind, " SQLSTATE: KD001") + _STACK + cause)
+
+
+@pytest.mark.parametrize(
+    ("failed", "told"),
+    [
+        (
+            unread("NO_HINT", "Caused by: java.io.EOFException: Unexpected end of input stream"),
+            "/a/b c.log cannot be read: it is cut short.",
+        ),
+        (
+            unread("NO_HINT", "Caused by: java.io.IOException: gzip stream CRC failure"),
+            "/a/b c.log cannot be read: gzip stream CRC failure.",
+        ),
+        (
+            unread("NO_HINT", "Caused by: a.B: no\n\tat c.D\nCaused by: java.io.EOFException"),
+            "/a/b c.log cannot be read: it is cut short.",
+        ),
+        (
+            unread(
+                "FILE_NOT_EXIST",
+                "Caused by: java.io.FileNotFoundException: /a/b c.log (Permission denied)",
+            ),
+            "/a/b c.log cannot be read: permission denied.",
+        ),
+        (
+            unread(
+                "FILE_NOT_EXIST",
+                "Caused by: java.io.FileNotFoundException: File file:/a/b c.log does not exist",
+            ),
+            "/a/b c.log cannot be read: it is not there any more.",
+        ),
+        (
+            unread(
+                "NO_HINT",
+                "Caused by: java.lang.RuntimeException: file:/a/b c.log is not a Parquet file. "
+                "Expected magic number at tail, but found [120, 120, 120, 120]",
+            ),
+            "/a/b c.log cannot be read: it is cut short, or it is no Parquet file.",
+        ),
+        (
+            Exception(
+                "An error occurred while calling o48.text.\n"
+                ": java.nio.file.AccessDeniedException: /logs/b: Permission denied\n" + _STACK
+            ),
+            "Spark failed: /logs/b: Permission denied",
+        ),
+        (PermissionError(13, "Permission denied", "/a/saved"), "/a/saved: Permission denied."),
+        (Exception("[ARITHMETIC_OVERFLOW] overflow. SQLSTATE: 22003"), "Spark failed: overflow."),
+        (Exception(), "Spark failed: Exception"),
+    ],
+)
+def test_the_cause_is_told(failed: Exception, told: str) -> None:
+    assert error_text(failed) == told
+    assert len(str(failure_of(failed, Path("spark.log"), has_ended=False)).splitlines()) <= 3
+
+
+def test_what_to_do_about_it() -> None:
+    def next_step(failed: Exception, *, has_ended: bool = False) -> str:
+        return failure_of(failed, Path("spark.log"), has_ended=has_ended).next_step
+
+    damaged = unread("NO_HINT", "Caused by: java.io.EOFException: Unexpected end of input stream")
+    assert "spark.sql.files.ignoreCorruptFiles=true" in next_step(damaged)
+    gone = unread("FILE_NOT_EXIST", "Caused by: java.io.FileNotFoundException: b does not exist")
+    assert next_step(gone) == "Spark's own words are in spark.log."
+    heap = Exception(_UNREAD + "Job aborted: java.lang.OutOfMemoryError: Java heap space\n")
+    assert "spark.driver.memory" in next_step(heap)
+    ended = next_step(ConnectionRefusedError(111, "Connection refused"), has_ended=True)
+    assert "spark.driver.memory" in ended
+    assert "spark.log" in ended
+
+
+@pytest.mark.spark
+def test_what_spark_says_of_files(spark: SparkSession, tmp_path: Path) -> None:
+    def told(path: Path, before: Callable[[], object] = lambda: None) -> str:
+        lines = spark.read.text(located(str(path)))
+        before()
+        with pytest.raises(Exception, match="FAILED_READ_FILE") as failed:
+            lines.collect()
+        return error_text(failed.value).removeprefix(f"{path} cannot be read: ")
+
+    cut = tmp_path / "a cut.gz"
+    cut.write_bytes(gzip.compress(os.urandom(5000))[:-100])
+    assert told(cut) == "it is cut short."
+    spark.conf.set("spark.sql.files.ignoreCorruptFiles", "true")
+    spark.read.text(located(str(cut))).collect()
+    spark.conf.unset("spark.sql.files.ignoreCorruptFiles")
+    (tmp_path / "plain.gz").write_bytes(b"a line\n" * 1000)
+    assert told(tmp_path / "plain.gz") == "not a gzip file."
+    rotated = tmp_path / "a.log"
+    rotated.write_text("a line\n")
+    assert told(rotated, lambda: rotated.rename(tmp_path / "b")) == "it is not there any more."
+
+
+_KILLED = """
+import os, signal
+from pyspark import SparkContext
+from kipctl.errors import PipelineError
+from kipctl.pipeline.session import spark_session
+try:
+    with spark_session("local[1]", is_light=True) as spark:
+        os.kill(SparkContext._gateway.proc.pid, signal.SIGKILL)
+        spark.range(10).count()
+except PipelineError as failed:
+    print(failed)
+"""
+
+
+@pytest.mark.spark
+def test_a_jvm_that_was_killed(tmp_path: Path) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", _KILLED],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"XDG_STATE_HOME": str(tmp_path)},
+        check=True,
+    )
+    assert ran.stdout.startswith("Spark's JVM has ended"), ran.stderr
+    assert len(ran.stdout.splitlines()) == 3
