@@ -165,6 +165,7 @@ def request_log(
     from kipctl.pipeline.request_log import LogQuestion, analyse, read_request_log
     from kipctl.pipeline.request_log.files import check_period, parse_timezones
     from kipctl.pipeline.request_log.places import parse_broker_at
+    from kipctl.pipeline.saving import make_new
     from kipctl.pipeline.session import spark_session
     from kipctl.report.request_log_tables import request_log_tables
 
@@ -178,6 +179,8 @@ def request_log(
         environment.progress(f"Starting Spark on {master}.") as progress,
         spark_session(place, progress, is_light=is_little(path), inputs=path) as spark,
     ):
+        if save:
+            make_new(spark, save)
         log = read_request_log(spark, path, zones, period, brokers)
         document = analyse(log, question, save)
     for of in document["clusters"]:

@@ -5,46 +5,76 @@ or blocks of its executors with all that it takes to compute a lost one again: a
 has forgotten that, and ends the analysis when one executor is lost.
 """
 
+import shutil
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 
-from py4j.protocol import Py4JError
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 
-from kipctl.errors import UsageError
-from kipctl.pipeline.jvm import located_on
+from kipctl.pipeline.files import is_uri, made_new, unquoted
 from kipctl.pipeline.partitions import together
 from kipctl.pipeline.place import is_local
 
 _SCRATCH_SETTING = "spark.kipctl.scratch"
 
 
+@dataclass(slots=True)
+class Scratch:
+    """A folder below --scratch, by its URI; empty while none is there."""
+
+    uri: str = ""
+
+
 @contextmanager
-def intermediate_results(session: SparkSession, scratch: str | None) -> Iterator[None]:
-    """While inside, results are kept in a folder of their own below `scratch`, then removed.
+def scratch_removed() -> Iterator[Scratch]:
+    """For the time in which a JVM has a folder below --scratch, and ends.
+
+    What a JVM has left that was interrupted or killed is removed if it is on this machine; else the
+    exception has a note that names it.
+    """
+    scratch = Scratch()
+    try:
+        yield scratch
+    except BaseException as ended:
+        if scratch.uri and not _removed_here(scratch.uri):
+            ended.add_note(f"Intermediate results may be left, to be removed: {scratch.uri}")
+        raise
+
+
+def _removed_here(uri: str) -> bool:
+    folder = unquoted(uri)
+    if not is_uri(folder):
+        shutil.rmtree(folder, ignore_errors=True)
+    return not is_uri(folder) and not Path(folder).exists()
+
+
+@contextmanager
+def intermediate_results(
+    session: SparkSession, below: str | None, scratch: Scratch
+) -> Iterator[None]:
+    """While inside, results are kept in a folder of their own `below` that one, then removed.
 
     Without one the executors keep them. Raises UsageError when the folder cannot be made.
     """
-    if scratch is None:
+    if below is None:
         yield
         return
-    try:
-        system, path = located_on(session, f"{scratch.rstrip('/')}/kipctl-{uuid.uuid4()}")
-        system.mkdirs(path)
-    except Py4JError as refused:
-        cause = getattr(refused, "java_exception", refused)
-        raise UsageError(
-            f"--scratch {scratch}: no folder can be made there: {cause}.",
-            "Name a folder that all of Spark's machines see, as hdfs://HOST/tmp or s3a://BUCKET.",
-        ) from refused
-    session.conf.set(_SCRATCH_SETTING, path.toString())
+    next_step = "Name a folder that all of Spark's machines see, as hdfs://HOST/tmp."
+    own = f"{below.rstrip('/')}/kipctl-{uuid.uuid4()}"
+    folder = made_new(session, own, "--scratch", next_step)
+    folder.remove_at_exit()
+    scratch.uri = folder.uri
+    session.conf.set(_SCRATCH_SETTING, own)
     try:
         yield
     finally:
         session.conf.unset(_SCRATCH_SETTING)
-        system.delete(path, True)
+        folder.remove()
+        scratch.uri = ""
 
 
 def checkpointed(frame: DataFrame) -> DataFrame:

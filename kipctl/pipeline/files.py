@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import unquote
 
+from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
+from kipctl.errors import UsageError
 from kipctl.pipeline.jvm import located_on, text_of
 
 
@@ -33,9 +35,17 @@ class Files:
         """The folder as Spark names it, with a scheme, and % for what a URI must not have."""
         return str(self._system.makeQualified(self._path).toUri().toString())
 
-    def make(self) -> None:
-        """Make the folder, and those above it."""
-        self._system.mkdirs(self._path)
+    def make(self) -> bool:
+        """Make the folder, and those above it; false if that was refused."""
+        return bool(self._system.mkdirs(self._path))
+
+    def remove(self) -> None:
+        """Remove the folder with all that is in it."""
+        self._system.delete(self._path, True)
+
+    def remove_at_exit(self) -> None:
+        """Have the JVM remove it when it ends, unless it is killed."""
+        self._system.deleteOnExit(self._path)
 
     def text(self, name: str) -> str:
         return text_of(self._spark, f"{self._folder}/{name}")
@@ -44,6 +54,29 @@ class Files:
         """The paths that the folder's wildcards stand for."""
         found = self._system.globStatus(self._path)
         return [status.getPath().toString() for status in found or ()]
+
+
+def made_new(spark: SparkSession, folder: str, option: str, next_step: str) -> Files:
+    """Make the folder, and those above it. Raises UsageError, naming the option that asked for it,
+    when it holds something or cannot be made."""
+    what = f"{option} {folder.removeprefix('file:')}"
+    try:
+        files = Files(spark, folder)
+        if files.exists() and files.names():
+            raise UsageError(f"{what}: it is there already.", next_step)
+        # Hadoop says no more than that where this machine's file system refuses.
+        why_not = "" if files.make() else ": it may not be written to there"
+    except Py4JError as refused:
+        cause = getattr(refused, "java_exception", None)
+        why_not = f": {cause.getMessage() if cause else refused}"
+    if why_not:
+        raise UsageError(f"{what} cannot be made{why_not}.", next_step)
+    return files
+
+
+def is_uri(path: str) -> bool:
+    """Whether it names its file system; others are this machine's."""
+    return bool(re.match(r"[A-Za-z][\w+.-]*:/", path))
 
 
 def located(path: str) -> str:

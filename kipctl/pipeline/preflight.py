@@ -39,12 +39,17 @@ def check_logs(paths: Iterable[str]) -> None:
 
 
 def check_save(folder: str | None) -> None:
-    """Raise UsageError for a folder of this machine that holds something, or is none."""
+    """Raise UsageError for a folder of this machine that holds something, is none, or cannot be
+    made."""
     here = None if folder is None else _here(folder)
-    if here is None or not here.exists():
+    if here is None:
         return
-    if not here.is_dir() or any(here.iterdir()):
+    if here.exists() and (not here.is_dir() or any(here.iterdir())):
         raise UsageError(f"--save {folder}: it is there already.", "Name a folder that is not.")
+    above = next(path for path in (here, *here.absolute().parents) if path.exists())
+    if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
+        why = "permission denied" if above.is_dir() else "it is no folder"
+        raise UsageError(f"--save {folder} cannot be made in {above}: {why}.", "Name another one.")
 
 
 def _here(path: str) -> Path | None:

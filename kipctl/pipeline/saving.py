@@ -7,13 +7,11 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from kipctl.errors import UsageError
 from kipctl.pipeline.checkpoint import checkpointed
-from kipctl.pipeline.files import Files, literally
+from kipctl.pipeline.files import is_uri, literally, made_new
 from kipctl.pipeline.inputs import arrow_schema
 from kipctl.pipeline.place import is_local
 from kipctl.trace.store import ROWS_A_GROUP
@@ -31,21 +29,13 @@ class Collected(Protocol):
 
 def make_new(spark: SparkSession, folder: str) -> None:
     """Make the folder for the tables. Raises UsageError when it holds something or cannot be."""
-    files = Files(spark, folder)
-    try:
-        if files.exists() and files.names():
-            raise UsageError(f"--save {folder}: it is there already.", "Name a folder that is not.")
-        files.make()
-    except Py4JJavaError as refused:
-        raise UsageError(
-            f"--save {folder} cannot be made: {refused.java_exception.getMessage()}."
-        ) from refused
+    made_new(spark, _there(folder), "--save", "Name a folder that is not there, and can be made.")
 
 
 def save(spark: SparkSession, tables: Mapping[str, Collected], folder: str) -> None:
     """Write each table that has been collected to `folder/NAME`."""
     for name, table in tables.items():
-        if "://" in folder:
+        if is_uri(folder):
             rows = [tuple(row.values()) for row in table.rows]
             frame = spark.createDataFrame(rows, table.schema)
             frame.coalesce(1).write.parquet(f"{folder.rstrip('/')}/{name}")
@@ -59,14 +49,19 @@ def save(spark: SparkSession, tables: Mapping[str, Collected], folder: str) -> N
 def written(table: DataFrame, folder: str) -> DataFrame:
     """The table, with all its rows written to the folder by those who computed it."""
     spark = table.sparkSession
-    if "://" not in folder and not is_local(spark.sparkContext.master or ""):
+    if not is_uri(folder) and not is_local(spark.sparkContext.master or ""):
         # Executors elsewhere do not see this machine's folders: through this process.
         kept = checkpointed(table)
         _write_here(kept, Path(folder))
         return kept
-    there = folder if "://" in folder else f"file:{Path(folder).resolve()}"
+    there = _there(folder)
     table.write.parquet(there)
     return spark.read.schema(table.schema).parquet(literally(there))
+
+
+def _there(folder: str) -> str:
+    """The folder as Spark must be told it, which may have another file system by default."""
+    return folder if is_uri(folder) else f"file:{Path(folder).resolve()}"
 
 
 def _write_here(table: DataFrame, folder: Path) -> None:

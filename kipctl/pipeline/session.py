@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 import kipctl
 from kipctl.errors import PipelineError, UsageError
 from kipctl.pipeline import warm
-from kipctl.pipeline.checkpoint import intermediate_results
+from kipctl.pipeline.checkpoint import intermediate_results, scratch_removed
 from kipctl.pipeline.class_archive import class_archive
 from kipctl.pipeline.executors import (
     await_executor,
@@ -89,7 +89,8 @@ def spark_session(
     archive = class_archive(os.environ)
     is_new = running_gateway() is None and lease is None
     first = archive if is_new and archive and archive.is_missing else None
-    with first.recording() if first else nullcontext(), interrupts() as interrupt:
+    recording = first.recording() if first else nullcontext()
+    with recording, scratch_removed() as scratch, interrupts() as interrupt:
         try:
             if lease:
                 interrupt.cancel_then(lease)
@@ -113,7 +114,7 @@ def spark_session(
             with TemporaryDirectory(prefix="kipctl-") as folder, _telling(session, progress):
                 if ships_python and not place.is_local:
                     session.sparkContext.addPyFile(str(_packed(Path(folder))))
-                with intermediate_results(session, place.scratch):
+                with intermediate_results(session, place.scratch, scratch):
                     yield session
         except (PySparkException, Py4JError, OSError) as failed:
             raise failure_of(failed, log, has_ended=has_ended()) from failed

@@ -157,7 +157,7 @@ WRONG: dict[str, tuple[str, ...]] = {
     "--reset": ("often", "0/s", "-1/s", "nan/s"),
     "--restarts": _NOT_NEGATIVE,
     "--runs": _COUNT,
-    "--save": ("{run}", "{broken}"),
+    "--save": ("{run}", "{broken}", "{broken}/below/it"),
     "--scale": ("large", ""),
     "--seconds": _SECONDS,
     "--scratch": ("",),

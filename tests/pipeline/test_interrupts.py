@@ -32,6 +32,20 @@ except KeyboardInterrupt:
     sys.exit(130)
 """
 
+_IN_SCRATCH = """
+import sys
+from kipctl.pipeline.checkpoint import checkpointed
+from kipctl.pipeline.place import Place
+from kipctl.pipeline.session import spark_session
+try:
+    with spark_session(Place("local[2]", scratch=sys.argv[1])) as spark:
+        checkpointed(spark.range(10))
+        print("kept", file=sys.stderr, flush=True)
+        spark.range(10**18).selectExpr("sum(id % 7)").collect()
+except KeyboardInterrupt:
+    sys.exit(130)
+"""
+
 
 @contextmanager
 def started(state: Path, *command: str) -> Iterator[subprocess.Popen[str]]:
@@ -94,3 +108,13 @@ def test_while_spark_works(tmp_path: Path, threads: str) -> None:
         status, told = ctrl_c(process)
     assert status == ExitStatus.INTERRUPTED
     assert [line for line in told if not line.startswith("Spark: stage")] == []
+
+
+def test_scratch_is_removed(tmp_path: Path) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    with started(tmp_path, "-c", _IN_SCRATCH, str(scratch)) as process:
+        assert line_of(process) == "kept\n"
+        assert list(scratch.iterdir())
+        assert ctrl_c(process) == (ExitStatus.INTERRUPTED, [])
+    assert list(scratch.iterdir()) == []

@@ -19,6 +19,7 @@ from kipctl.pipeline.request_log import analyse, read_request_log
 from kipctl.pipeline.request_log.clocks import clock_differences
 from kipctl.pipeline.request_log.document import clocks_of
 from kipctl.pipeline.request_log.files import Timezones
+from kipctl.pipeline.saving import make_new
 from kipctl.report.request_log_tables import request_log_tables
 
 pytestmark = pytest.mark.spark
@@ -93,6 +94,7 @@ def test_clusters_are_told_apart(
 ) -> None:
     names = ("kafka-3.6.2", "kafka-4.3.1")
     log = read_request_log(spark, [str(path) for name in names for path in log_files(name)])
+    make_new(spark, str(tmp_path / "saved"))
     document = analyse(log, save_to=str(tmp_path / "saved"))
     # Controllers answer no Metadata: of two clusters, nothing tells whose they are.
     by_id = {of["cluster_id"]: of for of in document["clusters"]}

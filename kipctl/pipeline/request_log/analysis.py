@@ -28,7 +28,7 @@ from kipctl.pipeline.request_log.log import RequestLog, has_leader_error
 from kipctl.pipeline.request_log.metadata import metadata_requests
 from kipctl.pipeline.request_log.redirected import attempts
 from kipctl.pipeline.request_log.saved import saved_answers
-from kipctl.pipeline.saving import make_new, save, written
+from kipctl.pipeline.saving import save, written
 
 BY = ("broker", "client_id", "software", "origin")
 """What requests by API can be broken down by besides."""
@@ -61,15 +61,13 @@ def analyse(
 ) -> dict[str, Any]:
     """The document of `analyze request-log --output json`; docs/request-log.md describes it.
 
-    With `save_to` its tables are written there, each as a folder of Parquet; `clients` and `apis`
-    whole. Raises UsageError when `save_to` is there already.
+    With `save_to`, which `saving.make_new` has made, its tables are written there, each as a folder
+    of Parquet; `clients` and `apis` whole.
 
     Lines are read a second time when clients were told of leader errors, to see what they did
     then. Every list has one order: it does not depend on how Spark divided the work.
     """
     spark = log.text.sparkSession
-    if save_to:
-        make_new(spark, save_to)
     whole = {
         "clients": client_counts(log.calls).filter("is_client").drop("is_client"),
         "apis": api_counts(log.calls, "cluster", *question.keys).drop("first_us", "last_us"),
