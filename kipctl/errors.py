@@ -1,5 +1,7 @@
 """Every error a user can meet, and the exit statuses."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import IntEnum
 from typing import Self
 
@@ -96,3 +98,15 @@ class InterruptedRunError(KipctlError):
     """The user interrupted; the message says what was done, what not, and how to undo it."""
 
     status = ExitStatus.INTERRUPTED
+
+
+@contextmanager
+def refusals_told() -> Iterator[None]:
+    """What this machine refuses to tell of a path becomes a UsageError that names it."""
+    try:
+        yield
+    except OSError as refused:
+        raise UsageError(
+            f"{refused.filename} cannot be looked at: {refused.strerror}.",
+            "See who may read it, and the folders above it.",
+        ) from refused

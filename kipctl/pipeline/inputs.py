@@ -28,6 +28,7 @@ from kipctl.pipeline.failures import cannot_be_read
 from kipctl.pipeline.files import Files, literally, located
 from kipctl.pipeline.partitions import together
 from kipctl.pipeline.period import Period
+from kipctl.trace.description import wrong_field
 from kipctl.trace.schema import DATASETS, NEEDED, SCHEMA_VERSION
 from kipctl.trace.store import RUN_FILE
 
@@ -183,12 +184,15 @@ def is_little(paths: Sequence[str]) -> bool:
     Wildcards are expanded.
     """
     held = 0
-    for path in paths:
-        roots = [Path(path)] if Path(path).exists() else [*map(Path, glob(path))]
-        if not roots:
-            return False
-        files = (file for root in roots for file in (root, *root.rglob("*")) if file.is_file())
-        held += sum(file.stat().st_size for file in files)
+    try:
+        for path in paths:
+            roots = [Path(path)] if Path(path).exists() else [*map(Path, glob(path))]
+            if not roots:
+                return False
+            files = (file for root in roots for file in (root, *root.rglob("*")) if file.is_file())
+            held += sum(file.stat().st_size for file in files)
+    except OSError:  # one is closed, or was renamed meanwhile: Spark tells, or finds another
+        return False
     return held <= LITTLE
 
 
@@ -364,7 +368,15 @@ def _run_files(folder: Path) -> dict[str, str]:
     """The `run.json` of the run in this folder, or of those in its subfolders, by run folder."""
     own = folder / RUN_FILE
     files = [own] if own.exists() else sorted(folder.glob(f"*/{RUN_FILE}"))
-    return {located(str(file.parent)): file.read_text(encoding="utf-8") for file in files}
+    return {located(str(file.parent)): _text(file) for file in files}
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as unreadable:
+        why = getattr(unreadable, "strerror", None) or unreadable
+        raise UsageError(f"{file} cannot be read: {why}.") from unreadable
 
 
 def _described(path: str, text: str) -> RecordedRun:
@@ -380,6 +392,11 @@ def _described(path: str, text: str) -> RecordedRun:
             f"{path} was recorded by a newer kipctl: its schema is version {version}, "
             f"this kipctl reads up to {SCHEMA_VERSION}.",
             "Use a newer kipctl.",
+        )
+    if field := wrong_field(description):
+        raise UsageError(
+            f"{path}/{RUN_FILE} cannot be used: {field}.",
+            "kipctl did not write it so: restore it, or leave the run out.",
         )
     return RecordedRun(path.rpartition("/")[2], path, description)
 

@@ -6,7 +6,7 @@ import zoneinfo
 from collections.abc import Iterable
 from pathlib import Path
 
-from kipctl.errors import UsageError
+from kipctl.errors import UsageError, refusals_told
 from kipctl.trace.store import RUN_FILE
 
 _WILDCARDS = re.compile(r"[*?\[{]")
@@ -14,8 +14,10 @@ _OFFSET = re.compile(r"Z|(UTC|GMT|UT)?[+-]\d{1,2}(:\d{2}){0,2}|[A-Z]{3}")
 """What Java understands besides the names of the time zone database; `PST` and its like too."""
 
 
+@refusals_told()
 def check_runs(paths: Iterable[str]) -> None:
-    """Raise UsageError when one is a path of this machine that is no run, nor a folder of runs.
+    """Raise UsageError when one is a path of this machine that is no run, nor a folder of runs, or
+    that may not be read.
 
     What lies elsewhere (`hdfs://...`) and wildcards are left to Spark.
     """
@@ -30,14 +32,18 @@ def check_runs(paths: Iterable[str]) -> None:
         )
 
 
+@refusals_told()
 def check_logs(paths: Iterable[str]) -> None:
-    """Raise UsageError when one is a path of this machine where nothing is."""
+    """Raise UsageError when one is a path of this machine where nothing is, or that is closed."""
     for path in paths:
         here = _here(path)
         if here is not None and not here.exists():
             raise UsageError(f"There is no {path}.", "Name files or folders of request logs.")
+        if here is not None and not os.access(here, os.R_OK):
+            raise UsageError(f"{path} cannot be read: permission denied.", "See who may read it.")
 
 
+@refusals_told()
 def check_save(folder: str | None) -> None:
     """Raise UsageError for a folder of this machine that holds something, is none, or cannot be
     made."""
@@ -69,11 +75,12 @@ def _here(path: str) -> Path | None:
 
 
 def _holds_run(folder: Path) -> bool:
-    """Whether it is a run's folder, or one is in it."""
-    try:
-        return (folder / RUN_FILE).exists() or any(folder.glob(f"*/{RUN_FILE}"))
-    except PermissionError:
-        return False
+    """Whether it is a run's folder, or one is in it. Raises OSError for a folder that is closed."""
+    if (folder / RUN_FILE).exists():
+        return True
+    if folder.is_dir():
+        os.listdir(folder)  # glob finds nothing in one that is closed
+    return any(folder.glob(f"*/{RUN_FILE}"))
 
 
 def is_zone(text: str) -> bool:

@@ -11,7 +11,7 @@ import re
 import shutil
 import tarfile
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -21,7 +21,8 @@ import pyarrow as pa
 import pyarrow.csv as pcsv
 import pyarrow.parquet as pq
 
-from kipctl.errors import UsageError
+from kipctl.errors import UsageError, refusals_told
+from kipctl.trace.description import wrong_field
 from kipctl.trace.schema import DATASETS, SCHEMA_VERSION
 from kipctl.trace.settings import interrupted_after
 from kipctl.trace.store import ROWS_FOLDER, RUN_FILE, Run, without_secrets
@@ -79,6 +80,7 @@ def folder_of(text: str, variables: Mapping[str, str] = os.environ) -> Path:
     return runs_folder(variables) / text
 
 
+@refusals_told()
 def path_of(text: str, variables: Mapping[str, str] = os.environ) -> str:
     """Where the run is that a command line names, for Spark: in the store, else where it says.
 
@@ -145,7 +147,10 @@ def stored_runs(variables: Mapping[str, str] = os.environ) -> tuple[StoredRun, .
 
 def look(folder: Path) -> StoredRun:
     """What is in the folder, which may be anything; it is not changed."""
-    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    size = 0
+    with suppress(OSError):  # it is closed, or a file is gone: a run that is being recorded
+        for path in folder.rglob("*"):
+            size += path.stat().st_size if path.is_file() else 0
     description: Any = None
     try:
         description = json.loads((folder / RUN_FILE).read_text(encoding="utf-8"))
@@ -171,7 +176,8 @@ def _why_unread(description: object) -> str:
         return f"{RUN_FILE} is no description of a run"
     if version > SCHEMA_VERSION:
         return f"a newer kipctl recorded it, with schema {version}; this one reads {SCHEMA_VERSION}"
-    return ""
+    wrong = wrong_field(description)
+    return f"{RUN_FILE} cannot be used: {wrong}" if wrong else ""
 
 
 def _how_it_ended(description: Mapping[str, Any]) -> str:

@@ -117,6 +117,13 @@ def test_what_is_no_run_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / RUN_FILE).write_text(json.dumps({"schema_version": SCHEMA_VERSION + 1}))
     with pytest.raises(UsageError, match="newer kipctl"):
         open_runs(spark, [str(tmp_path)])
+    (tmp_path / RUN_FILE).write_text(json.dumps({"schema_version": 1, "interval_ns": None}))
+    with pytest.raises(UsageError, match=r"run\.json cannot be used: interval_ns is null"):
+        open_runs(spark, [str(tmp_path)])
+    (tmp_path / RUN_FILE).write_bytes(b'{"topic": "\xff"}')
+    for place in (tmp_path, f"file:{tmp_path}*"):
+        with pytest.raises((UsageError, PipelineError), match=RUN_FILE):
+            open_runs(spark, [str(place)])
 
 
 def test_what_is_little(tmp_path: Path) -> None:

@@ -172,6 +172,7 @@ def test_the_store_lists_runs_by_time_and_says_what_is_wrong(store: dict[str, st
     (broken.folder / "run.json").write_text("{")
     newer = stored(store, "newer")
     (newer.folder / "run.json").write_text(json.dumps({"schema_version": SCHEMA_VERSION + 1}))
+    stored(store, "changed", producer=None)
     (runs_folder(store) / "a-file").write_text("")
     found = {run.name: run for run in stored_runs(store)}
     assert list(found)[-4:] == ["early", "dead", "halved", "late"]
@@ -181,11 +182,12 @@ def test_the_store_lists_runs_by_time_and_says_what_is_wrong(store: dict[str, st
     assert "cut off" in found["cut"].flaw
     assert "not JSON" in found["broken"].flaw
     assert "newer" in found["newer"].flaw
-    assert len(found) == 7
+    assert found["changed"].flaw == "run.json cannot be used: producer is null"
+    assert len(found) == 8
     for name in ("late", "dead", "halved"):
         assert (found[name].description or {})["command"] == "perf produce"
         assert find_run(name, store).folder == found[name].folder
-    for name in ("cut", "broken", "newer"):
+    for name in ("cut", "broken", "newer", "changed"):
         assert found[name].description is None
         with pytest.raises(UsageError, match=f"{name} is no whole run"):
             find_run(name, store)

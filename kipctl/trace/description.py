@@ -1,0 +1,69 @@
+"""What a run's `run.json` must be like for what reads it: other hands may have written it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+_NUMBER = (int, float)
+_NUMBER_OR_NULL = (int, float, type(None))
+
+
+@dataclass(frozen=True, slots=True)
+class _ListOf:
+    """A list whose items have all of these fields."""
+
+    fields: Mapping[str, Any]
+
+
+_ACTION = {
+    "action": str,
+    "called_ms": _NUMBER,
+    "answered_ms": _NUMBER_OR_NULL,
+    "converged_ms": _NUMBER_OR_NULL,
+    "partitions": (int, type(None)),
+    "error": (str, type(None)),
+}
+_FIELDS = {
+    "interval_ns": int,
+    "warmup_records": int,
+    "start_wall_us": int,
+    "producer": {},
+    "summary": {"records": {}, "actions": _ListOf(_ACTION)},
+}
+"""Fields by name with their types; those of the run may be missing."""
+
+
+def wrong_field(description: Mapping[str, Any]) -> str:
+    """Which field of a description is not of its type: "summary.actions[0].called_ms is missing".
+
+    Empty when nothing is wrong.
+    """
+    # A run that failed has no summary.
+    given = {name: of for name, of in description.items() if (name, of) != ("summary", None)}
+    return _wrong(given, _FIELDS, "")
+
+
+def _wrong(value: Any, shape: Any, name: str) -> str:
+    match shape:
+        case _ListOf(fields):
+            if not isinstance(value, list):
+                return f"{name} is {_told(value)}"
+            every = ((item, f"{name}[{at}]") for at, item in enumerate(value))
+            found = (_lacking(item, fields, of) or _wrong(item, fields, of) for item, of in every)
+        case Mapping():
+            if not isinstance(value, Mapping):
+                return f"{name} is {_told(value)}"
+            within = f"{name}." if name else ""
+            found = (_wrong(value[of], shape[of], within + of) for of in shape if of in value)
+        case _:
+            return "" if isinstance(value, shape) else f"{name} is {_told(value)}"
+    return next(filter(None, found), "")
+
+
+def _lacking(value: Any, fields: Mapping[str, Any], name: str) -> str:
+    missing = [of for of in fields if isinstance(value, Mapping) and of not in value]
+    return f"{name}.{missing[0]} is missing" if missing else ""
+
+
+def _told(value: Any) -> str:
+    return "null" if value is None else f"of a wrong type ({type(value).__name__})"

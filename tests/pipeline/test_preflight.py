@@ -1,0 +1,42 @@
+"""What this machine refuses is told before Spark is started, by the path."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kipctl.errors import UsageError
+from kipctl.pipeline.inputs import is_little
+from kipctl.pipeline.preflight import check_logs, check_runs, check_save
+from kipctl.trace.runs import path_of
+
+TOO_LONG = "x" * 300
+"""Refused for everybody; what is closed to others is not closed to root."""
+
+
+@pytest.mark.parametrize("check", [check_runs, check_logs, lambda paths: check_save(paths[0])])
+def test_a_path_that_is_refused(check: Callable[[Any], None], tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=f"{TOO_LONG} cannot be looked at: File name too long"):
+        check([str(tmp_path / TOO_LONG)])
+
+
+def test_a_name_that_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="File name too long"):
+        path_of(TOO_LONG, {"KIPCTL_RUNS": str(tmp_path)})
+
+
+def test_a_log_that_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = tmp_path / "a.log"
+    log.touch()
+    check_logs([str(log)])
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    with pytest.raises(UsageError, match=r"a\.log cannot be read: permission denied"):
+        check_logs([str(log)])
+
+
+def test_what_cannot_be_looked_at_is_not_little(tmp_path: Path) -> None:
+    (tmp_path / "a.log").touch()
+    assert is_little([str(tmp_path)])
+    assert not is_little([str(tmp_path), str(tmp_path / TOO_LONG)])
