@@ -8,6 +8,7 @@ Python still reads PySpark.
 import hashlib
 import importlib.util
 import os
+import re
 import shlex
 import shutil
 import struct
@@ -23,8 +24,18 @@ _OPTIONS_VARIABLE = "SPARK_SUBMIT_OPTS"
 """What a user's environment has for the JVM comes after what kipctl has."""
 _READ = ("SPARK_", "HADOOP_CONF_DIR", "YARN_CONF_DIR", "JAVA_HOME", "LD_LIBRARY_PATH")
 """Variables, by how they begin, that the launcher reads."""
+_OF_JVM = (
+    "spark.driver.memory",
+    "spark.driver.defaultJavaOptions",
+    "spark.driver.extraJavaOptions",
+    "spark.driver.defaultExtraClassPath",
+    "spark.driver.extraClassPath",
+    "spark.driver.extraLibraryPath",
+)
+"""The settings that the launcher makes the JVM's command of."""
 _KEPT = 8
 """Commands, those used last."""
+_ESCAPES = {"\n": r"\n", "\r": r"\r"}
 _POLL_S = 0.01
 _LAUNCHER_TIMEOUT_S = 60.0
 
@@ -56,13 +67,14 @@ class Launched:
 
     def gateway(self) -> tuple[int, str] | None:
         """Wait for its port and secret; None when it has ended before it had them."""
-        while not self.info.exists():
-            if self.process.poll() is not None and not self.info.exists():
-                shutil.rmtree(self.info.parent, ignore_errors=True)
-                return None
-            time.sleep(_POLL_S)
-        told = self.info.read_bytes()
-        shutil.rmtree(self.info.parent, ignore_errors=True)
+        try:
+            while not self.info.exists():
+                if self.process.poll() is not None and not self.info.exists():
+                    return None
+                time.sleep(_POLL_S)
+            told = self.info.read_bytes()
+        finally:
+            shutil.rmtree(self.info.parent, ignore_errors=True)
         port, length = struct.unpack_from(">ii", told)
         return port, told[8 : 8 + length].decode()
 
@@ -98,35 +110,53 @@ def launch(
 ) -> Launched:
     """Start a JVM with these settings of Spark's and options; its output goes to the log's end.
 
-    It has the file descriptors `pass_fds` open as long as it lives.
+    Settings may be secret, and a command's words are for all users to read: they are in a file,
+    for this user alone, until the JVM answers. It has the file descriptors `pass_fds` open as long
+    as it lives.
     """
     environment = dict(os.environ)
     home = spark_home(environment)
-    settings = [word for item in conf.items() for word in ("--conf", "=".join(item))]
+    folder = Path(tempfile.mkdtemp(prefix="kipctl-"))  # its user's alone
+    info, settings = folder / "gateway", folder / "settings"
+    settings.touch(0o600)
+    settings.write_text(properties_text(conf), encoding="utf-8")
+    submitted = ["--properties-file", str(settings), "--load-spark-defaults", "pyspark-shell"]
     users = shlex.split(environment.get(_OPTIONS_VARIABLE, ""))
     if java := _java_command(home, conf, environment):
-        command = [*java, *options, *users, _MAIN, *settings, "pyspark-shell"]
+        command = [*java, *options, *users, _MAIN, *submitted]
     else:
-        command = [str(home / "bin" / "spark-submit"), *settings, "pyspark-shell"]
+        command = [str(home / "bin" / "spark-submit"), *submitted]
         environment[_OPTIONS_VARIABLE] = shlex.join([*options, *users])
-    info = Path(tempfile.mkdtemp(prefix="kipctl-")) / "gateway"
-    with log.open("ab") as output:
-        process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=output,
-            stderr=output,
-            pass_fds=pass_fds,
-            process_group=0,  # Ctrl-C is kipctl's to answer
-            env={
-                **environment,
-                "SPARK_HOME": str(home),
-                "PYTHONHASHSEED": environment.get("PYTHONHASHSEED", "0"),
-                "SPARK_CONNECT_MODE": "0",
-                "_PYSPARK_DRIVER_CONN_INFO_PATH": str(info),
-            },
-        )
+    try:
+        with log.open("ab") as output:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=output,
+                pass_fds=pass_fds,
+                process_group=0,  # Ctrl-C is kipctl's to answer
+                env={
+                    **environment,
+                    "SPARK_HOME": str(home),
+                    "PYTHONHASHSEED": environment.get("PYTHONHASHSEED", "0"),
+                    "SPARK_CONNECT_MODE": "0",
+                    "_PYSPARK_DRIVER_CONN_INFO_PATH": str(info),
+                },
+            )
+    except OSError:
+        shutil.rmtree(folder)
+        raise
     return Launched(process, info)
+
+
+def properties_text(settings: Mapping[str, str]) -> str:
+    """The settings as a file that Spark reads, whatever characters they have."""
+    return "".join(f"{_escaped(name)}={_escaped(value)}\n" for name, value in settings.items())
+
+
+def _escaped(text: str) -> str:
+    return re.sub(r"[\\\s:=#!]", lambda found: _ESCAPES.get(found[0], f"\\{found[0]}"), text)
 
 
 def _java_command(
@@ -141,7 +171,7 @@ def _java_command(
         for name, value in sorted(environment.items())
         if name.startswith(_READ) and name != _OPTIONS_VARIABLE
     }
-    of_driver = {name: conf[name] for name in sorted(conf) if name.startswith("spark.driver.")}
+    of_driver = {name: conf[name] for name in _OF_JVM if name in conf}
     java = java_program(environment)
     try:
         files = [

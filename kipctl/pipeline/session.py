@@ -180,7 +180,7 @@ def _started(
         context = SparkContext(conf=conf, gateway=gateway)
         interrupt.listen()  # in place of Spark's own
         session = SparkSession(context)
-        context.setLogLevel(conf.get("spark.log.level", "WARN") or "WARN")
+        context.setLogLevel(context.getConf().get("spark.log.level", "WARN") or "WARN")
         if not place.is_local:
             await_executor(context)
         return session

@@ -14,6 +14,7 @@ _UNLESS_SET = {
 }
 """What is as the user's own configuration has it, where that has it."""
 _ALWAYS = {
+    "spark.submit.deployMode": "client",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.files.ignoreMissingFiles": "false",
@@ -55,7 +56,8 @@ def session_settings(
     """The settings that a session at this master starts with.
 
     Those that its user has `configured`, in spark-defaults.conf or by `--conf`, stay, except for
-    what an answer depends on. SPARK_DRIVER_MEMORY of the `environment` is such a setting, too.
+    the place, which is the `master`, with the driver on this machine, and for what an answer
+    depends on. SPARK_DRIVER_MEMORY of the `environment` is such a setting, too.
     """
     configured = dict(configured or {})
     if memory := (environment or {}).get("SPARK_DRIVER_MEMORY"):
@@ -66,6 +68,7 @@ def session_settings(
         **(_LOOPBACK if on_loopback else {}),
         **configured,
         **_ALWAYS,
+        "spark.master": master,
     }
 
 

@@ -15,9 +15,17 @@ def configured(place: Place) -> dict[str, str]:
 
 
 def conf_of(place: Place, settings: Mapping[str, str]) -> dict[str, str]:
-    """The settings that a session starts with; `settings` come before all others."""
-    chosen = session_settings(place.master, configured(place), os.environ)
-    return {"spark.master": place.master, "spark.app.name": "kipctl", **chosen, **settings}
+    """The settings that a session starts with; `settings` come before all others.
+
+    Those that are so in Spark's own configuration are left out: Spark reads it itself.
+    """
+    own = defaults(os.environ)
+    conf = {
+        "spark.app.name": "kipctl",
+        **session_settings(place.master, configured(place), os.environ),
+        **settings,
+    }
+    return {name: value for name, value in conf.items() if own.get(name) != value}
 
 
 def options_of(place: Place, *, is_light: bool) -> list[str]:

@@ -23,7 +23,7 @@ from typing import Any
 from kipctl.errors import PipelineError, RefusedError
 from kipctl.pipeline.launch import java_program, spark_home, state_folder
 from kipctl.pipeline.place import Place
-from kipctl.pipeline.start import conf_of
+from kipctl.pipeline.start import conf_of, configured
 from kipctl.process import Process, identify, is_alive, send_signal
 
 IDLE_TIMEOUT_S = 600.0
@@ -91,7 +91,7 @@ def key_of(place: Place, environment: Mapping[str, str]) -> str:
     """What two sessions have in common that can use the same JVM: Java, Spark, and settings."""
     java, jars = java_program(environment), spark_home(environment) / "jars"
     files = [(str(path.resolve()), path.stat().st_mtime_ns) for path in (java, jars)]
-    settings = sorted(conf_of(place, {}).items())
+    settings = sorted({**configured(place), **conf_of(place, {})}.items())
     return hashlib.sha256(repr((files, settings)).encode()).hexdigest()
 
 

@@ -37,6 +37,7 @@ def test_it_is_asked_once_for_each_configuration(
     conf = {"spark.driver.memory": "300m", "spark.master": "local[1]"}
     command = command_of(home, conf, "-Dof.kipctl=1")
     assert "-Xmx300m" in command
+    assert not [word for word in command if "spark.master" in word]  # settings may be secret
     assert command.index("-Dof.kipctl=1") < command.index("-Dof.user=1")  # whose comes last counts
     (kept,) = cache_folder(os.environ).glob("*.command")
     assert stat.S_IMODE(kept.stat().st_mode) == 0o600

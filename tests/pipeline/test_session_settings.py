@@ -14,6 +14,7 @@ from kipctl.pipeline.settings import (
     properties,
     session_settings,
 )
+from kipctl.pipeline.start import conf_of
 
 MIB = 1 << 20
 
@@ -51,6 +52,23 @@ def test_what_the_user_has_configured_stays_but_not_what_answers_depend_on() -> 
     assert settings["spark.sql.session.timeZone"] == "UTC"
     by_variable = session_settings("yarn", {}, {"SPARK_DRIVER_MEMORY": "3g"})
     assert by_variable["spark.driver.memory"] == "3g"
+
+
+def test_the_place_is_the_one_given_whatever_is_configured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    (tmp_path / "spark-defaults.conf").write_text(
+        "spark.master spark://127.0.0.1:1\nspark.submit.deployMode cluster\nspark.ui.enabled true\n"
+        "spark.a.secret hidden\nspark.sql.session.timeZone UTC\n"
+    )
+    for place in (Place(), Place("yarn")):
+        conf = conf_of(place, {})
+        assert conf["spark.master"] == place.master
+        assert conf["spark.submit.deployMode"] == "client"
+        # What Spark reads itself is not told again.
+        assert not {"spark.a.secret", "spark.ui.enabled", "spark.sql.session.timeZone"} & set(conf)
+    assert conf_of(Place(conf={"spark.a.secret": "own"}), {})["spark.a.secret"] == "own"
 
 
 def test_a_cluster_is_left_its_own_partitions_and_addresses() -> None:
