@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+import pyspark
 from py4j.java_gateway import JavaGateway
 from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext
@@ -19,10 +20,14 @@ from kipctl.pipeline.settings import (
 
 _LOGGERS = (
     "org.apache.spark.deploy.client.StandaloneAppClient",
+    "org.apache.spark.deploy.client.StandaloneAppClient$ClientEndpoint",
     "org.apache.spark.scheduler.cluster",
     "org.apache.spark.deploy.yarn",
 )
-"""They log at INFO what became of executors that were asked for."""
+"""They log at INFO what became of the master, and of executors that were asked for."""
+_ASKED = "Connecting to master"
+_TAKEN_IN = "Connected to Spark cluster"
+_NOT_UNDERSTOOD = re.compile(r"Could not connect to \S+: (?:[\w$.]+: )*(.*)")
 _EXECUTOR_ENDED = re.compile(r"Executor app-\S+ removed: (.*)")
 _REGISTERED = "Registered executor"
 _MOST_ENDED = 10
@@ -51,11 +56,19 @@ def keep_ending(log: Path, log_begins: int) -> bool:
 
 
 def why_no_executor(master: str, log: Path, log_begins: int) -> PipelineError | None:
-    """Why the executors that a master started have ended, or None where its log has no reason.
+    """Why a master gave no executor, or those it started have ended; None where no log says it.
 
     `log_begins` is where the part of the log begins, in bytes, that is of this session.
     """
     text = _of_session(log, log_begins)
+    if _ASKED in text and _TAKEN_IN not in text:
+        reasons = _NOT_UNDERSTOOD.findall(text)
+        return PipelineError(
+            f"{master} does not answer as the master of a Spark {pyspark.__version__}"
+            f"{': ' + reasons[-1][:300] if reasons else ''}.",
+            "See that it is one, of this version, and not overloaded. "
+            f"The driver's own words are in {log}.",
+        )
     ended = _EXECUTOR_ENDED.findall(text)
     if not ended or _REGISTERED in text:
         return None

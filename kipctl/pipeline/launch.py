@@ -19,6 +19,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from kipctl.errors import UsageError
+
 _MAIN = "org.apache.spark.deploy.SparkSubmit"
 _OPTIONS_VARIABLE = "SPARK_SUBMIT_OPTS"
 """What a user's environment has for the JVM comes after what kipctl has."""
@@ -36,6 +38,7 @@ _OF_JVM = (
 _KEPT = 8
 """Commands, those used last."""
 _ESCAPES = {"\n": r"\n", "\r": r"\r"}
+_CORE = re.compile(r"spark-core_[\d.]+-(\d+\.\d+\.\d+).*\.jar")  # more is a vendor's
 _POLL_S = 0.01
 _LAUNCHER_TIMEOUT_S = 60.0
 
@@ -98,6 +101,26 @@ def spark_home(environment: Mapping[str, str]) -> Path:
     assert found is not None
     assert found.origin is not None
     return Path(found.origin).parent
+
+
+def demand_one_version(environment: Mapping[str, str]) -> None:
+    """Raises UsageError when the user's SPARK_HOME is of another version than PySpark.
+
+    One whose version cannot be read is let pass.
+    """
+    own, pyspark = (spark_version(spark_home(names)) for names in (environment, {}))
+    if own and pyspark and own != pyspark:
+        raise UsageError(
+            f"SPARK_HOME, {environment['SPARK_HOME']}, is Spark {own}; "
+            f"kipctl's PySpark is {pyspark}.",
+            f"Set it to a Spark {pyspark}, or unset it: PySpark brings its own.",
+        )
+
+
+def spark_version(home: Path) -> str | None:
+    """The version of the Spark that is in this folder, by the name of its core; None without."""
+    names = (_CORE.fullmatch(path.name) for path in (home / "jars").glob("spark-core_*.jar"))
+    return next((name[1] for name in names if name), None)
 
 
 def configuration_folder(environment: Mapping[str, str]) -> Path:

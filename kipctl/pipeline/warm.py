@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from kipctl.errors import PipelineError, RefusedError
-from kipctl.pipeline.launch import java_program, spark_home, state_folder
+from kipctl.pipeline.launch import demand_one_version, java_program, spark_home, state_folder
 from kipctl.pipeline.place import Place
 from kipctl.pipeline.start import conf_of, configured
 from kipctl.process import Process, identify, is_alive, send_signal
@@ -193,9 +193,11 @@ def start(place: Place, idle_timeout_s: float) -> WarmStatus:
     """Start a holder and its JVM, and wait until they can be used.
 
     Returns the status of one of the same kind that runs already, or that another process starts.
-    Raises PipelineError when one of another kind does, or when Spark does not start.
+    Raises PipelineError when one of another kind does, or when Spark does not start, and UsageError
+    for a Spark of another version.
     """
     _demand_here()
+    demand_one_version(os.environ)
     order = {"place": asdict(place), "idle_timeout_s": idle_timeout_s}
     key = key_of(place, os.environ)
     own: Process | None = None

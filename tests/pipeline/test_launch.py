@@ -4,9 +4,20 @@ import os
 import stat
 from pathlib import Path
 
+import pyspark
 import pytest
 
-from kipctl.pipeline.launch import cache_folder, launch, spark_home
+from kipctl.errors import UsageError
+from kipctl.pipeline import warm
+from kipctl.pipeline.launch import (
+    cache_folder,
+    demand_one_version,
+    launch,
+    spark_home,
+    spark_version,
+)
+from kipctl.pipeline.place import Place
+from kipctl.pipeline.start import started
 
 pytestmark = pytest.mark.spark
 
@@ -56,6 +67,22 @@ def test_a_users_script_of_variables_is_run(home: Path) -> None:
     assert "-Xmx222m" in command
     assert "-Dof.kipctl=1" in command
     assert not list(cache_folder(os.environ).glob("*.command"))
+
+
+def test_a_spark_of_another_version_is_refused(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    version = spark_version(spark_home({}))
+    assert version == ".".join(pyspark.__version__.split(".")[:3])
+    own = home / "spark"
+    (own / "jars").mkdir(parents=True)
+    monkeypatch.setenv("SPARK_HOME", str(own))
+    demand_one_version(os.environ)  # there is nothing to tell it by
+    core = own / "jars" / f"spark-core_2.13-{version}-vendor-1.jar"
+    core.touch()
+    demand_one_version(os.environ)
+    core.rename(core.with_name("spark-core_2.12-3.5.1.jar"))
+    for begin in (lambda: started({}, []), lambda: warm.start(Place(), 600)):
+        with pytest.raises(UsageError, match=rf"is Spark 3\.5\.1; kipctl's PySpark is {version}"):
+            begin()
 
 
 def test_a_spark_of_the_users_own_is_started(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
