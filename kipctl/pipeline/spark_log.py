@@ -11,6 +11,12 @@ from kipctl.errors import PipelineError
 
 _OWN_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 """PySpark's, with handlers of their own: they would print every failed query on stderr."""
+_REFUSED_OPTION = re.compile(
+    r"^Error occurred during initialization of VM\n(.+)$"
+    r"|^(?!Unrecognized option: --add-)(.+)\nError: Could not create the Java Virtual Machine",
+    re.MULTILINE,
+)
+"""But for what a Java that is too old says of options that Spark gives it."""
 _WHY_NOT_STARTED = re.compile(r'^Exception in thread "main" (?:[\w$.]+: )?(.+)$', re.MULTILINE)
 
 
@@ -21,6 +27,12 @@ def why_not_begun(log: Path) -> PipelineError:
         return PipelineError(
             "Spark finds no Hadoop configuration, and --master yarn needs it.",
             "Set HADOOP_CONF_DIR to the folder that holds core-site.xml and yarn-site.xml.",
+        )
+    if refused := _REFUSED_OPTION.search(text):
+        return PipelineError(
+            f"Java does not start with its options: {refused[1] or refused[2]}.",
+            "Correct --conf spark.driver.memory or what else sets them (spark-defaults.conf, "
+            f"SPARK_SUBMIT_OPTS).\nIts own words are in {log}.",
         )
     reason = _WHY_NOT_STARTED.search(text)
     if reason and "UnsupportedClassVersionError" not in reason[0]:
