@@ -10,6 +10,7 @@ from kipctl.errors import UsageError, refusals_told
 from kipctl.trace.store import RUN_FILE
 
 _WILDCARDS = re.compile(r"[*?\[{]")
+_PACKED = (".xz", ".lzma", ".zip", ".7z", ".Z", ".tgz", ".txz")
 _OFFSET = re.compile(r"Z|(UTC|GMT|UT)?[+-]\d{1,2}(:\d{2}){0,2}|[A-Z]{3}")
 """What Java understands besides the names of the time zone database; `PST` and its like too."""
 
@@ -34,13 +35,26 @@ def check_runs(paths: Iterable[str]) -> None:
 
 @refusals_told()
 def check_logs(paths: Iterable[str]) -> None:
-    """Raise UsageError when one is a path of this machine where nothing is, or that is closed."""
+    """Raise UsageError when one is a path of this machine where nothing is, that is closed, or a
+    file of a name that Spark does not read."""
     for path in paths:
         here = _here(path)
         if here is not None and not here.exists():
             raise UsageError(f"There is no {path}.", "Name files or folders of request logs.")
         if here is not None and not os.access(here, os.R_OK):
             raise UsageError(f"{path} cannot be read: permission denied.", "See who may read it.")
+        if here is not None and here.is_file() and (why := why_not_read(path)):
+            raise UsageError(f"{path} cannot be read: {why}.")
+
+
+def why_not_read(path: str) -> str:
+    """Why Spark reads no lines of a file of this name, and what to do; empty if it does."""
+    name = path.rpartition("/")[2]
+    if name.startswith(("_", ".")):
+        return "Spark passes over names that begin with _ or .: rename it"
+    return (
+        "Spark does not unpack it: unpack it, or pack it as .gz" if name.endswith(_PACKED) else ""
+    )
 
 
 @refusals_told()

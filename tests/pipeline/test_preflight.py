@@ -36,6 +36,16 @@ def test_a_log_that_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         check_logs([str(log)])
 
 
+@pytest.mark.parametrize(
+    ("name", "why"), [("_b2.log", "rename it"), (".b.log", "rename it"), ("b.log.xz", "unpack it")]
+)
+def test_a_log_of_a_name_that_spark_does_not_read(name: str, why: str, tmp_path: Path) -> None:
+    (tmp_path / name).touch()
+    with pytest.raises(UsageError, match=f"{name} cannot be read: .*{why}"):
+        check_logs([str(tmp_path / name)])
+    check_logs([str(tmp_path)])  # what else it holds
+
+
 def test_what_cannot_be_looked_at_is_not_little(tmp_path: Path) -> None:
     (tmp_path / "a.log").touch()
     assert is_little([str(tmp_path)])

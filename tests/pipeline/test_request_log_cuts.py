@@ -23,6 +23,9 @@ STAMPS = (
     "[2026-11-21 11:13:09,1] DEBUG ",
     "2026-11-21T11:13:09.119 DEBUG broker-1 ",
     "1 2026-11-21 11:13:09 [DEBUG] ",
+    "[2026-11-21 11:13:09,119+0200] DEBUG ",
+    "2026-11-21T11:13:09.119119119Z stdout F ",
+    "2026-11-21 11:13:09 -99:99 ",
     "[9999-99-99 99:99:99,999] ",
     "[11:13:09,119] ",
     "",
@@ -101,7 +104,11 @@ def kept_whole(lines: DataFrame) -> DataFrame:
     """Rows of CUT in which nothing is cut: a parser reads all of every request's line."""
     nothing = {name: F.lit(None).cast(CUT[name].dataType) for name in (*PIECES, "read_bytes")}
     whole = F.when(F.col("is_request"), F.col("value"))
-    return cut_each(lines, "file", "value").withColumns({**nothing, "whole": whole}).drop("value")
+    return (
+        cut_each(lines, F.lit("UTC"), "file", "value")
+        .withColumns({**nothing, "whole": whole})
+        .drop("value")
+    )
 
 
 @pytest.mark.parametrize("name", LOGS)
@@ -109,8 +116,8 @@ def test_the_lines_of_brokers(spark: SparkSession, name: str) -> None:
     text = text_of(spark, log_lines(name))
     # What a client announces of itself stands in the body of ApiVersions.
     by_cut, by_parser = (
-        counted(groups_of(cuts, F.lit("UTC")).filter(F.col("api_key") != int(ApiKey.API_VERSIONS)))
-        for cuts in (cut(text), kept_whole(text))
+        counted(groups_of(cuts).filter(F.col("api_key") != int(ApiKey.API_VERSIONS)))
+        for cuts in (cut(text, F.lit("UTC")), kept_whole(text))
     )
     assert by_cut == by_parser
     assert len(by_cut) > 100
@@ -123,7 +130,7 @@ def test_damaged_lines(spark: SparkSession) -> None:
     whole = text_of(spark, lines).withColumn("file", F.lit("whole"))
     mixed: list[Any] = [damaged(choose.choice(lines), choose) for _ in range(2000)]
     mixed += ["", MARKER, MARKER + "{}", ',"request":' + MARKER, '"clientId":"']
-    both = groups_of(cut(text_of(spark, mixed).unionAll(whole)), F.lit("UTC"))
+    both = groups_of(cut(text_of(spark, mixed).unionAll(whole), F.lit("UTC")))
     rows = both.groupBy("file", "kind").agg(F.sum("requests").alias("lines")).collect()
     kinds: Counter[str] = Counter()
     for row in rows:
@@ -132,4 +139,4 @@ def test_damaged_lines(spark: SparkSession) -> None:
     assert kinds.keys() == {"parsed", "broken", "other"}
     assert kinds.total() == len(mixed)
     among_damaged = counted(both.filter("file = 'whole'"))
-    assert among_damaged == counted(groups_of(cut(whole), F.lit("UTC")))
+    assert among_damaged == counted(groups_of(cut(whole, F.lit("UTC"))))

@@ -251,6 +251,20 @@ def test_broken_lines_have_their_number_in_the_file(
     assert found == [(first, number) for number in numbers] + [(second, 5)]
 
 
+def test_broken_lines_of_a_part_of_the_time_have_their_number_in_the_file(
+    spark: SparkSession, write_log: WriteLog
+) -> None:
+    lines = [line for line in log_lines("kafka-4.3.1") if line.startswith("[")][:300]
+    lines.sort(key=lambda line: line[:25])
+    for number in (50, 201):
+        lines[number - 1] = lines[number - 1][:200]
+    at = lines[142][1:24].replace(" ", "T").replace(",", ".")
+    path = write_log(["another line", *lines])
+    log = read_request_log(spark, [path], period=parse_period(at, None))
+    assert log.lines.read < 200
+    assert [line.line for line in log.broken] == [202]
+
+
 def test_only_the_first_broken_lines_are_shown(spark: SparkSession, write_log: WriteLog) -> None:
     lines = [line[:150] for line in log_lines("kafka-4.3.1")[:50]]
     log = read_request_log(spark, [write_log(lines)])
@@ -296,6 +310,23 @@ def test_a_log_without_requests(spark: SparkSession, write_log: WriteLog) -> Non
     assert "request-log on" in raised.value.next_step
 
 
+def test_requests_outside_the_period(spark: SparkSession, write_log: WriteLog) -> None:
+    path = write_log(log_lines("kafka-4.3.1")[:20])
+    for since in ("2026-12-31", "2999-12-31"):  # which of the two is after the file was written
+        with pytest.raises(UsageError, match=r"No request line of .* lies in the period"):
+            read_request_log(spark, [path], period=parse_period(since, None))
+
+
+def test_files_that_spark_does_not_read(spark: SparkSession, write_log: WriteLog) -> None:
+    lines = log_lines("kafka-4.3.1")[:20]
+    packed = write_log(["nonsense"], "a b.log.xz")
+    with pytest.raises(UsageError, match=r"/a b\.log\.xz cannot be read: .* unpack it"):
+        read_request_log(spark, [packed.replace("a b", "*")])
+    hidden = write_log(lines, "_b2.log")
+    with pytest.raises(UsageError, match=r"holds no files that Spark reads"):
+        read_request_log(spark, [hidden.replace("_b2", "_*")])
+
+
 def test_a_path_that_is_not_there(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"There is no .*/gone\.log"):
         read_request_log(spark, [f"{tmp_path}/gone.log"])
@@ -326,6 +357,12 @@ def test_a_part_of_the_time(spark: SparkSession) -> None:
         ("2026-11-21T11:13:09.119 DEBUG broker-1", "2026-11-21T10:13:09.119+00:00"),
         ("1 2026-11-21 11:13:09 [DEBUG]", "2026-11-21T10:13:09.000+00:00"),
         ("", None),
+        # What says how far it is from UTC needs no zone.
+        ("[2026-11-21 11:13:09,119+0530] DEBUG", "2026-11-21T05:43:09.119+00:00"),
+        ("[2026-11-21 11:13:09,119 -05:00] DEBUG", "2026-11-21T16:13:09.119+00:00"),
+        ("[2026-11-21T11:13:09,119+02] DEBUG", "2026-11-21T09:13:09.119+00:00"),
+        ("2026-11-21T11:13:09.119456789Z stdout F", "2026-11-21T11:13:09.119+00:00"),
+        ("2026-11-21 11:13:09 Zone", "2026-11-21T10:13:09.000+00:00"),
     ],
 )
 def test_times_are_in_the_brokers_zone(

@@ -32,7 +32,8 @@ METADATA_FOLLOWER = '"raft-client-'
 SOFTWARE_START = '{"softwareName":"'
 SOFTWARE_ENDS = ('"}}', r'(?s)"\},.*\}')
 """The last field of a line, or one of several: a line cut short lacks the `}` of its end."""
-TIME = r"[12]\d{3}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d{1,6})?"
+OFFSET = r"(?: ?[+-]\d\d(?::?\d\d)?|Z)\b"
+TIME = rf"[12]\d{{3}}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d{{1,9}})?(?:{OFFSET})?"
 
 PIECES = ("origin", "client", "connection", "software", "announced", "rack")
 CUT = StructType(
@@ -54,8 +55,8 @@ is counted, there are JSON pieces: `origin` (whether it was forwarded, API and v
 (its id, and the API's name), `connection`, `software`; `announced` (what ApiVersions tells of the
 client's software); and of a consumer that names its rack `rack` and `read_bytes`. All other
 requests, with an error, a preferred read replica, or Metadata, have `whole` instead, the line.
-`requests` counts the lines; `first_us` and `last_us` are microseconds on the broker's wall clock,
-null where no line tells a time.
+`requests` counts the lines; `first_us` and `last_us` are microseconds since the epoch, null where
+no line tells a time.
 """
 
 
@@ -69,11 +70,13 @@ def after_last(text: str | Column, mark: str) -> Column:
     return F.substring_index(text, mark, -1)
 
 
-def wall_clock_us(stamp: str | Column) -> Column:
-    """The time that stands before the marker, on the clock of the broker, in microseconds (bigint)
-    as if that were UTC; null if none is recognised there."""
-    written = F.regexp_extract(stamp, f"({TIME})", 1)
-    return F.unix_micros(F.replace(written, F.lit(","), F.lit(".")).try_cast("timestamp"))
+def answered_us(stamp: str | Column, zone: Column) -> Column:
+    """The time that stands before the marker, in microseconds since the epoch (bigint); null if
+    none is recognised there. `zone` is that of times without an offset from UTC."""
+    written = F.replace(F.regexp_extract(stamp, TIME, 0), F.lit(","), F.lit("."))
+    moment = written.try_cast("timestamp")  # what has no offset is taken as UTC
+    has_offset = written.rlike(f"{OFFSET}$")
+    return F.unix_micros(F.when(has_offset, moment).otherwise(F.to_utc_timestamp(moment, zone)))
 
 
 def stamp_of(value: str) -> Column:
@@ -81,12 +84,12 @@ def stamp_of(value: str) -> Column:
     return before_first(before_first(value, HEAD_END), MARKER)
 
 
-def cut(lines: DataFrame) -> DataFrame:
-    """Cut lines (`value`, `file`) into rows of CUT, one for each."""
-    return cut_each(lines, "file").select(CUT.names)
+def cut(lines: DataFrame, zone: Column) -> DataFrame:
+    """Cut lines (`value`, `file`) into rows of CUT, one for each; `zone` is that of a `file`."""
+    return cut_each(lines, zone, "file").select(CUT.names)
 
 
-def cut_each(lines: DataFrame, *kept: str) -> DataFrame:
+def cut_each(lines: DataFrame, zone: Column, *kept: str) -> DataFrame:
     """Cut lines into rows of CUT; columns to be kept go along."""
     ends = lines.select(
         "*",
@@ -106,7 +109,7 @@ def cut_each(lines: DataFrame, *kept: str) -> DataFrame:
     )
     wholes = pieces.select(
         "*",
-        F.when(F.col("is_request"), wall_clock_us(before_first("_front", MARKER))).alias("_us"),
+        F.when(F.col("is_request"), answered_us(before_first("_front", MARKER), zone)).alias("_us"),
         # In one after the other: Spark looks no further than it must.
         F.when(~F.col("is_request"), None)
         .when(~_like_kafkas() | _body_matters(), F.col("value"))

@@ -22,10 +22,10 @@ def grouped(cuts: DataFrame) -> DataFrame:
     )
 
 
-def groups_of(cuts: DataFrame, zone: Column) -> DataFrame:
+def groups_of(cuts: DataFrame) -> DataFrame:
     """What cut lines (`cuts.CUT`) say, a row for lines that are alike.
 
-    `zone` is that of a `file`. Result: `file`; `kind`, PARSED, BROKEN (it holds the marker, and no
+    Result: `file`; `kind`, PARSED, BROKEN (it holds the marker, and no
     whole JSON) or OTHER; `requests`, the number of lines; `first_us` and `last_us`, when the first
     and the last was answered (microseconds since the epoch); and, null but for PARSED: `api_key`,
     `api`, `api_version`, `client`, `connection`, `is_forwarded`, `address` (the broker's), `host`
@@ -56,8 +56,8 @@ def groups_of(cuts: DataFrame, zone: Column) -> DataFrame:
         .otherwise(PARSED)
         .alias("kind"),
         "requests",
-        _utc_us("first_us", zone).alias("first_us"),
-        _utc_us("last_us", zone).alias("last_us"),
+        "first_us",
+        "last_us",
         header_field("requestHeader.requestApiKey").alias("api_key"),
         header_field("requestHeader.requestApiKeyName").alias("api"),
         version.alias("api_version"),
@@ -81,8 +81,3 @@ def groups_of(cuts: DataFrame, zone: Column) -> DataFrame:
 def _software(name: Column, version: Column) -> Column:
     both = F.struct(name.alias("name"), version.alias("version"))
     return F.when(name != UNKNOWN, both)
-
-
-def _utc_us(wall_clock_us: str, zone: Column) -> Column:
-    """A time on a broker's wall clock (log4j does not write its zone) as one since the epoch."""
-    return F.unix_micros(F.to_utc_timestamp(F.timestamp_micros(wall_clock_us), zone))

@@ -9,15 +9,16 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from kipctl.errors import PipelineError
+from kipctl.errors import KipctlError, PipelineError, UsageError
 from kipctl.pipeline.checkpoint import checkpointed
 from kipctl.pipeline.columns import is_leader_error
 from kipctl.pipeline.files import unquoted
 from kipctl.pipeline.inputs import ALWAYS
 from kipctl.pipeline.period import Period
+from kipctl.pipeline.preflight import why_not_read
 from kipctl.pipeline.request_log.bodies import narrowed, with_header_of_pieces
 from kipctl.pipeline.request_log.callers import with_caller
-from kipctl.pipeline.request_log.cuts import cut, cut_each, stamp_of, wall_clock_us
+from kipctl.pipeline.request_log.cuts import MARKER, answered_us, cut, cut_each, stamp_of
 from kipctl.pipeline.request_log.files import UTC_EVERYWHERE, Timezones, text_of, zone_of
 from kipctl.pipeline.request_log.groups import BROKEN, OTHER, PARSED, groups_of
 from kipctl.pipeline.request_log.places import Node, Place, Seen, nodes_of, places_of, unknown
@@ -96,26 +97,28 @@ def read_request_log(
 
     `timezones` are the zones of the brokers' clocks, which log4j does not write. Of the log the
     period is taken; lines that tell no time are in no period. `broker_at` names brokers by address,
-    see `places_of`. Raises UsageError for a path that is not there, or a period that is not one of
-    wall time, PipelineError when no line is a request's.
+    see `places_of`. Raises UsageError for a path that is not there, a period that is not one of
+    wall time or in which no request lies, PipelineError when no line is a request's.
     """
     name = ", ".join(paths)
-    text = text_of(spark, paths, period)
+    every = text = text_of(spark, paths, period)
     zone = zone_of(spark, timezones)
     if period != ALWAYS:
-        us = F.unix_micros(
-            F.to_utc_timestamp(F.timestamp_micros(wall_clock_us(stamp_of("value"))), zone)
-        )
+        us = answered_us(stamp_of("value"), zone)
         text = text.select("*", us.alias("_us")).filter(period.condition("_us", 0)).drop("_us")
-    groups = groups_of(cut(text), zone).transform(checkpointed)
+    groups = groups_of(cut(text, zone)).transform(checkpointed)
     summary = _Summary.of(groups)
     if not summary.lines[PARSED] + summary.lines[BROKEN]:
-        raise PipelineError(
-            f"{name} holds no request lines ({summary.lines[OTHER]:,} other lines).",
-            "Switch kafka.request.logger on first: kipctl request-log on, or kipctl lab up "
-            "--request-log.",
+        every = text_of(spark, paths)
+        is_outside = (
+            period != ALWAYS and not every.filter(F.contains("value", F.lit(MARKER))).isEmpty()
         )
-    broken = _broken_lines(text, summary.broken_files) if summary.broken_files else ()
+        raise without_requests(
+            name, every.inputFiles(), summary.lines[OTHER], is_outside=is_outside
+        )
+    broken = (
+        _broken_lines(every, zone, period, summary.broken_files) if summary.broken_files else ()
+    )
     places = places_of(summary.seen, broker_at)
     if not_known := unknown(summary.seen, places):
         votes = votes_for(text, zone, not_known, places)
@@ -138,6 +141,30 @@ def read_request_log(
         spans=summary.spans,
         refused_slots=summary.refused_slots,
         refusals=summary.refusals,
+    )
+
+
+def without_requests(
+    name: str, files: Sequence[str], others: int, *, is_outside: bool
+) -> KipctlError:
+    """Why no request was found: `files` are those that were there, `others` counts other lines;
+    `is_outside` says whether requests are outside the period."""
+    if is_outside:
+        return UsageError(
+            f"No request line of {name} lies in the period.",
+            "All times are UTC, unless --since and --until, or --timezone for the lines, say more.",
+        )
+    if not files:
+        return UsageError(
+            f"{name} holds no files that Spark reads.",
+            "It passes over names that begin with _ or .",
+        )
+    if unread := [file for file in files if why_not_read(file)]:
+        return UsageError(f"{unquoted(unread[0])} cannot be read: {why_not_read(unread[0])}.")
+    return PipelineError(
+        f"{name} holds no request lines ({others:,} other lines).",
+        "Switch kafka.request.logger on first: kipctl request-log on, or kipctl lab up "
+        "--request-log.",
     )
 
 
@@ -249,8 +276,10 @@ def _calls(groups: DataFrame, places: DataFrame, nodes: Mapping[str, frozenset[N
     return parsed.join(places, ["file", "address"], "left").transform(with_caller, brokers)
 
 
-def _broken_lines(text: DataFrame, files: Sequence[str]) -> tuple[BrokenLine, ...]:
-    """The first BROKEN_SHOWN broken lines, by file and number.
+def _broken_lines(
+    text: DataFrame, zone: Column, period: Period, files: Sequence[str]
+) -> tuple[BrokenLine, ...]:
+    """The first BROKEN_SHOWN broken lines in the period, by file and number; of all lines `text`.
 
     Spark reads a file in blocks and does not number its lines, so the first of the files are read
     again: the lines of each block are counted, and those of the blocks before added up. Within a
@@ -261,7 +290,8 @@ def _broken_lines(text: DataFrame, files: Sequence[str]) -> tuple[BrokenLine, ..
     blocks = numbered.groupBy("file", "block").agg(F.count("*").alias("lines"), F.min("id"))
     counted = sorted(tuple(row) for row in blocks.collect())
     found = (
-        cut_each(numbered, "value", "file", "block", "id")
+        cut_each(numbered, zone, "value", "file", "block", "id")
+        .filter(period.condition("first_us", 0))
         .transform(narrowed)
         .transform(with_header_of_pieces)
         .filter("is_request and header is null and notes.header is null")

@@ -23,8 +23,8 @@ from kipctl.pipeline.request_log.cuts import (
     HEAD_END,
     MARKER,
     after_last,
+    answered_us,
     before_first,
-    wall_clock_us,
 )
 from kipctl.pipeline.request_log.log import SLOT_US, RequestLog, Span, has_leader_error
 from kipctl.pipeline.request_log.places import address_of, host_of
@@ -57,11 +57,7 @@ def attempts(log: RequestLog) -> DataFrame:
     is_asking = F.contains("_head", F.lit('"requestApiKey":0,')) | F.contains(
         "_head", F.lit('"requestApiKey":1,')
     )
-    us = F.unix_micros(
-        F.to_utc_timestamp(
-            F.timestamp_micros(wall_clock_us(before_first("_head", MARKER))), log.zone
-        )
-    )
+    us = answered_us(before_first("_head", MARKER), log.zone)
     lines = (
         text.filter(F.contains("value", F.lit(MARKER)))
         .select("value", "file", before_first("value", HEAD_END).alias("_head"))

@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from kipctl.pipeline.request_log.bodies import with_bodies, with_whole_header
-from kipctl.pipeline.request_log.cuts import HEAD_END, MARKER, before_first, stamp_of, wall_clock_us
+from kipctl.pipeline.request_log.cuts import HEAD_END, MARKER, answered_us, before_first, stamp_of
 from kipctl.pipeline.request_log.places import Place, Seen, address_of
 from kipctl.protocol.api import ApiKey
 
@@ -44,9 +44,7 @@ def votes_for(
         .select(
             F.col("value").alias("whole"),
             "file",
-            F.unix_micros(
-                F.to_utc_timestamp(F.timestamp_micros(wall_clock_us(stamp_of("value"))), zone)
-            ).alias("time_us"),
+            answered_us(stamp_of("value"), zone).alias("time_us"),
         )
         .transform(with_whole_header)
         .transform(with_bodies)
