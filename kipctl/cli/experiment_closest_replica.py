@@ -63,7 +63,11 @@ def closest_replica(
     """
     from kipctl.experiments.arms.arm import parse_arms
     from kipctl.experiments.arms.stand import Place, standing
-    from kipctl.experiments.closest_replica.experiment import ClosestPlan, run_closest
+    from kipctl.experiments.closest_replica.experiment import (
+        ClosestPlan,
+        chosen_rack,
+        run_closest,
+    )
     from kipctl.report.experiment_replica_tables import replica_tables
 
     environment: Environment = context.obj
@@ -83,6 +87,8 @@ def closest_replica(
     )
     folder = run_folders(record, environment.variables)
     place = Place(bootstrap_server, brokers, controllers)
+    if place.is_lab:
+        chosen_rack(plan.rack, place.lab_racks)
     with standing(place, plan.clients, environment.message) as stand:
         document = run_closest(plan, stand, folder, environment.message)
     tables = replica_tables(document)

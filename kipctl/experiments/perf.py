@@ -26,6 +26,7 @@ from kipctl.experiments.conduct import Listeners, broken_off, conduct, tell_of_m
 from kipctl.experiments.plan import OWN_TOPIC, RunPlan, check_topic
 from kipctl.experiments.record import Recorder, recording, taken_after
 from kipctl.probe.produce.config import producer_properties
+from kipctl.probe.produce.payloads import file_values
 from kipctl.probe.produce.run import ProbeOutcome, ProbeSpec
 from kipctl.probe.produce.summary import (
     Measured,
@@ -78,6 +79,8 @@ class PerfPlan(RunPlan):
             raise UsageError(
                 f"--throughput is {spec.throughput:g}; give records per second, or -1 for no limit."
             )
+        if spec.payload_file is not None:
+            file_values(spec.payload_file, spec.payload_delimiter)
         if spec.warmup_records >= spec.num_records:
             raise UsageError("--warmup-records must be less than --num-records.")
         if spec.topic == OWN_TOPIC:

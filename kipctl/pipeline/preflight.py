@@ -77,6 +77,8 @@ def _here(path: str) -> Path | None:
 
     One that does not exist may be on the file system that Spark is configured to take by default.
     """
+    if not path:
+        raise UsageError("An empty path names nothing.", "See that a variable of yours is set.")
     text = path.removeprefix("file://") if path.startswith("file:///") else path
     text = text.removeprefix("file:") if text.startswith("file:/") else text
     here = Path(text)

@@ -88,6 +88,8 @@ def path_of(text: str, variables: Mapping[str, str] = os.environ) -> str:
     returned as it is, as are folders elsewhere and addresses (`hdfs://...`). Raises UsageError for
     a name that is neither in the store nor in this folder; it says which there are.
     """
+    if not text:
+        raise UsageError("An empty name names no run.", "See: kipctl runs list")
     if not _is_name(text):
         return text
     store = runs_folder(variables)

@@ -76,6 +76,10 @@ ALONE = {
     ("inspect replica-selection", "--for"): "--watch",
     ("inspect replica-selection", "--price-per-gb"): "--rate-over 5s",
     ("experiment redirect", "--curve"): "--predict",
+    ("perf produce", "--payload-file"): "--num-records 10 --throughput 5",
+    ("perf produce", "--payload-delimiter"): (
+        "--num-records 10 --throughput 5 --payload-file {run}/run.json"
+    ),
 }
 """The rest of the command line, for options that do not go with what stands in VALID."""
 
@@ -136,8 +140,8 @@ WRONG: dict[str, tuple[str, ...]] = {
     "--output": ("xml", ""),
     "--partition": ("x", "-1"),
     "--partitions": _COUNT,
-    "--payload-delimiter": (),
-    "--payload-file": ("{none}", "{run}"),
+    "--payload-delimiter": ("",),
+    "--payload-file": ("{none}", "{run}", "/dev/null"),
     "--phase": ("never", ""),
     "--plan": _FILE,
     "--policy": ("all", ""),
@@ -193,11 +197,13 @@ WRONG_HERE: dict[tuple[str, str], tuple[str, ...]] = {
     ("elect unclean", "--partition"): ("t", "t:x", "t:-1"),
     ("runs compare", "--by"): (),
     **{(f"experiment {name}", "--record"): ("a name", "*", "{broken}") for name in EXPERIMENTS},
+    **{(f"experiment {name}", "--brokers"): (*_COUNT, "1", "101") for name in EXPERIMENTS},
+    ("experiment closest-replica", "--client-rack"): ("nowhere", "rack-9"),
     **{(f"{name}", "--topic"): () for name in PATTERNS},
 }
 """Of one command, in place of WRONG."""
 
-ANY = frozenset({"--client-rack", "--group", "--payload-delimiter"})
+ANY = frozenset({"--client-rack", "--group"})
 """Options that take every text."""
 
 ARGUMENTS = {
@@ -208,11 +214,11 @@ ARGUMENTS = {
     "lab resume": ("x",),
     "lab logs": ("x",),
     "analyze runs": ("{none}", "{broken}", "{folder}", "never", "{run} {folder}"),
-    "analyze request-log": ("{none}", "{log} {none}"),
+    "analyze request-log": ("''", "{none}", "{log} {none}"),
     "runs show": ("{none}", "{folder}", "never"),
     "runs repair": ("{none}", "{folder}", "{run}", "never"),
     "runs compare": ("{run} {run}", "{run} {none}", "{folder} {run}", "{run} ,"),
     "runs export": ("{none} {new}", "{folder} {new}", "{run} {other}"),
-    "runs remove": ("{none} --yes", "{folder} --yes", "{run} {folder} --yes"),
+    "runs remove": ("'' --yes", "{none} --yes", "{folder} --yes", "{run} {folder} --yes"),
 }
 """Wrong arguments, in place of those in VALID."""

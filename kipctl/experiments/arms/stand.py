@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 from kipctl.clients.java import JavaClient
 from kipctl.clients.librdkafka import Librdkafka
 from kipctl.clients.load import Client
+from kipctl.errors import UsageError
 from kipctl.experiments.arms import arm as arms
 from kipctl.experiments.arms.arm import Arm, java_versions
 from kipctl.experiments.perf import kafka_version
 from kipctl.lab.cluster import Lab
 from kipctl.lab.jars import fetched_jars
 from kipctl.lab.java import find_java
-from kipctl.lab.properties import KAFKAS_SESSION, LabSpec, suits_c1
+from kipctl.lab.properties import KAFKAS_SESSION, LabSpec, Role, node_specs, suits_c1
 from kipctl.transport.request import Cluster, parse_bootstrap_servers
 
 _ADMIN_TIMEOUT_S = 30.0
@@ -37,9 +38,16 @@ class Place:
     controllers: int = 1
 
     def __post_init__(self) -> None:
-        """Raises UsageError for a size that cannot be, and for addresses that are none."""
+        """Raises UsageError for a size that cannot be, and for addresses that are none.
+
+        An experiment moves leaders, or reads from replicas: on one broker there is nothing to see.
+        """
         if self.bootstrap_server is None:
             _ = self.lab
+            if self.brokers < 2:
+                raise UsageError(
+                    "On a lab of one broker no leader can move.", "Give 2 or more with --brokers."
+                )
         else:
             parse_bootstrap_servers(self.bootstrap_server)
 
@@ -47,6 +55,11 @@ class Place:
     def is_lab(self) -> bool:
         """Whether a lab is made."""
         return self.bootstrap_server is None
+
+    @property
+    def lab_racks(self) -> dict[int, str | None]:
+        """The rack of each broker of the lab to make."""
+        return {node.id: node.rack for node in node_specs(self.lab, 1) if node.role is Role.BROKER}
 
     @property
     def lab(self) -> LabSpec:
