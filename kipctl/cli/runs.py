@@ -62,11 +62,11 @@ def list_runs(context: typer.Context, output: OutputOption = OutputFormat.AUTO) 
 
 
 def _listed(run: "StoredRun") -> dict[str, Any]:
-    from kipctl.trace.settings import actions_in_short, settings
+    from kipctl.trace.settings import actions_in_short, record_counts, settings
 
     description = run.description or {}
     made_with = settings(description)
-    records = run.summary.get("records", {})
+    records = record_counts(run.summary)
     return {
         "name": run.name,
         "started": description.get("started"),

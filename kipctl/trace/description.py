@@ -28,7 +28,7 @@ _FIELDS = {
     "warmup_records": int,
     "start_wall_us": int,
     "producer": {},
-    "summary": {"records": {}, "actions": _ListOf(_ACTION)},
+    "summary": {"actions": _ListOf(_ACTION)},
 }
 """Fields by name with their types; those of the run may be missing."""
 

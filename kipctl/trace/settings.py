@@ -75,10 +75,24 @@ def interrupted_after(description: Mapping[str, Any]) -> str:
     """How far a run came that was interrupted: "27,391 of 80,000 records"; empty if none was."""
     if not description.get("stopped"):
         return ""
-    records = (description.get("summary") or {}).get("records", {})
+    records = record_counts(description.get("summary") or {})
     done, planned = records.get("sent", records.get("read")), description.get("num_records")
     counts = (f"{count:,}" if isinstance(count, int) else "?" for count in (done, planned))
     return f"{' of '.join(counts)} records"
+
+
+def record_counts(summary: Mapping[str, Any]) -> Mapping[str, Any]:
+    """How many records were sent, acknowledged, read, as far as a summary says so.
+
+    That of `experiment metadata` has one number, of those acknowledged.
+    """
+    match summary.get("records"):
+        case Mapping() as counts:
+            return counts
+        case int(acknowledged):
+            return {"acknowledged": acknowledged}
+        case _:
+            return {}
 
 
 def _with_interruption(description: Mapping[str, Any]) -> dict[str, str]:

@@ -151,7 +151,7 @@ def test_a_signal_to_end_switches_it_off(lab: Lab, cluster: Cluster, sent: signa
         assert levels(cluster) == ["DEBUG"] * 3
         process.send_signal(sent)
         out, err = process.communicate()
-    assert process.returncode == 130
+    assert process.returncode == 128 + sent
     assert err.startswith("kipctl: Interrupted after ")
     assert err.endswith("The request log is off again at brokers 1, 2, 3.\n")
     assert [b["on"] for b in json.loads(out)["brokers"]] == [False] * 3

@@ -259,12 +259,18 @@ def test_a_broker_that_dies_at_its_start_shows_its_last_error_and_keeps_its_log(
 
 @pytest.mark.parametrize("launched", [False, True])
 @pytest.mark.parametrize(
-    ("sent", "left"), [(signal.SIGINT, False), (signal.SIGTERM, True), (signal.SIGKILL, True)]
+    ("sent", "status", "left"),
+    [
+        (signal.SIGINT, 130, False),
+        (signal.SIGTERM, 143, False),
+        (signal.SIGHUP, 129, False),
+        (signal.SIGKILL, -9, True),
+    ],
 )
 def test_a_start_that_is_cut_off_leaves_nothing_or_is_found(
-    guard: None, sent: signal.Signals, left: bool, launched: bool
+    guard: None, sent: signal.Signals, status: int, left: bool, launched: bool
 ) -> None:
-    """Ctrl-C cleans up at once; what a killed kipctl leaves is cleaned by the next one."""
+    """A signal to end cleans up at once; what a killed kipctl leaves is cleaned by the next one."""
     with subprocess.Popen(
         [sys.executable, "-m", "kipctl", "lab", "up", "--name", "cut-off"],
         stdout=subprocess.DEVNULL,
@@ -279,7 +285,7 @@ def test_a_start_that_is_cut_off_leaves_nothing_or_is_found(
             assert kipctl.poll() is None
         kipctl.send_signal(sent)
         kipctl.stderr.read()
-    assert kipctl.returncode == (130 if sent is signal.SIGINT else -sent)
+    assert kipctl.returncode == status
     assert ("cut-off" in {lab.name for lab in labs()} | set(unfinished_labs())) is left
     if left:
         lab = Lab.load("cut-off")

@@ -137,9 +137,14 @@ def through_the_tap(place: Place, work: Callable[[str, str, Path], Done]) -> Don
         told.update(hints=one.hints, redirects=one.redirects)
     print(place.topic, dict(told), "errors:", done.errors)
     if done.errors:
-        with rotating(here, place.topic):
-            without = work(here, place.topic, place.folder / "without")
-        assert kinds(done.errors) <= kinds(without.errors), done.errors
+        met: set[str] = set()
+        for attempt in range(3):  # what leaders that move do to a client differs from run to run
+            with rotating(here, place.topic):
+                without = work(here, place.topic, place.folder / f"without-{attempt}")
+            met |= kinds(without.errors)
+            if kinds(done.errors) <= met:
+                break
+        assert kinds(done.errors) <= met, done.errors
     return done
 
 
