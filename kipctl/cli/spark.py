@@ -47,6 +47,11 @@ def start(
     place, timeout_s = Place(conf=parse_conf(conf or [])), parse_duration(idle_timeout)
     with environment.progress("Starting Spark."):
         status = warm.start(place, timeout_s)
+    if status.idle_timeout_s != timeout_s:
+        environment.message(
+            f"One runs already, and ends after {status.idle_timeout_s:.0f} s without use. "
+            "For another time end it first: kipctl spark stop."
+        )
     environment.report(_report("spark start", status), output)
 
 

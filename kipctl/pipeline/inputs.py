@@ -235,6 +235,13 @@ def _runs_with(spark: SparkSession, runs: Sequence[RecordedRun]) -> dict[str, li
         for name in READ:
             if name in names:
                 found[name].append(run)
+    for run in found["batches"]:
+        if "interval_ns" not in run.description:
+            raise PipelineError(
+                f"{run.path}/{RUN_FILE} does not say interval_ns: when records were due is not "
+                "known.",
+                "It is 0 for a run without a rate.",
+            )
     for name in READ:
         if folders := [literally(f"{run.path}/{name}") for run in found[name] if run in elsewhere]:
             schema = spark.read.option("mergeSchema", "true").parquet(*folders).schema

@@ -190,6 +190,17 @@ def test_a_column_of_another_name_or_type_is_named(
             open_runs(spark, [str(place)])
 
 
+def test_a_run_that_does_not_say_when_records_were_due_is_refused(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    run = write_run(tmp_path / "r", {}, batches=[BATCH])
+    description = run.description
+    del description["interval_ns"]
+    (run.folder / "run.json").write_text(json.dumps(description))
+    with pytest.raises(PipelineError, match="does not say interval_ns"):
+        open_runs(spark, [str(tmp_path / "r")])
+
+
 def test_any_number_of_runs_is_read_as_one(spark: SparkSession, tmp_path: Path) -> None:
     """One scan of a dataset, which knows whose its rows are, whatever their folders are called."""
     names = ["a b", "run[1]", "x=é", "p%20q", "acks=all", "it's"] + [f"run-{n}" for n in range(30)]
