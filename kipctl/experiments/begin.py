@@ -5,7 +5,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kipctl.experiments.plan import RunPlan
 from kipctl.probe.outcome import AnyOutcome, SharedSpec
@@ -58,16 +58,24 @@ class BeginAll(Protocol):
     ) -> AbstractContextManager[tuple[Probe[Any], ...]]: ...
 
 
-class OnThisMachine:
-    """Begins probes, each in a process of its own, which keep their rows with the record if any."""
+class _Begins:
+    """Begins one run as it begins several."""
 
-    def __init__(self, record: Path | None = None) -> None:
-        self._record = record
+    def begin_all(self, *specs: SharedSpec[Any]) -> AbstractContextManager[tuple[Probe[Any], ...]]:
+        """See `BeginAll`."""
+        raise NotImplementedError
 
     @contextmanager
     def __call__(self, spec: SharedSpec[AnyOutcome], /) -> Iterator[Probe[AnyOutcome]]:
         with self.begin_all(spec) as (running,):
             yield running
+
+
+class OnThisMachine(_Begins):
+    """Begins probes, each in a process of its own, which keep their rows with the record if any."""
+
+    def __init__(self, record: Path | None = None) -> None:
+        self._record = record
 
     @contextmanager
     def begin_all(self, *specs: SharedSpec[Any]) -> Iterator[tuple[Probe[Any], ...]]:
@@ -84,18 +92,13 @@ def _made(folder: Path) -> Path:
     return folder
 
 
-class Workers(Generic[AnyOutcome]):
+class Workers(_Begins):
     """Begins runs that so many workers do together, as tasks of a Spark that is there meanwhile."""
 
     def __init__(self, session: "SparkSession", workers: int, record: Path | None) -> None:
         self._session = session
         self._workers = workers
         self._record = record
-
-    @contextmanager
-    def __call__(self, spec: SharedSpec[AnyOutcome], /) -> Iterator[Probe[AnyOutcome]]:
-        with self.begin_all(spec) as (running,):
-            yield running
 
     @contextmanager
     def begin_all(self, *specs: SharedSpec[Any]) -> Iterator[tuple[Probe[Any], ...]]:
@@ -110,9 +113,7 @@ class Workers(Generic[AnyOutcome]):
 
 
 @contextmanager
-def on_spark(
-    plan: RunPlan, message: Callable[[str], None], runs: int = 1
-) -> Iterator[Workers[Any]]:
+def on_spark(plan: RunPlan, message: Callable[[str], None], runs: int = 1) -> Iterator[Workers]:
     """A plan's workers on Spark, for so many runs at once.
 
     Where the plan has a record each writes its Parquet files there. Raises PipelineError when Spark

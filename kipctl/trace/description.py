@@ -47,16 +47,16 @@ def _wrong(value: Any, shape: Any, name: str) -> str:
     match shape:
         case _ListOf(fields):
             if not isinstance(value, list):
-                return f"{name} is {_told(value)}"
+                return f"{name} is {_type_of(value)}"
             every = ((item, f"{name}[{at}]") for at, item in enumerate(value))
             found = (_lacking(item, fields, of) or _wrong(item, fields, of) for item, of in every)
         case Mapping():
             if not isinstance(value, Mapping):
-                return f"{name} is {_told(value)}"
+                return f"{name} is {_type_of(value)}"
             within = f"{name}." if name else ""
             found = (_wrong(value[of], shape[of], within + of) for of in shape if of in value)
         case _:
-            return "" if isinstance(value, shape) else f"{name} is {_told(value)}"
+            return "" if isinstance(value, shape) else f"{name} is {_type_of(value)}"
     return next(filter(None, found), "")
 
 
@@ -65,5 +65,5 @@ def _lacking(value: Any, fields: Mapping[str, Any], name: str) -> str:
     return f"{name}.{missing[0]} is missing" if missing else ""
 
 
-def _told(value: Any) -> str:
+def _type_of(value: Any) -> str:
     return "null" if value is None else f"of a wrong type ({type(value).__name__})"

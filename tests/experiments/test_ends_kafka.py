@@ -6,9 +6,8 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -50,8 +49,8 @@ def running(command: str, lab: Lab, folder: Path) -> Iterator[subprocess.Popen[s
     rows = folder / "run" / ROWS_FOLDER / PRODUCER[command] / "batches.i64"
     try:
         while not (rows.exists() and rows.stat().st_size > 10_000):
-            assert process.poll() is None
-            time.sleep(0.02)
+            with suppress(subprocess.TimeoutExpired):
+                pytest.fail(f"it ended with {process.wait(timeout=0.02)}")
         yield process
     finally:
         process.kill()
@@ -120,7 +119,6 @@ def test_a_killed_kipctl_leaves_a_run_that_can_be_repaired(
     repair = [sys.executable, "-m", "kipctl", "runs", "repair", str(tmp_path / "run"), "-o", "json"]
     while (repaired := subprocess.run(repair, capture_output=True, text=True)).returncode == 2:
         assert "is being recorded" in repaired.stderr  # its producer settles what is under way
-        time.sleep(0.1)
     assert repaired.returncode == 0, repaired.stderr
     assert OWN_TOPIC in repaired.stderr  # it is still there, and said to be
     is_a_run(tmp_path, "it failed: kipctl was killed")

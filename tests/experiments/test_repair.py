@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from kipctl.probe.consume.run import ConsumeSpec
 from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.probe.produce.config import ProducerConfig
 from kipctl.probe.produce.run import ProbeSpec
+from kipctl.trace.clock import now_us
 from kipctl.trace.runs import look
 from kipctl.trace.store import ROWS_FOLDER, RUN_FILE, Run
 from kipctl.transport.request import Cluster
@@ -47,7 +47,7 @@ def killed_run(folder: Path, cluster: FakeCluster, batches: int = 30) -> Path:
         settled = 0
         while settled < batches:
             settled += len(probe.new_rows("batches"))
-            time.sleep(0.01)
+            assert not probe.is_done_by(now_us() + 10_000)
         shutil.copytree(run.folder, folder / "killed")
     return folder / "killed"
 

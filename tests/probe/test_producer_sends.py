@@ -21,6 +21,7 @@ from kipctl.probe.produce.run import ProbeSpec
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.compression import Compression
 from kipctl.protocol.error_codes import ErrorCode
+from kipctl.trace.clock import now_us
 
 FOUR_RECORDS = 61 + 4 * 17
 """batch.size for 4 records of 10 bytes."""
@@ -323,7 +324,7 @@ def test_a_probe_that_is_killed_came_to_what_it_had_settled(tmp_path: Path) -> N
     ):
         (child,) = multiprocessing.active_children()
         while not len(probe.new_rows("batches")):
-            time.sleep(0.01)
+            assert not probe.is_done_by(now_us() + 10_000)
         child.kill()
         outcome = probe.outcome()
         assert "ended early (exit code -9)" in outcome.failure
@@ -345,7 +346,7 @@ def test_a_probe_that_is_given_up_does_not_wait_for_what_is_under_way(tmp_path: 
         running_probe(spec_for(cluster, 10**6), tmp_path) as probe,
     ):
         while not len(probe.new_rows("batches")):
-            time.sleep(0.01)
+            assert not probe.is_done_by(now_us() + 10_000)
         silent_from_now_on.set()
         probe.stop()
         outcome = probe.give_up()
