@@ -6,11 +6,13 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from fake_broker import TOPIC, FakeCluster
 
 from kipctl.errors import UsageError
-from kipctl.experiments.record import recording
+from kipctl.experiments.record import recording, taken_after
 from kipctl.trace.schema import DATASETS
 from kipctl.trace.store import ROWS_FOLDER, Run
+from kipctl.transport.request import Cluster
 
 VALUES: dict[pa.DataType, Any] = {pa.string(): "x", pa.bool_(): False}
 
@@ -81,3 +83,15 @@ def test_a_folder_that_holds_something_is_refused_and_untouched(tmp_path: Path) 
     with pytest.raises(UsageError, match="not empty"), recording(tmp_path):
         pytest.fail("it was taken")
     assert (tmp_path / "batches" / "part-0.parquet").exists()
+
+
+def test_a_cluster_that_is_gone_at_the_end_is_said_and_loses_no_run() -> None:
+    said: list[str] = []
+    with FakeCluster() as fake:
+        address = fake.bootstrap_server
+        with Cluster(address, timeout_s=5) as cluster:
+            assert taken_after(cluster, TOPIC, said.append) is not None
+            assert said == []
+    with Cluster(address, timeout_s=5) as cluster:
+        assert taken_after(cluster, TOPIC, said.append) is None
+    assert said[0].startswith("What the cluster is like now is not known.")
