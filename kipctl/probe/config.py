@@ -24,10 +24,13 @@ class ClientConfig:
     client_id: str
     metadata_max_age_ms: int = 300_000
     receive_buffer_bytes: int = -1
+    reconnect_backoff_max_ms: int = 1_000
     reconnect_backoff_ms: int = 50
     request_timeout_ms: int = 30_000
     retry_backoff_max_ms: int = 1_000
     retry_backoff_ms: int = 100
+    socket_connection_setup_timeout_max_ms: int = 30_000
+    socket_connection_setup_timeout_ms: int = 10_000
 
     @property
     def in_flight_limit(self) -> int:
@@ -69,10 +72,13 @@ CLIENT_PARSERS: dict[str, Parser] = {
     "client_id": str,
     "metadata_max_age_ms": whole(0),
     "receive_buffer_bytes": whole(-1, 2**31 - 1),
+    "reconnect_backoff_max_ms": whole(0),
     "reconnect_backoff_ms": whole(0),
     "request_timeout_ms": whole(1, 2**31 - 1),
     "retry_backoff_max_ms": whole(0),
     "retry_backoff_ms": whole(0),
+    "socket_connection_setup_timeout_max_ms": whole(1, 2**31 - 1),
+    "socket_connection_setup_timeout_ms": whole(1, 2**31 - 1),
 }
 
 

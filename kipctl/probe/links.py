@@ -1,12 +1,12 @@
 """A broker as a client sees it: its connection and handshake."""
 
-import select
+import random
 from typing import Any
 
 from kipctl import __version__
 from kipctl.errors import RefusedError
 from kipctl.probe.config import ClientConfig
-from kipctl.probe.leadership import Node
+from kipctl.probe.leadership import Backoff, Node
 from kipctl.protocol.address import host_port
 from kipctl.protocol.api import ApiKey, decode_response, encode_request
 from kipctl.protocol.api_versions import (
@@ -20,11 +20,10 @@ from kipctl.protocol.metadata import MetadataRequest
 from kipctl.protocol.primitives import MalformedFrame
 from kipctl.protocol.produce_frames import Buffer
 from kipctl.transport.loop import ConnectionLostError, InFlight, LoopConnection
+from kipctl.transport.sockets import READ, WRITE, Sockets
 
 _API_VERSIONS_VERSION = 3
 SOFTWARE_NAME = "kipctl"
-READ = select.EPOLLIN
-WRITE = select.EPOLLOUT
 ApiRanges = dict[int, tuple[int, int]]
 """Lowest and highest version per API key."""
 
@@ -36,22 +35,33 @@ class Link:
     and settles as soon as these are known, is its own kind of link.
     """
 
-    def __init__(self, node: Node, config: ClientConfig, epoll: select.epoll) -> None:
+    def __init__(self, node: Node, config: ClientConfig, sockets: Sockets) -> None:
         self.node = node
         self.connection: LoopConnection | None = None
         self.ready = False
         self.ready_us = 0
-        self.began_us = 0
-        """When the connection was begun."""
         self.window_us = 0
         """When the in-flight window last opened after it was full."""
         self.retry_us = 0
         """No new connection before this."""
+        self.held_until_us = 0
+        """The broker has said that it is not read from before this (KIP-219); 0 if it has not."""
         self.metadata_version = 0
         self._config = config
         self._limit = config.in_flight_limit
-        self._epoll = epoll
-        self._watched = 0
+        self._request_timeout_us = config.request_timeout_ms * 1000
+        self._sockets = sockets
+        self._watched = READ | WRITE
+        self._attempts = 0
+        """Connections begun since one was ready."""
+        self._reconnect = Backoff(
+            config.reconnect_backoff_ms * 1000, config.reconnect_backoff_max_ms * 1000
+        )
+        self._setup = Backoff(
+            config.socket_connection_setup_timeout_ms * 1000,
+            config.socket_connection_setup_timeout_max_ms * 1000,
+        )
+        self._setup_until_us = 0
         self._address = 0
         """Which of the host's addresses is next: another after each failure (as Java does)."""
 
@@ -65,6 +75,7 @@ class Link:
         return (
             self.ready
             and connection is not None
+            and not self.held_until_us
             and len(connection.in_flight) < self._limit
             and not connection.wants_write
         )
@@ -74,14 +85,16 @@ class Link:
         """Requests in flight."""
         return len(self.connection.in_flight) if self.connection else 0
 
-    @property
-    def waiting_since_us(self) -> int | None:
-        """Since when the oldest request, or the handshake, waits for an answer; None for none."""
+    def is_silent(self, now_us: int) -> bool:
+        """The oldest request waits longer than `request.timeout.ms`, or the connection is not
+        ready within `socket.connection.setup.timeout.ms`, which grows (KIP-601).
+        """
         if self.connection is None:
-            return None
-        if self.connection.in_flight:
-            return self.connection.in_flight[0].sent_us
-        return None if self.ready else self.began_us
+            return False
+        if self.ready:
+            in_flight = self.connection.in_flight
+            return bool(in_flight) and in_flight[0].sent_us <= now_us - self._request_timeout_us
+        return self._setup_until_us <= now_us
 
     def answered(self, frame: memoryview, now_us: int) -> tuple[InFlight, int]:
         """The request that a frame answers, and for how long it stood behind earlier ones.
@@ -100,18 +113,30 @@ class Link:
         connection.answered_us = now_us
         return flight, behind_us
 
-    def connect(self, number: int, now_us: int) -> int:
-        """Begin to connect; returns the socket's descriptor. Raises ConnectionLostError."""
-        self.retry_us = now_us + self._config.reconnect_backoff_ms * 1000
-        self.began_us = now_us
-        address = self._address
-        self._address += 1
-        self.connection = LoopConnection(
-            self.node.host, self.node.port, number, address, self._config.receive_buffer_bytes
+    def connect(self, number: int) -> LoopConnection | None:
+        """Begin to connect; None while the host's name is looked up. Raises ConnectionLostError.
+
+        The first attempt after a connection that was ready is made at once; then they are
+        `reconnect.backoff.ms` apart, which grows (Java's `ClusterConnectionStates`).
+        """
+        now_us = self._sockets.now_us()
+        self.retry_us = now_us + self._reconnect.wait_us(self._attempts, random.random())
+        self._setup_until_us = now_us + self._setup.wait_us(self._attempts, random.random())
+        connection = self._sockets.connect(
+            self.node.host,
+            self.node.port,
+            number,
+            self._address,
+            self._config.receive_buffer_bytes,
         )
+        if connection is None:
+            self.retry_us = now_us
+            return None
+        self._attempts += 1
+        self._address += 1
         self._watched = READ | WRITE
-        self._epoll.register(self.connection, self._watched)
-        return self.connection.fileno()
+        self.connection = connection
+        return connection
 
     def begin_handshake(self, now_us: int) -> None:
         """The socket is writable for the first time. Raises ConnectionLostError."""
@@ -144,6 +169,7 @@ class Link:
         ranges = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
         self.metadata_version = self.common(MetadataRequest, ranges)
         self._settle_versions(ranges)
+        self._attempts = 0
         self._address -= 1
         self.ready = True
         self.ready_us = now_us
@@ -204,7 +230,7 @@ class Link:
         assert self.connection is not None
         wanted = READ | WRITE if self.connection.wants_write else READ
         if wanted != self._watched:
-            self._epoll.modify(self.connection, wanted)
+            self._sockets.watch(self.connection, wanted)
             self._watched = wanted
 
     def drop(self) -> list[InFlight]:
@@ -212,10 +238,8 @@ class Link:
         if self.connection is None:
             return []
         lost = list(self.connection.in_flight)
-        if self._watched:
-            self._epoll.unregister(self.connection)
-            self._watched = 0
         self.connection.close()
         self.connection = None
         self.ready = False
+        self.held_until_us = 0
         return lost

@@ -1,15 +1,14 @@
 """A client's connections: opened when needed, polled together, given up when silent."""
 
 import random
-import select
 from collections.abc import Callable, Iterable
 from typing import Generic, TypeVar
 
-from kipctl.probe.config import ClientConfig
 from kipctl.probe.leadership import Node
-from kipctl.probe.links import WRITE, Link
+from kipctl.probe.links import Link
 from kipctl.protocol.primitives import MalformedFrame
 from kipctl.transport.loop import ConnectionLostError, InFlight
+from kipctl.transport.sockets import WRITE, Sockets
 
 AnyLink = TypeVar("AnyLink", bound=Link)
 OnAnswer = Callable[[AnyLink, InFlight, memoryview, int, int], None]
@@ -25,20 +24,16 @@ class Network(Generic[AnyLink]):
 
     def __init__(
         self,
-        config: ClientConfig,
-        make_link: Callable[[Node, select.epoll], AnyLink],
-        clock: Callable[[], int],
+        sockets: Sockets,
+        make_link: Callable[[Node], AnyLink],
         on_answer: OnAnswer[AnyLink],
         on_lost: OnLost[AnyLink],
     ) -> None:
-        """`clock` gives monotonic microseconds."""
-        self._config = config
+        self._sockets = sockets
+        self._clock = sockets.now_us
         self._make_link = make_link
-        self._clock = clock
         self._on_answer = on_answer
         self._on_lost = on_lost
-        self._epoll = select.epoll()
-        self._epoll_only = [self._epoll.fileno()]
         self._links: dict[int, AnyLink] = {}
         self._link_of_socket: dict[int, AnyLink] = {}
         self._connections = 0
@@ -52,7 +47,7 @@ class Network(Generic[AnyLink]):
         """The link to a broker; a broker that has moved to another address is connected anew."""
         link = self._links.get(node.id)
         if link is None:
-            link = self._links[node.id] = self._make_link(node, self._epoll)
+            link = self._links[node.id] = self._make_link(node)
         elif link.node is not node:
             moved = (link.node.host, link.node.port) != (node.host, node.port)
             link.node = node
@@ -63,11 +58,14 @@ class Network(Generic[AnyLink]):
     def ensure_connected(self, link: AnyLink) -> bool:
         """True when the link is ready; begins to connect when it is not and may be."""
         if link.connection is None and self._clock() >= link.retry_us:
-            self._connections += 1
             try:
-                self._link_of_socket[link.connect(self._connections, self._clock())] = link
+                connection = link.connect(self._connections + 1)
             except (ConnectionLostError, OSError):
                 self.lose(link)
+            else:
+                if connection is not None:
+                    self._connections += 1
+                    self._link_of_socket[connection.fileno()] = link
         return link.ready
 
     def least_loaded(self) -> AnyLink | None:
@@ -97,12 +95,7 @@ class Network(Generic[AnyLink]):
 
     def poll(self, timeout_s: float) -> None:
         """Handle what the sockets have; wait at most so long, to the microsecond, if nothing."""
-        events = self._epoll.poll(0)
-        if not events and timeout_s > 0:
-            # epoll rounds up to milliseconds; select waits to the microsecond.
-            select.select(self._epoll_only, (), (), timeout_s)
-            events = self._epoll.poll(0)
-        for socket, mask in events:
+        for socket, mask in self._sockets.poll(timeout_s):
             link = self._link_of_socket[socket]
             if link.connection is None or link.connection.fileno() != socket:
                 continue
@@ -139,22 +132,18 @@ class Network(Generic[AnyLink]):
         self._on_lost(link, number, link.drop(), self._clock())
 
     def lose_silent(self) -> None:
-        """Give up connections that have not answered for `request.timeout.ms`.
+        """Give up connections that are silent for too long (`Link.is_silent`).
 
         What has come by now is read before: it may be the client that stood still, not the broker.
         """
-        silent = self._clock() - self._config.request_timeout_ms * 1000
-
-        def is_silent(link: AnyLink) -> bool:
-            since = link.waiting_since_us
-            return since is not None and since <= silent
-
-        if any(map(is_silent, self.links)):
+        now = self._clock()
+        if any(link.is_silent(now) for link in self.links):
             self.poll(0)
-        for link in filter(is_silent, self.links):
-            self.lose(link)
+        for link in self.links:
+            if link.is_silent(now):
+                self.lose(link)
 
     def close(self) -> None:
         for link in self._links.values():
             link.drop()
-        self._epoll.close()
+        self._sockets.close()

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kipctl.protocol.address import host_port
 from kipctl.protocol.produce_frames import Buffer
 
 _RECEIVE_BYTES = 256 * 1024
@@ -40,16 +39,8 @@ class LoopConnection:
     `finish_connect`, `write` and `read`; each raises ConnectionLostError when it is over.
     """
 
-    def __init__(
-        self, host: str, port: int, number: int, address: int = 0, receive_buffer_bytes: int = -1
-    ) -> None:
-        """Begin to connect. `number` names the connection in the trace.
-
-        Of a host with several addresses (localhost may be ::1 and 127.0.0.1) it takes number
-        `address`, counted in a circle. The system chooses the size of the receive buffer for -1.
-        """
-        addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        family, kind, protocol, _, where = addresses[address % len(addresses)]
+    def __init__(self, connecting: socket.socket, number: int) -> None:
+        """`connecting` is non-blocking and has begun to; `number` names it in the trace."""
         self.number = number
         self.connected = False
         self.in_flight: deque[InFlight] = deque()
@@ -60,17 +51,7 @@ class LoopConnection:
         """Of the last request made."""
         self._received = bytearray(_RECEIVE_BYTES)
         self._start = self._end = 0
-        self._socket = socket.socket(family, kind, protocol)
-        self._socket.setblocking(False)
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if receive_buffer_bytes >= 0:
-            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
-        failed = self._socket.connect_ex(where)
-        if failed not in (0, errno.EINPROGRESS):
-            self._socket.close()
-            raise ConnectionLostError(
-                f"{host_port(host, port)}: {errno.errorcode.get(failed, failed)}"
-            )
+        self._socket = connecting
 
     def fileno(self) -> int:
         return self._socket.fileno()

@@ -158,7 +158,7 @@ def test_an_answer_that_is_there_is_taken_however_long_the_client_stood_still(
     def lose_silent_too_late(network: Network[Any]) -> None:
         if cluster.produced and not may_answer.is_set():
             may_answer.set()
-            assert select.select(network._epoll_only, (), (), 60)[0]
+            assert select.select(network._sockets._epoll_only, (), (), 60)[0]
             clock = network._clock
             with monkeypatch.context() as jumped:
                 jumped.setattr(network, "_clock", lambda: clock() + 3600 * 10**6)

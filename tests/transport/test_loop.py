@@ -11,7 +11,9 @@ from contextlib import contextmanager
 import pytest
 
 from kipctl.protocol.produce_frames import Buffer
+from kipctl.trace.clock import now_us
 from kipctl.transport.loop import ConnectionLostError, LoopConnection
+from kipctl.transport.sockets import Sockets
 
 Script = Callable[[socket.socket], None]
 
@@ -31,7 +33,9 @@ def connected_to(script: Script) -> Iterator[LoopConnection]:
 
         thread = threading.Thread(target=serve)
         thread.start()
-        connection = LoopConnection("127.0.0.1", listener.getsockname()[1], number=1)
+        sockets = Sockets(now_us)
+        connection = sockets.connect("127.0.0.1", listener.getsockname()[1], number=1)
+        assert connection
         try:
             assert connection.wants_write
             wait(connection, write=True)
@@ -39,6 +43,7 @@ def connected_to(script: Script) -> Iterator[LoopConnection]:
             yield connection
         finally:
             connection.close()
+            sockets.close()
             thread.join()
     assert not failures, failures
 
@@ -231,47 +236,6 @@ def test_a_peer_that_goes_away_in_the_middle_of_a_frame_is_noticed() -> None:
         pytest.raises(ConnectionLostError),
     ):
         deliver(connection, [bytes(30_000_000)])
-
-
-# --- connecting ---
-
-
-def test_a_connection_that_is_refused_is_lost() -> None:
-    with socket.socket() as bound:  # bound, and not listening
-        bound.bind(("127.0.0.1", 0))
-        connection = LoopConnection("127.0.0.1", bound.getsockname()[1], number=1)
-        wait(connection, write=True)
-        with pytest.raises(ConnectionLostError, match="ECONNREFUSED"):
-            connection.finish_connect()
-        connection.close()
-
-
-def test_an_address_that_cannot_be_reached_is_lost_at_once() -> None:
-    with pytest.raises(ConnectionLostError):
-        LoopConnection("255.255.255.255", 9, number=1)
-
-
-def test_the_addresses_of_a_host_are_taken_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As where localhost is ::1 first and the broker listens on 127.0.0.1."""
-    with (
-        socket.socket() as bound,
-        socket.create_server(("127.0.0.1", 0)) as listener,
-    ):
-        bound.bind(("127.0.0.1", 0))
-        both = [
-            (socket.AF_INET, socket.SOCK_STREAM, 6, "", where.getsockname())
-            for where in (bound, listener)
-        ]
-        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: both)
-        for address, refused in enumerate([True, False, True, False]):
-            connection = LoopConnection("two.example", 9092, number=1, address=address)
-            wait(connection, write=True)
-            if refused:
-                with pytest.raises(ConnectionLostError):
-                    connection.finish_connect()
-            else:
-                connection.finish_connect()
-            connection.close()
 
 
 def test_correlation_ids_count_up_and_start_over_after_the_largest() -> None:

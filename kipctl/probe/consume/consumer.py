@@ -33,9 +33,9 @@ from kipctl.protocol.metadata import MetadataResponse
 from kipctl.protocol.primitives import MalformedFrame
 from kipctl.protocol.produce_frames import Topic
 from kipctl.protocol.record_counts import count_records
-from kipctl.trace.clock import now_us
 from kipctl.trace.codes import Decision, MetadataCause, RangeHandling
 from kipctl.transport.loop import ConnectionLostError, InFlight
+from kipctl.transport.sockets import Sockets
 
 _STALE_METADATA_ERRORS = LEADER_ERRORS | {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -82,6 +82,7 @@ class Consumer:
         assigned: Iterable[Partition],
         tracing: Tracing,
         on_tick: Callable[[], None],
+        sockets: Sockets,
         on_records: OnRecords | None = None,
     ) -> None:
         """`partitions` are all those of each topic, `on_tick` is called every 50 ms or so."""
@@ -89,6 +90,7 @@ class Consumer:
         self._discovery = discovery
         self._tracing = tracing
         self._on_tick = on_tick
+        self._now_us = sockets.now_us
         self._on_records = on_records
         self._topics: list[Topic] = [of_topic[0].topic for of_topic in partitions]
         self._by_topic: dict[str | bytes, Sequence[Partition]] = {}
@@ -96,9 +98,8 @@ class Consumer:
             topic = of_topic[0].topic
             self._by_topic |= {topic.name: of_topic, topic.id.bytes: of_topic}
         self._network = Network(
-            config,
-            lambda node, epoll: ConsumerLink(node, config, epoll),
-            now_us,
+            sockets,
+            lambda node: ConsumerLink(node, config, sockets),
             self._answered,
             self._lost,
         )
@@ -134,7 +135,7 @@ class Consumer:
 
     def learn(self, response: MetadataResponse) -> None:
         """Take the Metadata answer that the run starts with."""
-        self._finder.begin(response, now_us())
+        self._finder.begin(response, self._now_us())
 
     def find_positions(self, timeout_us: int, patience_us: int) -> list[Partition]:
         """Settle where each partition is read on, and connect; returns those that are not settled.
@@ -142,9 +143,9 @@ class Consumer:
         For the first one it is waited as long as `timeout_us`, for the others `patience_us`: one
         without a leader does not keep all from being read. It ends too when somebody asks to stop.
         """
-        began, assigned = now_us(), self._readers.assigned
+        began, assigned = self._now_us(), self._readers.assigned
         while not self.is_stopped:
-            now = now_us()
+            now = self._now_us()
             unsettled = [
                 p for p in self._readers.assigned if p.state not in (State.READY, State.FAILED)
             ]
@@ -167,16 +168,16 @@ class Consumer:
     def run(self, start_us: int, num_records: int, timeout_us: int) -> Totals:
         """Read from then on, until there are so many records, or for so long there was none."""
         self._read_us = start_us
-        while not self._is_over(now_us(), num_records, timeout_us):
-            now = now_us()
+        while not self._is_over(self._now_us(), num_records, timeout_us):
+            now = self._now_us()
             self._look_after(now)
             until = min(self._next_tick_us, self._readers.wake_us, self._finder.due_us)
             if now < start_us:
                 until = min(until, start_us)
             else:
                 self._fetch_from_all()
-            self._network.poll(max(0, until - now_us()) / 1e6)
-        self._end(now_us())
+            self._network.poll(max(0, until - self._now_us()) / 1e6)
+        self._end(self._now_us())
         return self.totals
 
     def stop(self) -> None:
@@ -234,7 +235,7 @@ class Consumer:
             partition.retry_us = 0
             if wait_us:
                 self._readers.wait(partition, partition.failures[-1].error_us + wait_us)
-        self._readers.place(partition, now_us())
+        self._readers.place(partition, self._now_us())
 
     def _settled(self, partition: Partition, now: int) -> None:
         """The position is known (`Positioning`'s on_settled), or there will be none."""
@@ -252,7 +253,9 @@ class Consumer:
 
     def _fetch_from_all(self) -> None:
         for link in self._network.links:
-            now = now_us()  # not before a link's loss, which may just have sent its readers here
+            now = (
+                self._now_us()
+            )  # not before a link's loss, which may just have sent its readers here
             if link.readers and not link.is_fetching and now >= link.not_before_us:
                 self._fetch(link, now)
 

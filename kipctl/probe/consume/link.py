@@ -1,7 +1,5 @@
 """A broker as the consumer sees it: who is read from it, and the session that it remembers."""
 
-import select
-
 from kipctl.probe.config import ClientConfig
 from kipctl.probe.consume.positions import Partition
 from kipctl.probe.consume.session import FetchSession
@@ -10,13 +8,14 @@ from kipctl.probe.links import ApiRanges, Link
 from kipctl.protocol.fetch import FetchRequest
 from kipctl.protocol.list_offsets import ListOffsetsRequest
 from kipctl.protocol.offset_for_leader_epoch import OffsetForLeaderEpochRequest
+from kipctl.transport.sockets import Sockets
 
 
 class ConsumerLink(Link):
     """`readers` are the partitions that are read from the broker; there is one Fetch at a time."""
 
-    def __init__(self, node: Node, config: ClientConfig, epoll: select.epoll) -> None:
-        super().__init__(node, config, epoll)
+    def __init__(self, node: Node, config: ClientConfig, sockets: Sockets) -> None:
+        super().__init__(node, config, sockets)
         self.readers: dict[Partition, None] = {}
         self.session: FetchSession[Partition] = FetchSession()
         self.is_fetching = False

@@ -26,6 +26,7 @@ from kipctl.trace.columns import COLUMNS, raw_path
 from kipctl.trace.names import names_in
 from kipctl.trace.rows import chunks
 from kipctl.transport.request import Cluster
+from kipctl.transport.sockets import Sockets
 
 _BOOTSTRAP_TIMEOUT_S = 30.0
 _POSITIONS_TIMEOUT_US = 30_000_000
@@ -145,7 +146,16 @@ def run_consumer(
     with (
         closing(Tracing(directory, ConsumeOutcome.datasets)) as tracing,
         closing(
-            Consumer(config, spec.discovery, [partitions], assigned, tracing, on_tick, on_records)
+            Consumer(
+                config,
+                spec.discovery,
+                [partitions],
+                assigned,
+                tracing,
+                on_tick,
+                Sockets(now_us),
+                on_records,
+            )
         ) as consumer,
     ):
         tracing.rpc(-1, 0, start, answered_us, start.subject, 0, 1, 0, MetadataCause.START)

@@ -1,13 +1,12 @@
 """A broker as the producer sees it: the partitions that wait for it, and how it is written to."""
 
-import select
-
 from kipctl.probe.leadership import Node
 from kipctl.probe.links import ApiRanges, Link
 from kipctl.probe.produce.batches import Partition
 from kipctl.probe.produce.config import ProducerConfig
 from kipctl.protocol.produce import ProduceRequest
 from kipctl.protocol.produce_frames import ProduceEncoder
+from kipctl.transport.sockets import Sockets
 
 
 class ProducerLink(Link):
@@ -15,8 +14,8 @@ class ProducerLink(Link):
     which they asked. There is an `encoder` from the handshake on.
     """
 
-    def __init__(self, node: Node, config: ProducerConfig, epoll: select.epoll) -> None:
-        super().__init__(node, config, epoll)
+    def __init__(self, node: Node, config: ProducerConfig, sockets: Sockets) -> None:
+        super().__init__(node, config, sockets)
         self.pending: dict[Partition, None] = {}
         self.encoder: ProduceEncoder | None = None
         self._producer_config = config

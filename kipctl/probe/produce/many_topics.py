@@ -30,6 +30,7 @@ from kipctl.trace.clock import now_us
 from kipctl.trace.codes import MetadataCause
 from kipctl.transport.loop import InFlight
 from kipctl.transport.request import Address
+from kipctl.transport.sockets import Sockets
 
 MAX_BLOCK_US = 60_000_000
 """How long a record waits for its topic's Metadata: Kafka's `max.block.ms`."""
@@ -155,6 +156,7 @@ class ManyTopicsProducer(Producer):
             tracing,
             *producer,
             on_tick=lambda: None,
+            sockets=Sockets(now_us),
             working_set=self._working_set,
         )
         self._turns = InTurn(config, self._by_topic, variants, self._finder.use)

@@ -45,10 +45,10 @@ from kipctl.protocol.produce_frames import (
     Topic,
     batch_header,
 )
-from kipctl.trace.clock import now_us
 from kipctl.trace.codes import Decision, MetadataCause
 from kipctl.trace.redirects import FailedAttempt
 from kipctl.transport.loop import ConnectionLostError, InFlight
+from kipctl.transport.sockets import Sockets
 
 _STALE_METADATA_ERRORS = LEADER_ERRORS | {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -81,6 +81,7 @@ class Producer:
         producer_id: int,
         producer_epoch: int,
         on_tick: Callable[[], None],
+        sockets: Sockets,
         working_set: WorkingSet | None = None,
     ) -> None:
         """`partitions` counts those of each topic; `on_tick` is called every 50 ms or so.
@@ -93,6 +94,7 @@ class Producer:
         self._tracing = tracing
         self._producer_id = producer_id
         self._on_tick = on_tick
+        self._now_us = sockets.now_us
         ordered = config.enable_idempotence
         in_flight = config.max_in_flight_requests_per_connection
         window = in_flight if ordered or in_flight == 1 else NO_WINDOW
@@ -109,9 +111,8 @@ class Producer:
         self._attributes = int(variants[0].compression)
         self._accumulator = Accumulator(config, self._partitions, partitioner, variants)
         self._network = Network(
-            config,
-            lambda node, epoll: ProducerLink(node, config, epoll),
-            now_us,
+            sockets,
+            lambda node: ProducerLink(node, config, sockets),
             self._answered,
             self._lost,
         )
@@ -135,16 +136,16 @@ class Producer:
 
     def learn(self, response: MetadataResponse) -> None:
         """Take the Metadata answer that the run starts with."""
-        self._finder.begin(response, now_us())
+        self._finder.begin(response, self._now_us())
 
     def connect_all(self, timeout_us: int) -> None:
         """Open the connections to all leaders, so that the first records do not wait for them.
 
         Raises RefusedError when a broker speaks no common version.
         """
-        deadline = now_us() + timeout_us
+        deadline = self._now_us() + timeout_us
         links = {link for p in self._partitions if (link := self._finder.link(p)) is not None}
-        while now_us() < deadline and not all(link.ready for link in links):
+        while self._now_us() < deadline and not all(link.ready for link in links):
             for link in links:
                 self._network.ensure_connected(link)
             self._network.poll(0.05)
@@ -155,7 +156,7 @@ class Producer:
 
     def run(self, schedule: Schedule) -> Totals:
         """Send all records of the schedule."""
-        self._wall_offset_us = time.time_ns() // 1000 - now_us()
+        self._wall_offset_us = time.time_ns() // 1000 - self._now_us()
         self._accumulator.start(schedule)
         while not self._accumulator.is_over:
             self._turn()
@@ -165,7 +166,7 @@ class Producer:
     def _turn(self) -> None:
         """Do what is due, then wait for answers until the next thing is."""
         accumulator, finder = self._accumulator, self._finder
-        now = now_us()
+        now = self._now_us()
         if now >= accumulator.due_us:
             for partition in accumulator.append_due(now):
                 self._queue_up(partition)
@@ -180,7 +181,7 @@ class Producer:
         if now >= self._next_tick_us:
             self._tick(now)
         until = min(accumulator.due_us, accumulator.wake_us, finder.due_us, self._next_tick_us)
-        self._network.poll(max(0, until - now_us()) / 1e6)
+        self._network.poll(max(0, until - self._now_us()) / 1e6)
 
     @property
     def generated(self) -> int:
@@ -266,7 +267,7 @@ class Producer:
         connection, encoder = link.connection, link.encoder
         assert connection is not None
         assert encoder is not None
-        sent = now_us()
+        sent = self._now_us()
         topics: dict[int, list[PartitionRecords]] = {}
         for batch in batches:
             partition = batch.partition
@@ -303,10 +304,10 @@ class Producer:
         except ConnectionLostError:
             self._network.lose(link)
             if not answered:
-                self._all_failed(batches, now_us())
+                self._all_failed(batches, self._now_us())
             return
         if not answered:
-            done = now_us()
+            done = self._now_us()
             number = connection.correlation_id
             flight = InFlight(number, ApiKey.PRODUCE, encoder.version, size, sent, link.load, None)
             broker = link.node.id

@@ -29,6 +29,7 @@ from kipctl.trace.codes import MetadataCause
 from kipctl.trace.columns import COLUMNS, raw_path
 from kipctl.trace.rows import chunks
 from kipctl.transport.request import Cluster
+from kipctl.transport.sockets import Sockets
 
 _BOOTSTRAP_TIMEOUT_S = 30.0
 _CONNECT_TIMEOUT_US = 10_000_000
@@ -155,6 +156,7 @@ def run_probe(
                 producer_id,
                 producer_epoch,
                 on_tick,
+                Sockets(now_us),
             )
         ) as producer,
     ):

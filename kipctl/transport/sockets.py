@@ -1,0 +1,148 @@
+"""What an event loop needs of the world: a clock, connections, and which of them are ready.
+
+The probe's clients know nothing else of it, so that a simulation can take its place.
+"""
+
+import errno
+import os
+import select
+import socket
+import threading
+from collections.abc import Callable, Sequence
+from ipaddress import ip_address
+
+from kipctl.protocol.address import host_port
+from kipctl.transport.loop import ConnectionLostError, LoopConnection
+
+READ = select.EPOLLIN
+WRITE = select.EPOLLOUT
+_Addresses = Sequence[tuple[int, int, int, str, tuple[object, ...]]]
+
+
+class Sockets:
+    """Non-blocking TCP connections that are polled together, and the clock of their owner."""
+
+    def __init__(self, clock: Callable[[], int]) -> None:
+        """`clock` gives monotonic microseconds."""
+        self.now_us = clock
+        self._epoll = select.epoll()
+        self._epoll_only = [self._epoll.fileno()]
+        self._lookups = _Lookups()
+        self._epoll.register(self._lookups.answered, READ)
+
+    def connect(
+        self, host: str, port: int, number: int, address: int = 0, receive_buffer_bytes: int = -1
+    ) -> LoopConnection | None:
+        """Begin to connect; None while the host's name is looked up: then `poll` ends early.
+
+        Of a host with several addresses (localhost may be ::1 and 127.0.0.1) it takes number
+        `address`, counted in a circle. `number` names the connection in the trace. The system
+        chooses the size of the receive buffer for -1. Raises ConnectionLostError.
+        """
+        addresses = self._lookups.addresses(host, port)
+        if addresses is None:
+            return None
+        family, kind, protocol, _, where = addresses[address % len(addresses)]
+        opened = socket.socket(family, kind, protocol)
+        opened.setblocking(False)
+        opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if receive_buffer_bytes >= 0:
+            opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
+        failed = opened.connect_ex(where)
+        if failed not in (0, errno.EINPROGRESS):
+            opened.close()
+            raise ConnectionLostError(
+                f"{host_port(host, port)}: {errno.errorcode.get(failed, failed)}"
+            )
+        self._epoll.register(opened, READ | WRITE)
+        return LoopConnection(opened, number)
+
+    def watch(self, connection: LoopConnection, events: int) -> None:
+        """Report these events of the connection from now on; at first it is both."""
+        self._epoll.modify(connection, events)
+
+    def poll(self, timeout_s: float) -> list[tuple[int, int]]:
+        """Descriptors with the events they have; waits at most so long, to the microsecond."""
+        events = self._epoll.poll(0)
+        if not events and timeout_s > 0:
+            # epoll rounds up to milliseconds; select waits to the microsecond.
+            select.select(self._epoll_only, (), (), timeout_s)
+            events = self._epoll.poll(0)
+        if self._lookups.has_news and self._lookups.take_news():
+            events = [event for event in events if event[0] != self._lookups.answered]
+        return events
+
+    def close(self) -> None:
+        """Close what is polled with; connections are closed by their owners."""
+        self._epoll.close()
+        self._lookups.close()
+
+
+class _Lookups:
+    """Addresses of hosts, looked up in threads: a resolver that hangs does not stop the loop.
+
+    What was answered last is used while it is looked up again, once for every connection.
+    """
+
+    def __init__(self) -> None:
+        self.answered = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        """Readable when a lookup has ended."""
+        self.has_news = False
+        self._known: dict[tuple[str, int], _Addresses] = {}
+        self._failed: dict[tuple[str, int], OSError] = {}
+        self._under_way: set[tuple[str, int]] = set()
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def addresses(self, host: str, port: int) -> _Addresses | None:
+        """What is known; None while nothing is. Raises ConnectionLostError if there is nothing."""
+        if _is_number(host):
+            return _look_up(host, port)
+        with self._lock:
+            failed = self._failed.pop((host, port), None)
+            if failed is not None:
+                raise ConnectionLostError(f"{host}: {failed.strerror}")
+            if (host, port) not in self._under_way:
+                self._under_way.add((host, port))
+                threading.Thread(target=self._look_up, args=(host, port), daemon=True).start()
+            return self._known.get((host, port))
+
+    def _look_up(self, host: str, port: int) -> None:
+        found, failed = None, None
+        try:
+            found = _look_up(host, port)
+        except OSError as error:
+            failed = error
+        with self._lock:
+            self._under_way.discard((host, port))
+            if found is not None:
+                self._known[host, port] = found
+            elif failed is not None and (host, port) not in self._known:
+                self._failed[host, port] = failed
+            if not self._closed:
+                self.has_news = True
+                os.eventfd_write(self.answered, 1)
+
+    def take_news(self) -> bool:
+        """Somebody polls again: what has ended by now is seen then. Returns True."""
+        with self._lock:
+            self.has_news = False
+            os.eventfd_read(self.answered)
+        return True
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            os.close(self.answered)
+
+
+def _look_up(host: str, port: int) -> _Addresses:
+    return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+
+
+def _is_number(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
