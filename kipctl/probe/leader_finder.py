@@ -1,6 +1,6 @@
 """Who leads, as far as this client knows: Metadata asked for and taken, hints taken."""
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
@@ -19,7 +19,14 @@ from kipctl.probe.network import AnyLink, Network
 from kipctl.probe.tracing import Tracing
 from kipctl.protocol.api import ApiKey, decode_response
 from kipctl.protocol.error_codes import ErrorCode
-from kipctl.protocol.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from kipctl.protocol.message import ZERO_UUID
+from kipctl.protocol.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseTopic,
+)
+from kipctl.protocol.produce_frames import Topic
 from kipctl.trace.codes import Decision, MetadataCause
 from kipctl.transport.loop import ConnectionLostError, InFlight
 
@@ -56,6 +63,7 @@ class MetadataCall:
 class Led(Hashable, Protocol):
     """A partition as its client knows it."""
 
+    topic: Topic
     leader_us: int
     """When the leader became known."""
     leader_rpc: object
@@ -63,6 +71,17 @@ class Led(Hashable, Protocol):
 
 
 AnyPartition = TypeVar("AnyPartition", bound=Led)
+AnyPartition_contra = TypeVar("AnyPartition_contra", bound=Led, contravariant=True)
+
+
+class Client(Protocol[AnyPartition_contra]):
+    """Whose partitions these are, and what it is told of them."""
+
+    def leader_moved(self, partition: AnyPartition_contra) -> None:
+        """It has a new leader, or one that can be reached again."""
+
+    def topic_recreated(self, partitions: Sequence[AnyPartition_contra], topic: Topic) -> None:
+        """Their topic was deleted and made anew: its logs are empty, and have had no producer."""
 
 
 class LeaderFinder(Generic[AnyPartition, AnyLink]):
@@ -75,30 +94,34 @@ class LeaderFinder(Generic[AnyPartition, AnyLink]):
         partitions: Mapping[str, Sequence[AnyPartition]],
         network: Network[AnyLink],
         tracing: Tracing,
-        on_moved: Callable[[AnyPartition], None],
+        client: Client[AnyPartition],
         working_set: WorkingSet | None = None,
     ) -> None:
-        """`partitions` are those of each topic by name; `on_moved` is told of each new leader.
+        """`partitions` are those of each topic by name.
 
         With a working set only topics of it are asked for, else always all.
         """
         self._network = network
         self._tracing = tracing
-        self._on_moved = on_moved
+        self._client = client
         self._partitions = partitions
         self._working_set = working_set
         self._leadership: Leadership[AnyPartition] = Leadership(discovery)
         self._policy = MetadataPolicy(
             discovery, config.retry_backoff_ms * 1000, config.metadata_max_age_ms * 1000
         )
+        self.topic_changes: dict[str, int] = {}
+        """What has become of topics, in words, and when it was first seen."""
         self._open: MetadataCall | None = None
         self._calls: list[MetadataCall] = []
-        self._no_link = False
+        self._has_no_link = False
 
     @property
-    def due_us(self) -> int:
-        """When a Metadata request should go out; NEVER_US while no connection could take it."""
-        return NEVER_US if self._no_link else self._policy.due_us(self._new_topics)
+    def wake_us(self) -> int:
+        """When the next Metadata request is due; NEVER_US when one is, and no connection takes it:
+        then one is asked for at every turn.
+        """
+        return NEVER_US if self._has_no_link else self._policy.due_us(self._new_topics)
 
     @property
     def _new_topics(self) -> MetadataCause | None:
@@ -155,15 +178,18 @@ class LeaderFinder(Generic[AnyPartition, AnyLink]):
         self._take(response, None, now_us)
         self._policy.answered(now_us, news=True)
 
-    def a_link_may_be_free(self) -> None:
-        """An answer came or a connection changed: a request that had no link may have one now."""
-        self._no_link = False
+    def ask_if_due(self, now_us: int) -> None:
+        """Send a Metadata request if one is due, over the least loaded of the shared connections.
 
-    def ask(self, now_us: int) -> None:
-        """Send a Metadata request over the least loaded of the shared connections."""
+        It is to be called at every turn, before anything else is sent: whoever waits for a leader
+        waits for this (Java's `NetworkClient.isReady`: Metadata requests come first).
+        """
+        self._has_no_link = False
+        if now_us < self._policy.due_us(self._new_topics):
+            return
         link = self._network.least_loaded()
         if link is None:
-            self._no_link = True
+            self._has_no_link = True
             self._network.connect_one_more(self._leadership.nodes.values())
             return
         assert link.connection is not None
@@ -234,7 +260,10 @@ class LeaderFinder(Generic[AnyPartition, AnyLink]):
         leaders = {}
         for topic in response.topics:
             of_topic = self._partitions.get(topic.name or "", ())
-            for p in topic.partitions if not topic.error_code else ():
+            if topic.error_code or not of_topic:
+                continue
+            self._take_topic(of_topic, topic, now_us)
+            for p in topic.partitions:
                 if p.partition_index < len(of_topic):
                     leaders[of_topic[p.partition_index]] = Leader(p.leader_id, p.leader_epoch)
         nodes = [Node(b.node_id, b.host, b.port, b.rack) for b in response.brokers]
@@ -244,13 +273,31 @@ class LeaderFinder(Generic[AnyPartition, AnyLink]):
             self._policy.want(MetadataCause.LEADER_CHANGE)
         return bool(changed)
 
+    def _take_topic(
+        self, of_topic: Sequence[AnyPartition], shown: MetadataResponseTopic, now_us: int
+    ) -> None:
+        """See whether it is still the same topic. With another id it is a new one of that name,
+        and its epochs start again (Java's `Metadata.updateLatestMetadata`, KAFKA-12257).
+        """
+        known = of_topic[0].topic
+        if ZERO_UUID not in (known.id, shown.topic_id) and known.id != shown.topic_id:
+            anew = Topic(known.name, shown.topic_id)
+            self._leadership.forget(of_topic)
+            for partition in of_topic:
+                partition.topic = anew
+            self._client.topic_recreated(of_topic, anew)
+            self.topic_changes.setdefault(f"{known.name} was deleted and made anew", now_us)
+        if len(shown.partitions) > len(of_topic):
+            grown = f"{known.name} grew from {len(of_topic)} to {len(shown.partitions)} partitions"
+            self.topic_changes.setdefault(f"{grown}; the new ones are not used", now_us)
+
     def _moved(
         self, partitions: Iterable[AnyPartition], call: MetadataCall | None, now_us: int
     ) -> None:
         for partition in partitions:
             partition.leader_us = now_us
             partition.leader_rpc = call
-            self._on_moved(partition)
+            self._client.leader_moved(partition)
 
     def write_unanswered(self) -> None:
         """At the end: write the request that is still in flight."""

@@ -105,7 +105,7 @@ class Consumer:
         )
         by_name = {of_topic[0].topic.name: of_topic for of_topic in partitions}
         self._finder = LeaderFinder(
-            config, discovery, by_name, self._network, tracing, self._leader_moved
+            config, discovery, by_name, self._network, tracing, self
         )
         self._reads = Reads(self._finder, tracing)
         self._positioning = Positioning(
@@ -171,7 +171,7 @@ class Consumer:
         while not self._is_over(self._now_us(), num_records, timeout_us):
             now = self._now_us()
             self._look_after(now)
-            until = min(self._next_tick_us, self._readers.wake_us, self._finder.due_us)
+            until = min(self._next_tick_us, self._readers.wake_us, self._finder.wake_us)
             if now < start_us:
                 until = min(until, start_us)
             else:
@@ -200,13 +200,11 @@ class Consumer:
         """All but fetching that is due."""
         if now >= self._readers.wake_us:
             self._readers.wake(now)
+        self._finder.ask_if_due(now)
         self._positioning.ask(now)
-        if now >= self._finder.due_us:
-            self._finder.ask(now)
         if now >= self._next_tick_us:
             self._next_tick_us = now + _TICK_US
             self._network.lose_silent()
-            self._finder.a_link_may_be_free()
             self._tracing.flush()
             self._on_tick()
             self._readers.move(now)
@@ -223,8 +221,8 @@ class Consumer:
 
     # --- what becomes of partitions ---
 
-    def _leader_moved(self, partition: Partition) -> None:
-        """There is a leader of a newer epoch: the position is checked with it, then read on."""
+    def leader_moved(self, partition: Partition) -> None:
+        """See `leader_finder.Client`: the position is checked with the leader, then read on."""
         partition.choice.clear()
         if partition.check:
             partition.check.answers.clear()  # they were the old leader's
@@ -236,6 +234,13 @@ class Consumer:
             if wait_us:
                 self._readers.wait(partition, partition.failures[-1].error_us + wait_us)
         self._readers.place(partition, self._now_us())
+
+    def topic_recreated(self, partitions: Sequence[Partition], topic: Topic) -> None:
+        """See `leader_finder.Client`: what was read before says nothing of the new logs."""
+        self._by_topic[topic.id.bytes] = partitions
+        for partition in partitions:
+            partition.restart()
+            self._readers.place(partition, self._now_us())
 
     def _settled(self, partition: Partition, now: int) -> None:
         """The position is known (`Positioning`'s on_settled), or there will be none."""
@@ -399,7 +404,6 @@ class Consumer:
         self, link: ConsumerLink, flight: InFlight, frame: memoryview, now: int, behind_us: int
     ) -> None:
         """An answer came (`Network`'s on_answer). Raises MalformedFrame."""
-        self._finder.a_link_may_be_free()
         assert link.connection is not None
         number = link.connection.number  # it is given up if a hint moves this very broker
         error, topics = 0, len(self._topics)
@@ -417,7 +421,6 @@ class Consumer:
 
     def _lost(self, link: ConsumerLink, number: int, flights: list[InFlight], now: int) -> None:
         """A connection is gone (`Network`'s on_lost): leaders are read, of what was read there."""
-        self._finder.a_link_may_be_free()
         self._finder.want(MetadataCause.ERROR_RETRY)
         link.is_fetching = False
         link.session.lost()

@@ -93,6 +93,12 @@ class Partition:
         """When the first of them was asked."""
         self.last_sent_us = 0
 
+    def restart(self) -> None:
+        """The topic was made anew: there is no position in it yet."""
+        self.offset, self.epoch = NO_OFFSET, NO_EPOCH
+        self.state, self.check, self.error = State.RESET, None, 0
+        self.choice.clear()
+
 
 class Question(Enum):
     """What a leader is asked about a partition."""

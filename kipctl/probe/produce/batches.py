@@ -216,6 +216,10 @@ class Partition:
             self.outstanding.append(batch)
         return batch
 
+    def restart(self) -> None:
+        """The topic was made anew: no broker knows the producer there."""
+        self.started = not self.ordered
+
     def put_back(self, batch: Batch) -> None:
         """An attempt failed: the batch goes back to its place in the queue."""
         self.outstanding.remove(batch)

@@ -8,6 +8,7 @@ and what may go out (`accumulator`, `batches`), who leads and when a retry may f
 import random
 import time
 from collections.abc import Callable, Iterable, Sequence
+from uuid import UUID
 
 from kipctl.probe.leader_finder import LeaderFinder, MetadataCall
 from kipctl.probe.leadership import (
@@ -102,7 +103,7 @@ class Producer:
             [Partition(topic, position, index, ordered, window) for index in range(count)]
             for position, (topic, count) in enumerate(zip(topics, partitions, strict=True))
         ]
-        self._topic_position = {topic.name: i for i, topic in enumerate(topics)} | {
+        self._topic_position: dict[str | UUID, int] = {topic.name: i for i, topic in enumerate(topics)} | {
             topic.id: i for i, topic in enumerate(topics)
         }
         self._partitions = [p for of_topic in self._by_topic for p in of_topic]
@@ -120,7 +121,7 @@ class Producer:
             topic.name: of_topic for topic, of_topic in zip(topics, self._by_topic, strict=True)
         }
         self._finder = LeaderFinder(
-            config, discovery, by_name, self._network, tracing, self._leader_moved, working_set
+            config, discovery, by_name, self._network, tracing, self, working_set
         )
         self._backoff = retry_backoff(
             discovery, config.retry_backoff_ms * 1000, config.retry_backoff_max_ms * 1000
@@ -173,14 +174,13 @@ class Producer:
         if now >= accumulator.wake_us:
             for partition in accumulator.woken(now):
                 self._queue_up(partition)
-        if now >= finder.due_us:  # before any batch: whoever waits for a leader waits for this
-            finder.ask(now)
+        finder.ask_if_due(now)
         for link in self._network.links:
             if link.pending:
                 self._drain(link, now)
         if now >= self._next_tick_us:
             self._tick(now)
-        until = min(accumulator.due_us, accumulator.wake_us, finder.due_us, self._next_tick_us)
+        until = min(accumulator.due_us, accumulator.wake_us, finder.wake_us, self._next_tick_us)
         self._network.poll(max(0, until - self._now_us()) / 1e6)
 
     @property
@@ -204,7 +204,6 @@ class Producer:
                 self._waited_in_vain(batch, now)
             self._settle(batch, now, ErrorCode.REQUEST_TIMED_OUT, NO_OFFSET)
         self._network.lose_silent()
-        self._finder.a_link_may_be_free()
         self._accumulator.load(self._finder.has_leader)
         self._tracing.flush()
         self._on_tick()
@@ -218,10 +217,17 @@ class Producer:
             else:
                 self._finder.want(MetadataCause.LEADER_CHANGE)
 
-    def _leader_moved(self, partition: Partition) -> None:
+    def leader_moved(self, partition: Partition) -> None:
+        """See `leader_finder.Client`."""
         for link in self._network.links:
             link.pending.pop(partition, None)
         self._queue_up(partition)
+
+    def topic_recreated(self, partitions: Sequence[Partition], topic: Topic) -> None:
+        """See `leader_finder.Client`."""
+        self._topic_position[topic.id] = self._topic_position[topic.name]
+        for partition in partitions:
+            partition.restart()
 
     # --- sending ---
 
@@ -268,7 +274,7 @@ class Producer:
         assert connection is not None
         assert encoder is not None
         sent = self._now_us()
-        topics: dict[int, list[PartitionRecords]] = {}
+        topics: dict[int, tuple[Topic, list[PartitionRecords]]] = {}
         for batch in batches:
             partition = batch.partition
             section = batch.section
@@ -291,12 +297,13 @@ class Producer:
                 batch.sequence,
                 section.content,
             )
-            topics.setdefault(partition.topic_position, []).append(
-                PartitionRecords(partition.index, header, section.content)
-            )
+            position = partition.topic_position
+            if position not in topics:
+                topics[position] = partition.topic, []
+            topics[position][1].append(PartitionRecords(partition.index, header, section.content))
         buffers, size = encoder.encode(
             connection.next_correlation_id(),
-            [(self._topics[position], records) for position, records in topics.items()],
+            list(topics.values()),
         )
         answered = self._config.acks != 0
         try:
@@ -338,7 +345,6 @@ class Producer:
         self, link: ProducerLink, flight: InFlight, frame: memoryview, now: int, behind_us: int
     ) -> None:
         """An answer came (`Network`'s on_answer). Raises MalformedFrame."""
-        self._finder.a_link_may_be_free()
         assert link.connection is not None
         number = link.connection.number  # it is given up if a hint moves this very broker
         error = 0
@@ -435,7 +441,6 @@ class Producer:
 
     def _lost(self, link: ProducerLink, number: int, flights: list[InFlight], now: int) -> None:
         """A connection is gone (`Network`'s on_lost): what was in flight on it is tried again."""
-        self._finder.a_link_may_be_free()
         self._finder.want(MetadataCause.ERROR_RETRY)
         for flight in flights:
             if isinstance(flight.subject, MetadataCall):

@@ -1,0 +1,287 @@
+"""What happens in one simulated run: drawn by chance, told in words, and done to the cluster."""
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any
+
+from cluster import Cluster
+from world import World
+
+from kipctl.probe.leadership import LeaderDiscovery
+from kipctl.probe.produce.config import ProducerConfig
+from kipctl.protocol.error_codes import ErrorCode
+
+TOPIC = "t"
+_S, _MS = 1_000_000, 1_000
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Something that goes wrong `at_us` after the start, for `for_us`, with a broker or so."""
+
+    kind: str
+    at_us: int
+    for_us: int
+    broker: int
+    number: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.at_us / 1000:.0f} ms: {self.kind} (broker {self.broker}, number {self.number},"
+            f" for {self.for_us / 1000:.0f} ms)"
+        )
+
+
+@dataclass(frozen=True)
+class Story:
+    """One run: the cluster, the client, its load, and what goes wrong. Times: microseconds."""
+
+    seed: int
+    """Of all that is left to chance while it is played."""
+    brokers: int
+    partitions: int
+    produce_version: int
+    metadata_version: int
+    hints: bool
+    delay_us: int
+    lag_us: int
+    discovery: LeaderDiscovery
+    config: ProducerConfig
+    num_records: int
+    throughput: float
+    faults: tuple[Fault, ...]
+
+    @property
+    def over_us(self) -> int:
+        """When the last fault is over, after the start."""
+        return max((fault.at_us + fault.for_us for fault in self.faults), default=0)
+
+    def __str__(self) -> str:
+        told = {f.name: getattr(self, f.name) for f in fields(self)}
+        config, faults = told.pop("config"), told.pop("faults")
+        told |= {
+            f.name: value
+            for f in fields(config)
+            if (value := getattr(config, f.name)) != f.default
+        }
+        lines = [f"  {name} = {value}" for name, value in told.items()]
+        return "\n".join([*lines, "faults:", *(f"  {fault}" for fault in faults)])
+
+
+def draw(choose: random.Random) -> Story:
+    """A story. Whatever has a `choice` may choose: a seeded generator, or Hypothesis."""
+    pick = choose.choice
+    brokers = pick((1, 2, 3, 3, 4))
+    idempotent = pick((True, True, False))
+    acks = -1 if idempotent else pick((-1, 1, 1))
+    produce_version = pick((13, 13, 12, 10, 9, 7))
+    metadata_version = 13 if produce_version == 13 else pick((13, 9, 7, 4))
+    kinds = [*FAULTS, *("move", "move all") * 4]
+    if metadata_version < 10:  # without topic ids nobody sees that a topic was made anew
+        kinds.remove("recreate")
+    faults = tuple(
+        Fault(
+            pick(kinds),
+            pick((0, 50, 100, 200, 400, 700, 1000, 1500)) * _MS,
+            pick((1, 20, 100, 300, 1000, 2500)) * _MS,
+            1 + pick(range(brokers)),
+            pick(range(8)),
+        )
+        for _ in range(pick((1, 2, 3, 4, 6, 8)))
+    )
+    config = ProducerConfig(
+        acks=acks,
+        enable_idempotence=idempotent,
+        batch_size=pick((0, 50, 200)),
+        max_request_size=pick((200, 1_048_576)),
+        linger_ms=pick((0, 0, 3)),
+        max_in_flight_requests_per_connection=pick((1, 2, 5)),
+        partitioner="round-robin",
+        request_timeout_ms=pick((300, 1_000)),
+        delivery_timeout_ms=pick((1_100, 120_000, 120_000)),
+        retries=max(idempotent, pick((0, 1, 2_147_483_647, 2_147_483_647))),
+        retry_backoff_ms=pick((20, 100)),
+        reconnect_backoff_ms=pick((5, 50)),
+        socket_connection_setup_timeout_ms=pick((200, 1_000)),
+        socket_connection_setup_timeout_max_ms=2_000,
+        metadata_max_age_ms=pick((50, 1_000, 300_000)),
+    )
+    return Story(
+        seed=pick(range(1 << 16)),
+        brokers=brokers,
+        partitions=pick((1, 2, 5)),
+        produce_version=produce_version,
+        metadata_version=metadata_version,
+        hints=pick((True, True, False)),
+        delay_us=pick((100, 1_000, 10_000)),
+        lag_us=pick((0, 5_000, 100_000, 500_000)),
+        discovery=pick(tuple(LeaderDiscovery)),
+        config=config,
+        num_records=pick((20, 100, 400)),
+        throughput=pick((-1, 100, 200, 200)),
+        faults=faults,
+    )
+
+
+def perform(fault: Fault, world: World, cluster: Cluster) -> None:
+    """The fault begins now; its end is planned."""
+    world.tell(f"FAULT {fault.kind}, broker {fault.broker}, number {fault.number}")
+    end = FAULTS[fault.kind](fault, world, cluster)
+    if end is not None:
+        over = end
+
+        def finish() -> None:
+            world.tell(f"over: {fault.kind}, broker {fault.broker}")
+            over()
+
+        world.after(fault.for_us, finish)
+
+
+# --- the faults: each begins, and says how it ends ---
+
+_End = Callable[[], None] | None
+
+
+def _move(fault: Fault, world: World, cluster: Cluster) -> _End:
+    cluster.move(TOPIC, fault.number, fault.broker)
+    return None
+
+
+def _move_all(fault: Fault, world: World, cluster: Cluster) -> _End:
+    for partition in range(8):
+        cluster.move(TOPIC, partition, fault.broker)
+    return None
+
+
+def _stop(fault: Fault, world: World, cluster: Cluster) -> _End:
+    """In good order: others lead before it hangs up."""
+    broker = cluster.brokers[fault.broker]
+    if not broker.is_up:
+        return None
+    broker.is_up = False
+    cluster.leave(broker.id)
+    world.after(world.chance.choice((0, 30_000)), broker.hang_up)
+    return lambda: _start(broker)
+
+
+def _kill(fault: Fault, world: World, cluster: Cluster) -> _End:
+    """Nobody knows for a while."""
+    broker = cluster.brokers[fault.broker]
+    if not broker.is_up:
+        return None
+    broker.is_up = False
+    broker.hang_up()
+
+    def noticed() -> None:
+        if not broker.is_up:
+            cluster.leave(broker.id)
+
+    world.after(min(300_000, fault.for_us // 2), noticed)
+    return lambda: _start(broker, moves_port=fault.number == 0)
+
+
+def _start(broker: Any, moves_port: bool = False) -> None:
+    broker.is_up = True
+    if moves_port:
+        broker.port += 100
+    broker._cluster.join(broker.id)
+
+
+def _pause(fault: Fault, world: World, cluster: Cluster) -> _End:
+    broker = cluster.brokers[fault.broker]
+    broker.paused_until_us = max(broker.paused_until_us, world.now_us + fault.for_us)
+    return None
+
+
+def _reset(fault: Fault, world: World, cluster: Cluster) -> _End:
+    cluster.brokers[fault.broker].hang_up()
+    return None
+
+
+def _deaf(fault: Fault, world: World, cluster: Cluster) -> _End:
+    cluster.brokers[fault.broker].deaf_until_us = world.now_us + fault.for_us
+    return None
+
+
+def _throttle(fault: Fault, world: World, cluster: Cluster) -> _End:
+    broker = cluster.brokers[fault.broker]
+    broker.throttle_us = (fault.number + 1) * 20_000
+    return lambda: setattr(broker, "throttle_us", 0)
+
+
+def _hide(fault: Fault, world: World, cluster: Cluster) -> _End:
+    for broker in cluster.brokers.values():
+        broker.hidden.add(fault.broker)
+    return lambda: [b.hidden.discard(fault.broker) for b in cluster.brokers.values()] and None
+
+
+def _show_nobody(fault: Fault, world: World, cluster: Cluster) -> _End:
+    broker = cluster.brokers[fault.broker]
+    broker.is_empty = True
+    return lambda: setattr(broker, "is_empty", False)
+
+
+def _recreate(fault: Fault, world: World, cluster: Cluster) -> _End:
+    if TOPIC not in cluster.truth.topics:
+        return None
+    partitions = len(cluster.truth.topics[TOPIC].leaders)
+    cluster.delete(TOPIC)
+    return lambda: TOPIC in cluster.truth.topics or cluster.create(TOPIC, partitions)
+
+
+def _grow(fault: Fault, world: World, cluster: Cluster) -> _End:
+    cluster.grow(TOPIC, 1 + fault.number % 3)
+    return None
+
+
+def _refuse(fault: Fault, world: World, cluster: Cluster) -> _End:
+    errors = (
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    )
+    return _answers_with(errors, "refusal", fault, world, cluster)
+
+
+def _regret(fault: Fault, world: World, cluster: Cluster) -> _End:
+    errors = (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+    return _answers_with(errors, "regret", fault, world, cluster)
+
+
+def _answers_with(
+    errors: tuple[int, ...], what: str, fault: Fault, world: World, cluster: Cluster
+) -> _End:
+    broker = cluster.brokers[fault.broker]
+    error = errors[fault.number % len(errors)]
+    rate = world.chance.choice((0.2, 1.0))
+    setattr(broker, what, lambda: error if world.chance.random() < rate else 0)
+    return lambda: setattr(broker, what, lambda: 0)
+
+
+def _stand_still(fault: Fault, world: World, cluster: Cluster) -> _End:
+    """The client does: the clock jumps."""
+    world.now_us += min(fault.for_us, 300_000)
+    return None
+
+
+FAULTS: dict[str, Callable[[Fault, World, Cluster], _End]] = {
+    "move": _move,
+    "move all": _move_all,
+    "stop": _stop,
+    "kill": _kill,
+    "pause": _pause,
+    "reset": _reset,
+    "deaf": _deaf,
+    "throttle": _throttle,
+    "hide": _hide,
+    "show nobody": _show_nobody,
+    "recreate": _recreate,
+    "grow": _grow,
+    "refuse": _refuse,
+    "regret": _regret,
+    "stand still": _stand_still,
+}

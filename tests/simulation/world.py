@@ -1,0 +1,245 @@
+"""A world of one client and its peers: a clock that jumps, and connections that carry bytes late.
+
+`SimulatedSockets` stands where `kipctl.transport.sockets.Sockets` does. Nothing happens but in
+`poll`: time goes on to the next event, and what has arrived by then is ready. All that is left to
+chance comes from one `random.Random`.
+"""
+
+import errno
+import heapq
+import random
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from kipctl.protocol.produce_frames import Buffer
+from kipctl.transport.loop import ConnectionLostError, LoopConnection
+from kipctl.transport.sockets import READ, WRITE
+
+_FIRST_US = 1_000_000
+_POLLS = 200_000
+
+
+class Spins(AssertionError):  # noqa: N818
+    """The client turns and turns and time does not go on."""
+
+
+class World:
+    """The clock, what is still to happen, and what has happened (`story`). Times: microseconds."""
+
+    def __init__(self, chance: random.Random) -> None:
+        self.chance = chance
+        self.now_us = _FIRST_US
+        self.story: list[str] = []
+        self._events: list[tuple[int, int, Callable[[], None]]] = []
+        self._number = 0
+
+    def after(self, delay_us: float, happen: Callable[[], None]) -> int:
+        """Let it happen so much later; returns when."""
+        at_us = self.now_us + int(delay_us)
+        self._number += 1
+        heapq.heappush(self._events, (at_us, self._number, happen))
+        return at_us
+
+    def advance(self, until_us: int) -> None:
+        """Go on to the next event, or until then if there is none before; all due then happens."""
+        if self._events:
+            until_us = min(until_us, self._events[0][0])
+        self.now_us = max(self.now_us, until_us)
+        while self._events and self._events[0][0] <= self.now_us:
+            heapq.heappop(self._events)[2]()
+
+    def tell(self, what: str) -> None:
+        """Add a line to the story."""
+        self.story.append(f"{(self.now_us - _FIRST_US) / 1000:10.3f} ms  {what}")
+
+
+class Peer(Protocol):
+    """The other end of a connection."""
+
+    def opened(self, socket: "SimulatedSocket") -> bool:
+        """The connection arrives; returns whether it is accepted."""
+
+    def received(self, socket: "SimulatedSocket", data: bytes) -> None: ...
+
+    def closed(self, socket: "SimulatedSocket") -> None: ...
+
+
+class SimulatedSocket:
+    """A TCP socket as `LoopConnection` uses it: non-blocking, ordered, with a bounded buffer."""
+
+    def __init__(
+        self, world: World, number: int, room: int, delay_us: Callable[[], float]
+    ) -> None:
+        """Both ways take `delay_us()` microseconds; the client can have `room` bytes unread."""
+        self.world = world
+        self.number = number
+        self.peer: Peer | None = None
+        self.connected = self.is_closed = False
+        self.failed = 0
+        self._inbox = bytearray()
+        self._room = room
+        self._delay_us = delay_us
+        self._there_us = self._back_us = 0
+        self.connection: LoopConnection | None = None
+        self.subjects: dict[int, Any] = {}
+        """What the client has in mind with each request, by its correlation id."""
+
+    # --- as the client sees it ---
+
+    def fileno(self) -> int:
+        return self.number
+
+    def getsockopt(self, *_: int) -> int:
+        return self.failed
+
+    def recv_into(self, buffer: memoryview) -> int:
+        if not self._inbox:
+            if self.failed:
+                raise ConnectionResetError(errno.ECONNRESET, "reset")
+            raise BlockingIOError
+        # Answers come in pieces, too.
+        count = min(len(self._inbox), len(buffer), self.world.chance.choice((7, 100, 1 << 20)))
+        buffer[:count] = self._inbox[:count]
+        del self._inbox[:count]
+        return count
+
+    def sendmsg(self, buffers: Sequence[Buffer]) -> int:
+        if self.failed:
+            raise BrokenPipeError(errno.EPIPE, "broken")
+        data = b"".join(buffers)[: self._room]
+        if not data:
+            raise BlockingIOError
+        self._room -= len(data)
+        assert self.connection
+        self.subjects |= {f.correlation_id: f.subject for f in self.connection.in_flight}
+        self._there_us = self._later(self._there_us, lambda: self._arrive(data))
+        return len(data)
+
+    def close(self) -> None:
+        self.is_closed = True
+        if self.peer is not None:
+            peer = self.peer
+            self._there_us = self._later(self._there_us, lambda: peer.closed(self))
+
+    @property
+    def events(self) -> int:
+        """What it is ready for."""
+        if self.failed:
+            return READ | WRITE
+        writable = self.connected and self._room > 0
+        return (READ if self._inbox else 0) | (WRITE if writable else 0)
+
+    # --- as its peer sees it ---
+
+    def answer(self, data: bytes) -> None:
+        """Send to the client."""
+
+        def arrive() -> None:
+            if not self.failed:
+                self._inbox += data
+
+        self._back_us = self._later(self._back_us, arrive)
+
+    def reset(self) -> None:
+        """Break the connection, after what was sent before."""
+
+        def arrive() -> None:
+            self.failed = self.failed or errno.ECONNRESET
+
+        self._back_us = self._later(self._back_us, arrive)
+
+    # --- what happens ---
+
+    def open(self, peer: Peer | None) -> None:
+        """The client has begun to connect; no peer: nobody ever answers."""
+
+        def arrive() -> None:
+            if peer is None or self.is_closed:
+                return
+            if peer.opened(self):
+                self.peer, self.connected = peer, True
+            else:
+                self.failed = errno.ECONNREFUSED
+
+        self._there_us = self._later(0, arrive)
+
+    def _arrive(self, data: bytes) -> None:
+        self._room += len(data)
+        if self.peer is not None and not self.failed:
+            self.peer.received(self, data)
+
+    def _later(self, not_before_us: int, happen: Callable[[], None]) -> int:
+        """After the delay, and after what was sent before."""
+        world = self.world
+        return world.after(max(self._delay_us(), not_before_us - world.now_us), happen)
+
+
+class SimulatedSockets:
+    """`Sockets`, simulated. `listening` says who listens at a host and port."""
+
+    def __init__(
+        self,
+        world: World,
+        listening: Callable[[str, int], Peer | None],
+        delay_us: Callable[[], float],
+        on_poll: Callable[[], None],
+    ) -> None:
+        """`on_poll` is called whenever the client has done what it could and polls."""
+        self.world = world
+        self.open: dict[int, SimulatedSocket] = {}
+        self._listening = listening
+        self._delay_us = delay_us
+        self._on_poll = on_poll
+        self._watched: dict[int, int] = {}
+        self._number = 10
+        self._polls = 0
+
+    def now_us(self) -> int:
+        return self.world.now_us
+
+    def connect(
+        self, host: str, port: int, number: int, address: int = 0, receive_buffer_bytes: int = -1
+    ) -> LoopConnection | None:
+        peer = self._listening(host, port)
+        if peer is None and self.world.chance.random() < 0.1:
+            raise ConnectionLostError("no route")
+        self._number += 1
+        room = self.world.chance.choice((500, 1 << 20))
+        opened = SimulatedSocket(self.world, self._number, room, self._delay_us)
+        opened.open(peer)
+        self.open[opened.number] = opened
+        self._watched[opened.number] = READ | WRITE
+        connection = LoopConnection(opened, number)  # type: ignore[arg-type]
+        opened.connection = connection
+        return connection
+
+    def watch(self, connection: LoopConnection, events: int) -> None:
+        self._watched[connection.fileno()] = events
+
+    def poll(self, timeout_s: float) -> list[tuple[int, int]]:
+        self._on_poll()
+        self._polls += 1
+        if self._polls > _POLLS:
+            raise Spins(f"{_POLLS} turns")
+        world = self.world
+        until_us = world.now_us + round(timeout_s * 1e6)
+        world.now_us += world.chance.choice((1, 5, 20))  # whatever the client does takes time
+        world.advance(world.now_us)
+        while not (ready := self._ready()) and world.now_us < until_us:
+            world.advance(until_us)
+        return ready
+
+    def _ready(self) -> list[tuple[int, int]]:
+        for socket in [socket for socket in self.open.values() if socket.is_closed]:
+            del self.open[socket.number]
+        ready = [
+            (number, events)
+            for number, socket in self.open.items()
+            if (events := socket.events & self._watched[number])
+        ]
+        self.world.chance.shuffle(ready)
+        return ready
+
+    def close(self) -> None:
+        """Nothing is held."""
+
