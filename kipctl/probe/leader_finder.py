@@ -12,6 +12,7 @@ from kipctl.probe.leadership import (
     LeaderDiscovery,
     Leadership,
     Node,
+    retry_backoff,
 )
 from kipctl.probe.links import Link
 from kipctl.probe.metadata_policy import NEVER_US, MetadataPolicy, WorkingSet
@@ -107,9 +108,10 @@ class LeaderFinder(Generic[AnyPartition, AnyLink]):
         self._partitions = partitions
         self._working_set = working_set
         self._leadership: Leadership[AnyPartition] = Leadership(discovery)
-        self._policy = MetadataPolicy(
-            discovery, config.retry_backoff_ms * 1000, config.metadata_max_age_ms * 1000
+        backoff = retry_backoff(
+            discovery, config.retry_backoff_ms * 1000, config.retry_backoff_max_ms * 1000
         )
+        self._policy = MetadataPolicy(discovery, backoff, config.metadata_max_age_ms * 1000)
         self.topic_changes: dict[str, int] = {}
         """What has become of topics, in words, and when it was first seen."""
         self._open: MetadataCall | None = None
@@ -222,6 +224,7 @@ class LeaderFinder(Generic[AnyPartition, AnyLink]):
         call.received_us, call.response_bytes = now_us, len(frame) + 4
         call.behind_us = behind_us
         call.error = next((t.error_code for t in response.topics if t.error_code), 0)
+        self._network.throttle(call.link, flight, response.throttle_time_ms, now_us)
         self._write(call)
         news = self._take(response, call, now_us)
         of_all = True

@@ -44,8 +44,9 @@ class Link:
         """When the in-flight window last opened after it was full."""
         self.retry_us = 0
         """No new connection before this."""
-        self.held_until_us = 0
-        """The broker has said that it is not read from before this (KIP-219); 0 if it has not."""
+        self.throttled_until_us = 0
+        """The broker reads nothing of ours before this, as it has said (KIP-219)."""
+        self.is_throttled = False
         self.metadata_version = 0
         self._config = config
         self._limit = config.in_flight_limit
@@ -67,15 +68,15 @@ class Link:
 
     @property
     def may_send(self) -> bool:
-        """A request can go out: ready, window open, and the one before is wholly written.
+        """A request can go out: ready, not throttled, window open, the one before wholly written.
 
-        (Java's `InFlightRequests.canSendMore`.)
+        (Java's `NetworkClient.canSendRequest`.)
         """
         connection = self.connection
         return (
             self.ready
             and connection is not None
-            and not self.held_until_us
+            and not self.is_throttled
             and len(connection.in_flight) < self._limit
             and not connection.wants_write
         )
@@ -241,5 +242,5 @@ class Link:
         self.connection.close()
         self.connection = None
         self.ready = False
-        self.held_until_us = 0
+        self.is_throttled = False
         return lost

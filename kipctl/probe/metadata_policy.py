@@ -1,10 +1,11 @@
 """When a client sends a Metadata request, why, and for which topics (KIP-526): the rules, pure."""
 
+import random
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from kipctl.probe.leadership import LeaderDiscovery
+from kipctl.probe.leadership import Backoff, LeaderDiscovery
 from kipctl.trace.codes import MetadataCause
 
 NEVER_US = 1 << 62
@@ -14,8 +15,9 @@ NEVER_US = 1 << 62
 class MetadataPolicy:
     """One request at a time; after an error no more often than the backoff allows.
 
-    Java's `Metadata.timeToNextUpdate`: a refresh that is asked for waits until `backoff_us` after
-    the last answer. Under `refresh` it does not wait, unless the last answer showed nothing new.
+    Java's `Metadata.timeToNextUpdate`: a refresh that is asked for waits for the backoff after the
+    last answer, which grows with each answer in a row that shows nothing new, and with each request
+    that fails (`Metadata.timeToAllowUpdate`, KIP-580). Under `refresh` it does not wait, unless the last answer showed nothing new.
     For a new topic it does not wait either, and what was asked for besides goes with it
     (`Metadata.requestUpdateForNewTopics`), unless a request has just failed. Without being asked,
     all is renewed `max_age_us` (`metadata.max.age.ms`) after the last answer that was of all.
@@ -23,14 +25,18 @@ class MetadataPolicy:
     """
 
     discovery: LeaderDiscovery
-    backoff_us: int
+    backoff: Backoff
     max_age_us: int
     answered_us: int = 0
     refreshed_us: int = 0
     """When the last answer came that was of all topics."""
     wanted: MetadataCause | None = None
     in_flight: MetadataCause | None = None
-    last_was_news: bool = field(default=True)
+    last_was_news: bool = True
+    _in_vain: int = 0
+    """Answers in a row that showed nothing new, or requests that failed."""
+    _wait_us: int = 0
+    """The backoff after the last answer."""
 
     def want(self, cause: MetadataCause) -> None:
         """Ask for a refresh. A leader change that is already asked for keeps its cause."""
@@ -50,7 +56,7 @@ class MetadataPolicy:
             return self.refreshed_us + self.max_age_us
         if self.discovery is LeaderDiscovery.REFRESH and self.last_was_news:
             return self.answered_us
-        return self.answered_us + self.backoff_us
+        return self.answered_us + self._wait_us
 
     def sent(self, now_us: int, new_topics: MetadataCause | None = None) -> MetadataCause:
         """A request goes out; returns its cause.
@@ -69,6 +75,9 @@ class MetadataPolicy:
 
     def answered(self, now_us: int, news: bool, of_all: bool = True) -> None:
         """An answer came; `news` says whether it changed any leader, `of_all` if it renews all."""
+        in_vain = not news and self.in_flight is not MetadataCause.MAX_AGE
+        self._in_vain = self._in_vain + 1 if in_vain else 0
+        self._wait_us = self.backoff.wait_us(max(0, self._in_vain - 1), random.random())
         self.in_flight = None
         self.answered_us = now_us
         if of_all:
@@ -77,6 +86,8 @@ class MetadataPolicy:
 
     def failed(self, now_us: int) -> None:
         """No usable answer came: another request is wanted, after the backoff."""
+        if self.in_flight is MetadataCause.MAX_AGE:
+            self.in_flight = None
         self.answered(now_us, news=False, of_all=False)
         self.want(MetadataCause.ERROR_RETRY)
 

@@ -6,11 +6,16 @@ from typing import Generic, TypeVar
 
 from kipctl.probe.leadership import Node
 from kipctl.probe.links import Link
+from kipctl.probe.metadata_policy import NEVER_US
+from kipctl.protocol.api import ApiKey
 from kipctl.protocol.primitives import MalformedFrame
 from kipctl.transport.loop import ConnectionLostError, InFlight
 from kipctl.transport.sockets import WRITE, Sockets
 
 AnyLink = TypeVar("AnyLink", bound=Link)
+_CLIENT_THROTTLES = {ApiKey.PRODUCE: 6, ApiKey.FETCH: 8, ApiKey.METADATA: 6}
+"""From which version on the client is to wait, by `shouldClientThrottle` of Java's responses."""
+
 OnAnswer = Callable[[AnyLink, InFlight, memoryview, int, int], None]
 """Called with the link, the request, the answer's frame, when it came, and how long (in
 microseconds) the request stood behind earlier ones on its connection. The frame's bytes are good
@@ -37,6 +42,36 @@ class Network(Generic[AnyLink]):
         self._links: dict[int, AnyLink] = {}
         self._link_of_socket: dict[int, AnyLink] = {}
         self._connections = 0
+        self._throttled_until_us = self._retry_us = NEVER_US
+
+    @property
+    def wake_us(self) -> int:
+        """When the next throttled link may be written to again, or the next that somebody has
+        wanted connected may be tried again.
+        """
+        return min(self._throttled_until_us, self._retry_us)
+
+    def wake(self, now_us: int) -> None:
+        """To be called at every turn, before anything is sent."""
+        self._retry_us = NEVER_US
+        if now_us >= self._throttled_until_us:
+            for link in self._links.values():
+                link.is_throttled = link.is_throttled and link.throttled_until_us > now_us
+            self._throttled_until_us = min(
+                (link.throttled_until_us for link in self._links.values() if link.is_throttled),
+                default=NEVER_US,
+            )
+
+    def throttle(self, link: Link, flight: InFlight, throttle_ms: int, now_us: int) -> None:
+        """An answer says for how long the broker does not read from this connection.
+
+        Brokers that answer earlier versions wait before they answer (KIP-219).
+        """
+        if throttle_ms > 0 and flight.api_version >= _CLIENT_THROTTLES[ApiKey(flight.api_key)]:
+            until_us = now_us + throttle_ms * 1000
+            link.throttled_until_us = max(link.throttled_until_us, until_us)
+            link.is_throttled = True
+            self._throttled_until_us = min(self._throttled_until_us, until_us)
 
     @property
     def links(self) -> list[AnyLink]:
@@ -57,7 +92,9 @@ class Network(Generic[AnyLink]):
 
     def ensure_connected(self, link: AnyLink) -> bool:
         """True when the link is ready; begins to connect when it is not and may be."""
-        if link.connection is None and self._clock() >= link.retry_us:
+        if link.connection is None and self._clock() < link.retry_us:
+            self._retry_us = min(self._retry_us, link.retry_us)
+        elif link.connection is None:
             try:
                 connection = link.connect(self._connections + 1)
             except (ConnectionLostError, OSError):

@@ -54,6 +54,7 @@ class FetchAnswer(NamedTuple):
     partitions: list[Fetched]
     node_endpoints: tuple[NodeEndpoint, ...]
     unknown_tags: tuple[tuple[int, bytes], ...] = ()
+    throttle_ms: int = 0
 
 
 def read_fetch(version: int, frame: memoryview) -> FetchAnswer:
@@ -83,9 +84,9 @@ class _Frame:
             reader.skip_tags()
         error = session = 0
         if self._version >= 7:
-            _, error, session = self._unpack(_HEAD_V7)
+            throttle_ms, error, session = self._unpack(_HEAD_V7)
         else:
-            self._unpack(_INT32)
+            (throttle_ms,) = self._unpack(_INT32)
         partitions: list[Fetched] = []
         for _ in range(self._length()):
             topic: str | bytes
@@ -100,7 +101,7 @@ class _Frame:
         endpoints, unknown = self._tags() if flexible else ((), ())
         if reader.remaining:
             raise reader.malformed(f"{reader.remaining} bytes left over")
-        return FetchAnswer(error, session, partitions, endpoints, unknown)
+        return FetchAnswer(error, session, partitions, endpoints, unknown, throttle_ms)
 
     def _partition(self, topic: str | bytes) -> Fetched:
         reader, version, flexible = self._reader, self._version, self._flexible

@@ -161,8 +161,8 @@ errors, no message, no tags)."""
 def read_success(version: int, frame: Buffer) -> list[tuple[int, int]] | None:
     """(partition, base offset) of a response for one topic, without error anywhere.
 
-    Returns None for any other response: several topics, an error, a hint, a tag, a cut frame. The
-    frame begins with the correlation id.
+    Returns None for any other response: several topics, an error, a hint, a tag, a throttle time, a
+    cut frame. The frame begins with the correlation id.
     """
     flexible = version >= FIRST_FLEXIBLE_VERSION
     layout, ending = _SUCCESS[max(first for first in _SUCCESS if first <= version)]
@@ -189,7 +189,7 @@ def read_success(version: int, frame: Buffer) -> list[tuple[int, int]] | None:
         count = int.from_bytes(frame[at - 4 : at], "big")
         trailer = 4
     end = at + count * layout.size
-    if end + trailer != len(frame) or (flexible and (frame[end] or frame[-1])):
+    if end + trailer != len(frame) or any(frame[end:]):
         return None
     result = []
     for fields in layout.iter_unpack(frame[at:end]):

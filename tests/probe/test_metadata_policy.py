@@ -2,7 +2,7 @@
 
 import pytest
 
-from kipctl.probe.leadership import LeaderDiscovery
+from kipctl.probe.leadership import Backoff, LeaderDiscovery
 from kipctl.probe.metadata_policy import NEVER_US, MetadataPolicy, TopicPolicy, WorkingSet
 from kipctl.trace.codes import MetadataCause
 
@@ -17,8 +17,8 @@ NEW, BACK = MetadataCause.NEW_TOPIC, MetadataCause.IDLE_EVICTION
 
 
 def policy(discovery: LeaderDiscovery = KIP951, news: bool = True) -> MetadataPolicy:
-    """Answered at 1000; the backoff is 100, the greatest age 5000."""
-    made = MetadataPolicy(discovery, backoff_us=100, max_age_us=5000)
+    """Answered at 1000; the backoff is 100 to 400, the greatest age 5000."""
+    made = MetadataPolicy(discovery, Backoff(100, 400, jitter=0), max_age_us=5000)
     made.answered(1000, news)
     return made
 
@@ -81,6 +81,35 @@ def test_a_failed_request_is_repeated_after_the_backoff(discovery: LeaderDiscove
     metadata.failed(4000)
     assert metadata.due_us() == 4100
     assert metadata.sent(1500) is RETRY
+
+
+@pytest.mark.parametrize("answer", ["old news", "failed"])
+def test_the_backoff_grows_with_answers_in_vain_until_one_shows_something_new(answer: str) -> None:
+    metadata = policy()
+    waits = []
+    for now in (1000, 2000, 3000, 4000, 5000):
+        metadata.want(CHANGE)
+        waits.append(metadata.due_us() - now)
+        metadata.sent(now + 500)
+        if answer == "failed":
+            metadata.failed(now + 1000)
+        else:
+            metadata.answered(now + 1000, news=False, of_all=False)
+    assert waits == [100, 100, 200, 400, 400]
+    metadata.want(CHANGE)
+    metadata.sent(6500)
+    metadata.answered(7000, news=True)
+    metadata.want(CHANGE)
+    assert metadata.due_us() == 7100
+
+
+def test_a_renewal_that_shows_nothing_new_is_not_in_vain() -> None:
+    metadata = policy()
+    for now in (6000, 11000, 16000):
+        assert metadata.sent(now) is MAX_AGE
+        metadata.answered(now, news=False)
+    metadata.want(CHANGE)
+    assert metadata.due_us() == 16100
 
 
 @pytest.mark.parametrize(

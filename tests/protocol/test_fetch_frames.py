@@ -58,6 +58,7 @@ def as_read(version: int, frame: memoryview) -> FetchAnswer:
         ],
         response.node_endpoints,
         response.unknown_tags,
+        response.throttle_time_ms,
     )
 
 

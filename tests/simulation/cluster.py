@@ -451,9 +451,11 @@ class _Connection:
         if cls is ApiVersionsRequest:
             flexible = False
             version = 0 if answer.error_code == ErrorCode.UNSUPPORTED_VERSION else version
+        throttle_us = 0
         if cls is ProduceRequest:
             if broker.throttle_us:
                 self.muted_until_us = world.now_us + broker.throttle_us
+                throttle_us = broker.throttle_us if version >= 6 else 0
             if self._cluster.hints and version == _DRAFT:
                 version = _FIRST_WITH_HINTS  # laid out like it
             if request.acks == 0:
@@ -461,7 +463,7 @@ class _Connection:
                 return
         self._tell(answer, sent)
         body = struct.pack(">i", correlation_id) + b"\0" * flexible + encode(answer, version)
-        self._socket.answer(struct.pack(">i", len(body)) + body)
+        self._socket.answer(struct.pack(">i", len(body)) + body, throttle_us)
         self._again()
 
 

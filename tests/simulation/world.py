@@ -80,6 +80,9 @@ class SimulatedSocket:
         self._room = room
         self._delay_us = delay_us
         self._there_us = self._back_us = 0
+        self._given = self._taken = self._throttled_until_us = 0
+        self._throttles: list[tuple[int, int]] = []
+        """Bytes that have come when the client knows of them, and how long they are."""
         self.connection: LoopConnection | None = None
         self.subjects: dict[int, Any] = {}
         """What the client has in mind with each request, by its correlation id."""
@@ -101,6 +104,10 @@ class SimulatedSocket:
         count = min(len(self._inbox), len(buffer), self.world.chance.choice((7, 100, 1 << 20)))
         buffer[:count] = self._inbox[:count]
         del self._inbox[:count]
+        self._taken += count
+        while self._throttles and self._throttles[0][0] <= self._taken:
+            throttle_us = self._throttles.pop(0)[1]
+            self._throttled_until_us = self.world.now_us + throttle_us
         return count
 
     def sendmsg(self, buffers: Sequence[Buffer]) -> int:
@@ -111,7 +118,11 @@ class SimulatedSocket:
             raise BlockingIOError
         self._room -= len(data)
         assert self.connection
-        self.subjects |= {f.correlation_id: f.subject for f in self.connection.in_flight}
+        for flight in self.connection.in_flight:
+            if flight.correlation_id not in self.subjects:
+                self.subjects[flight.correlation_id] = flight.subject
+                obeys = self.world.now_us >= self._throttled_until_us
+                assert obeys, "a request to a broker that throttles the client, as it has said"
         self._there_us = self._later(self._there_us, lambda: self._arrive(data))
         return len(data)
 
@@ -131,12 +142,15 @@ class SimulatedSocket:
 
     # --- as its peer sees it ---
 
-    def answer(self, data: bytes) -> None:
-        """Send to the client."""
+    def answer(self, data: bytes, throttle_us: int = 0) -> None:
+        """Send to the client, which the answer says is throttled for so long."""
 
         def arrive() -> None:
             if not self.failed:
                 self._inbox += data
+                self._given += len(data)
+                if throttle_us:
+                    self._throttles.append((self._given, throttle_us))
 
         self._back_us = self._later(self._back_us, arrive)
 

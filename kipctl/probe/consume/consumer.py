@@ -171,7 +171,12 @@ class Consumer:
         while not self._is_over(self._now_us(), num_records, timeout_us):
             now = self._now_us()
             self._look_after(now)
-            until = min(self._next_tick_us, self._readers.wake_us, self._finder.wake_us)
+            until = min(
+                self._next_tick_us,
+                self._readers.wake_us,
+                self._finder.wake_us,
+                self._network.wake_us,
+            )
             if now < start_us:
                 until = min(until, start_us)
             else:
@@ -198,6 +203,7 @@ class Consumer:
 
     def _look_after(self, now: int) -> None:
         """All but fetching that is due."""
+        self._network.wake(now)
         if now >= self._readers.wake_us:
             self._readers.wake(now)
         self._finder.ask_if_due(now)
@@ -285,6 +291,7 @@ class Consumer:
     ) -> tuple[int, int]:
         """Take an answer to a Fetch; returns its error and its number of topics."""
         answer = read_fetch(flight.api_version, frame)
+        self._network.throttle(link, flight, answer.throttle_ms, now)
         call: _FetchCall = flight.subject
         link.is_fetching, link.fetched_us = False, now
         if not link.session.answered(answer.error_code, answer.session_id):

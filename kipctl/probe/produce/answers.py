@@ -51,8 +51,9 @@ def read_successes(flight: InFlight, frame: memoryview) -> list[tuple[Batch, int
 
 def read_answers(
     flight: InFlight, frame: memoryview, position_of: Mapping[str | UUID, int]
-) -> list[Answer]:
-    """What became of each batch of the request, in the order of the answer.
+) -> tuple[list[Answer], int]:
+    """What became of each batch of the request, in the order of the answer; and for how long the
+    broker throttles the client (milliseconds).
 
     `position_of` are the topics' positions by name and by id. A batch of which the answer says
     nothing comes last, as lost. Raises MalformedFrame.
@@ -79,4 +80,5 @@ def read_answers(
             hint = drafted(draft) if draft else Hint(leader, nodes.get(leader.id))
             answers.append(Answer(batch, error, result.base_offset, hint))
     lost = ErrorCode.NETWORK_EXCEPTION
-    return answers + [Answer(batch, lost, NO_OFFSET) for batch in unanswered.values()]
+    answers += [Answer(batch, lost, NO_OFFSET) for batch in unanswered.values()]
+    return answers, response.throttle_time_ms

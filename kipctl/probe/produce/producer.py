@@ -166,8 +166,9 @@ class Producer:
 
     def _turn(self) -> None:
         """Do what is due, then wait for answers until the next thing is."""
-        accumulator, finder = self._accumulator, self._finder
+        accumulator, finder, network = self._accumulator, self._finder, self._network
         now = self._now_us()
+        network.wake(now)
         if now >= accumulator.due_us:
             for partition in accumulator.append_due(now):
                 self._queue_up(partition)
@@ -175,13 +176,19 @@ class Producer:
             for partition in accumulator.woken(now):
                 self._queue_up(partition)
         finder.ask_if_due(now)
-        for link in self._network.links:
+        for link in network.links:
             if link.pending:
                 self._drain(link, now)
         if now >= self._next_tick_us:
             self._tick(now)
-        until = min(accumulator.due_us, accumulator.wake_us, finder.wake_us, self._next_tick_us)
-        self._network.poll(max(0, until - self._now_us()) / 1e6)
+        until = min(
+            accumulator.due_us,
+            accumulator.wake_us,
+            finder.wake_us,
+            network.wake_us,
+            self._next_tick_us,
+        )
+        network.poll(max(0, until - self._now_us()) / 1e6)
 
     @property
     def generated(self) -> int:
@@ -352,20 +359,24 @@ class Producer:
             self._finder.answered(flight, frame, now, behind_us)
             return
         if flight.api_key == ApiKey.PRODUCE:
-            self._produced(flight, frame, now)
+            self._produced(link, flight, frame, now)
         else:
             error = link.finish_handshake(flight, frame, now).error_code
         size = len(frame) + 4
         topics = len(self._topics)
         self._tracing.rpc(link.node.id, number, flight, now, size, behind_us, topics, error)
 
-    def _produced(self, flight: InFlight, frame: memoryview, now: int) -> None:
+    def _produced(
+        self, link: ProducerLink, flight: InFlight, frame: memoryview, now: int
+    ) -> None:
         successes = read_successes(flight, frame) if len(self._topics) == 1 else None
         if successes is not None:
             for batch, base_offset in successes:
                 self._settle(batch, now, 0, base_offset)
             return
-        for answer in read_answers(flight, frame, self._topic_position):
+        answers, throttle_ms = read_answers(flight, frame, self._topic_position)
+        self._network.throttle(link, flight, throttle_ms, now)
+        for answer in answers:
             if answer.error:
                 self._refused(answer, now)
             else:
