@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from kipctl.cluster.snapshot import Broker
 from kipctl.errors import KipctlError, TimedOutError, UnreachableError
+from kipctl.protocol.address import Address
 from kipctl.protocol.api import ApiKey, decode_response, encode_request
 from kipctl.protocol.metadata import MetadataRequest, MetadataRequestTopic
 from kipctl.protocol.primitives import INT32
-from kipctl.transport.request import Address, Cluster, open_socket
+from kipctl.transport.request import Cluster, open_socket
 
 SAMPLES = 5
 

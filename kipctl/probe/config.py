@@ -23,6 +23,7 @@ class ClientConfig:
 
     client_id: str
     metadata_max_age_ms: int = 300_000
+    metadata_recovery_rebootstrap_trigger_ms: int = 300_000
     receive_buffer_bytes: int = -1
     reconnect_backoff_max_ms: int = 1_000
     reconnect_backoff_ms: int = 50
@@ -71,6 +72,7 @@ def one_of(*names: str) -> Callable[[str], str]:
 CLIENT_PARSERS: dict[str, Parser] = {
     "client_id": str,
     "metadata_max_age_ms": whole(0),
+    "metadata_recovery_rebootstrap_trigger_ms": whole(0),
     "receive_buffer_bytes": whole(-1, 2**31 - 1),
     "reconnect_backoff_max_ms": whole(0),
     "reconnect_backoff_ms": whole(0),

@@ -18,6 +18,7 @@ from kipctl.probe.links import Link
 from kipctl.probe.metadata_policy import NEVER_US, MetadataPolicy, WorkingSet
 from kipctl.probe.network import AnyLink, Network
 from kipctl.probe.tracing import Tracing
+from kipctl.protocol.address import Address
 from kipctl.protocol.api import ApiKey, decode_response
 from kipctl.protocol.error_codes import ErrorCode
 from kipctl.protocol.message import ZERO_UUID
@@ -79,7 +80,7 @@ class Client(Protocol[AnyPartition_contra]):
     """Whose partitions these are, and what it is told of them."""
 
     def leader_moved(self, partition: AnyPartition_contra) -> None:
-        """It has a new leader, or one that can be reached again."""
+        """It has a new leader, one that can be reached again, or, its topic being idle, none."""
 
     def topic_recreated(self, partitions: Sequence[AnyPartition_contra], topic: Topic) -> None:
         """Their topic was deleted and made anew: its logs are empty, and have had no producer."""
@@ -96,9 +97,10 @@ class LeaderFinder(Generic[AnyPartition, AnyLink]):
         network: Network[AnyLink],
         tracing: Tracing,
         client: Client[AnyPartition],
+        bootstrap: Iterable[Address] = (),
         working_set: WorkingSet | None = None,
     ) -> None:
-        """`partitions` are those of each topic by name.
+        """`partitions` are those of each topic by name, `bootstrap` the servers to begin with.
 
         With a working set only topics of it are asked for, else always all.
         """
@@ -111,6 +113,10 @@ class LeaderFinder(Generic[AnyPartition, AnyLink]):
         backoff = retry_backoff(
             discovery, config.retry_backoff_ms * 1000, config.retry_backoff_max_ms * 1000
         )
+        self._bootstrap = [
+            Node(-number, host, port) for number, (host, port) in enumerate(bootstrap, 1)
+        ]
+        self._rebootstrap_us = config.metadata_recovery_rebootstrap_trigger_ms * 1000
         self._policy = MetadataPolicy(discovery, backoff, config.metadata_max_age_ms * 1000)
         self.topic_changes: dict[str, int] = {}
         """What has become of topics, in words, and when it was first seen."""
@@ -189,10 +195,15 @@ class LeaderFinder(Generic[AnyPartition, AnyLink]):
         self._has_no_link = False
         if now_us < self._policy.due_us(self._new_topics):
             return
+        if now_us - self._policy.unanswered_since_us > self._rebootstrap_us:
+            self._start_again()
         link = self._network.least_loaded()
         if link is None:
             self._has_no_link = True
-            self._network.connect_one_more(self._leadership.nodes.values())
+            nodes = [*self._leadership.nodes.values()]
+            if self._network.are_out_of_reach(nodes):
+                nodes += self._bootstrap  # (KIP-899)
+            self._network.connect_one_more(nodes)
             return
         assert link.connection is not None
         cause, lost = self._policy.sent(now_us, self._new_topics), False
@@ -217,6 +228,17 @@ class LeaderFinder(Generic[AnyPartition, AnyLink]):
         if lost:
             self._network.lose(link)  # it comes back to `lost`, as what was sent before it
 
+    def _start_again(self) -> None:
+        """Ask the bootstrap servers: no Metadata came for too long, or a broker has said so
+        (KIP-1102).
+        """
+        if self._bootstrap:
+            self._policy.unanswered_since_us = NEVER_US
+            self._leadership.nodes = {node.id: node for node in self._bootstrap}
+            for link in self._network.links:
+                if link.connection is not None:
+                    self._network.lose(link)
+
     def answered(self, flight: InFlight, frame: memoryview, now_us: int, behind_us: int) -> None:
         """Take a Metadata answer. Raises MalformedFrame."""
         _, response = decode_response(MetadataRequest, flight.api_version, frame)
@@ -231,7 +253,10 @@ class LeaderFinder(Generic[AnyPartition, AnyLink]):
         if self._working_set:
             of_all = self._working_set.is_for_all(call.cause)
             self._settle_topics(self._working_set, response, now_us)
-        if call.error or not response.brokers:
+        if response.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:
+            self._policy.failed(now_us)
+            self._start_again()
+        elif call.error or not response.brokers:
             self._policy.failed(now_us)
         else:
             self._policy.answered(now_us, news, of_all)
@@ -244,6 +269,8 @@ class LeaderFinder(Generic[AnyPartition, AnyLink]):
         refused = [t.name or "" for t in response.topics if t.error_code]
         for topic in working_set.answered(shown, refused, now_us):
             self._leadership.forget(self._partitions[topic])
+            for partition in self._partitions[topic]:
+                self._client.leader_moved(partition)
 
     def lost(self, call: MetadataCall, now_us: int) -> None:
         """The connection of a Metadata request was lost."""

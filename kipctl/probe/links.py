@@ -82,6 +82,11 @@ class Link:
         )
 
     @property
+    def has_failed(self) -> bool:
+        """The last attempt to connect has led to nothing, or has not yet led to anything again."""
+        return self._attempts > (self.connection is not None)
+
+    @property
     def load(self) -> int:
         """Requests in flight."""
         return len(self.connection.in_flight) if self.connection else 0

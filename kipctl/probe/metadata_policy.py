@@ -17,11 +17,11 @@ class MetadataPolicy:
 
     Java's `Metadata.timeToNextUpdate`: a refresh that is asked for waits for the backoff after the
     last answer, which grows with each answer in a row that shows nothing new, and with each request
-    that fails (`Metadata.timeToAllowUpdate`, KIP-580). Under `refresh` it does not wait, unless the last answer showed nothing new.
-    For a new topic it does not wait either, and what was asked for besides goes with it
-    (`Metadata.requestUpdateForNewTopics`), unless a request has just failed. Without being asked,
-    all is renewed `max_age_us` (`metadata.max.age.ms`) after the last answer that was of all.
-    Times are in microseconds.
+    that fails (`Metadata.timeToAllowUpdate`, KIP-580). Under `refresh` it does not wait, unless the
+    last answer showed nothing new. For a new topic it does not wait either, and what was asked for
+    besides goes with it (`Metadata.requestUpdateForNewTopics`), unless a request has just failed.
+    Without being asked, all is renewed `max_age_us` (`metadata.max.age.ms`) after the last answer
+    that was of all. Times are in microseconds.
     """
 
     discovery: LeaderDiscovery
@@ -33,6 +33,8 @@ class MetadataPolicy:
     wanted: MetadataCause | None = None
     in_flight: MetadataCause | None = None
     last_was_news: bool = True
+    unanswered_since_us: int = NEVER_US
+    """When the first request went out after the last good answer; NEVER_US if none has."""
     _in_vain: int = 0
     """Answers in a row that showed nothing new, or requests that failed."""
     _wait_us: int = 0
@@ -71,10 +73,12 @@ class MetadataPolicy:
         else:
             self.in_flight = MetadataCause.MAX_AGE
         self.wanted = None
+        self.unanswered_since_us = min(now_us, self.unanswered_since_us)
         return self.in_flight
 
     def answered(self, now_us: int, news: bool, of_all: bool = True) -> None:
         """An answer came; `news` says whether it changed any leader, `of_all` if it renews all."""
+        self.unanswered_since_us = NEVER_US
         in_vain = not news and self.in_flight is not MetadataCause.MAX_AGE
         self._in_vain = self._in_vain + 1 if in_vain else 0
         self._wait_us = self.backoff.wait_us(max(0, self._in_vain - 1), random.random())
@@ -88,7 +92,9 @@ class MetadataPolicy:
         """No usable answer came: another request is wanted, after the backoff."""
         if self.in_flight is MetadataCause.MAX_AGE:
             self.in_flight = None
+        unanswered_since_us = self.unanswered_since_us
         self.answered(now_us, news=False, of_all=False)
+        self.unanswered_since_us = unanswered_since_us
         self.want(MetadataCause.ERROR_RETRY)
 
 

@@ -113,6 +113,10 @@ class Network(Generic[AnyLink]):
         fewest = min(link.load for link in usable)
         return random.choice([link for link in usable if link.load == fewest])
 
+    def are_out_of_reach(self, nodes: Iterable[Node]) -> bool:
+        """Each has been tried, and none is connected."""
+        return all(not link.ready and link.has_failed for link in map(self.link, nodes))
+
     def connect_one_more(self, nodes: Iterable[Node]) -> None:
         """Connect to a broker that there is no connection to, unless one is being opened.
 

@@ -5,11 +5,11 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from typing import NamedTuple, Self, TypeVar, cast
+from typing import Self, TypeVar, cast
 
 from kipctl import __version__
 from kipctl.errors import RefusedError, TimedOutError, UnreachableError, UsageError
-from kipctl.protocol.address import host_port
+from kipctl.protocol.address import Address
 from kipctl.protocol.api import decode_response, encode_request
 from kipctl.protocol.api_versions import ApiVersionsRequest, version_to_fall_back_to
 from kipctl.protocol.error_codes import ErrorCode, error_text
@@ -30,16 +30,6 @@ CONNECT_TIMEOUT_S = 10.0
 
 LARGEST_RESPONSE = 256 << 20
 """Bytes. A longer one announced is no Kafka broker: text or TLS where a length should be."""
-
-
-class Address(NamedTuple):
-    """Where a broker listens."""
-
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return host_port(self.host, self.port)
 
 
 def parse_bootstrap_servers(text: str) -> list[Address]:

@@ -18,6 +18,7 @@ from kipctl.probe.produce.many_topics import Leg, ManyTopicsProducer
 from kipctl.probe.produce.payloads import random_values, variants
 from kipctl.probe.produce.run import ProbeOutcome
 from kipctl.probe.tracing import Tracing
+from kipctl.protocol.address import Address
 from kipctl.protocol.compression import Compression
 from kipctl.protocol.error_codes import ErrorCode
 from kipctl.protocol.message import Response
@@ -37,8 +38,9 @@ from kipctl.protocol.produce import (
     TopicProduceResponse,
 )
 from kipctl.protocol.produce_frames import Topic
+from kipctl.trace.clock import now_us
 from kipctl.trace.codes import MetadataCause
-from kipctl.transport.request import Address
+from kipctl.transport.sockets import Sockets
 
 KIP526, LEGACY = TopicPolicy
 START, NEW, CHANGE, MAX_AGE, BACK, RETRY = MetadataCause
@@ -130,7 +132,9 @@ def producing(
     with (
         closing(Tracing(directory, ProbeOutcome.datasets)) as tracing,
         closing(
-            ManyTopicsProducer(config, policy, TOPICS, 1, payload, tracing, (-1, -1))
+            ManyTopicsProducer(
+                config, policy, TOPICS, 1, payload, tracing, (-1, -1), Sockets(now_us)
+            )
         ) as producer,
     ):
         producer.bootstrap(Address("127.0.0.1", cluster.brokers[1].port))

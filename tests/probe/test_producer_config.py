@@ -43,6 +43,7 @@ ACCEPTED = [
     ("retries", "1", 1),
     ("retry.backoff.max.ms", "0", 0),
     ("retry.backoff.ms", "0", 0),
+    ("metadata.recovery.rebootstrap.trigger.ms", "0", 0),
     ("reconnect.backoff.max.ms", "0", 0),
     ("socket.connection.setup.timeout.ms", "1", 1),
     ("socket.connection.setup.timeout.max.ms", "1", 1),

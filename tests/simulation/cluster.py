@@ -118,11 +118,15 @@ class Cluster:
         produce_version: int,
         metadata_version: int,
         hints: bool,
+        endpoints: bool,
     ) -> None:
-        """`lag_us()` is how long a broker takes to hear of a change."""
+        """`lag_us()` is how long a broker takes to hear of a change; hints may be without
+        endpoints.
+        """
         self.world = world
         self.lag_us = lag_us
         self.hints = hints
+        self.endpoints = endpoints
         self.truth = Snapshot()
         self.versions = {0: (3, produce_version), 3: (1, metadata_version), 18: (0, 4)}
         self.logs: dict[tuple[UUID, int], Log] = defaultdict(Log)
@@ -223,7 +227,9 @@ class Broker:
         self.throttle_us = 0
         """How long it does not read after an answer, and says so (KIP-219)."""
         self.hidden: set[int] = set()
-        """Brokers that it leaves out of Metadata, with an error for every topic."""
+        """Brokers that it leaves out of Metadata."""
+        self.shows_topics = True
+        """If not, there is an error for every topic while a broker is hidden."""
         self.is_empty = False
         """It shows no brokers at all, as one that starts up."""
         self.refusal: Callable[[], int] = lambda: 0
@@ -288,7 +294,7 @@ class Broker:
         topics = []
         for name in names:
             state = view.topics.get(name)
-            if state is None or self.hidden:
+            if state is None or (self.hidden and not self.shows_topics):
                 error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 topics.append(MetadataResponseTopic(error_code=error, name=name))
                 continue
@@ -330,9 +336,13 @@ class Broker:
                     error, offset, hint = self._append(name, version, data, records)
                 else:
                     by_id = version >= 13
-                    error = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                    error = (
+                        ErrorCode.UNKNOWN_TOPIC_ID
+                        if by_id
+                        else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                    )
                     offset, hint = -1, None
-                if hint is not None and hint.id in self.view.nodes:
+                if hint and hint.id in self.view.nodes and self._cluster.endpoints:
                     endpoints[hint.id] = self.view.nodes[hint.id]
                 named = LeaderIdAndEpoch(hint.id, hint.epoch) if hint else LeaderIdAndEpoch()
                 partitions.append(
@@ -465,7 +475,6 @@ class _Connection:
         body = struct.pack(">i", correlation_id) + b"\0" * flexible + encode(answer, version)
         self._socket.answer(struct.pack(">i", len(body)) + body, throttle_us)
         self._again()
-
 
     def _tell(self, answer: Response, sent: dict[tuple[str, int], list[int]]) -> None:
         """What is answered, in words; a Produce by its partitions' errors and hints."""

@@ -4,29 +4,32 @@ import random
 import tempfile
 import traceback
 from collections import Counter, defaultdict
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from cluster import PRODUCER_ID, Cluster
-from story import TOPIC, Story, perform
+from story import TOPIC, Story, perform, topic_names
 from world import SimulatedSocket, SimulatedSockets, World
 
 from kipctl.probe.bootstrap import find_topic
+from kipctl.probe.metadata_policy import TopicPolicy
+from kipctl.probe.produce.many_topics import Leg, ManyTopicsProducer
 from kipctl.probe.produce.partitioner import partitioner
-from kipctl.probe.produce.payloads import random_values, variants
+from kipctl.probe.produce.payloads import Variant, random_values, variants
 from kipctl.probe.produce.producer import Producer
 from kipctl.probe.schedule import Schedule
 from kipctl.probe.tracing import Tracing
+from kipctl.protocol.address import Address
 from kipctl.protocol.compression import Compression
 from kipctl.trace.codes import PHASES, Decision, MetadataCause
-from kipctl.trace.columns import COLUMNS
+from kipctl.trace.columns import COLUMNS, raw_path
 from kipctl.trace.rows import read_rows
-from kipctl.trace.columns import raw_path
 
 _RECORD_BYTES = 10
+_IDLE_MS = 300
 
 
 class Broken(AssertionError):  # noqa: N818
@@ -77,8 +80,10 @@ class _Play:
             story.produce_version,
             story.metadata_version,
             story.hints,
+            story.endpoints,
         )
-        self.cluster.create(TOPIC, story.partitions)
+        for name in topic_names(story):
+            self.cluster.create(name, story.partitions)
         for broker in self.cluster.brokers.values():
             broker.view = self.cluster.truth
         self.sockets = SimulatedSockets(
@@ -94,44 +99,97 @@ class _Play:
         self._throttled: dict[SimulatedSocket, int] = {}
 
     def _listening(self, host: str, port: int) -> Any:
+        if host == "bootstrap":  # whoever is up, as behind a load balancer
+            up = [broker for broker in self.cluster.brokers.values() if broker.is_up]
+            return self.world.chance.choice(up) if up else None
         broker = self.cluster.brokers[int(host[1:])]
         if broker.paused_until_us > self.world.now_us and self.world.chance.random() < 0.5:
             return None
         return broker if broker.port == port else None
 
     def run(self) -> Seen:
+        config = self.story.config
+        choose = random.Random(self.story.seed)
+        pool = random_values(_RECORD_BYTES, choose, config.batch_size)
+        payloads = variants(pool, config.batch_size, Compression.NONE, choose)
+        producer_id = (PRODUCER_ID, 0) if config.enable_idempotence else (-1, -1)
+        with closing(Tracing(self.directory, ("batches", "rpcs", "redirects"))) as tracing:
+            if self.story.topics > 1:
+                return self._send_to_many(payloads, producer_id, tracing)
+            return self._send_to_one(payloads, producer_id, tracing, choose)
+
+    def _send_to_one(
+        self,
+        payloads: list[Variant],
+        producer_id: tuple[int, int],
+        tracing: Tracing,
+        choose: random.Random,
+    ) -> Seen:
         story, world = self.story, self.world
         metadata = self.cluster.brokers[1].metadata([TOPIC])
         topic, partitions = find_topic(TOPIC, metadata)
-        choose = random.Random(story.seed)
-        pool = random_values(_RECORD_BYTES, choose, story.config.batch_size)
-        payloads = variants(pool, story.config.batch_size, Compression.NONE, choose)
-        producer_id = PRODUCER_ID if story.config.enable_idempotence else -1
-        with (
-            closing(Tracing(self.directory, ("batches", "rpcs", "redirects"))) as tracing,
-            closing(
-                Producer(
-                    story.config,
-                    story.discovery,
-                    [topic],
-                    [partitions],
-                    payloads,
-                    partitioner("round-robin", partitions, payloads[0].capacity, choose),
-                    tracing,
-                    producer_id,
-                    0 if producer_id >= 0 else -1,
-                    lambda: None,
-                    self.sockets,  # type: ignore[arg-type]
-                )
-            ) as self.producer,
-        ):
+        with closing(
+            Producer(
+                story.config,
+                story.discovery,
+                [topic],
+                [partitions],
+                payloads,
+                partitioner("round-robin", partitions, payloads[0].capacity, choose),
+                tracing,
+                *producer_id,
+                lambda: None,
+                self.sockets,  # type: ignore[arg-type]
+                [Address("bootstrap", 9092)],
+            )
+        ) as self.producer:
             self.producer.learn(metadata)
             self.producer.connect_all(10_000_000)
-            for fault in story.faults:
-                world.after(fault.at_us, lambda fault=fault: perform(fault, world, self.cluster))
-            self._settle_until_us = world.now_us + story.over_us + self._patience_us
+            self._let_happen()
             totals = self.producer.run(Schedule(world.now_us, story.num_records, story.throughput))
-        return self._look_back(totals)
+        tracing.flush()
+        self._look_back(totals)
+        return self._seen(totals.failed)
+
+    def _send_to_many(
+        self, payloads: list[Variant], producer_id: tuple[int, int], tracing: Tracing
+    ) -> Seen:
+        """All topics come into use, then only one, until the others are idle; then all again."""
+        story, metadata = self.story, self.cluster.brokers[1].metadata(topic_names(self.story))
+        topics = [find_topic(name, metadata)[0] for name in topic_names(story)]
+        every, rate = range(story.topics), max(story.throughput, 100)
+        with closing(
+            ManyTopicsProducer(
+                story.config,
+                TopicPolicy.KIP526,
+                topics,
+                story.partitions,
+                payloads,
+                tracing,
+                producer_id,
+                self.sockets,  # type: ignore[arg-type]
+            )
+        ) as self.producer:
+            self.producer.bootstrap(Address("bootstrap", 9092))
+            self.producer.keep_metadata(1_000, _IDLE_MS)
+            self._let_happen()
+            self._settle_until_us += 4 * _IDLE_MS * 1000
+            legs = [
+                Leg(every, story.num_records, rate),
+                Leg([0], _IDLE_MS // 10, 5),
+                Leg(every, story.num_records, rate),
+            ]
+            sent = self.producer.send(legs)
+        assert sent.records == sum(leg.records for leg in legs)
+        tracing.flush()
+        return self._seen(sent.failed)
+
+    def _let_happen(self) -> None:
+        """The faults come, counted from now on; all must be settled some time after the last."""
+        story, world = self.story, self.world
+        for fault in story.faults:
+            world.after(fault.at_us, partial(perform, fault, world, self.cluster))
+        self._settle_until_us = world.now_us + story.over_us + self._patience_us
 
     @property
     def _patience_us(self) -> int:
@@ -192,7 +250,7 @@ class _Play:
             if flight.api_key == 0
         }
         policy = producer._finder._policy
-        due = policy.in_flight is None and policy.due_us() <= now
+        due = policy.in_flight is None and policy.due_us(producer._finder._new_topics) <= now
         if due and self._due_since_us is not None:
             new = sent - self._sent_before
             assert not new, "Produce goes out while Metadata is due"
@@ -206,7 +264,18 @@ class _Play:
         rows = read_rows(raw_path(self.directory, dataset), len(columns)).tolist()
         return [dict(zip(columns, row, strict=True)) for row in rows]
 
-    def _look_back(self, totals: Any) -> Seen:
+    def _seen(self, failed: int) -> Seen:
+        seen = Seen(records=self.story.num_records, failed=failed)
+        for row in self._rows("redirects"):
+            seen.decisions[Decision(row["decision"])] += 1
+            seen.errors[row["error"]] += 1
+            seen.phases.update(phase for phase in PHASES if row[f"{phase}_us"])
+        for row in self._rows("rpcs"):
+            if row["cause"] >= 0:
+                seen.causes[MetadataCause(row["cause"])] += 1
+        return seen
+
+    def _look_back(self, totals: Any) -> None:
         story, cluster = self.story, self.cluster
         batches, redirects = self._rows("batches"), self._rows("redirects")
         settled: Counter[int] = Counter()
@@ -230,18 +299,9 @@ class _Play:
         patient = story.config.retries > 2 and story.config.delivery_timeout_ms > 10_000
         self._phases_add_up(batches, redirects)
         self._retries_back_off(redirects)
-        seen = Seen(records=story.num_records, failed=totals.failed)
-        for row in redirects:
-            seen.decisions[Decision(row["decision"])] += 1
-            seen.errors[row["error"]] += 1
-            seen.phases.update(phase for phase in PHASES if row[f"{phase}_us"])
-        for row in self._rows("rpcs"):
-            if row["cause"] >= 0:
-                seen.causes[MetadataCause(row["cause"])] += 1
         refusing = {"refuse", "recreate", "regret"}
         if patient and not refusing & {fault.kind for fault in story.faults}:
             assert not totals.failed, f"{totals.errors} though nothing refuses them"
-        return seen
 
     def _phases_add_up(
         self, batches: list[dict[str, int]], redirects: list[dict[str, int]]

@@ -44,10 +44,14 @@ class Story:
     produce_version: int
     metadata_version: int
     hints: bool
+    endpoints: bool
+    """Whether hints say where the leader listens."""
     delay_us: int
     lag_us: int
     discovery: LeaderDiscovery
     config: ProducerConfig
+    topics: int
+    """With more than one, records come to them in turn, and nobody knows of them before."""
     num_records: int
     throughput: float
     faults: tuple[Fault, ...]
@@ -61,9 +65,7 @@ class Story:
         told = {f.name: getattr(self, f.name) for f in fields(self)}
         config, faults = told.pop("config"), told.pop("faults")
         told |= {
-            f.name: value
-            for f in fields(config)
-            if (value := getattr(config, f.name)) != f.default
+            f.name: value for f in fields(config) if (value := getattr(config, f.name)) != f.default
         }
         lines = [f"  {name} = {value}" for name, value in told.items()]
         return "\n".join([*lines, "faults:", *(f"  {fault}" for fault in faults)])
@@ -75,9 +77,9 @@ def draw(choose: random.Random) -> Story:
     brokers = pick((1, 2, 3, 3, 4))
     idempotent = pick((True, True, False))
     acks = -1 if idempotent else pick((-1, 1, 1))
-    produce_version = pick((13, 13, 12, 10, 9, 7))
+    produce_version = pick((13, 13, 12, 10, 10, 9, 7))
     metadata_version = 13 if produce_version == 13 else pick((13, 9, 7, 4))
-    kinds = [*FAULTS, *("move", "move all") * 4]
+    kinds = [*FAULTS, *("move", "move all") * 4, *("hide", "regret") * 3]
     if metadata_version < 10:  # without topic ids nobody sees that a topic was made anew
         kinds.remove("recreate")
     faults = tuple(
@@ -113,15 +115,22 @@ def draw(choose: random.Random) -> Story:
         partitions=pick((1, 2, 5)),
         produce_version=produce_version,
         metadata_version=metadata_version,
-        hints=pick((True, True, False)),
+        hints=pick((True, True, True, False)),
+        endpoints=pick((True, False)),
         delay_us=pick((100, 1_000, 10_000)),
         lag_us=pick((0, 5_000, 100_000, 500_000)),
-        discovery=pick(tuple(LeaderDiscovery)),
+        discovery=pick((*LeaderDiscovery, *[LeaderDiscovery.KIP951] * 3)),
         config=config,
+        topics=pick((1, 1, 1, 1, 1, 1, 1, 3)),
         num_records=pick((20, 100, 400)),
         throughput=pick((-1, 100, 200, 200)),
         faults=faults,
     )
+
+
+def topic_names(story: Story) -> list[str]:
+    """The first is the one that faults are about."""
+    return [TOPIC, *(f"{TOPIC}{number}" for number in range(1, story.topics))]
 
 
 def perform(fault: Fault, world: World, cluster: Cluster) -> None:
@@ -213,6 +222,7 @@ def _throttle(fault: Fault, world: World, cluster: Cluster) -> _End:
 def _hide(fault: Fault, world: World, cluster: Cluster) -> _End:
     for broker in cluster.brokers.values():
         broker.hidden.add(fault.broker)
+        broker.shows_topics = fault.number % 2 == 0
     return lambda: [b.hidden.discard(fault.broker) for b in cluster.brokers.values()] and None
 
 

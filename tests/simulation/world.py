@@ -67,9 +67,7 @@ class Peer(Protocol):
 class SimulatedSocket:
     """A TCP socket as `LoopConnection` uses it: non-blocking, ordered, with a bounded buffer."""
 
-    def __init__(
-        self, world: World, number: int, room: int, delay_us: Callable[[], float]
-    ) -> None:
+    def __init__(self, world: World, number: int, room: int, delay_us: Callable[[], float]) -> None:
         """Both ways take `delay_us()` microseconds; the client can have `room` bytes unread."""
         self.world = world
         self.number = number
@@ -256,4 +254,3 @@ class SimulatedSockets:
 
     def close(self) -> None:
         """Nothing is held."""
-

@@ -7,6 +7,7 @@ import pytest
 from scripted_broker import HANG_UP, ScriptedBroker
 
 from kipctl.errors import RefusedError, UnreachableError, UsageError
+from kipctl.protocol.address import Address
 from kipctl.protocol.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from kipctl.protocol.metadata import (
     MetadataRequest,
@@ -18,7 +19,7 @@ from kipctl.protocol.reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
-from kipctl.transport.request import Address, Cluster, parse_bootstrap_servers
+from kipctl.transport.request import Cluster, parse_bootstrap_servers
 
 
 class Brokers:

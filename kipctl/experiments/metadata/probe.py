@@ -16,9 +16,12 @@ from kipctl.probe.produce.payloads import random_values, variants
 from kipctl.probe.produce.run import ProbeOutcome, new_producer_id
 from kipctl.probe.tracing import Tracing
 from kipctl.probe.undisturbed import undisturbed
+from kipctl.protocol.address import Address
 from kipctl.protocol.compression import Compression
 from kipctl.protocol.produce_frames import Topic
-from kipctl.transport.request import Address, Cluster
+from kipctl.trace.clock import now_us
+from kipctl.transport.request import Cluster
+from kipctl.transport.sockets import Sockets
 
 
 class ProbeClient:
@@ -55,6 +58,7 @@ class ProbeClient:
                         variants(values, config.batch_size, compression, choose),
                         opened.enter_context(closing(Tracing(scratch, ProbeOutcome.datasets))),
                         producer,
+                        Sockets(now_us),
                     )
                 )
             )

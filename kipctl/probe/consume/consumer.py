@@ -26,6 +26,7 @@ from kipctl.probe.leader_finder import LeaderFinder, MetadataCall
 from kipctl.probe.leadership import NO_HINT, LeaderDiscovery
 from kipctl.probe.network import Network
 from kipctl.probe.tracing import Tracing
+from kipctl.protocol.address import Address
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import LEADER_ERRORS, ErrorCode, error_name
 from kipctl.protocol.fetch_frames import FetchAnswer, Fetched, read_fetch
@@ -83,9 +84,12 @@ class Consumer:
         tracing: Tracing,
         on_tick: Callable[[], None],
         sockets: Sockets,
+        bootstrap: Iterable[Address],
         on_records: OnRecords | None = None,
     ) -> None:
-        """`partitions` are all those of each topic, `on_tick` is called every 50 ms or so."""
+        """`partitions` are all those of each topic; `on_tick` is called every 50 ms or so;
+        `bootstrap` are the servers to begin with, and to return to.
+        """
         self._config = config
         self._discovery = discovery
         self._tracing = tracing
@@ -105,7 +109,7 @@ class Consumer:
         )
         by_name = {of_topic[0].topic.name: of_topic for of_topic in partitions}
         self._finder = LeaderFinder(
-            config, discovery, by_name, self._network, tracing, self
+            config, discovery, by_name, self._network, tracing, self, bootstrap
         )
         self._reads = Reads(self._finder, tracing)
         self._positioning = Positioning(

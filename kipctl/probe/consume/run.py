@@ -154,6 +154,7 @@ def run_consumer(
                 tracing,
                 on_tick,
                 Sockets(now_us),
+                cluster.bootstrap,
                 on_records,
             )
         ) as consumer,

@@ -23,13 +23,12 @@ from kipctl.probe.produce.payloads import Variant
 from kipctl.probe.produce.producer import Producer
 from kipctl.probe.schedule import Schedule
 from kipctl.probe.tracing import Tracing
+from kipctl.protocol.address import Address
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.metadata import MetadataResponse, MetadataResponseBroker
 from kipctl.protocol.produce_frames import Topic
-from kipctl.trace.clock import now_us
 from kipctl.trace.codes import MetadataCause
 from kipctl.transport.loop import InFlight
-from kipctl.transport.request import Address
 from kipctl.transport.sockets import Sockets
 
 MAX_BLOCK_US = 60_000_000
@@ -138,6 +137,7 @@ class ManyTopicsProducer(Producer):
         variants: Sequence[Variant],
         tracing: Tracing,
         producer: tuple[int, int],
+        sockets: Sockets,
     ) -> None:
         """Each topic has so many `partitions`; `producer` is its id and epoch (-1 for none).
 
@@ -156,7 +156,8 @@ class ManyTopicsProducer(Producer):
             tracing,
             *producer,
             on_tick=lambda: None,
-            sockets=Sockets(now_us),
+            sockets=sockets,
+            bootstrap=(),
             working_set=self._working_set,
         )
         self._turns = InTurn(config, self._by_topic, variants, self._finder.use)
@@ -168,14 +169,14 @@ class ManyTopicsProducer(Producer):
 
         Returns the requests that it took. Raises TimedOutError.
         """
-        self._wall_offset_us = time.time_ns() // 1000 - now_us()
+        self._wall_offset_us = time.time_ns() // 1000 - self._now_us()
         first = MetadataResponseBroker(_BOOTSTRAP_NODE, server.host, server.port)
         self.learn(MetadataResponse(brokers=(first,)))
         self._finder.want(MetadataCause.START)
-        deadline = now_us() + self._config.request_timeout_ms * 1000
+        deadline = self._now_us() + self._config.request_timeout_ms * 1000
         while self._finder.is_asking:
             self._turn()
-            if now_us() > deadline:
+            if self._now_us() > deadline:
                 raise TimedOutError(
                     f"Broker {server} does not answer Metadata.",
                     "Check that it is running, and not overloaded or paused.",
@@ -184,7 +185,7 @@ class ManyTopicsProducer(Producer):
 
     def keep_metadata(self, max_age_ms: int, max_idle_ms: int) -> None:
         """Another `metadata.max.age.ms`, counted from now, and another `metadata.max.idle.ms`."""
-        self._finder.renew_after(max_age_ms * 1000, now_us())
+        self._finder.renew_after(max_age_ms * 1000, self._now_us())
         self._working_set.idle_us = max_idle_ms * 1000
 
     def send(self, legs: Sequence[Leg]) -> Sent:
@@ -195,18 +196,18 @@ class ManyTopicsProducer(Producer):
         turns, finder, totals = self._turns, self._finder, self.totals
         calls, failed, waits = len(finder.calls), totals.failed, len(turns.waits_us)
         self._latencies_us = []
-        began_us = now_us()
+        began_us = self._now_us()
         for leg in legs:
-            turns.begin(leg, now_us())
+            turns.begin(leg, self._now_us())
             while not turns.is_over:
                 self._turn()
-        deadline = now_us() + self._config.request_timeout_ms * 1000
-        while finder.is_asking and now_us() < deadline:
+        deadline = self._now_us() + self._config.request_timeout_ms * 1000
+        while finder.is_asking and self._now_us() < deadline:
             self._turn()
         return Sent(
             sum(leg.records for leg in legs),
             totals.failed - failed,
-            (now_us() - began_us) / 1e6,
+            (self._now_us() - began_us) / 1e6,
             self._latencies_us,
             turns.waits_us[waits:],
             finder.calls[calls:],
@@ -225,7 +226,7 @@ class ManyTopicsProducer(Producer):
         if partition.queue and not self._finder.has_leader(partition):
             # Its topic may have been dropped as idle while a batch was under way; then it is new
             # again (Java's `Sender.sendProducerData`, for topics with unknown leaders).
-            self._finder.use(partition.topic.name, now_us())
+            self._finder.use(partition.topic.name, self._now_us())
         super()._queue_up(partition)
 
     def _answered(

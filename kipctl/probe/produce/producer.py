@@ -38,6 +38,7 @@ from kipctl.probe.produce.totals import Totals
 from kipctl.probe.retries import resent
 from kipctl.probe.schedule import Schedule
 from kipctl.probe.tracing import Tracing
+from kipctl.protocol.address import Address
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import LEADER_ERRORS, ErrorCode
 from kipctl.protocol.metadata import MetadataResponse
@@ -83,9 +84,11 @@ class Producer:
         producer_epoch: int,
         on_tick: Callable[[], None],
         sockets: Sockets,
+        bootstrap: Iterable[Address],
         working_set: WorkingSet | None = None,
     ) -> None:
-        """`partitions` counts those of each topic; `on_tick` is called every 50 ms or so.
+        """`partitions` counts those of each topic; `on_tick` is called every 50 ms or so;
+        `bootstrap` are the servers to begin with, and to return to.
 
         With a working set Metadata is asked for topics of it, else always for all.
         """
@@ -103,9 +106,9 @@ class Producer:
             [Partition(topic, position, index, ordered, window) for index in range(count)]
             for position, (topic, count) in enumerate(zip(topics, partitions, strict=True))
         ]
-        self._topic_position: dict[str | UUID, int] = {topic.name: i for i, topic in enumerate(topics)} | {
-            topic.id: i for i, topic in enumerate(topics)
-        }
+        self._topic_position: dict[str | UUID, int] = {
+            topic.name: i for i, topic in enumerate(topics)
+        } | {topic.id: i for i, topic in enumerate(topics)}
         self._partitions = [p for of_topic in self._by_topic for p in of_topic]
         for partition in self._partitions:
             partition.producer_epoch = producer_epoch
@@ -121,7 +124,7 @@ class Producer:
             topic.name: of_topic for topic, of_topic in zip(topics, self._by_topic, strict=True)
         }
         self._finder = LeaderFinder(
-            config, discovery, by_name, self._network, tracing, self, working_set
+            config, discovery, by_name, self._network, tracing, self, bootstrap, working_set
         )
         self._backoff = retry_backoff(
             discovery, config.retry_backoff_ms * 1000, config.retry_backoff_max_ms * 1000
@@ -366,9 +369,7 @@ class Producer:
         topics = len(self._topics)
         self._tracing.rpc(link.node.id, number, flight, now, size, behind_us, topics, error)
 
-    def _produced(
-        self, link: ProducerLink, flight: InFlight, frame: memoryview, now: int
-    ) -> None:
+    def _produced(self, link: ProducerLink, flight: InFlight, frame: memoryview, now: int) -> None:
         successes = read_successes(flight, frame) if len(self._topics) == 1 else None
         if successes is not None:
             for batch, base_offset in successes:

@@ -157,6 +157,7 @@ def run_probe(
                 producer_epoch,
                 on_tick,
                 Sockets(now_us),
+                cluster.bootstrap,
             )
         ) as producer,
     ):

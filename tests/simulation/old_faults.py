@@ -1,0 +1,82 @@
+"""Faults that the probe once had, to be put back: the simulation has to find each."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kipctl.probe.leader_finder import LeaderFinder
+from kipctl.probe.leadership import Leadership
+from kipctl.probe.produce.batches import Partition
+from kipctl.probe.produce.producer import Producer
+
+
+def metadata_after_batches(patch: pytest.MonkeyPatch) -> None:
+    """W3: connections are given to batches first, and a due Metadata request to what is left."""
+    ask = LeaderFinder.ask_if_due
+    drain = Producer._drain
+
+    def ask_later(finder: Any, now_us: int) -> None:
+        finder.asks_at_us = now_us
+
+    def tick(network: Any, now_us: int) -> None:
+        pass
+
+    def turn(producer: Producer) -> None:
+        finder = producer._finder
+        for link in producer._network.links:
+            if link.pending:
+                drain(producer, link, producer._now_us())
+        finder._has_no_link = False
+        ask(finder, producer._now_us())
+        real_turn(producer)
+
+    real_turn = Producer._turn
+    patch.setattr(LeaderFinder, "ask_if_due", ask_later)
+    patch.setattr(Producer, "_turn", turn)
+
+
+def leader_is_back_unnoticed(patch: pytest.MonkeyPatch) -> None:
+    """W6: only a leader that differs counts as a change, not one that can be reached again."""
+    take = Leadership.take_metadata
+
+    def take_metadata(self: Any, nodes: Any, leaders: Any) -> Any:
+        before = dict(self._leaders)
+        take(self, nodes, leaders)
+        return [p for p, leader in self._leaders.items() if before.get(p) != leader]
+
+    patch.setattr(Leadership, "take_metadata", take_metadata)
+
+
+def new_sequences_after_every_failure(patch: pytest.MonkeyPatch) -> None:
+    """W8: a batch that was given up renumbers all behind it, though they may be in the log."""
+    settle = Partition.settle
+
+    def settle_and_renumber(self: Any, batch: Any, failed: bool, refused: bool = False) -> None:
+        settle(self, batch, failed, refused or failed)
+
+    patch.setattr(Partition, "settle", settle_and_renumber)
+
+
+def older_epochs_of_a_new_topic(patch: pytest.MonkeyPatch) -> None:
+    """W4: that a topic was made anew is not seen."""
+    patch.setattr(LeaderFinder, "_take_topic", lambda *_: None)
+
+
+def throttle_times_ignored(patch: pytest.MonkeyPatch) -> None:
+    """W5: a broker that does not read is written to."""
+    from kipctl.probe.network import Network
+
+    patch.setattr(Network, "throttle", lambda *_: None)
+
+
+OLD_FAULTS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
+    fault.__name__: fault
+    for fault in (
+        metadata_after_batches,
+        leader_is_back_unnoticed,
+        new_sequences_after_every_failure,
+        older_epochs_of_a_new_topic,
+        throttle_times_ignored,
+    )
+}
