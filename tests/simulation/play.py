@@ -217,11 +217,11 @@ class _Play:
         if producer is None:
             return
         finder = producer._finder
+        every_id = list(self.cluster.names)
         for partition in producer._partitions:
             leader = finder._leadership._leaders.get(partition)
             if leader is None:
                 continue
-            key = partition.topic.id, partition.index
             known_id, known = self._epochs.get(partition, (None, -1))
             if known_id == partition.topic.id:
                 assert leader.epoch >= known or leader.epoch < 0, (
@@ -229,10 +229,14 @@ class _Play:
                 )
             self._epochs[partition] = partition.topic.id, leader.epoch
             if leader.id >= 0 and leader.epoch >= 0:
-                reign = self.cluster.reigns.get((*key, leader.epoch))
-                assert reign == leader.id, (
+                # Before version 13 a hint may be of another topic of that name.
+                ids = [partition.topic.id] if self.story.produce_version >= 13 else every_id
+                reigns = {
+                    self.cluster.reigns.get((id, partition.index, leader.epoch)) for id in ids
+                }
+                assert leader.id in reigns, (
                     f"{leader.id} is believed to lead {partition.index} in epoch {leader.epoch}:"
-                    f" it was {reign}"
+                    f" it was {reigns}"
                 )
         self._metadata_goes_first(producer, now)
         assert now <= self._settle_until_us, (
