@@ -26,6 +26,7 @@ OWNERS = {
     "the brokers' own": ("detect", "not_ready", "acknowledge"),
     "the client's": ("backoff", "metadata", "connect"),
     "spent in queues behind them": ("queued",),
+    "asked for by quotas": ("throttled",),
 }
 """Whose time each phase of a redirect is."""
 ARMS = (LeaderDiscovery.KIP951, LeaderDiscovery.REFRESH, LeaderDiscovery.BASELINE)

@@ -77,7 +77,7 @@ def failed_batches(redirects: DataFrame, actions: DataFrame) -> DataFrame:
                 for hint in _HINTS
             ),
             count_if(refused & same_epoch).alias("same_epoch_retries"),
-            *(F.sum(phase).alias(phase) for phase in _PHASE_COLUMNS),
+            *(sum_of(F.col(phase)).alias(phase) for phase in _PHASE_COLUMNS),
             F.min("error_us").alias("first_error_us"),
             sum_of(F.when(F.col("attempt") == 1, F.col("detect_us") + F.col("not_ready_us"))).alias(
                 "until_error_us"

@@ -105,7 +105,7 @@ _REDIRECTS = _columns(
         ),
         "<phase>_p50_us <phase>_p99_us <phase>_sum_us": (
             "the same of each phase: `queued`, `detect`, `backoff`, `metadata`, `connect`, "
-            "`not_ready`, `acknowledge`"
+            "`throttled`, `not_ready`, `acknowledge`"
         ),
         "latency_p50_us latency_p99_us latency_max_us": (
             "of an episode; of a batch, from the intended send time of its first record"

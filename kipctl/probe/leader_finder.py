@@ -319,7 +319,7 @@ class LeaderFinder(Generic[AnyPartition, AnyLink]):
             self.topic_changes.setdefault(f"{known.name} was deleted and made anew", now_us)
         if len(shown.partitions) > len(of_topic):
             grown = f"{known.name} grew from {len(of_topic)} to {len(shown.partitions)} partitions"
-            self.topic_changes.setdefault(f"{grown}; the new ones are not used", now_us)
+            self.topic_changes.setdefault(f"{grown} (the new ones are not used)", now_us)
 
     def _moved(
         self, partitions: Iterable[AnyPartition], call: MetadataCall | None, now_us: int

@@ -247,5 +247,5 @@ class Link:
         self.connection.close()
         self.connection = None
         self.ready = False
-        self.is_throttled = False
+        self.is_throttled, self.throttled_until_us = False, 0
         return lost

@@ -1,6 +1,7 @@
 """A client's connections: opened when needed, polled together, given up when silent."""
 
 import random
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Generic, TypeVar
 
@@ -42,6 +43,11 @@ class Network(Generic[AnyLink]):
         self._links: dict[int, AnyLink] = {}
         self._link_of_socket: dict[int, AnyLink] = {}
         self._connections = 0
+        self._until_us = NEVER_US
+        self.throttle_ms = 0
+        """The sum of the throttle times that brokers have announced."""
+        self.lags_us: Counter[int] = Counter()
+        """How much later than it should have, by a clock, the client went on; how often each."""
         self._throttled_until_us = self._retry_us = NEVER_US
 
     @property
@@ -53,6 +59,8 @@ class Network(Generic[AnyLink]):
 
     def wake(self, now_us: int) -> None:
         """To be called at every turn, before anything is sent."""
+        if now_us >= self._until_us:
+            self.lags_us[now_us - self._until_us] += 1
         self._retry_us = NEVER_US
         if now_us >= self._throttled_until_us:
             for link in self._links.values():
@@ -68,6 +76,7 @@ class Network(Generic[AnyLink]):
         Brokers that answer earlier versions wait before they answer (KIP-219).
         """
         if throttle_ms > 0 and flight.api_version >= _CLIENT_THROTTLES[ApiKey(flight.api_key)]:
+            self.throttle_ms += throttle_ms
             until_us = now_us + throttle_ms * 1000
             link.throttled_until_us = max(link.throttled_until_us, until_us)
             link.is_throttled = True
@@ -134,9 +143,10 @@ class Network(Generic[AnyLink]):
             if ready and link.connection is not None:
                 return
 
-    def poll(self, timeout_s: float) -> None:
-        """Handle what the sockets have; wait at most so long, to the microsecond, if nothing."""
-        for socket, mask in self._sockets.poll(timeout_s):
+    def poll(self, until_us: int) -> None:
+        """Handle what the sockets have; wait until then, to the microsecond, if nothing."""
+        self._until_us = until_us
+        for socket, mask in self._sockets.poll(max(0, until_us - self._clock()) / 1e6):
             link = self._link_of_socket[socket]
             if link.connection is None or link.connection.fileno() != socket:
                 continue
@@ -179,7 +189,7 @@ class Network(Generic[AnyLink]):
         """
         now = self._clock()
         if any(link.is_silent(now) for link in self.links):
-            self.poll(0)
+            self.poll(now)
         for link in self.links:
             if link.is_silent(now):
                 self.lose(link)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 from kipctl.probe.config import ClientConfig
+from kipctl.probe.health import HEALTHY, Health, all_healths
 from kipctl.probe.schedule import Schedule, Share
 from kipctl.trace.clock import now_us
 from kipctl.trace.names import names_in
@@ -77,6 +78,7 @@ class Outcome:
     """Why it broke off, when nobody asked it to; then it counts what is known of."""
     host: str = ""
     """The machine that it ran on."""
+    health: Health = HEALTHY
 
     @property
     def config(self) -> ClientConfig:
@@ -170,6 +172,7 @@ def as_one_run(outcomes: Sequence[Outcome], start_us: int) -> dict[str, Any]:
         "errors": counted_together(outcome.errors for outcome in outcomes),
         "endpoints": tuple(sorted({name for outcome in outcomes for name in outcome.endpoints})),
         "cpu_s": sum(outcome.cpu_s for outcome in outcomes),
+        "health": all_healths([outcome.health for outcome in outcomes]),
         "stopped": any(outcome.stopped for outcome in outcomes),
         "host": ", ".join(dict.fromkeys(outcome.host for outcome in outcomes)),
         "failure": next((outcome.failure for outcome in outcomes if outcome.failure), ""),

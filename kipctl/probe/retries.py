@@ -29,6 +29,7 @@ def resent(
         failed.error_us + backoff_us,
         partition.leader_us,
         link.ready_us,
+        link.throttled_until_us,
         turn_us,
     )
     call = partition.leader_rpc

@@ -3,7 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
-from kipctl.report.perf_tables import actions_table, metadata_table, redirects_table
+from kipctl.report.perf_tables import (
+    actions_table,
+    health_notes,
+    metadata_table,
+    redirects_table,
+)
 from kipctl.report.tables import Column, Table
 
 Document = Mapping[str, Any]
@@ -52,6 +57,7 @@ def brokers_table(document: Document) -> Table:
         + (f"; errors: {errors}" if errors else "")
         + "."
     ]
+    notes += health_notes(document, fetches["took_ms"]["p99"])
     if rack is not None:
         notes.append(f"{100 * local:.1f} % of the bytes came from rack {rack}.")
     return Table(

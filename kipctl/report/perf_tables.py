@@ -13,6 +13,7 @@ _PHASE_MEANINGS = {
     "backoff": "retry.backoff.ms, and the client's own time",
     "metadata": "waiting for a Metadata answer",
     "connect": "opening a connection to the new leader",
+    "throttled": "until the new leader's quota let the client send",
     "not_ready": "refused by a leader that did not know yet",
     "acknowledge": "the new leader, until it acknowledged",
 }
@@ -57,8 +58,25 @@ def times_table(document: Document) -> Table:
             f"{records['sent']:,} records sent, {records['acknowledged']:,} acknowledged, "
             f"{records['failed']:,} failed{':' + failed if failed else ''}; "
             f"{document['records_per_second']:,.0f} records/s.",
+            *health_notes(document, document["latency_ms"]["p99"]),
         ),
     )
+
+
+def health_notes(document: Document, beside_ms: float) -> Iterator[str]:
+    """What a reader has to know besides the times (`kipctl.probe.health`).
+
+    That the client went on late is said when its p99 is a tenth of `beside_ms`, and a millisecond.
+    """
+    yield from document.get("topic_changes", ())
+    if throttle_ms := document.get("throttle_ms", 0):
+        yield f"Brokers throttled the client for {throttle_ms / 1000:,.1f} s in all (quotas)."
+    lag = document.get("loop_lag_ms")
+    if lag and lag["p99"] >= max(1.0, beside_ms / 10):
+        yield (
+            f"The client itself went on up to {lag['p99']:.1f} ms late (p99; at most "
+            f"{lag['max']:.1f} ms): it had too much to do, or the machine had."
+        )
 
 
 def redirects_table(document: Document, of_fetches: bool = False) -> Table:

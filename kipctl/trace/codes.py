@@ -67,5 +67,14 @@ class RangeHandling(IntEnum):
     """`auto.offset.reset` is none."""
 
 
-PHASES = ("queued", "detect", "backoff", "metadata", "connect", "not_ready", "acknowledge")
+PHASES = (
+    "queued",
+    "detect",
+    "backoff",
+    "metadata",
+    "connect",
+    "throttled",
+    "not_ready",
+    "acknowledge",
+)
 """The phases of a redirect. Summed over a batch's rows they are its latency, exactly."""

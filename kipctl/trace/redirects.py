@@ -15,6 +15,7 @@ class Wait(NamedTuple):
     backoff: int = 0
     metadata: int = 0
     connect: int = 0
+    throttled: int = 0
 
 
 def split_wait(
@@ -23,24 +24,26 @@ def split_wait(
     allowed_us: int,
     leader_us: int,
     connected_us: int,
+    throttled_us: int,
     turn_us: int,
 ) -> Wait:
     """Split the time from an error to the retry; the parts add up to `resent_us - error_us`.
 
     The retry had to wait, one after the other, for the backoff (until `allowed_us`), for Metadata
-    to name the leader (`leader_us`), for a connection to it (`connected_us`), and for its turn
-    behind batches ahead of it or a full in-flight window (`turn_us`, counted as queued). What was
-    over before the step before it cost nothing. The client's own slowness after all four is
-    charged to what it waited for: metadata if it did, else backoff.
+    to name the leader (`leader_us`), for a connection to it (`connected_us`), until the leader's
+    quota let it (`throttled_us`, KIP-219), and for its turn behind batches ahead of it or a full
+    in-flight window (`turn_us`, counted as queued). What was over before the step before it cost
+    nothing. The client's own slowness after all five is charged to what it waited for: metadata if
+    it did, else backoff.
     """
     ends = [error_us]
-    for end in (allowed_us, leader_us, connected_us, turn_us):
+    for end in (allowed_us, leader_us, connected_us, throttled_us, turn_us):
         ends.append(min(max(end, ends[-1]), resent_us))
-    backoff, metadata, connect, queued = (b - a for a, b in pairwise(ends))
+    backoff, metadata, connect, throttled, queued = (b - a for a, b in pairwise(ends))
     rest = resent_us - ends[-1]
     if metadata:
-        return Wait(queued, backoff, metadata + rest, connect)
-    return Wait(queued, backoff + rest, metadata, connect)
+        return Wait(queued, backoff, metadata + rest, connect, throttled)
+    return Wait(queued, backoff + rest, metadata, connect, throttled)
 
 
 _NO_WAIT = Wait()
@@ -80,7 +83,7 @@ class FailedAttempt:
     def given_up(self, now_us: int, backoff_us: int) -> None:
         """What failed is not sent again: its wait until now is this attempt's."""
         allowed_us = self.error_us + backoff_us
-        self.wait = split_wait(self.error_us, now_us, allowed_us, now_us, 0, 0)
+        self.wait = split_wait(self.error_us, now_us, allowed_us, now_us, 0, 0, 0)
 
 
 def _did_not_know_yet(failed: FailedAttempt, before: Sequence[FailedAttempt]) -> bool:
@@ -104,6 +107,7 @@ class Phases(NamedTuple):
     backoff: int
     metadata: int
     connect: int
+    throttled: int
     not_ready: int
     acknowledge: int
 
@@ -130,6 +134,7 @@ def phases(
                 backoff=failed.wait.backoff,
                 metadata=failed.wait.metadata,
                 connect=failed.wait.connect,
+                throttled=failed.wait.throttled,
                 not_ready=answered_in if not_ready else 0,
                 acknowledge=done_us - last_sent_us if last and failed.to_broker != -1 else 0,
             )

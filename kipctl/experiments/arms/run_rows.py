@@ -17,8 +17,8 @@ from kipctl.trace.schema import DATASETS
 from kipctl.trace.store import Run
 
 _CODES: dict[str, type[IntEnum]] = {"decision": Decision, "cause": MetadataCause}
-_NEVER = ("sent_us", "received_us")
-"""Moments that may be absent: 0, as the probe writes them."""
+_ABSENT_IS_0 = ("sent_us", "received_us", "throttled_us")
+"""Moments that may be absent: 0, as the probe writes them; and a phase that older runs have not."""
 
 
 def dataset(run: Run, name: str, client: str | None = None) -> pa.Table:
@@ -46,7 +46,7 @@ def rows(table: pa.Table, name: str) -> IntRows:
 def _integers(column: pa.ChunkedArray, name: str) -> IntRows:
     if pa.types.is_string(column.type):
         return _coded(column, _CODES.get(name))
-    absent = 0 if name in _NEVER else -1
+    absent = 0 if name in _ABSENT_IS_0 else -1
     filled = pc.fill_null(pc.cast(column, pa.int64()), absent)
     numbers: IntRows = filled.to_numpy().astype(np.int64, copy=False)
     return numbers

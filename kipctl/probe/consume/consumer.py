@@ -22,6 +22,7 @@ from kipctl.probe.consume.readers import Readers
 from kipctl.probe.consume.reads import NOTHING, Reads
 from kipctl.probe.consume.requests import fetch_request
 from kipctl.probe.consume.session import Wanted
+from kipctl.probe.health import Health, health
 from kipctl.probe.leader_finder import LeaderFinder, MetadataCall
 from kipctl.probe.leadership import NO_HINT, LeaderDiscovery
 from kipctl.probe.network import Network
@@ -48,6 +49,7 @@ _STALE_METADATA_ERRORS = LEADER_ERRORS | {
     ErrorCode.INCONSISTENT_TOPIC_ID,
 }
 _TICK_US = 50_000
+_POSITIONS_TICK_US = 20_000
 
 OnRecords = Callable[[Partition, memoryview, int], None]
 """Called with a partition, the batches fetched for it, and the offset that was asked for; the bytes
@@ -125,6 +127,10 @@ class Consumer:
         self.is_stopped = False
         """Somebody asked to read nothing more."""
 
+    def health(self, start_us: int) -> Health:
+        """What became of topics, and how well the client itself went on since then."""
+        return health(self._network, self._finder, start_us)
+
     @property
     def endpoints(self) -> Sequence[str]:
         """The endpoints that hints have named, by their number in the trace."""
@@ -164,7 +170,7 @@ class Consumer:
             for link in self._network.links:
                 if link.readers:
                     self._network.ensure_connected(link)
-            self._network.poll(0.02)
+            self._network.poll(self._now_us() + _POSITIONS_TICK_US)
         return []
 
     # --- the run ---
@@ -185,7 +191,7 @@ class Consumer:
                 until = min(until, start_us)
             else:
                 self._fetch_from_all()
-            self._network.poll(max(0, until - self._now_us()) / 1e6)
+            self._network.poll(until)
         self._end(self._now_us())
         return self.totals
 

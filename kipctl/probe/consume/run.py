@@ -193,6 +193,7 @@ def run_consumer(
         cpu_s=cpu_s() - cpu_before,
         stopped=consumer.is_stopped,
         host=socket.gethostname(),
+        health=consumer.health(schedule.start_us),
     )
 
 

@@ -194,6 +194,7 @@ def summarize(
         "mb_per_second": round(outcome.bytes / MEGABYTE / seconds, 3) if seconds else 0.0,
         "records_per_second": round(outcome.records / seconds, 1) if seconds else 0.0,
         "cpu_seconds": round(outcome.cpu_s, 3),
+        **outcome.health.as_document(),
         "cpu_seconds_per_gb": round(outcome.cpu_s / gigabytes, 3) if gigabytes else None,
         "fetches": fetches(run),
         "brokers": brokers(run),

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from uuid import UUID
 
+from kipctl.probe.health import Health, health
 from kipctl.probe.leader_finder import LeaderFinder, MetadataCall
 from kipctl.probe.leadership import (
     NO_HINT,
@@ -152,7 +153,7 @@ class Producer:
         while self._now_us() < deadline and not all(link.ready for link in links):
             for link in links:
                 self._network.ensure_connected(link)
-            self._network.poll(0.05)
+            self._network.poll(self._now_us() + _TICK_US)
         for version in {link.encoder.version for link in links if link.encoder}:
             rehearse(version)
 
@@ -184,14 +185,19 @@ class Producer:
                 self._drain(link, now)
         if now >= self._next_tick_us:
             self._tick(now)
-        until = min(
-            accumulator.due_us,
-            accumulator.wake_us,
-            finder.wake_us,
-            network.wake_us,
-            self._next_tick_us,
+        network.poll(
+            min(
+                accumulator.due_us,
+                accumulator.wake_us,
+                finder.wake_us,
+                network.wake_us,
+                self._next_tick_us,
+            )
         )
-        network.poll(max(0, until - self._now_us()) / 1e6)
+
+    def health(self, start_us: int) -> Health:
+        """What became of topics, and how well the client itself went on since then."""
+        return health(self._network, self._finder, start_us)
 
     @property
     def generated(self) -> int:
@@ -328,7 +334,7 @@ class Producer:
             number = connection.correlation_id
             flight = InFlight(number, ApiKey.PRODUCE, encoder.version, size, sent, link.load, None)
             broker = link.node.id
-            self._tracing.rpc(broker, connection.number, flight, 0, 0, 0, len(self._topics), 0)
+            self._tracing.rpc(broker, connection.number, flight, 0, 0, 0, len(topics), 0)
             for batch in batches:
                 self._settle(batch, done, 0, NO_OFFSET)
 
@@ -357,24 +363,23 @@ class Producer:
         """An answer came (`Network`'s on_answer). Raises MalformedFrame."""
         assert link.connection is not None
         number = link.connection.number  # it is given up if a hint moves this very broker
-        error = 0
         if flight.api_key == ApiKey.METADATA:
             self._finder.answered(flight, frame, now, behind_us)
             return
         if flight.api_key == ApiKey.PRODUCE:
-            self._produced(link, flight, frame, now)
+            error = self._produced(link, flight, frame, now)
         else:
             error = link.finish_handshake(flight, frame, now).error_code
-        size = len(frame) + 4
-        topics = len(self._topics)
+        size, topics = len(frame) + 4, self._topics_in(flight)
         self._tracing.rpc(link.node.id, number, flight, now, size, behind_us, topics, error)
 
-    def _produced(self, link: ProducerLink, flight: InFlight, frame: memoryview, now: int) -> None:
+    def _produced(self, link: ProducerLink, flight: InFlight, frame: memoryview, now: int) -> int:
+        """Settle what the answer is about; returns the first error in it."""
         successes = read_successes(flight, frame) if len(self._topics) == 1 else None
         if successes is not None:
             for batch, base_offset in successes:
                 self._settle(batch, now, 0, base_offset)
-            return
+            return 0
         answers, throttle_ms = read_answers(flight, frame, self._topic_position)
         self._network.throttle(link, flight, throttle_ms, now)
         for answer in answers:
@@ -382,6 +387,13 @@ class Producer:
                 self._refused(answer, now)
             else:
                 self._settle(answer.batch, now, 0, answer.base_offset)
+        return next((answer.error for answer in answers if answer.error), 0)
+
+    def _topics_in(self, flight: InFlight) -> int:
+        """How many topics a request was about."""
+        if len(self._topics) == 1:
+            return 1 if flight.subject else 0
+        return len({batch.partition.topic_position for batch in flight.subject or ()})
 
     def _refused(self, answer: Answer, now: int) -> None:
         """A partition's error: learn what its hint says before the batch is tried again."""
@@ -458,7 +470,7 @@ class Producer:
             if isinstance(flight.subject, MetadataCall):
                 self._finder.lost(flight.subject, now)
                 continue
-            error, topics = ErrorCode.NETWORK_EXCEPTION, len(self._topics)
+            error, topics = ErrorCode.NETWORK_EXCEPTION, self._topics_in(flight)
             self._tracing.rpc(link.node.id, number, flight, 0, 0, 0, topics, error)
             self._all_failed(flight.subject or (), now)
 

@@ -186,6 +186,7 @@ def run_probe(
         cpu_s=cpu_s() - cpu_before,
         stopped=producer.generated < schedule.own_records,
         host=socket.gethostname(),
+        health=producer.health(schedule.start_us),
     )
 
 

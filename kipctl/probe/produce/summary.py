@@ -150,6 +150,7 @@ def summarize(
         "service_ms": times.service.as_ms(),
         "records_per_second": round(times.latency.total / times.seconds, 1),
         "cpu_seconds": round(outcome.cpu_s, 3),
+        **outcome.health.as_document(),
         "redirects": redirects(run.redirect_rows),
         "metadata_rpcs": metadata_rpcs(run.metadata_rows),
         "actions": list(actions),

@@ -1,0 +1,72 @@
+"""What a reader has to know of a run besides its times: quotas, other topics, a client too slow."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kipctl.probe.distribution import Distribution
+from kipctl.probe.leader_finder import LeaderFinder
+from kipctl.probe.network import Network
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """How well the client itself went on, and what changed under it.
+
+    `throttle_ms` is the sum of the throttle times that brokers announced (quotas, KIP-219).
+    `topic_changes` say what became of topics. The lag is how much later than it should have, by the
+    clock, the client went on (microseconds): what it was late is in the latencies, and not Kafka's.
+    """
+
+    throttle_ms: int = 0
+    topic_changes: tuple[str, ...] = ()
+    lag_p50_us: int = 0
+    lag_p99_us: int = 0
+    lag_max_us: int = 0
+
+    def as_document(self) -> dict[str, Any]:
+        """Its part of the object that `--output json` prints."""
+        return {
+            "throttle_ms": self.throttle_ms,
+            "topic_changes": list(self.topic_changes),
+            "loop_lag_ms": {
+                "p50": self.lag_p50_us / 1000,
+                "p99": self.lag_p99_us / 1000,
+                "max": self.lag_max_us / 1000,
+            },
+        }
+
+
+HEALTHY = Health()
+
+
+def health(network: Network[Any], finder: LeaderFinder[Any, Any], start_us: int) -> Health:
+    """That of a client, as it is now; its run began at `start_us` (monotonic microseconds)."""
+    values = sorted(network.lags_us)
+    lags = Distribution(
+        np.array(values, dtype=np.int64),
+        np.array([network.lags_us[value] for value in values], dtype=np.int64),
+    )
+    return Health(
+        network.throttle_ms,
+        tuple(
+            f"Topic {change}, as Metadata showed after {(seen_us - start_us) / 1e6:.1f} s."
+            for change, seen_us in finder.topic_changes.items()
+        ),
+        lags.quantile(0.5),
+        lags.quantile(0.99),
+        values[-1] if values else 0,
+    )
+
+
+def all_healths(of_workers: Sequence[Health]) -> Health:
+    """That of a run of several workers: throttle times are added, of lags the worst is taken."""
+    return Health(
+        sum(one.throttle_ms for one in of_workers),
+        tuple(dict.fromkeys(change for one in of_workers for change in one.topic_changes)),
+        max(one.lag_p50_us for one in of_workers),
+        max(one.lag_p99_us for one in of_workers),
+        max(one.lag_max_us for one in of_workers),
+    )
