@@ -29,8 +29,8 @@ def resent(
         failed.error_us + backoff_us,
         partition.leader_us,
         link.ready_us,
-        link.throttled_until_us,
         turn_us,
+        link.throttled_until_us,
     )
     call = partition.leader_rpc
     if failed.wait.metadata and isinstance(call, MetadataCall):

@@ -97,5 +97,5 @@ def seen_wait(
     batch back for reasons of its own: a backoff.
     """
     end_us = min(resent_us, max(error_us, named_us, connected_us))
-    wait = split_wait(error_us, end_us, asked_us if named_us else 0, named_us, connected_us, 0, 0)
+    wait = split_wait(error_us, end_us, asked_us if named_us else 0, named_us, connected_us, 0)
     return wait._replace(backoff=wait.backoff + resent_us - end_us)

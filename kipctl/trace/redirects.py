@@ -24,8 +24,8 @@ def split_wait(
     allowed_us: int,
     leader_us: int,
     connected_us: int,
-    throttled_us: int,
     turn_us: int,
+    throttled_us: int = 0,
 ) -> Wait:
     """Split the time from an error to the retry; the parts add up to `resent_us - error_us`.
 
@@ -83,7 +83,7 @@ class FailedAttempt:
     def given_up(self, now_us: int, backoff_us: int) -> None:
         """What failed is not sent again: its wait until now is this attempt's."""
         allowed_us = self.error_us + backoff_us
-        self.wait = split_wait(self.error_us, now_us, allowed_us, now_us, 0, 0, 0)
+        self.wait = split_wait(self.error_us, now_us, allowed_us, now_us, 0, 0)
 
 
 def _did_not_know_yet(failed: FailedAttempt, before: Sequence[FailedAttempt]) -> bool:

@@ -37,12 +37,28 @@ def test_a_wait_is_split_by_what_it_waited_for_one_after_the_other(
     assert split_wait(1000, resent, allowed, leader, connected, turn) == wait
 
 
+@pytest.mark.parametrize(
+    ("resent", "throttled", "turn", "wait"),
+    [
+        (1100, 1100, 0, Wait(backoff=10, throttled=90)),
+        # A quota that let it go before the backoff was over cost nothing.
+        (1010, 1005, 0, Wait(backoff=10)),
+        # Then the turn.
+        (1130, 1100, 1130, Wait(backoff=10, throttled=90, queued=30)),
+    ],
+)
+def test_what_a_quota_made_it_wait_is_a_phase_of_its_own(
+    resent: int, throttled: int, turn: int, wait: Wait
+) -> None:
+    assert split_wait(1000, resent, 1010, 0, 0, turn, throttled) == wait
+
+
 def test_the_parts_of_any_wait_add_up_to_it() -> None:
     choose = random.Random(2)
     for _ in range(2000):
         error = choose.randrange(1000)
         resent = error + choose.randrange(1000)
-        wait = split_wait(error, resent, *(choose.randrange(3000) for _ in range(4)))
+        wait = split_wait(error, resent, *(choose.randrange(3000) for _ in range(5)))
         assert sum(wait) == resent - error
         assert min(wait) >= 0
 
@@ -92,11 +108,11 @@ def test_the_first_row_has_the_time_before_and_the_last_the_time_after() -> None
     )
     assert Phases._fields == PHASES
     assert rows == [
-        Phases(40, 30, 1, 0, 0, 0, 0),
+        Phases(40, 30, 1, 0, 0, 0, 0, 0),
         # A second leader error: the new leader did not know yet.
-        Phases(5, 0, 70, 0, 5, 19, 0),
+        Phases(5, 0, 70, 0, 5, 0, 19, 0),
         # A disconnect is no word about leaders.
-        Phases(0, 20, 0, 50, 0, 0, 100),
+        Phases(0, 20, 0, 50, 0, 0, 0, 100),
     ]
     assert sum(map(sum, rows)) == 400 - 60
 
@@ -122,14 +138,14 @@ def test_not_ready_is_a_leader_that_did_not_know_yet(
 
 def test_a_batch_that_is_given_up_by_its_error_acknowledges_nothing() -> None:
     (row,) = phases([failed(100, 130)], intended_us=90, last_sent_us=100, done_us=130)
-    assert row == Phases(10, 30, 0, 0, 0, 0, 0)
+    assert row == Phases(10, 30, 0, 0, 0, 0, 0, 0)
 
 
 def test_a_batch_that_is_given_up_while_it_waits_ends_in_that_wait() -> None:
     attempt = failed(100, 130)
     attempt.wait = Wait(backoff=100, metadata=20)
     (row,) = phases([attempt], intended_us=90, last_sent_us=100, done_us=250)
-    assert row == Phases(10, 30, 100, 20, 0, 0, 0)
+    assert row == Phases(10, 30, 100, 20, 0, 0, 0, 0)
 
 
 def test_the_phases_of_random_histories_are_exactly_the_latency() -> None:
