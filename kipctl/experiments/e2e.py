@@ -42,8 +42,7 @@ from kipctl.probe.consume.summary import (
     out_of_range,
 )
 from kipctl.probe.outcome import Outcome
-from kipctl.probe.parts import Part, rows_of_parts
-from kipctl.probe.parts import together as all_rows
+from kipctl.probe.parts import Part, in_step
 from kipctl.probe.produce.run import ProbeOutcome
 from kipctl.probe.produce.summary import Measured as MeasuredProduce
 from kipctl.probe.produce.summary import measured_together
@@ -179,7 +178,7 @@ def measure(
             recorder.write_rows(outcome.start_us, parts, conducted.events)
         produced = measured_together(outcome, writer.parts)
         consumed = measured(came, reader.parts)
-        delivery = follow(produced, consumed, writer.parts)
+        delivery = follow(outcome, writer.parts, came, reader.parts)
         document = summarize(produced, consumed, delivery, actions, version)
         if recorder and (outcome.generated or outcome.failure):
             after = taken_after(cluster, spec.topic, listeners.message)
@@ -249,10 +248,11 @@ def await_offsets(reader: Reads, ends: Mapping[int, int], quiet_s: float) -> Non
             quiet_since = time.monotonic()
         elif was_quiet:
             return
+        else:
+            time.sleep(_LOOK_S)
         for partition, after in rows[:, [_READ["partition"], _READ["next_offset"]]].tolist():
             if after >= missing.get(partition, 0):
                 missing.pop(partition, None)
-        time.sleep(_LOOK_S)
 
 
 def together(
@@ -277,17 +277,20 @@ def together(
 
 
 def follow(
-    produced: MeasuredProduce, consumed: Measured, parts: tuple[Part[ProbeOutcome], ...]
+    outcome: ProbeOutcome,
+    written: Sequence[Part[ProbeOutcome]],
+    came: ConsumeOutcome,
+    read: Sequence[Part[ConsumeOutcome]],
 ) -> Delivery:
-    """Each record's way, from the rows of both."""
-    outcome = produced.outcome
-    batches = all_rows("batches", rows_of_parts(parts, "batches", outcome.start_us))
+    """Each record's way, from the rows of both; `outcome` and `came` are those of all parts."""
+    config = outcome.config
     return deliver(
-        batches,
-        consumed.reads,
+        in_step(written, "batches", "acked_us", outcome.start_us),
+        in_step(read, "reads", "time_us", came.start_us),
         outcome.start_us,
         outcome.interval_ns,
         outcome.spec.warmup_records,
+        late_us=round((config.delivery_timeout_ms + config.request_timeout_ms) * 1000),
     )
 
 

@@ -4,6 +4,8 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass
+from functools import partial
+from itertools import takewhile
 from typing import Any, TypeVar
 
 from kipctl.cluster.journal import journal
@@ -298,8 +300,8 @@ def _intervals(probe: Probe[ProbeOutcome], plan: PerfPlan, listeners: Listeners)
 
     def report() -> None:
         while not over.wait(plan.reporting_interval_s):
-            rows = probe.new_rows("batches")
-            times = record_times([rows], schedule.start_us, schedule.interval_ns)
+            rows = takewhile(len, iter(partial(probe.new_rows, "batches"), None))
+            times = record_times(rows, schedule.start_us, schedule.interval_ns)
             if times.latency.total:
                 listeners.interval(interval_line(times, plan.reporting_interval_s))
 

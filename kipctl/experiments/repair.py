@@ -72,7 +72,7 @@ def _repaired(run: Run, known: Mapping[str, Any], rows: Path) -> Mapping[str, An
             parts = together(outcome, written, read)
             recorder.write_rows(outcome.start_us, parts, [])
             produced, consumed = measured_together(outcome, written), measured(came, read)
-            delivery = follow(produced, consumed, written)
+            delivery = follow(outcome, written, came, read)
             document = summarize_e2e(produced, consumed, delivery, [], None)
             recorder.close(outcome, parts, document, None)
     return document

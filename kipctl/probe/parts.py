@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Generic
 
@@ -10,8 +11,6 @@ import numpy as np
 from kipctl.probe.outcome import AnyOutcome
 from kipctl.trace.columns import COLUMNS, MOMENTS, raw_path
 from kipctl.trace.rows import IntRows, chunks
-
-_CHUNK_ROWS = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,5 +51,28 @@ def rows_of_parts(
     """
     for part in parts:
         later_us = start_us - part.outcome.start_us
-        for rows in chunks(raw_path(part.directory, dataset), len(COLUMNS[dataset]), _CHUNK_ROWS):
+        for rows in chunks(raw_path(part.directory, dataset), len(COLUMNS[dataset])):
             yield moved(rows, dataset, later_us)
+
+
+def in_step(
+    parts: Sequence[Part[AnyOutcome]], dataset: str, moment: str, start_us: int
+) -> Iterator[IntRows]:
+    """The same, in the order of a moment over all parts, as far as each part's own rows are.
+
+    None is read ahead of the others, so whoever follows two datasets keeps little of either.
+    """
+    at = COLUMNS[dataset].index(moment)
+    sources = [rows_of_parts([part], dataset, start_us) for part in parts]
+    held = [(source, rows) for source in sources for rows in islice(source, 1)]
+    while held:
+        until = min(int(rows[:, at].max()) for _, rows in held)
+        left = []
+        for source, rows in held:
+            due = int(np.searchsorted(np.maximum.accumulate(rows[:, at]), until, side="right"))
+            yield rows[:due]
+            if due < len(rows):
+                left.append((source, rows[due:]))
+            else:
+                left.extend((source, more) for more in islice(source, 1))
+        held = left

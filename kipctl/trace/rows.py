@@ -13,6 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 IntRows = npt.NDArray[np.int64]
+CHUNK_ROWS = 1 << 17
+"""Rows that are read at once, at most: a run may have written more than fit into memory."""
 
 
 class RowWriter:
@@ -86,8 +88,11 @@ class RowReader:
         self._read = 0
 
     def new_rows(self) -> IntRows:
-        """The rows flushed since the last call, shape (rows, width)."""
-        rows = read_rows(self._path, self._width, self._read)
+        """The rows flushed since the last call, shape (rows, width): CHUNK_ROWS of them at most.
+
+        What is left comes with the next calls.
+        """
+        rows = read_rows(self._path, self._width, self._read, CHUNK_ROWS)
         self._read += len(rows)
         return rows
 
@@ -102,12 +107,12 @@ def read_rows(path: Path, width: int, skip: int = 0, count: int = -1) -> IntRows
     return flat[: whole * width].reshape(whole, width)
 
 
-def chunks(path: Path, width: int, size: int = 1 << 20) -> Iterable[IntRows]:
-    """The file's rows, at most `size` at a time."""
+def chunks(path: Path, width: int, size: int | None = None) -> Iterable[IntRows]:
+    """The file's rows, at most `size` at a time, or CHUNK_ROWS."""
 
     def read() -> Iterator[IntRows]:
         skip = 0
-        while len(rows := read_rows(path, width, skip, size)):
+        while len(rows := read_rows(path, width, skip, size or CHUNK_ROWS)):
             yield rows
             skip += len(rows)
 

@@ -6,18 +6,16 @@ import numpy as np
 import pytest
 
 from kipctl.probe.consume.config import ConsumerConfig
+from kipctl.probe.consume.flips import LOST, NAMED, OTHER
 from kipctl.probe.consume.run import ConsumeOutcome, ConsumeSpec
 from kipctl.probe.consume.summary import (
     DETAILED_HEADER,
     HEADER,
-    LOST,
-    NAMED,
-    OTHER,
+    Answers,
     FetchCalls,
     Measured,
     brokers,
     flip_groups,
-    flips,
     interval_line,
     kafka_line,
     out_of_range,
@@ -84,14 +82,10 @@ def measured(
         stopped=False,
     )
     calls, requests = FetchCalls(), rows("rpcs", *(rpcs or []))
-    return Measured(
-        outcome,
-        rows("reads", *reads),
-        calls,
-        lost=calls.add(requests),
-        metadata_rows=metadata_calls(requests),
-        redirects=rows("redirects"),
-    )
+    answers = Answers(calls.add(requests))
+    for one in reads:  # in files of many rows they come in pieces
+        answers.add(rows("reads", one))
+    return Measured(outcome, answers, calls, metadata_calls(requests), rows("redirects"))
 
 
 @pytest.mark.parametrize(
@@ -114,8 +108,10 @@ def measured(
 def test_why_a_partition_came_from_another_broker(
     between: list[dict[str, int]], rpcs: list[dict[str, int]], why: str
 ) -> None:
-    found = flips(measured([read(1, 1), *between, read(5, 2), read(6, 2)], rpcs))
-    assert [(f.from_broker, f.to_broker, f.why, f.gap_us) for f in found] == [(1, 2, why, 4000)]
+    run = measured([read(1, 1), *between, read(5, 2), read(6, 2)], rpcs)
+    assert [(f.from_broker, f.to_broker, f.why, f.gap_us) for f in run.answers.flips.found] == [
+        (1, 2, why, 4000)
+    ]
 
 
 def test_partitions_do_not_mix_and_equal_flips_are_told_once() -> None:
@@ -128,7 +124,7 @@ def test_partitions_do_not_mix_and_equal_flips_are_told_once() -> None:
             read(10, 2, partition=3),
         ]
     )
-    assert [f.partition for f in flips(run)] == [0, 3]
+    assert [f.partition for f in run.answers.flips.found] == [0, 3]
     assert flip_groups(run) == [
         {
             "from_broker": 1,

@@ -1,11 +1,13 @@
 """Each record's way from producer to consumer, out of the rows of both."""
 
+import random
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
-from kipctl.probe.consume.delivery import Delivery, deliver
+from kipctl.probe.consume.delivery import Delivery, deliver, follow_batches
 from kipctl.trace.columns import COLUMNS
 from kipctl.trace.rows import IntRows
 
@@ -48,7 +50,9 @@ def read(partition: int, fetch_offset: int, records: int, at_ms: float, **more: 
 
 
 def delivered(batches: list[Any], reads: list[Any], skip: int = 0) -> Delivery:
-    return deliver(rows("batches", *batches), rows("reads", *reads), START_US, INTERVAL_NS, skip)
+    return deliver(
+        [rows("batches", *batches)], [rows("reads", *reads)], START_US, INTERVAL_NS, skip
+    )
 
 
 def test_each_record_is_timed_from_its_own_intended_time_to_the_answer_that_brought_it() -> None:
@@ -118,3 +122,77 @@ def test_answers_without_records_bring_nothing() -> None:
         ],
     )
     assert came.times.latency.values.tolist() == [3000]
+
+
+def test_a_batch_that_was_read_twice_came_when_it_was_read_first() -> None:
+    came = delivered([batch(0, 0, 6, 0)], [read(0, 0, 10, at_ms=8), read(0, 4, 3, at_ms=30)])
+    assert came.times.last_us == START_US + 8000
+    assert came.twice == 3
+
+
+def a_consumer_that_jumps(choose: random.Random) -> tuple[list[Any], list[Any]]:
+    """Batches in the order of their acknowledgements, and answers in that of their coming.
+
+    The consumer goes back, or ahead, now and then, and some batches are never read; some offsets
+    are nobody's.
+    """
+    batches, reads = [], []
+    at_ms = 0.0
+    for partition in range(3):
+        ends, offset = [0], choose.randrange(3)
+        while len(ends) < 60:
+            records = choose.randint(1, 4)
+            batches.append(batch(partition, len(batches) * 4, records, offset))
+            offset += records + choose.choice([0, 0, 0, 2])
+            ends.append(offset)
+        number = choose.randrange(3)
+        while number + 1 < len(ends):
+            to = min(len(ends) - 1, number + choose.randint(1, 5))
+            at_ms += 1
+            reads.append(read(partition, ends[number], ends[to] - ends[number], at_ms))
+            number = to if choose.random() < 0.8 else choose.randrange(len(ends))
+    choose.shuffle(batches)
+    return batches, sorted(reads, key=lambda one: (choose.random() // 0.5, one["time_us"]))
+
+
+def in_pieces(choose: random.Random, of: IntRows) -> Iterator[IntRows]:
+    while len(of):
+        size = choose.randint(1, 40)
+        yield of[:size]
+        of = of[size:]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_in_pieces_it_is_what_it_is_record_by_record(seed: int) -> None:
+    choose = random.Random(seed)
+    batches, reads = a_consumer_that_jumps(choose)
+    first: dict[tuple[int, int], int] = {}
+    twice = 0
+    for one in reads:
+        for offset in range(one["fetch_offset"], one["next_offset"]):
+            twice += (one["partition"], offset) in first
+            first.setdefault((one["partition"], offset), one["time_us"])
+    came = {
+        (one["partition"], one["base_offset"]): first[one["partition"], last]
+        for one in batches
+        if (one["partition"], last := one["base_offset"] + one["records"] - 1) in first
+    }
+    expected = sum(
+        one["records"] for one in batches if (one["partition"], one["base_offset"]) in came
+    )
+    found = deliver(
+        in_pieces(choose, rows("batches", *batches)),
+        in_pieces(choose, rows("reads", *reads)),
+        START_US,
+        INTERVAL_NS,
+    )
+    assert (found.delivered, found.twice) == (expected, twice)
+    assert found.missing == sum(one["records"] for one in batches) - expected
+    assert found.extra == sum(one["records"] for one in reads) - twice - expected
+    assert found.times.last_us == max(came.values())
+    followed = follow_batches(rows("batches", *batches), rows("reads", *reads))
+    column = {name: followed[:, i] for i, name in enumerate(COLUMNS["batches"])}
+    delivered_at = zip(
+        column["partition"], column["base_offset"], column["acked_us"], column["error"], strict=True
+    )
+    assert {(p, o): at for p, o, at, error in delivered_at if not error} == came

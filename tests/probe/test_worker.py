@@ -16,7 +16,7 @@ from rows import read_back, rows_of
 from kipctl.errors import KipctlError, PipelineError, UsageError
 from kipctl.probe import worker as worker_module
 from kipctl.probe.consume.run import ConsumeSpec
-from kipctl.probe.consume.summary import measured
+from kipctl.probe.consume.summary import reads_of
 from kipctl.probe.outcome import Begun
 from kipctl.probe.parts import Part, moved
 from kipctl.probe.produce.config import ProducerConfig
@@ -316,7 +316,7 @@ def test_what_a_dead_consumer_had_read_is_salvaged(tmp_path: Path) -> None:
     together = whole.together([rest, outcome], 77)
     assert (together.records, together.stopped, together.failure) == (100, False, "It died.")
     # Of the dead one's answers nobody knows the rack.
-    seen = measured(together, [part]).reads
+    (seen,) = reads_of(together, [part])
     assert seen[:, COLUMNS["reads"].index("broker_rack")].tolist() == [-1, -1, -1]
 
 
@@ -335,8 +335,8 @@ def test_racks_are_numbered_anew_when_workers_are_taken_together(tmp_path: Path)
         parts.append(Part(replace(outcome, racks=racks), directory))
     whole = ConsumeSpec("localhost:1", "t", 1).together([part.outcome for part in parts], 1)
     racks = [*whole.racks, None]
-    seen = measured(whole, parts).reads[:, COLUMNS["reads"].index("broker_rack")]
-    assert [racks[number] for number in seen] == [None, "b", "c", None, "a", "b"]
+    seen = np.concatenate([*reads_of(whole, parts)])[:, COLUMNS["reads"].index("broker_rack")]
+    assert [racks[number] for number in seen] == ["b", "c", None, "a", "b", None]
 
 
 def test_moments_move_and_never_stays_never() -> None:

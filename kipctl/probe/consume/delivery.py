@@ -4,10 +4,13 @@ Nothing is written into the records: the producer's trace says which offset each
 consumer's when each offset came. Both are on the same clock.
 """
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
+from kipctl.probe.consume.coverage import BEGIN, END, PARTITION, TIME, Coverage, Ends
 from kipctl.probe.produce.summary import RecordTimes, record_times
 from kipctl.trace.columns import COLUMNS
 from kipctl.trace.rows import IntRows
@@ -15,6 +18,7 @@ from kipctl.trace.rows import IntRows
 _BATCH = {name: i for i, name in enumerate(COLUMNS["batches"])}
 _READ = {name: i for i, name in enumerate(COLUMNS["reads"])}
 _NOT_DELIVERED = 1
+_NOWHERE = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,24 +39,27 @@ class Delivery:
 
 
 def deliver(
-    batches: IntRows, reads: IntRows, start_us: int, interval_ns: int, skip_records: int = 0
+    batches: Iterable[IntRows],
+    reads: Iterable[IntRows],
+    start_us: int,
+    interval_ns: int,
+    skip_records: int = 0,
+    late_us: int = 1 << 62,
 ) -> Delivery:
     """Follow each acknowledged batch to the Fetch answer that brought it.
 
-    `batches` and `reads` are rows of these datasets of one topic, with absolute times.
+    `batches` and `reads` are rows of these datasets of one topic, with absolute times, some at a
+    time, in the order in which they were written. No batch is acknowledged later than `late_us`
+    after it was read.
     """
-    followed = follow_batches(batches, reads)
-    came = followed[:, _BATCH["error"]] == 0
-    count = followed[:, _BATCH["records"]]
-    delivered = int(count[came].sum())
-    with_records = reads[(reads[:, _READ["records"]] > 0)]
-    twice = _read_again(with_records)
+    matching = _Matching(batches, reads, late_us)
+    times = record_times(matching.delivered(), start_us, interval_ns, skip_records)
     return Delivery(
-        times=record_times([followed], start_us, interval_ns, skip_records),
-        delivered=delivered,
-        missing=int(count[~came].sum()),
-        twice=twice,
-        extra=int(with_records[:, _READ["records"]].sum()) - twice - delivered,
+        times=times,
+        delivered=matching.records,
+        missing=matching.acknowledged - matching.records,
+        twice=matching.coverage.twice,
+        extra=matching.read - matching.coverage.twice - matching.records,
     )
 
 
@@ -63,38 +70,134 @@ def follow_batches(batches: IntRows, reads: IntRows) -> IntRows:
     `error` other than 0.
     """
     acknowledged: IntRows = batches[batches[:, _BATCH["error"]] == 0].copy()
-    with_records = reads[(reads[:, _READ["records"]] > 0)]
-    count = acknowledged[:, _BATCH["records"]]
-    for partition in np.unique(acknowledged[:, _BATCH["partition"]]):
-        mine = np.flatnonzero(acknowledged[:, _BATCH["partition"]] == partition)
-        theirs = with_records[with_records[:, _READ["partition"]] == partition]
-        theirs = theirs[np.argsort(theirs[:, _READ["next_offset"]], kind="stable")]
-        first = acknowledged[mine, _BATCH["base_offset"]]
-        last = first + count[mine] - 1
-        at = np.searchsorted(theirs[:, _READ["next_offset"]], last, side="right")
-        found = at < len(theirs)
-        where = at[found]
-        begins = theirs[where, _READ["fetch_offset"]] <= last[found]
-        # An offset of -1 (acks=0) was acknowledged without a place in the log.
-        begins &= first[found] >= 0
-        is_delivered = np.zeros(len(mine), dtype=bool)
-        is_delivered[np.flatnonzero(found)[begins]] = True
-        acknowledged[mine[is_delivered], _BATCH["acked_us"]] = theirs[
-            where[begins], _READ["time_us"]
-        ]
-        acknowledged[mine[~is_delivered], _BATCH["error"]] = _NOT_DELIVERED
-    if not len(with_records):
-        acknowledged[:, _BATCH["error"]] = _NOT_DELIVERED
+    spans = Coverage().add(_with_records(reads))
+    by = _delivered_by(acknowledged, spans)
+    came = by != _NOWHERE
+    acknowledged[came, _BATCH["acked_us"]] = spans[by[came], TIME]
+    acknowledged[~came, _BATCH["error"]] = _NOT_DELIVERED
     return acknowledged
 
 
-def _read_again(reads: IntRows) -> int:
-    """How many of the offsets that were read had been read before."""
-    again = 0
-    for partition in np.unique(reads[:, _READ["partition"]]):
-        rows = reads[reads[:, _READ["partition"]] == partition]
-        rows = rows[np.argsort(rows[:, _READ["fetch_offset"]], kind="stable")]
-        first, after = rows[:, _READ["fetch_offset"]], rows[:, _READ["next_offset"]]
-        covered = np.maximum.accumulate(np.concatenate([first[:1], after[:-1]]))
-        again += int(np.clip(np.minimum(after, covered) - first, 0, None).sum())
-    return again
+class _Matching:
+    """Batches and reads, taken in step: from either only as far as the other has come.
+
+    Batches wait for the answer that brings them, and answers for the acknowledgement of what they
+    brought; what waits is what one side is ahead of the other. Longer waits a batch that never
+    came: until all is read; and an answer with records that no batch has: for `late_us`.
+    """
+
+    def __init__(self, batches: Iterable[IntRows], reads: Iterable[IntRows], late_us: int) -> None:
+        self._batches, self._reads, self._late_us = iter(batches), iter(reads), late_us
+        self._waiting = np.empty((0, len(COLUMNS["batches"])), dtype=np.int64)
+        self._spans = np.empty((0, 4), dtype=np.int64)
+        self._unclaimed = np.empty(0, dtype=np.int64)
+        """Of each span, how many offsets are no batch's yet."""
+        self._ends = Ends()
+        """Of what was acknowledged."""
+        self._last_us = 0
+        self.coverage = Coverage()
+        self.acknowledged = self.records = self.read = 0
+        """Records: that were acknowledged, those of them that came, and all that came."""
+
+    def delivered(self) -> Iterator[IntRows]:
+        """The batches that came, with the time at which each was read in place of `acked_us`."""
+        more_batches = more_reads = True
+        while more_batches or more_reads:
+            if more_batches and not (more_reads and self._batches_are_ahead()):
+                more_batches = self._take_batches()
+            else:
+                more_reads = self._take_reads()
+            yield self._matched()
+            if not more_reads:
+                self._waiting = self._waiting[:0]
+            self._keep_spans(self._still_claimed() if more_batches else slice(0))
+
+    def _batches_are_ahead(self) -> bool:
+        """More batches wait for reads to come so far than answers for batches to."""
+        unread = _last_offset(self._waiting) >= self.coverage.ends[_partition(self._waiting)]
+        spans = self._spans
+        return bool(unread.sum() > (spans[:, END] > self._ends[spans[:, PARTITION]]).sum())
+
+    def _take_batches(self) -> bool:
+        """Whether there were more."""
+        rows = next(self._batches, None)
+        if rows is None:
+            return False
+        acknowledged = rows[rows[:, _BATCH["error"]] == 0]
+        self.acknowledged += int(acknowledged[:, _BATCH["records"]].sum())
+        placed = acknowledged[acknowledged[:, _BATCH["base_offset"]] >= 0]
+        self._ends.advance(_partition(placed), _last_offset(placed) + 1)
+        self._last_us = max(self._last_us, int(placed[:, _BATCH["acked_us"]].max(initial=0)))
+        self._waiting = np.concatenate([self._waiting, placed])
+        return True
+
+    def _take_reads(self) -> bool:
+        """Whether there were more."""
+        rows = next(self._reads, None)
+        if rows is None:
+            return False
+        with_records = _with_records(rows)
+        self.read += int(with_records[:, _READ["records"]].sum())
+        spans = self.coverage.add(with_records)
+        self._spans = np.concatenate([self._spans, spans])
+        self._unclaimed = np.concatenate([self._unclaimed, spans[:, END] - spans[:, BEGIN]])
+        return True
+
+    def _matched(self) -> IntRows:
+        """Those of the waiting batches that a waiting answer brought; they wait no more."""
+        by = _delivered_by(self._waiting, self._spans)
+        came = by != _NOWHERE
+        delivered: IntRows = self._waiting[came]
+        delivered[:, _BATCH["acked_us"]] = self._spans[by[came], TIME]
+        records = delivered[:, _BATCH["records"]]
+        np.subtract.at(self._unclaimed, by[came], records)
+        self.records += int(records.sum())
+        self._waiting = self._waiting[~came]
+        return delivered
+
+    def _still_claimed(self) -> npt.NDArray[np.bool_]:
+        """The spans that a batch may yet be acknowledged of."""
+        spans = self._spans
+        is_passed = spans[:, END] <= self._ends[spans[:, PARTITION]]
+        is_late = self._last_us - spans[:, TIME] > self._late_us
+        wanted: npt.NDArray[np.bool_] = (self._unclaimed > 0) & ~(is_passed & is_late)
+        return wanted
+
+    def _keep_spans(self, which: npt.NDArray[np.bool_] | slice) -> None:
+        self._spans, self._unclaimed = self._spans[which], self._unclaimed[which]
+
+
+def _with_records(reads: IntRows) -> IntRows:
+    found: IntRows = reads[reads[:, _READ["records"]] > 0]
+    return found
+
+
+def _partition(batches: IntRows) -> IntRows:
+    return batches[:, _BATCH["partition"]]
+
+
+def _last_offset(batches: IntRows) -> IntRows:
+    return batches[:, _BATCH["base_offset"]] + batches[:, _BATCH["records"]] - 1
+
+
+def _delivered_by(batches: IntRows, spans: IntRows) -> IntRows:
+    """For each batch the number of the span that holds its last offset; -1 if none does.
+
+    An offset of -1 (acks=0) was acknowledged without a place in the log.
+    """
+    count = len(batches)
+    partition = np.concatenate([_partition(batches), spans[:, PARTITION]])
+    offset = np.concatenate([_last_offset(batches), spans[:, END] - 1])
+    # Spans share no offset: the one that ends next, at the batch's last offset or after it.
+    order = np.lexsort((np.arange(len(offset)) >= count, offset, partition))
+    number = np.where(order < count, len(order), np.arange(len(order)))
+    next_span = np.minimum.accumulate(number[::-1])[::-1]
+    by = np.full(count, _NOWHERE, dtype=np.int64)
+    at = np.flatnonzero((order < count) & (next_span < len(order)))
+    batch, span = order[at], order[next_span[at]] - count
+    holds = (spans[span, PARTITION] == _partition(batches)[batch]) & (
+        spans[span, BEGIN] <= _last_offset(batches)[batch]
+    )
+    holds &= batches[batch, _BATCH["base_offset"]] >= 0
+    by[batch[holds]] = span[holds]
+    return by

@@ -3,13 +3,13 @@
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from kipctl.probe.consume.flips import Flip, Flips
 from kipctl.probe.consume.run import ConsumeOutcome
 from kipctl.probe.distribution import Counting, Distribution, distribution
 from kipctl.probe.parts import Part, rows_of_parts, together
@@ -28,49 +28,40 @@ MEGABYTE = 1024 * 1024
 TimeText = Callable[[int], str]
 """Writes a wall clock (Unix epoch, microseconds)."""
 
-NAMED = "named by the leader"
-LOST = "connection lost"
-OTHER = "the leader moved, or the lease was over"
-
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A finished run: its outcome and its reads, sorted by time.
+    """A finished run: its outcome and what its rows come to, out of the files.
 
-    Of requests `calls` counts the Fetches; rows are kept of Metadata requests and of Fetches that
-    were lost.
+    Rows are kept of redirects and Metadata requests alone: memory does not grow with the length of
+    the run.
     """
 
     outcome: ConsumeOutcome
-    reads: IntRows
+    answers: "Answers"
     calls: "FetchCalls"
-    lost: IntRows
     metadata_rows: IntRows
     redirects: IntRows
 
     @property
     def seconds(self) -> float:
         """From the start to the last record."""
-        with_records = self.reads[self.reads[:, _READ["records"]] > 0]
-        if not len(with_records):
+        if not self.answers.with_records:
             return 0.0
-        last_us = int(with_records[:, _READ["time_us"]].max())
-        return max(1, last_us - self.outcome.start_us) / 1e6
+        return max(1, self.answers.last_us - self.outcome.start_us) / 1e6
 
 
 def measured(outcome: ConsumeOutcome, parts: Sequence[Part[ConsumeOutcome]]) -> Measured:
     """Read what the consumers of a run wrote, whose outcome as a whole is `outcome`."""
-
     calls, lost, metadata = FetchCalls(), [], []
     for rpcs in rows_of_parts(parts, "rpcs", outcome.start_us):
         lost.append(calls.add(rpcs))
         metadata.append(metadata_calls(rpcs))
-    reads = together("reads", _reads(outcome, parts))
-    reads = reads[np.argsort(reads[:, _READ["time_us"]], kind="stable")]
+    answers = Answers(together("rpcs", lost))
+    for reads in reads_of(outcome, parts):
+        answers.add(reads)
     redirect_rows = together("redirects", rows_of_parts(parts, "redirects", outcome.start_us))
-    return Measured(
-        outcome, reads, calls, together("rpcs", lost), together("rpcs", metadata), redirect_rows
-    )
+    return Measured(outcome, answers, calls, together("rpcs", metadata), redirect_rows)
 
 
 class FetchCalls:
@@ -94,7 +85,59 @@ class FetchCalls:
         return lost
 
 
-def _reads(outcome: ConsumeOutcome, parts: Sequence[Part[ConsumeOutcome]]) -> Iterator[IntRows]:
+@dataclass(slots=True)
+class _FromBroker:
+    """What was read from a broker, as leader or as follower."""
+
+    rack: int
+    answers: int = 0
+    records: int = 0
+    bytes: int = 0
+    partitions: set[int] = field(default_factory=set)
+
+
+class Answers:
+    """What answers to Fetches said of partitions, counted; `lost` are the Fetches without one.
+
+    Kept are figures of each broker and its partitions, and what `Flips` keeps.
+    """
+
+    def __init__(self, lost: IntRows) -> None:
+        self.with_records = self.preferred_named = self.last_us = 0
+        """Counts; and the time of the last record."""
+        self.errors: Counter[int] = Counter()
+        self.out_of_range: Counter[tuple[int, int]] = Counter()
+        """By `range_case` and `range_handling`."""
+        self.brokers: dict[tuple[int, int], _FromBroker] = {}
+        """By broker and `is_leader`."""
+        self.flips = Flips(lost)
+
+    def add(self, reads: IntRows) -> None:
+        """Count rows of `reads`, each partition's in the order of time."""
+        column = _column(reads)
+        with_records = column("records") > 0
+        self.with_records += int(with_records.sum())
+        self.last_us = max(self.last_us, int(column("time_us")[with_records].max(initial=0)))
+        self.preferred_named += int((column("preferred_read_replica") != _NONE).sum())
+        self.errors.update(column("error")[column("error") != 0].tolist())
+        is_case = column("range_case") != _NONE
+        cases = reads[is_case][:, [_READ["range_case"], _READ["range_handling"]]]
+        self.out_of_range.update((case, handling) for case, handling in cases.tolist())
+        keys = column("broker") * 2 + column("is_leader")
+        for key in np.unique(keys).tolist():
+            self._add_of_broker(divmod(key, 2), reads[keys == key])
+        self.flips.add(reads)
+
+    def _add_of_broker(self, key: tuple[int, int], rows: IntRows) -> None:
+        column = _column(rows)
+        found = self.brokers.setdefault(key, _FromBroker(int(column("broker_rack")[0])))
+        found.answers += len(rows)
+        found.records += int(column("records").sum())
+        found.bytes += int(column("bytes").sum())
+        found.partitions.update(np.unique(column("partition")[column("records") > 0]).tolist())
+
+
+def reads_of(outcome: ConsumeOutcome, parts: Sequence[Part[ConsumeOutcome]]) -> Iterator[IntRows]:
     """The parts' reads, with racks numbered as in the outcome; each part has its own numbers."""
     rack = _READ["broker_rack"]
     for part in parts:
@@ -105,66 +148,6 @@ def _reads(outcome: ConsumeOutcome, parts: Sequence[Part[ConsumeOutcome]]) -> It
             # One that a dead worker did not come to tell is not known.
             renumbered[:, rack] = numbers[np.minimum(rows[:, rack], len(racks))]
             yield renumbered
-
-
-class Flip(NamedTuple):
-    """A partition's records came from another broker than before; `gap_us` lies between them."""
-
-    partition: int
-    from_broker: int
-    to_broker: int
-    why: str
-    time_us: int
-    gap_us: int
-
-
-def flips(run: Measured) -> list[Flip]:
-    """Every change of the broker that a partition is read from, in the order of time.
-
-    The reason is what was seen between: the last error, a replica that the leader named, a
-    connection that was lost; else its leader moved, or the lease was over.
-    """
-    found = []
-    reads, column = run.reads, _column(run.reads)
-    order = np.lexsort((column("time_us"), column("partition"), column("topic")))
-    reads = reads[order]
-    column = _column(reads)
-    has_records = np.flatnonzero(column("records") > 0)
-    for before, after in pairwise(has_records):
-        a, b = reads[before], reads[after]
-        if a[_READ["partition"]] != b[_READ["partition"]] or a[_READ["topic"]] != b[_READ["topic"]]:
-            continue
-        if a[_READ["broker"]] == b[_READ["broker"]]:
-            continue
-        between = reads[before + 1 : after]
-        errors = between[between[:, _READ["error"]] != 0]
-        named = between[between[:, _READ["preferred_read_replica"]] == b[_READ["broker"]]]
-        from_us, to_us = int(a[_READ["time_us"]]), int(b[_READ["time_us"]])
-        if len(errors):
-            why = error_name(int(errors[-1][_READ["error"]]))
-        elif len(named):
-            why = NAMED
-        elif _was_lost(run.lost, int(a[_READ["broker"]]), from_us, to_us):
-            why = LOST
-        else:
-            why = OTHER
-        found.append(
-            Flip(
-                int(a[_READ["partition"]]),
-                int(a[_READ["broker"]]),
-                int(b[_READ["broker"]]),
-                why,
-                to_us,
-                to_us - from_us,
-            )
-        )
-    return sorted(found, key=lambda flip: flip.time_us)
-
-
-def _was_lost(lost: IntRows, broker: int, from_us: int, to_us: int) -> bool:
-    """A Fetch to the broker that was sent before `to_us` never came back."""
-    sent = lost[lost[:, _RPC["broker"]] == broker, _RPC["sent_us"]]
-    return bool(((sent >= from_us) & (sent <= to_us)).any())
 
 
 class _Column:
@@ -210,17 +193,16 @@ def summarize(
 
 def fetches(run: Measured) -> dict[str, Any]:
     """Fetch requests: how many, how long, and what partitions were answered."""
-    calls, column = run.calls, _column(run.reads)
-    errors = Counter(error_name(int(code)) for code in column("error") if code)
+    calls, answers = run.calls, run.answers
     return {
         "requests": calls.requests,
         "lost": calls.lost,
         "request_bytes": calls.request_bytes,
         "response_bytes": calls.response_bytes,
         "took_ms": calls.took.distribution.as_ms(),
-        "partitions_with_records": int((column("records") > 0).sum()),
-        "preferred_replica_named": int((column("preferred_read_replica") != _NONE).sum()),
-        "errors": dict(errors),
+        "partitions_with_records": answers.with_records,
+        "preferred_replica_named": answers.preferred_named,
+        "errors": {error_name(code): times for code, times in answers.errors.items()},
     }
 
 
@@ -230,37 +212,28 @@ def _of(values: npt.NDArray[np.int64]) -> Distribution:
 
 def brokers(run: Measured) -> list[dict[str, Any]]:
     """What was read from each broker, as leader and as follower; `share` is of the bytes."""
-    column, racks = _column(run.reads), run.outcome.racks
-    total = int(column("bytes").sum())
-    found = []
-    keys = np.unique(run.reads[:, [_READ["broker"], _READ["is_leader"]]], axis=0)
-    for broker, is_leader in keys.tolist():
-        rows = run.reads[(column("broker") == broker) & (column("is_leader") == is_leader)]
-        of = _column(rows)
-        rack = int(of("broker_rack")[0])
-        records, size = int(of("records").sum()), int(of("bytes").sum())
-        found.append(
-            {
-                "broker": broker,
-                "rack": racks[rack] if rack != _NONE else None,
-                "read_as": "leader" if is_leader else "follower",
-                "partitions": len(np.unique(of("partition")[of("records") > 0])),
-                "answers": len(rows),
-                "records": records,
-                "bytes": size,
-                "share": round(size / total, 6) if total else 0.0,
-                "local": None
-                if rack == _NONE or not run.outcome.config.client_rack
-                else racks[rack] == run.outcome.config.client_rack,
-            }
-        )
-    return found
+    racks, own_rack = run.outcome.racks, run.outcome.config.client_rack
+    total = sum(of.bytes for of in run.answers.brokers.values())
+    return [
+        {
+            "broker": broker,
+            "rack": racks[of.rack] if of.rack != _NONE else None,
+            "read_as": "leader" if is_leader else "follower",
+            "partitions": len(of.partitions),
+            "answers": of.answers,
+            "records": of.records,
+            "bytes": of.bytes,
+            "share": round(of.bytes / total, 6) if total else 0.0,
+            "local": None if of.rack == _NONE or not own_rack else racks[of.rack] == own_rack,
+        }
+        for (broker, is_leader), of in sorted(run.answers.brokers.items())
+    ]
 
 
 def flip_groups(run: Measured) -> list[dict[str, Any]]:
-    """`flips` that are alike, in the order of their first."""
+    """Flips that are alike, in the order of their first."""
     groups: dict[tuple[int, int, str], list[Flip]] = {}
-    for flip in flips(run):
+    for flip in run.answers.flips.found:
         groups.setdefault((flip.from_broker, flip.to_broker, flip.why), []).append(flip)
     return [
         {
@@ -281,16 +254,13 @@ def flip_groups(run: Measured) -> list[dict[str, Any]]:
 
 def out_of_range(run: Measured) -> list[dict[str, Any]]:
     """How often an offset was out of range, by case (KIP-392) and what was done about it."""
-    column = _column(run.reads)
-    is_case = column("range_case") != _NONE
-    pairs = zip(column("range_case")[is_case], column("range_handling")[is_case], strict=True)
     return [
         {
-            "case": RangeCase(int(case)).name.lower(),
-            "handling": RangeHandling(int(handling)).name.lower(),
+            "case": RangeCase(case).name.lower(),
+            "handling": RangeHandling(handling).name.lower(),
             "times": times,
         }
-        for (case, handling), times in sorted(Counter(pairs).items())
+        for (case, handling), times in sorted(run.answers.out_of_range.items())
     ]
 
 
