@@ -174,15 +174,18 @@ def measure(
         came = settled(reader)
         outcome = replace(outcome, failure=outcome.failure or came.failure)
         parts = together(outcome, writer.parts, reader.parts)
-        if recorder and (outcome.generated or outcome.failure):
+        is_recorded = bool(outcome.generated or outcome.failure)
+        if recorder and is_recorded:
             recorder.write_rows(outcome.start_us, parts, conducted.events)
+            after = taken_after(cluster, spec.topic, listeners.message)
+            done = {"actions": actions, "kafka_version": version}
+            recorder.close(outcome, parts, done, after)
         produced = measured_together(outcome, writer.parts)
         consumed = measured(came, reader.parts)
         delivery = follow(outcome, writer.parts, came, reader.parts)
         document = summarize(produced, consumed, delivery, actions, version)
-        if recorder and (outcome.generated or outcome.failure):
-            after = taken_after(cluster, spec.topic, listeners.message)
-            recorder.close(outcome, parts, document, after)
+        if recorder and is_recorded:
+            recorder.evaluated(document)
     result = EndToEndResult(produced, consumed, delivery, document)
     if outcome.failure:
         raise broken_off(

@@ -161,13 +161,16 @@ def measure(
         with _intervals(probe, plan, listeners):
             conducted = conduct(probe, cluster, spec.topic, plan, listeners.message)
         outcome, actions = conducted.outcome, conducted.actions
-        if recorder and (outcome.generated or outcome.failure):
+        is_recorded = bool(outcome.generated or outcome.failure)
+        if recorder and is_recorded:
             recorder.write_rows(outcome.start_us, probe.parts, conducted.events)
+            after = taken_after(cluster, spec.topic, listeners.message)
+            done = {"actions": actions, "kafka_version": version}
+            recorder.close(outcome, probe.parts, done, after)
         measurement = measured_together(outcome, probe.parts)
         document = summarize(measurement, actions, version)
-        if recorder and (outcome.generated or outcome.failure):
-            after = taken_after(cluster, spec.topic, listeners.message)
-            recorder.close(outcome, probe.parts, document, after)
+        if recorder and is_recorded:
+            recorder.evaluated(document)
     result = PerfResult(measurement, document)
     if outcome.failure:
         raise broken_off(

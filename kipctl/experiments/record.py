@@ -64,7 +64,8 @@ class Recorder:
     """Records one run of probes: what is known when it begins, its rows, what it came to.
 
     `how` is what was asked for. What is known when it begins is kept beside its rows, so that a run
-    whose recorder was killed can be made whole (`kipctl.experiments.repair`).
+    whose recorder was killed can be made whole (`kipctl.experiments.repair`). It is whole before it
+    is evaluated: should that fail, nothing is lost.
     """
 
     run: Run
@@ -97,10 +98,10 @@ class Recorder:
         self,
         outcome: Outcome,
         parts: Sequence[Part[Any]],
-        document: Mapping[str, Any],
+        done: Mapping[str, Any],
         after: Snapshot | None,
     ) -> None:
-        """Write `run.json`: the run is whole then.
+        """Write `run.json`: the run is whole then. `done` is what its summary begins with.
 
         Of one that did not come to its end it says that it `failed`, and why, or that it was
         `stopped`: somebody asked it to do no more.
@@ -114,9 +115,13 @@ class Recorder:
                 "hosts": [part.outcome.host for part in parts],
                 **_cut_short(outcome),
                 "cluster_after": asdict(after) if after else None,
-                "summary": document,
+                "summary": done,
             },
         )
+
+    def evaluated(self, document: Mapping[str, Any]) -> None:
+        """Write what the run came to, computed from what was recorded."""
+        self.run.describe({**self.run.description, "summary": document})
 
     @property
     def _known(self) -> dict[str, Any]:

@@ -28,13 +28,13 @@ _FAILURE = "kipctl was killed while it recorded this; it is what was settled by 
 
 
 def repair(folder: Path) -> Mapping[str, Any]:
-    """Make the run in this folder whole; returns its summary.
+    """Make the run in this folder whole, and evaluate it; returns its summary.
 
     What was done to the cluster meanwhile only its recorder knew. Raises UsageError when the run is
     whole, when it is being recorded, and when nothing was measured.
     """
     rows = folder / ROWS_FOLDER
-    if (folder / RUN_FILE).exists():
+    if (folder / RUN_FILE).exists() and not rows.exists():
         raise UsageError(f"{folder} is whole: there is nothing to repair.")
     if not folder.is_dir():
         raise UsageError(f"There is no run {folder.name}: {folder} does not exist.")
@@ -50,31 +50,37 @@ def repair(folder: Path) -> Mapping[str, Any]:
 
 
 def _repaired(run: Run, known: Mapping[str, Any], rows: Path) -> Mapping[str, Any]:
+    """A run that was recorded already is evaluated alone."""
     outside = ("schema_version", "command", "topic", "cluster_before")
     how = {name: value for name, value in known.items() if name not in outside}
     recorder = Recorder(run, known["command"], known["topic"], how, known["cluster_before"])
+    is_recorded = (run.folder / RUN_FILE).exists()
+    done = run.description["summary"] if is_recorded else {"actions": [], "kafka_version": None}
+
+    def record(outcome: Outcome, parts: Sequence[Part[Any]]) -> None:
+        if not is_recorded:
+            recorder.write_rows(outcome.start_us, parts, [])
+            recorder.close(outcome, parts, done, None)
+
+    actions, version = done["actions"], done["kafka_version"]
     workers = int(known["workers"])
-    outcome: Outcome
     match known["command"]:
         case "perf produce":
             outcome, written = _whole(_producer(known), rows, range(workers))
-            recorder.write_rows(outcome.start_us, written, [])
-            document = summarize_produce(measured_together(outcome, written), [], None)
-            recorder.close(outcome, written, document, None)
+            record(outcome, written)
+            document = summarize_produce(measured_together(outcome, written), actions, version)
         case "perf consume":
-            outcome, read = _whole(_consumer(known), rows, range(workers))
-            recorder.write_rows(outcome.start_us, read, [])
-            document = summarize_consume(measured(outcome, read), [], None)
-            recorder.close(outcome, read, document, None)
+            came, read = _whole(_consumer(known), rows, range(workers))
+            record(came, read)
+            document = summarize_consume(measured(came, read), actions, version)
         case _:
             came, read = _whole(_consumer(known), rows, range(workers))
             outcome, written = _whole(_producer(known), rows, range(workers, 2 * workers))
-            parts = together(outcome, written, read)
-            recorder.write_rows(outcome.start_us, parts, [])
+            record(outcome, together(outcome, written, read))
             produced, consumed = measured_together(outcome, written), measured(came, read)
             delivery = follow(outcome, written, came, read)
-            document = summarize_e2e(produced, consumed, delivery, [], None)
-            recorder.close(outcome, parts, document, None)
+            document = summarize_e2e(produced, consumed, delivery, actions, version)
+    recorder.evaluated(document)
     return document
 
 

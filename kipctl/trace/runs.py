@@ -25,14 +25,14 @@ from kipctl.errors import UsageError, refusals_told
 from kipctl.trace.description import wrong_field
 from kipctl.trace.schema import DATASETS, SCHEMA_VERSION
 from kipctl.trace.settings import interrupted_after
-from kipctl.trace.store import ROWS_FOLDER, RUN_FILE, Run, without_secrets
+from kipctl.trace.store import ROWS_FOLDER, RUN_FILE, UNFINISHED_FILE, Run, without_secrets
 
 RUNS_VARIABLE = "KIPCTL_RUNS"
 _NAME = re.compile(r"[\w][\w.+:@=-]*")
 """No comma: it separates runs that are compared together."""
 _WILDCARDS = "*?[{"
 _ALTERNATIVES = re.compile(r"\{([^{}]*)\}")
-_SCRATCH = (ROWS_FOLDER, ".writable")
+_SCRATCH = (ROWS_FOLDER, ".writable", UNFINISHED_FILE)
 """What a run holds only while it is recorded."""
 
 
@@ -168,7 +168,10 @@ def look(folder: Path) -> StoredRun:
     name = folder.resolve().name
     if flaw:
         return StoredRun(name, folder, size, None, flaw)
-    return StoredRun(name, folder, size, hidden(description), _how_it_ended(description))
+    ended = _how_it_ended(description)
+    if not ended and (folder / ROWS_FOLDER).is_dir():
+        ended = f"it is being evaluated, or that was cut off (kipctl runs repair {name})"
+    return StoredRun(name, folder, size, hidden(description), ended)
 
 
 def _why_unread(description: object) -> str:

@@ -15,6 +15,7 @@ from kipctl.errors import UsageError
 from kipctl.trace.schema import DATASETS, SCHEMA_VERSION
 
 RUN_FILE = "run.json"
+UNFINISHED_FILE = ".run.json"
 ROWS_FOLDER = ".rows"
 """What a run's clients write down while it lasts, and what is known of it when it begins."""
 ROWS_A_GROUP = 1 << 17
@@ -94,10 +95,11 @@ class Run:
         return pq.read_table(self.folder / dataset, schema=DATASETS[dataset])
 
     def describe(self, what: Mapping[str, Any]) -> None:
-        """Write `run.json`: what was run."""
+        """Write `run.json`: what was run. Who sees it sees it whole."""
         document = {"schema_version": SCHEMA_VERSION, **what}
-        path = self.folder / RUN_FILE
-        path.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+        unfinished = self.folder / UNFINISHED_FILE
+        unfinished.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+        unfinished.replace(self.folder / RUN_FILE)
 
     @property
     def description(self) -> dict[str, Any]:

@@ -11,9 +11,11 @@ from fake_broker import TOPIC, FakeCluster
 
 from kipctl.cluster.snapshot import Snapshot, take
 from kipctl.errors import UsageError
+from kipctl.experiments import perf
 from kipctl.experiments.begin import OnThisMachine
+from kipctl.experiments.conduct import Listeners
 from kipctl.experiments.consume import consume_settings
-from kipctl.experiments.perf import produce_settings
+from kipctl.experiments.perf import PerfPlan, produce_settings
 from kipctl.experiments.record import Recorder
 from kipctl.experiments.repair import _consumer, _producer, repair
 from kipctl.probe.consume.config import ConsumerConfig
@@ -78,6 +80,34 @@ def test_a_run_is_repaired_once(tmp_path: Path) -> None:
     repair(folder)
     with pytest.raises(UsageError, match="is whole"):
         repair(folder)
+
+
+def test_a_run_is_recorded_before_it_is_evaluated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def out_of_memory(*_: object) -> None:
+        raise MemoryError
+
+    run = Run.create(tmp_path / "run")
+    with FakeCluster() as cluster, Cluster(cluster.bootstrap_server, "test", 30) as asked:
+        spec = ProbeSpec(cluster.bootstrap_server, TOPIC, 100, 1000, 10, config=CONFIG)
+        plan = PerfPlan(probe=spec, record=run.folder)
+        with monkeypatch.context() as patch:
+            patch.setattr(perf, "measured_together", out_of_memory)
+            with pytest.raises(MemoryError) as failed:
+                perf.measure(plan, asked, snapshot(cluster), Listeners(), run)
+    assert failed.value.__notes__ == [
+        f"What was measured until then: kipctl runs repair {run.folder}"
+    ]
+    assert "kipctl runs repair run" in look(run.folder).flaw
+    recorded = run.description
+    assert recorded["cluster_after"]
+    assert recorded["summary"]["actions"] == []
+    assert sum(batch["records"] for batch in run.read("batches").to_pylist()) == 100
+    document = repair(run.folder)
+    assert document["records"]["acknowledged"] == 100
+    assert run.description == recorded | {"summary": json.loads(json.dumps(document))}
+    assert look(run.folder).flaw == ""
 
 
 def test_a_run_that_is_being_recorded_is_left_alone(tmp_path: Path) -> None:
