@@ -4,8 +4,6 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass
-from functools import partial
-from itertools import takewhile
 from typing import Any, TypeVar
 
 from kipctl.cluster.journal import journal
@@ -39,6 +37,7 @@ from kipctl.probe.produce.summary import (
     summarize,
 )
 from kipctl.trace.clock import now_us
+from kipctl.trace.rows import IntRows
 from kipctl.trace.store import Run, without_secrets
 from kipctl.transport.request import Cluster
 
@@ -301,10 +300,13 @@ def _intervals(probe: Probe[ProbeOutcome], plan: PerfPlan, listeners: Listeners)
     over = threading.Event()
     schedule = probe.schedule
 
+    def new_batches() -> Iterator[IntRows]:
+        while len(rows := probe.new_rows("batches")):
+            yield rows
+
     def report() -> None:
         while not over.wait(plan.reporting_interval_s):
-            rows = takewhile(len, iter(partial(probe.new_rows, "batches"), None))
-            times = record_times(rows, schedule.start_us, schedule.interval_ns)
+            times = record_times(new_batches(), schedule.start_us, schedule.interval_ns)
             if times.latency.total:
                 listeners.interval(interval_line(times, plan.reporting_interval_s))
 

@@ -1,5 +1,6 @@
 """When an end-to-end run has read enough, what Ctrl-C leaves of a load, and actions that failed."""
 
+import threading
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -7,9 +8,11 @@ import pytest
 
 from kipctl.cli.perf_results import raise_for_actions
 from kipctl.errors import InterruptedRunError, PartlyDoneError
-from kipctl.experiments.conduct import conduct, conduct_load
+from kipctl.experiments.conduct import Listeners, conduct, conduct_load
 from kipctl.experiments.e2e import await_offsets, ends_of
+from kipctl.experiments.perf import PerfPlan, _intervals
 from kipctl.experiments.plan import RunPlan
+from kipctl.probe.produce.run import ProbeSpec
 from kipctl.probe.schedule import Schedule
 from kipctl.trace.columns import COLUMNS
 
@@ -172,3 +175,29 @@ def test_an_action_that_failed_ends_the_command_as_partly_done():
     raise_for_actions({"actions": [{"error": None}]})
     with pytest.raises(PartlyDoneError, match="1 of 2 actions failed: no"):
         raise_for_actions({"actions": [{"error": None}, {"error": "no"}]})
+
+
+class Producer:
+    """Its batches, some at a time."""
+
+    schedule = Schedule(0, 1000, 1000)
+
+    def __init__(self, *pieces):
+        self.pieces = [rows("batches", *piece) for piece in pieces]
+
+    def new_rows(self, dataset):
+        return self.pieces.pop(0) if self.pieces else rows(dataset)
+
+
+def test_an_interval_has_all_new_batches_though_they_come_in_pieces():
+    told, over = [], threading.Event()
+
+    def interval(line):
+        told.append(line)
+        over.set()
+
+    one = {"records": 2, "seq_stride": 1, "acked_us": 5000}
+    plan = PerfPlan(probe=ProbeSpec("h:1", "t", 1000), reporting_interval_s=0.01)
+    with _intervals(Producer([one, one], [one]), plan, Listeners(interval=interval)):
+        assert over.wait(60)
+    assert [line.split(",")[0] for line in told] == ["6 records sent"]
