@@ -1,6 +1,19 @@
-"""`python -m kipctl`, the same as `kipctl`."""
+"""`kipctl`, and `python -m kipctl`."""
 
-from kipctl.cli.app import main
+import signal
+
+
+def main() -> None:
+    """Entry point of the console script.
+
+    Ctrl-C while it is loaded ends it at once and without a traceback: nothing has begun.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    from kipctl.cli.app import main as begin
+
+    begin()
+
 
 if __name__ == "__main__":
     main()

@@ -72,6 +72,9 @@ def run(arguments: list[str], environment: Environment) -> int:
     Received.first = None
     with as_keyboard_interrupts():
         status = _run(arguments, environment)
+    # Where it came out of an exec(), CPython would end itself by SIGINT though it was caught, until
+    # another one.
+    exec("")
     if status == ExitStatus.INTERRUPTED and Received.first:
         return 128 + Received.first
     return status
@@ -125,5 +128,5 @@ def _wrong_usage(wrong: typer.TyperException, environment: Environment) -> int:
 
 
 def main() -> None:
-    """Entry point of the console script."""
+    """Run the command line of this process."""
     sys.exit(run(sys.argv[1:], Environment()))

@@ -1,10 +1,12 @@
 """What every command has in common: exit statuses, messages, pipes and Ctrl-C."""
 
 import io
+import os
 import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import typer
@@ -240,3 +242,40 @@ def test_help_loads_none_of_the_heavy_libraries() -> None:
     )
     assert "Move leaders" in shown.stdout
     assert shown.stdout.splitlines()[-1] == "[]"
+
+
+def ended_by(program: str, folder: Path) -> tuple[int, str]:
+    """How a Python program ends, run as `python -m`: as shells have it; and its stderr."""
+    (folder / "a_program.py").write_text(program)
+    process = subprocess.run(
+        [sys.executable, "-m", "a_program"],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(folder), *sys.path])},
+        capture_output=True,
+        text=True,
+    )
+    status = process.returncode
+    return status if status >= 0 else 128 - status, process.stderr
+
+
+def test_ctrl_c_while_it_is_loaded_ends_it_without_a_word(tmp_path: Path) -> None:
+    program = """
+import signal, sys
+class CtrlC:
+    def find_spec(self, name, *_):
+        if name == "kipctl.cli.app":
+            signal.raise_signal(signal.SIGINT)
+sys.meta_path.insert(0, CtrlC())
+from kipctl.__main__ import main
+main()
+"""
+    assert ended_by(program, tmp_path) == (130, "")
+
+
+def test_the_status_is_the_signals_also_where_python_would_end_itself(tmp_path: Path) -> None:
+    """CPython ends itself by SIGINT when Ctrl-C came out of an exec(), as a dataclass makes one."""
+    program = """
+import kipctl.cli.app as app
+app._root_command = lambda: exec("import signal; signal.raise_signal(signal.SIGTERM)")
+app.main()
+"""
+    assert ended_by(program, tmp_path) == (143, "\nkipctl: interrupted.\n")
