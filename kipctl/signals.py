@@ -68,6 +68,25 @@ def noted_signals() -> Iterator[Callable[[float], bool]]:
         os.close(write_end)
 
 
+@contextmanager
+def first_put_off() -> Iterator[None]:
+    """While inside, the first signal to end does nothing; another one raises KeyboardInterrupt."""
+    if not is_main_thread():
+        yield
+        return
+    has_come = False
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        nonlocal has_come
+        Received.note(number)
+        if has_come:
+            raise KeyboardInterrupt
+        has_come = True
+
+    with handled_by(interrupt):
+        yield
+
+
 def leave_to_starter() -> None:
     """Take no signal to end in this process: a terminal, or `timeout`, sends it to all of a group.
 

@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from kipctl.signals import Received, as_keyboard_interrupts, noted_signals
+from kipctl.signals import Received, as_keyboard_interrupts, first_put_off, noted_signals
 
 SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 
@@ -45,6 +45,17 @@ def test_a_signal_to_end_is_as_ctrl_c_and_which_it_was_is_known(number: signal.S
     with pytest.raises(KeyboardInterrupt), as_keyboard_interrupts():
         signal.raise_signal(number)
     assert Received.first == number
+
+
+def test_the_first_is_put_off_and_the_second_is_as_ctrl_c() -> None:
+    before = [signal.getsignal(one) for one in SIGNALS]
+    with first_put_off():
+        signal.raise_signal(signal.SIGTERM)
+    with first_put_off():
+        signal.raise_signal(signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGHUP)
+    assert [signal.getsignal(one) for one in SIGNALS] == before
 
 
 def test_one_that_is_ignored_stays_so() -> None:

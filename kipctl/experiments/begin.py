@@ -13,7 +13,7 @@ from kipctl.probe.parts import Part
 from kipctl.probe.process import running_probe
 from kipctl.probe.schedule import Schedule
 from kipctl.trace.rows import IntRows
-from kipctl.trace.store import ROWS_FOLDER, in_use
+from kipctl.trace.store import ROWS_FOLDER, RUN_FILE, in_use
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -132,7 +132,7 @@ def on_spark(plan: RunPlan, message: Callable[[str], None], runs: int = 1) -> It
 def _rows_folder(record: Path | None) -> Iterator[Path]:
     """A folder for rows while they are written, in the record's if there is one.
 
-    It is kept when an error came between the rows and the record of the run.
+    It is kept when an error came between the rows and the record of the run, if that had begun.
     """
     if record is None:
         with tempfile.TemporaryDirectory(prefix="kipctl-") as scratch:
@@ -145,7 +145,7 @@ def _rows_folder(record: Path | None) -> Iterator[Path]:
             yield folder
     except BaseException as failed:
         rows = (*folder.glob("*/batches.*"), *folder.glob("*/reads.*"))
-        if any(path.stat().st_size for path in rows):
+        if (folder / RUN_FILE).exists() and any(path.stat().st_size for path in rows):
             failed.add_note(f"What was measured until then: kipctl runs repair {record}")
         else:
             shutil.rmtree(folder)

@@ -31,6 +31,7 @@ from kipctl.probe.consume.summary import (
     measured,
     summarize,
 )
+from kipctl.signals import first_put_off
 from kipctl.trace.clock import now_us
 from kipctl.trace.columns import COLUMNS
 from kipctl.trace.rows import IntRows
@@ -170,16 +171,17 @@ def measure(
         with _watched(probe, plan, listeners):
             conducted = conduct(probe, cluster, spec.topic, plan, listeners.message)
         outcome, actions = conducted.outcome, conducted.actions
-        is_recorded = bool(outcome.records or outcome.failure)
-        if recorder and is_recorded:
-            recorder.write_rows(outcome.start_us, probe.parts, conducted.events)
-            after = taken_after(cluster, spec.topic, listeners.message)
-            done = {"actions": actions, "kafka_version": version}
-            recorder.close(outcome, probe.parts, done, after)
-        measurement = measured(outcome, probe.parts)
-        document = summarize(measurement, actions, version)
-        if recorder and is_recorded:
-            recorder.evaluated(document)
+        with first_put_off():
+            is_recorded = bool(outcome.records or outcome.failure)
+            if recorder and is_recorded:
+                recorder.write_rows(outcome.start_us, probe.parts, conducted.events)
+                after = taken_after(cluster, spec.topic, listeners.message)
+                done = {"actions": actions, "kafka_version": version}
+                recorder.close(outcome, probe.parts, done, after)
+            measurement = measured(outcome, probe.parts)
+            document = summarize(measurement, actions, version)
+            if recorder and is_recorded:
+                recorder.evaluated(document)
     if outcome.failure:
         what = f"{outcome.failure} {outcome.records} records were read."
         raise broken_off(plan, what, run, undo(plan, spec.topic, actions))

@@ -47,6 +47,7 @@ from kipctl.probe.produce.run import ProbeOutcome
 from kipctl.probe.produce.summary import Measured as MeasuredProduce
 from kipctl.probe.produce.summary import measured_together
 from kipctl.probe.summary import metadata_rpcs, redirects
+from kipctl.signals import first_put_off
 from kipctl.trace.columns import COLUMNS, raw_path
 from kipctl.trace.rows import IntRows, chunks
 from kipctl.trace.store import Run, without_secrets
@@ -174,18 +175,19 @@ def measure(
         came = settled(reader)
         outcome = replace(outcome, failure=outcome.failure or came.failure)
         parts = together(outcome, writer.parts, reader.parts)
-        is_recorded = bool(outcome.generated or outcome.failure)
-        if recorder and is_recorded:
-            recorder.write_rows(outcome.start_us, parts, conducted.events)
-            after = taken_after(cluster, spec.topic, listeners.message)
-            done = {"actions": actions, "kafka_version": version}
-            recorder.close(outcome, parts, done, after)
-        produced = measured_together(outcome, writer.parts)
-        consumed = measured(came, reader.parts)
-        delivery = follow(outcome, writer.parts, came, reader.parts)
-        document = summarize(produced, consumed, delivery, actions, version)
-        if recorder and is_recorded:
-            recorder.evaluated(document)
+        with first_put_off():
+            is_recorded = bool(outcome.generated or outcome.failure)
+            if recorder and is_recorded:
+                recorder.write_rows(outcome.start_us, parts, conducted.events)
+                after = taken_after(cluster, spec.topic, listeners.message)
+                done = {"actions": actions, "kafka_version": version}
+                recorder.close(outcome, parts, done, after)
+            produced = measured_together(outcome, writer.parts)
+            consumed = measured(came, reader.parts)
+            delivery = follow(outcome, writer.parts, came, reader.parts)
+            document = summarize(produced, consumed, delivery, actions, version)
+            if recorder and is_recorded:
+                recorder.evaluated(document)
     result = EndToEndResult(produced, consumed, delivery, document)
     if outcome.failure:
         raise broken_off(

@@ -36,6 +36,7 @@ from kipctl.probe.produce.summary import (
     record_times,
     summarize,
 )
+from kipctl.signals import first_put_off
 from kipctl.trace.clock import now_us
 from kipctl.trace.rows import IntRows
 from kipctl.trace.store import Run, without_secrets
@@ -160,16 +161,17 @@ def measure(
         with _intervals(probe, plan, listeners):
             conducted = conduct(probe, cluster, spec.topic, plan, listeners.message)
         outcome, actions = conducted.outcome, conducted.actions
-        is_recorded = bool(outcome.generated or outcome.failure)
-        if recorder and is_recorded:
-            recorder.write_rows(outcome.start_us, probe.parts, conducted.events)
-            after = taken_after(cluster, spec.topic, listeners.message)
-            done = {"actions": actions, "kafka_version": version}
-            recorder.close(outcome, probe.parts, done, after)
-        measurement = measured_together(outcome, probe.parts)
-        document = summarize(measurement, actions, version)
-        if recorder and is_recorded:
-            recorder.evaluated(document)
+        with first_put_off():
+            is_recorded = bool(outcome.generated or outcome.failure)
+            if recorder and is_recorded:
+                recorder.write_rows(outcome.start_us, probe.parts, conducted.events)
+                after = taken_after(cluster, spec.topic, listeners.message)
+                done = {"actions": actions, "kafka_version": version}
+                recorder.close(outcome, probe.parts, done, after)
+            measurement = measured_together(outcome, probe.parts)
+            document = summarize(measurement, actions, version)
+            if recorder and is_recorded:
+                recorder.evaluated(document)
     result = PerfResult(measurement, document)
     if outcome.failure:
         raise broken_off(

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import signal
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -108,6 +109,44 @@ def test_a_run_is_recorded_before_it_is_evaluated(
     assert document["records"]["acknowledged"] == 100
     assert run.description == recorded | {"summary": json.loads(json.dumps(document))}
     assert look(run.folder).flaw == ""
+
+
+def test_ctrl_c_while_it_is_recorded_is_put_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = Run.write
+
+    def interrupted(run: Run, *rows: Any) -> int:
+        if rows[0] == "batches":
+            signal.raise_signal(signal.SIGINT)
+        return write(run, *rows)
+
+    run = Run.create(tmp_path / "run")
+    monkeypatch.setattr(Run, "write", interrupted)
+    with FakeCluster() as cluster, Cluster(cluster.bootstrap_server, "test", 30) as asked:
+        spec = ProbeSpec(cluster.bootstrap_server, TOPIC, 100, 1000, 10, config=CONFIG)
+        plan = PerfPlan(probe=spec, record=run.folder)
+        perf.measure(plan, asked, snapshot(cluster), Listeners(), run)
+    assert run.description["summary"]["records"]["acknowledged"] == 100
+    assert look(run.folder).flaw == ""
+
+
+def test_of_a_run_whose_load_was_cut_off_before_it_began_nothing_is_left(tmp_path: Path) -> None:
+    """As perf e2e, whose consumer has answers before its producer is there."""
+    run = Run.create(tmp_path / "run")
+
+    def cut_off() -> None:
+        with FakeCluster() as cluster:
+            spec = ProbeSpec(cluster.bootstrap_server, TOPIC, 10**6, 1000, 10, config=CONFIG)
+            with OnThisMachine(run.folder)(spec) as probe:
+                while not len(probe.new_rows("batches")):
+                    probe.is_done_by(now_us() + 10_000)
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt) as interrupted:
+        cut_off()
+    assert not hasattr(interrupted.value, "__notes__")
+    assert list(run.folder.iterdir()) == []
 
 
 def test_a_run_that_is_being_recorded_is_left_alone(tmp_path: Path) -> None:
