@@ -325,6 +325,9 @@ def on_a_lab(name: str, numbers: Iterator[int], until: float, folder: Path) -> l
 
 
 def main() -> None:
+    # In the background, or under nohup, they are ignored; and whoever is started inherits that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--runs", type=int, default=200)
     options.add_argument("--minutes", type=float, default=25, help="begin no run after so many")
