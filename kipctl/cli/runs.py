@@ -118,6 +118,8 @@ def repair(
 ) -> None:
     """Make a run whole whose recorder was killed, or that a power cut left open.
 
+    One that was recorded, but not evaluated, is evaluated.
+
     `perf produce`, `perf consume` and `perf e2e` write down what they measure while they run. What
     was settled by then becomes the run, which says that it failed. What kipctl did to the cluster
     meanwhile is not known of such a run.
@@ -130,7 +132,7 @@ def repair(
     folder = folder_of(run, environment.variables)
     document = repaired(folder)
     found = look(folder)
-    environment.message(f"{found.name} is a run again: {found.flaw}")
+    environment.message(f"{found.name} is a run again: {found.flaw or 'whole'}")
     if document["topic"] == OWN_TOPIC:
         environment.message(
             f"Its topic, {OWN_TOPIC}, may still be on the cluster with its data; "

@@ -168,10 +168,10 @@ def look(folder: Path) -> StoredRun:
     name = folder.resolve().name
     if flaw:
         return StoredRun(name, folder, size, None, flaw)
-    ended = _how_it_ended(description)
-    if not ended and (folder / ROWS_FOLDER).is_dir():
-        ended = f"it is being evaluated, or that was cut off (kipctl runs repair {name})"
-    return StoredRun(name, folder, size, hidden(description), ended)
+    ended = [_how_it_ended(description)]
+    if (folder / ROWS_FOLDER).is_dir():
+        ended.append(f"it is being evaluated, or that was cut off (kipctl runs repair {name})")
+    return StoredRun(name, folder, size, hidden(description), "; ".join(filter(None, ended)))
 
 
 def _why_unread(description: object) -> str:

@@ -1,5 +1,6 @@
 """What a run came to is computed in memory that does not grow with the length of the run."""
 
+import os
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -11,10 +12,11 @@ from fake_broker import TOPIC
 from kipctl.experiments.e2e import acknowledged_ends, await_offsets, follow
 from kipctl.probe import distribution
 from kipctl.probe.consume import summary as consume_summary
+from kipctl.probe.consume.delivery import deliver
 from kipctl.probe.consume.run import ConsumeOutcome, ConsumeSpec
 from kipctl.probe.export import record_batches
 from kipctl.probe.outcome import Begun
-from kipctl.probe.parts import Part
+from kipctl.probe.parts import Part, rows_of_parts
 from kipctl.probe.produce import summary as produce_summary
 from kipctl.probe.produce.run import ProbeOutcome, ProbeSpec
 from kipctl.protocol.api import ApiKey
@@ -30,6 +32,7 @@ FEW_ROWS = 500
 
 Written = tuple[Part[ProbeOutcome], ...]
 Read = tuple[Part[ConsumeOutcome], ...]
+Evaluate = Callable[[Written, Read], None]
 
 
 @pytest.fixture(autouse=True)
@@ -146,13 +149,54 @@ def salvaged(written: Written, read: Read) -> None:
         part.outcome.spec.salvaged(BEGUN, part.directory, "")
 
 
+def followed_to_its_death(written: Written, read: Read) -> None:
+    """The consumer died when it had read a tenth."""
+    outcome = written[0].outcome.spec.together([part.outcome for part in written], BEGUN.start_us)
+    path, width = raw_path(read[0].directory, "reads"), len(COLUMNS["reads"])
+    os.truncate(path, outcome.acknowledged // 10 * width * 8)
+    delivery = follow(outcome, written, read[0].outcome, read)
+    assert delivery.missing == outcome.acknowledged - outcome.acknowledged // 10
+
+
+def followed_among_others(written: Written, read: Read) -> None:
+    """Each answer also brought a record of somebody else's."""
+    outcome = written[0].outcome
+    batches = rows_of_parts(written[:1], "batches", BEGUN.start_us)
+    reads = rows_of_parts(read, "reads", BEGUN.start_us)
+    delivery = deliver(batches, reads, BEGUN.start_us, 10**6, late_us=1_000_000)
+    assert (delivery.delivered, delivery.missing) == (outcome.acknowledged, 0)
+    assert delivery.extra == outcome.acknowledged
+
+
 @pytest.mark.parametrize("lag", [3000, 10**9], ids=["read at once", "read later"])
-@pytest.mark.parametrize("evaluate", [produced, consumed, followed, waited_for, recorded, salvaged])
+@pytest.mark.parametrize(
+    "evaluate",
+    [
+        produced,
+        consumed,
+        followed,
+        followed_to_its_death,
+        waited_for,
+        recorded,
+        salvaged,
+    ],
+)
 def test_memory_does_not_grow_with_the_length_of_the_run(
-    evaluate: Callable[[Written, Read], None], lag: int, tmp_path: Path
+    evaluate: Evaluate, lag: int, tmp_path: Path
 ) -> None:
+    assert_bounded(evaluate, lag, tmp_path)
+
+
+def test_nor_does_it_with_what_others_produce(tmp_path: Path) -> None:
+    """A consumer that keeps up: of one that lags behind, what others produced is kept that long."""
+    assert_bounded(followed_among_others, 3000, tmp_path)
+
+
+def assert_bounded(evaluate: Evaluate, lag: int, folder: Path) -> None:
+    """Four times the rows do not take half as much again."""
+
     def peak(records: int) -> int:
-        parts = run_of(tmp_path / str(records), records, lag)
+        parts = run_of(folder / str(records), records, lag)
         tracemalloc.start()
         try:
             evaluate(*parts)

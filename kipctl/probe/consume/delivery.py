@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from kipctl.probe.consume.coverage import BEGIN, END, PARTITION, TIME, Coverage, Ends
 from kipctl.probe.produce.summary import RecordTimes, record_times
@@ -83,7 +82,8 @@ class _Matching:
 
     Batches wait for the answer that brings them, and answers for the acknowledgement of what they
     brought; what waits is what one side is ahead of the other. Longer waits a batch that never
-    came: until all is read; and an answer with records that no batch has: for `late_us`.
+    came: until all is read; and an answer with records that no batch has: until a batch was
+    acknowledged `late_us` after it.
     """
 
     def __init__(self, batches: Iterable[IntRows], reads: Iterable[IntRows], late_us: int) -> None:
@@ -110,7 +110,10 @@ class _Matching:
             yield self._matched()
             if not more_reads:
                 self._waiting = self._waiting[:0]
-            self._keep_spans(self._still_claimed() if more_batches else slice(0))
+            wanted = self._unclaimed > 0
+            wanted &= self._last_us - self._spans[:, TIME] <= self._late_us
+            wanted &= more_batches
+            self._spans, self._unclaimed = self._spans[wanted], self._unclaimed[wanted]
 
     def _batches_are_ahead(self) -> bool:
         """More batches wait for reads to come so far than answers for batches to."""
@@ -154,17 +157,6 @@ class _Matching:
         self.records += int(records.sum())
         self._waiting = self._waiting[~came]
         return delivered
-
-    def _still_claimed(self) -> npt.NDArray[np.bool_]:
-        """The spans that a batch may yet be acknowledged of."""
-        spans = self._spans
-        is_passed = spans[:, END] <= self._ends[spans[:, PARTITION]]
-        is_late = self._last_us - spans[:, TIME] > self._late_us
-        wanted: npt.NDArray[np.bool_] = (self._unclaimed > 0) & ~(is_passed & is_late)
-        return wanted
-
-    def _keep_spans(self, which: npt.NDArray[np.bool_] | slice) -> None:
-        self._spans, self._unclaimed = self._spans[which], self._unclaimed[which]
 
 
 def _with_records(reads: IntRows) -> IntRows:
