@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kipctl.cluster.topics import await_topic, create_topic
+from kipctl.cluster.topics import await_topic, create_topic, delete_topic
 from kipctl.experiments.plan import OWN_TOPIC
 from kipctl.lab.cluster import Lab
 from kipctl.lab.properties import LabSpec
@@ -233,6 +233,8 @@ def check_left(place: Place, way: str, outcome: str, said: str) -> None:
     with Cluster(place.lab.bootstrap_server, "kills", 30) as cluster:
         topics = {topic.name for topic in cluster.metadata(None).topics}
     may_be_there = OWN_TOPIC in said or (way == KIPCTL and outcome in (NOTHING, UNMEASURED))
+    if OWN_TOPIC in topics:
+        delete_topic(place.lab.bootstrap_server, OWN_TOPIC)
     if OWN_TOPIC in topics and not may_be_there:
         raise WrongError(f"topic {OWN_TOPIC} is left, and was not named")
 

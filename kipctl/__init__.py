@@ -1,5 +1,12 @@
 """kipctl moves the leaders of an Apache Kafka cluster and measures what clients felt."""
 
-from importlib.metadata import version
+__version__: str
 
-__version__ = version("kipctl")
+
+def __getattr__(name: str) -> str:
+    """The version, for those who ask: finding it takes a while, in which Ctrl-C has a traceback."""
+    if name != "__version__":
+        raise AttributeError(name)
+    from importlib.metadata import version
+
+    return version("kipctl")

@@ -68,23 +68,41 @@ def noted_signals() -> Iterator[Callable[[float], bool]]:
         os.close(write_end)
 
 
-@contextmanager
-def first_put_off() -> Iterator[None]:
-    """While inside, the first signal to end does nothing; another one raises KeyboardInterrupt."""
-    if not is_main_thread():
-        yield
-        return
-    has_come = False
+class Cut:
+    """What signals to end do to a load at work, and to what is left to do after it.
 
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        nonlocal has_come
+    The first one cuts the load off: it raises KeyboardInterrupt. The next is noted in `again`: what
+    is left is done with less patience. Another one raises again. When the load has ended by itself,
+    `put_off` has the first one noted, too.
+    """
+
+    def __init__(self) -> None:
+        self.again = False
+        self._is_put_off = False
+
+    def put_off(self) -> None:
+        """From now on note the next one, too."""
+        self._is_put_off = not self.again
+
+    def take(self, number: int, frame: FrameType | None) -> None:
+        """Handle a signal."""
         Received.note(number)
-        if has_come:
+        if self._is_put_off:
+            self.again, self._is_put_off = True, False
+        else:
+            self._is_put_off = not self.again
             raise KeyboardInterrupt
-        has_come = True
 
-    with handled_by(interrupt):
-        yield
+
+@contextmanager
+def cut_in_order() -> Iterator[Cut]:
+    """While inside, signals to end do what a `Cut` says; in the main thread."""
+    cut = Cut()
+    if not is_main_thread():
+        yield cut
+        return
+    with handled_by(cut.take):
+        yield cut
 
 
 def leave_to_starter() -> None:

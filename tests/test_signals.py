@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from kipctl.signals import Received, as_keyboard_interrupts, first_put_off, noted_signals
+from kipctl.signals import Received, as_keyboard_interrupts, cut_in_order, noted_signals
 
 SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 
@@ -47,14 +47,38 @@ def test_a_signal_to_end_is_as_ctrl_c_and_which_it_was_is_known(number: signal.S
     assert Received.first == number
 
 
-def test_the_first_is_put_off_and_the_second_is_as_ctrl_c() -> None:
+def signals_at(moments: str) -> str:
+    """What a signal does at each moment: it raises (r) or is noted (n); `|`: the load has ended."""
+    did = ""
+    with cut_in_order() as cut:
+        for moment in moments:
+            if moment == "|":
+                cut.put_off()
+                continue
+            noted_before = cut.again
+            try:
+                signal.raise_signal(signal.SIGTERM)
+                did += "n" if cut.again and not noted_before else "-"
+            except KeyboardInterrupt:
+                did += "r"
+    return did
+
+
+@pytest.mark.parametrize(
+    ("moments", "did"),
+    [
+        ("s", "r"),  # the load is cut off
+        ("ss", "rn"),  # what is under way is not waited for
+        ("sss", "rnr"),  # nor is the record written
+        ("s|s", "rn"),
+        ("ss|s", "rnr"),
+        ("|s", "n"),  # it had ended by itself: the record is written first
+        ("|ss", "nr"),
+    ],
+)
+def test_the_first_cuts_a_load_off_and_the_next_is_noted(moments: str, did: str) -> None:
     before = [signal.getsignal(one) for one in SIGNALS]
-    with first_put_off():
-        signal.raise_signal(signal.SIGTERM)
-    with first_put_off():
-        signal.raise_signal(signal.SIGINT)
-        with pytest.raises(KeyboardInterrupt):
-            signal.raise_signal(signal.SIGHUP)
+    assert signals_at(moments) == did
     assert [signal.getsignal(one) for one in SIGNALS] == before
 
 

@@ -12,10 +12,12 @@ from kipctl.experiments.begin import Probe
 from kipctl.experiments.plan import OWN_TOPIC, RunPlan
 from kipctl.probe.outcome import AnyOutcome
 from kipctl.probe.schedule import Schedule
+from kipctl.signals import Cut
 from kipctl.trace.clock import now_us
 from kipctl.trace.store import Run
 from kipctl.transport.request import Cluster
 
+_LOOK_US = 50_000
 Came = TypeVar("Came")
 Came_co = TypeVar("Came_co", covariant=True)
 
@@ -67,24 +69,27 @@ def conduct(
     topic: str,
     plan: RunPlan,
     message: Callable[[str], None],
+    cut: Cut,
 ) -> Conducted[AnyOutcome]:
     """Perform the plan's actions on time until the probe is done.
 
     Ctrl-C stops the probe in good order; then its outcome is `stopped`, also when all was sent. A
     second one does not wait for what is under way.
     """
-    conducted = conduct_load(
-        probe, probe.schedule, cluster, topic, plan, message, partial(settled, probe)
-    )
+    stopped = partial(settled, probe, cut)
+    conducted = conduct_load(probe, probe.schedule, cluster, topic, plan, message, stopped, cut)
     if not conducted.cut_off:
         return conducted
     return replace(conducted, outcome=replace(conducted.outcome, stopped=True))
 
 
-def settled(probe: Probe[AnyOutcome]) -> AnyOutcome:
+def settled(probe: Probe[AnyOutcome], cut: Cut) -> AnyOutcome:
     """Stop the probe and wait for what is under way, until Ctrl-C; what it came to."""
     try:
         probe.stop()
+        while not probe.is_done_by(now_us() + _LOOK_US):
+            if cut.again:
+                return probe.give_up()
         return probe.outcome()
     except KeyboardInterrupt:
         return probe.give_up()
@@ -98,10 +103,12 @@ def conduct_load(
     plan: RunPlan,
     message: Callable[[str], None],
     stopped: Callable[[], Came] | None = None,
+    cut: Cut | None = None,
 ) -> Conducted[Came]:
     """Perform the plan's actions on time until a load that follows this schedule is done.
 
-    Ctrl-C stops it in good order, by `stopped` if that is given.
+    Ctrl-C stops it in good order, by `stopped` if that is given. With `cut` one that comes later
+    is put off.
     """
     performer = Performer(cluster, topic, plan.during) if plan.during else None
     cut_off, interrupted = False, ""
@@ -109,6 +116,8 @@ def conduct_load(
         if performer:
             _perform(performer, load, schedule, plan, message)
         outcome = load.outcome()
+        if cut:
+            cut.put_off()
     except (KeyboardInterrupt, InterruptedRunError) as ctrl_c:
         cut_off = True
         if isinstance(ctrl_c, InterruptedRunError):

@@ -31,7 +31,7 @@ from kipctl.probe.consume.summary import (
     measured,
     summarize,
 )
-from kipctl.signals import first_put_off
+from kipctl.signals import cut_in_order
 from kipctl.trace.clock import now_us
 from kipctl.trace.columns import COLUMNS
 from kipctl.trace.rows import IntRows
@@ -168,10 +168,10 @@ def measure(
     with (begin or OnThisMachine(run.folder if run else None))(spec) as probe:
         if recorder:
             recorder.begin()
-        with _watched(probe, plan, listeners):
-            conducted = conduct(probe, cluster, spec.topic, plan, listeners.message)
-        outcome, actions = conducted.outcome, conducted.actions
-        with first_put_off():
+        with cut_in_order() as cut:
+            with _watched(probe, plan, listeners):
+                conducted = conduct(probe, cluster, spec.topic, plan, listeners.message, cut)
+            outcome, actions = conducted.outcome, conducted.actions
             is_recorded = bool(outcome.records or outcome.failure)
             if recorder and is_recorded:
                 recorder.write_rows(outcome.start_us, probe.parts, conducted.events)

@@ -47,7 +47,7 @@ from kipctl.probe.produce.run import ProbeOutcome
 from kipctl.probe.produce.summary import Measured as MeasuredProduce
 from kipctl.probe.produce.summary import measured_together
 from kipctl.probe.summary import metadata_rpcs, redirects
-from kipctl.signals import first_put_off
+from kipctl.signals import Cut, cut_in_order
 from kipctl.trace.columns import COLUMNS, raw_path
 from kipctl.trace.rows import IntRows, chunks
 from kipctl.trace.store import Run, without_secrets
@@ -165,17 +165,16 @@ def measure(
         recorder = Recorder(run, "perf e2e", spec.topic, how, asdict(before)) if run else None
         if recorder:
             recorder.begin()
-        conducted = conduct(writer, cluster, spec.topic, plan.produce, listeners.message)
-        outcome, actions = conducted.outcome, conducted.actions
-        if not outcome.stopped:
-            try:
-                await_offsets(reader, acknowledged_ends(writer.parts), plan.quiet_s)
-            except KeyboardInterrupt:
-                outcome = replace(outcome, stopped=True)
-        came = settled(reader)
-        outcome = replace(outcome, failure=outcome.failure or came.failure)
-        parts = together(outcome, writer.parts, reader.parts)
-        with first_put_off():
+        with cut_in_order() as cut:
+            conducted = conduct(writer, cluster, spec.topic, plan.produce, listeners.message, cut)
+            outcome, actions = conducted.outcome, conducted.actions
+            if not outcome.stopped:
+                ends = acknowledged_ends(writer.parts)
+                await_offsets(reader, ends, plan.quiet_s, lambda: cut.again)
+                outcome = replace(outcome, stopped=cut.again)
+            came = settled(reader, Cut())
+            outcome = replace(outcome, failure=outcome.failure or came.failure)
+            parts = together(outcome, writer.parts, reader.parts)
             is_recorded = bool(outcome.generated or outcome.failure)
             if recorder and is_recorded:
                 recorder.write_rows(outcome.start_us, parts, conducted.events)
@@ -239,13 +238,18 @@ class Reads(Protocol):
         """Whether it is done; waits for it until a moment of the monotonic clock."""
 
 
-def await_offsets(reader: Reads, ends: Mapping[int, int], quiet_s: float) -> None:
+def await_offsets(
+    reader: Reads,
+    ends: Mapping[int, int],
+    quiet_s: float,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> None:
     """Wait until every partition was read to its end, or no record has come for so long.
 
-    It ends too when the reader is done.
+    It ends too when the reader is done, and when it should stop.
     """
     missing, quiet_since = dict(ends), time.monotonic()
-    while missing and not reader.is_done_by(0):
+    while missing and not reader.is_done_by(0) and not should_stop():
         was_quiet = time.monotonic() - quiet_since >= quiet_s
         rows = reader.new_rows("reads")
         rows = rows[rows[:, _READ["records"]] > 0]

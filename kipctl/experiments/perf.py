@@ -36,7 +36,7 @@ from kipctl.probe.produce.summary import (
     record_times,
     summarize,
 )
-from kipctl.signals import first_put_off
+from kipctl.signals import cut_in_order
 from kipctl.trace.clock import now_us
 from kipctl.trace.rows import IntRows
 from kipctl.trace.store import Run, without_secrets
@@ -158,10 +158,10 @@ def measure(
         recorder = Recorder(run, "perf produce", spec.topic, how, asdict(before)) if run else None
         if recorder:
             recorder.begin()
-        with _intervals(probe, plan, listeners):
-            conducted = conduct(probe, cluster, spec.topic, plan, listeners.message)
-        outcome, actions = conducted.outcome, conducted.actions
-        with first_put_off():
+        with cut_in_order() as cut:
+            with _intervals(probe, plan, listeners):
+                conducted = conduct(probe, cluster, spec.topic, plan, listeners.message, cut)
+            outcome, actions = conducted.outcome, conducted.actions
             is_recorded = bool(outcome.generated or outcome.failure)
             if recorder and is_recorded:
                 recorder.write_rows(outcome.start_us, probe.parts, conducted.events)

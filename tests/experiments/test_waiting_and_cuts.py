@@ -14,6 +14,7 @@ from kipctl.experiments.perf import PerfPlan, _intervals
 from kipctl.experiments.plan import RunPlan
 from kipctl.probe.produce.run import ProbeSpec
 from kipctl.probe.schedule import Schedule
+from kipctl.signals import Cut
 from kipctl.trace.columns import COLUMNS
 
 LONG_S = 60.0
@@ -166,9 +167,19 @@ class Stopped:
 )
 def test_a_second_ctrl_c_does_not_wait_for_what_is_under_way(cuts, outcome, calls):
     probe = Probe(cuts)
-    conducted = conduct(probe, None, "t", RunPlan(), lambda _: None)
+    conducted = conduct(probe, None, "t", RunPlan(), lambda _: None, Cut())
     assert (conducted.outcome, conducted.cut_off) == (outcome, True)
     assert probe.calls == calls
+
+
+def test_nor_does_one_that_comes_before_it_is_waited_for():
+    cut = Cut()
+    probe = Probe(cuts=1)
+    probe.is_done_by = lambda time_us: False
+    cut.again = True
+    conducted = conduct(probe, None, "t", RunPlan(), lambda _: None, cut)
+    assert conducted.outcome == Stopped("what was settled", True)
+    assert probe.calls == ["outcome", "stop", "give up"]
 
 
 def test_an_action_that_failed_ends_the_command_as_partly_done():
