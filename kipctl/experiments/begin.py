@@ -23,8 +23,10 @@ class Probe(Protocol[AnyOutcome]):
     """A run under way: a probe, or several workers. Times are those of this machine's clock."""
 
     schedule: Schedule
-    parts: tuple[Part[AnyOutcome], ...]
-    """Where the rows are, once there is an outcome."""
+
+    @property
+    def parts(self) -> tuple[Part[AnyOutcome], ...]:
+        """Where the rows are, once there is an outcome."""
 
     def new_rows(self, dataset: str) -> IntRows:
         """The rows of a dataset written since the last call."""

@@ -4,14 +4,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol
 
 import numpy as np
 
 from kipctl.cluster.snapshot import Snapshot, take
 from kipctl.errors import InterruptedRunError, UsageError
 from kipctl.experiments.actions import check_action
-from kipctl.experiments.begin import BeginAll, OnThisMachine, on_spark
+from kipctl.experiments.begin import BeginAll, OnThisMachine, Probe, on_spark
 from kipctl.experiments.conduct import (
     Listeners,
     broken_off,
@@ -41,13 +41,14 @@ from kipctl.probe.consume.summary import (
     measured,
     out_of_range,
 )
-from kipctl.probe.outcome import Outcome
+from kipctl.probe.outcome import AnyOutcome, Outcome
 from kipctl.probe.parts import Part, in_step
 from kipctl.probe.produce.run import ProbeOutcome
 from kipctl.probe.produce.summary import Measured as MeasuredProduce
 from kipctl.probe.produce.summary import measured_together
 from kipctl.probe.summary import metadata_rpcs, redirects
 from kipctl.signals import Cut, cut_in_order
+from kipctl.trace.clock import now_us
 from kipctl.trace.columns import COLUMNS, raw_path
 from kipctl.trace.rows import IntRows, chunks
 from kipctl.trace.store import Run, without_secrets
@@ -56,6 +57,7 @@ from kipctl.transport.request import Cluster
 _CLIENT_ID = "kipctl"
 _ADMIN_TIMEOUT_S = 30.0
 _LOOK_S = 0.02
+_LOOK_US = 50_000
 _ALL = 1 << 62
 _FOREVER_MS = 1 << 40
 _BATCH = {name: i for i, name in enumerate(COLUMNS["batches"])}
@@ -166,7 +168,8 @@ def measure(
         if recorder:
             recorder.begin()
         with cut_in_order() as cut:
-            conducted = conduct(writer, cluster, spec.topic, plan.produce, listeners.message, cut)
+            load = WhileRead(writer, reader)
+            conducted = conduct(load, cluster, spec.topic, plan.produce, listeners.message, cut)
             outcome, actions = conducted.outcome, conducted.actions
             if not outcome.stopped:
                 ends = acknowledged_ends(writer.parts)
@@ -204,6 +207,40 @@ def measure(
         )
     tell_of_missing(len(actions), plan.produce, listeners.message)
     return result
+
+
+class WhileRead(Generic[AnyOutcome]):
+    """A producer at work that is stopped when its consumer ends, which none does unasked.
+
+    It is a `Probe` as the producer is.
+    """
+
+    def __init__(self, writer: Probe[AnyOutcome], reader: Probe[ConsumeOutcome]) -> None:
+        self._writer, self._reader = writer, reader
+        self.schedule = writer.schedule
+        self.new_rows = writer.new_rows
+        self.stop, self.give_up = writer.stop, writer.give_up
+
+    @property
+    def parts(self) -> tuple[Part[AnyOutcome], ...]:
+        """See `Probe`."""
+        return self._writer.parts
+
+    def outcome(self) -> AnyOutcome:
+        """See `Probe`."""
+        while not self.is_done_by(now_us() + 1_000_000):
+            pass
+        return self._writer.outcome()
+
+    def is_done_by(self, time_us: int) -> bool:
+        """See `Probe`."""
+        while not self._writer.is_done_by(min(time_us, now_us() + _LOOK_US)):
+            if self._reader.is_done_by(0):
+                self.stop()
+                return self._writer.is_done_by(time_us)
+            if now_us() >= time_us:
+                return False
+        return True
 
 
 def acknowledged_ends(parts: Sequence[Part[ProbeOutcome]]) -> dict[int, int]:

@@ -91,16 +91,20 @@ def test_a_signal_to_all_of_its_group_ends_it_in_good_order(
     await_no_topic(cluster, OWN_TOPIC)
 
 
-@pytest.mark.parametrize("command", [PRODUCE, END_TO_END], ids=["produce", "e2e"])
-def test_of_a_producer_that_is_killed_what_it_had_settled_is_recorded(
-    command: str, lab: Lab, cluster: Cluster, tmp_path: Path
+@pytest.mark.parametrize(
+    ("command", "killed", "dataset"),
+    [(PRODUCE, "0", "batches"), (END_TO_END, "1", "batches"), (END_TO_END, "0", "reads")],
+    ids=["produce", "e2e's producer", "e2e's consumer"],
+)
+def test_of_a_probe_that_is_killed_what_it_had_settled_is_recorded(
+    command: str, killed: str, dataset: str, lab: Lab, cluster: Cluster, tmp_path: Path
 ) -> None:
     with running(command, lab, tmp_path) as process:
-        rows = tmp_path / "run" / ROWS_FOLDER / PRODUCER[command]
+        rows = tmp_path / "run" / ROWS_FOLDER / killed
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
         for child in children:
             files = {os.path.realpath(path) for path in Path(f"/proc/{child}/fd").iterdir()}
-            if str(rows / "batches.i64") in files:
+            if str(rows / f"{dataset}.i64") in files:
                 os.kill(int(child), signal.SIGKILL)
         status, err = end_of(process)
         assert status == 5, err

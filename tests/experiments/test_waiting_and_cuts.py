@@ -9,7 +9,7 @@ import pytest
 from kipctl.cli.perf_results import raise_for_actions
 from kipctl.errors import InterruptedRunError, PartlyDoneError
 from kipctl.experiments.conduct import Listeners, conduct, conduct_load
-from kipctl.experiments.e2e import await_offsets, ends_of
+from kipctl.experiments.e2e import WhileRead, await_offsets, ends_of
 from kipctl.experiments.perf import PerfPlan, _intervals
 from kipctl.experiments.plan import RunPlan
 from kipctl.probe.produce.run import ProbeSpec
@@ -180,6 +180,33 @@ def test_nor_does_one_that_comes_before_it_is_waited_for():
     conducted = conduct(probe, None, "t", RunPlan(), lambda _: None, cut)
     assert conducted.outcome == Stopped("what was settled", True)
     assert probe.calls == ["outcome", "stop", "give up"]
+
+
+@dataclass
+class Worker:
+    """A probe that is done after it was looked at so often, or when it was stopped."""
+
+    looks: int
+    schedule: Schedule = field(default_factory=lambda: Schedule(0, 10, 5))
+    is_stopped: bool = False
+    parts: tuple = ()
+    new_rows = give_up = None
+
+    def is_done_by(self, time_us):
+        self.looks -= 1
+        return self.looks < 0 or self.is_stopped
+
+    def stop(self):
+        self.is_stopped = True
+
+    def outcome(self):
+        return Stopped("all", self.is_stopped)
+
+
+@pytest.mark.parametrize(("writer", "reader", "stopped"), [(3, 99, False), (99, 3, True)])
+def test_nothing_is_produced_for_a_consumer_that_is_gone(writer, reader, stopped):
+    load = WhileRead(Worker(writer), Worker(reader))
+    assert load.outcome() == Stopped("all", stopped)
 
 
 def test_an_action_that_failed_ends_the_command_as_partly_done():
