@@ -1,39 +1,93 @@
-"""A request that failed is sent again: where the time since then went."""
+"""Requests that failed: what is noted of them, how long they wait, and where that time went."""
 
+import random
+from collections.abc import Sequence
+
+from kipctl.probe.config import ClientConfig
 from kipctl.probe.leader_finder import Led, MetadataCall
-from kipctl.probe.leadership import Attempts, LeaderDiscovery
+from kipctl.probe.leadership import NO_HINT, Attempts, Hint, LeaderDiscovery, retry_backoff
 from kipctl.probe.links import Link
+from kipctl.probe.tracing import Tracing
+from kipctl.protocol.error_codes import LEADER_ERRORS
+from kipctl.trace.codes import Decision
 from kipctl.trace.redirects import FailedAttempt, split_wait
 
 
-def resent(
-    failed: FailedAttempt,
-    attempts: Attempts,
-    discovery: LeaderDiscovery,
-    partition: Led,
-    link: Link,
-    epoch: int,
-    sent_us: int,
-    turn_us: int,
-) -> None:
-    """Complete the record of a failed attempt, as its retry goes out over `link`.
+class Retries:
+    """The rules of one client's retries. Times are monotonic microseconds."""
 
-    `epoch` is the leader epoch that the client believes in by now, `turn_us` when what was ahead of
-    the retry made way.
-    """
-    failed.to_broker, failed.to_epoch = link.node.id, epoch
-    backoff_us = attempts.backoff_us(discovery, epoch, failed.backoff_us)
-    failed.wait = split_wait(
-        failed.error_us,
-        sent_us,
-        failed.error_us + backoff_us,
-        partition.leader_us,
-        link.ready_us,
-        turn_us,
-        link.throttled_until_us,
-    )
-    call = partition.leader_rpc
-    if failed.wait.metadata and isinstance(call, MetadataCall):
-        call.was_waited_for()
-        behind_us = max(0, call.behind_until_us - failed.error_us)
-        failed.metadata_queued_us = min(failed.wait.metadata, behind_us)
+    def __init__(self, config: ClientConfig, discovery: LeaderDiscovery, tracing: Tracing) -> None:
+        self._discovery = discovery
+        self._backoff = retry_backoff(
+            discovery, config.retry_backoff_ms * 1000, config.retry_backoff_max_ms * 1000
+        )
+        self.endpoints: dict[str, int] = {}
+        """The endpoints that hints have named, numbered as in the trace."""
+        tracing.names["hint_endpoint"] = self.endpoints
+
+    def failed(
+        self,
+        attempts: Attempts,
+        broker: int,
+        epoch: int,
+        sent_us: int,
+        error_us: int,
+        error: int,
+        decision: Decision,
+        hint: Hint = NO_HINT,
+        base_offset: int = -1,
+    ) -> FailedAttempt:
+        """Note an attempt that went to that broker, in that leader epoch; its backoff is drawn."""
+        failed = FailedAttempt(
+            attempt=attempts.count,
+            sent_us=sent_us,
+            error_us=error_us,
+            error=error,
+            is_leader_error=error in LEADER_ERRORS,
+            broker=broker,
+            epoch=epoch,
+            base_offset=base_offset,
+            decision=decision,
+            backoff_us=self._backoff.wait_us(attempts.count - 1, random.random()),
+        )
+        failed.take_hint(*hint.leader_and_address, self.endpoints)
+        return failed
+
+    def wait_us(
+        self, attempts: Attempts | None, failures: Sequence[FailedAttempt] | None, epoch: int
+    ) -> int:
+        """How long after its last failure it may be sent again, if this leader epoch is known."""
+        if not failures or attempts is None:
+            return 0
+        return attempts.backoff_us(self._discovery, epoch, failures[-1].backoff_us)
+
+    def resent(
+        self,
+        attempts: Attempts,
+        failed: FailedAttempt,
+        partition: Led,
+        link: Link,
+        epoch: int,
+        sent_us: int,
+        turn_us: int,
+    ) -> None:
+        """Complete the note of a failed attempt, as its retry goes out over `link`.
+
+        `epoch` is the leader epoch that the client believes in by now, `turn_us` when what was
+        ahead of the retry made way.
+        """
+        failed.to_broker, failed.to_epoch = link.node.id, epoch
+        failed.wait = split_wait(
+            failed.error_us,
+            sent_us,
+            failed.error_us + self.wait_us(attempts, [failed], epoch),
+            partition.leader_us,
+            link.ready_us,
+            turn_us,
+            link.throttled_until_us,
+        )
+        call = partition.leader_rpc
+        if failed.wait.metadata and isinstance(call, MetadataCall):
+            call.was_waited_for()
+            behind_us = max(0, call.behind_until_us - failed.error_us)
+            failed.metadata_queued_us = min(failed.wait.metadata, behind_us)

@@ -1,17 +1,15 @@
 """What Fetches of a partition met since its last good answer: their record, their backoff."""
 
-import random
+from collections.abc import Iterable
 
 from kipctl.probe.config import ClientConfig
 from kipctl.probe.consume.link import ConsumerLink
 from kipctl.probe.consume.positions import Partition
 from kipctl.probe.consume.session import Wanted
-from kipctl.probe.leadership import NO_HINT, Attempts, Hint, LeaderDiscovery, retry_backoff
-from kipctl.probe.retries import resent
+from kipctl.probe.leadership import NO_HINT, Attempts, Hint, LeaderDiscovery
+from kipctl.probe.retries import Retries
 from kipctl.probe.tracing import Tracing
-from kipctl.protocol.error_codes import LEADER_ERRORS
 from kipctl.trace.codes import Decision
-from kipctl.trace.redirects import FailedAttempt
 
 _NOTHING = -1
 
@@ -23,14 +21,13 @@ class Failures:
     """
 
     def __init__(self, config: ClientConfig, discovery: LeaderDiscovery, tracing: Tracing) -> None:
-        self._discovery = discovery
         self._tracing = tracing
-        self._backoff = retry_backoff(
-            discovery, config.retry_backoff_ms * 1000, config.retry_backoff_max_ms * 1000
-        )
-        self.endpoints: dict[str, int] = {}
-        """The endpoints that hints have named, numbered as in the trace."""
-        tracing.names["hint_endpoint"] = self.endpoints
+        self._retries = Retries(config, discovery, tracing)
+
+    @property
+    def endpoints(self) -> Iterable[str]:
+        """The endpoints that hints have named, by their number in the trace."""
+        return self._retries.endpoints
 
     def add(
         self,
@@ -49,39 +46,32 @@ class Failures:
             partition.attempts = Attempts()
             partition.attempts.sent(want.leader_epoch)
             partition.sent_us = partition.last_sent_us = sent_us
-        attempt = partition.attempts.count
-        backoff_us = self._backoff.wait_us(attempt - 1, random.random())
-        failed = FailedAttempt(
-            attempt=attempt,
-            sent_us=partition.last_sent_us,
-            error_us=now_us,
-            error=error,
-            is_leader_error=error in LEADER_ERRORS,
-            broker=link.node.id,
-            epoch=want.leader_epoch,
-            base_offset=_NOTHING,
-            decision=decision,
-            backoff_us=0 if is_read_elsewhere else backoff_us,
+        failed = self._retries.failed(
+            partition.attempts,
+            link.node.id,
+            want.leader_epoch,
+            partition.last_sent_us,
+            now_us,
+            error,
+            decision,
+            hint,
         )
-        failed.take_hint(*hint.leader_and_address, self.endpoints)
+        if is_read_elsewhere:
+            failed.backoff_us = 0
         partition.failures.append(failed)
 
     def wait_us(self, partition: Partition, known_epoch: int) -> int:
         """How long after its last failure it may be read again, if this leader epoch is known."""
-        if not partition.failures or partition.attempts is None:
-            return 0
-        drawn_us = partition.failures[-1].backoff_us
-        return partition.attempts.backoff_us(self._discovery, known_epoch, drawn_us)
+        return self._retries.wait_us(partition.attempts, partition.failures, known_epoch)
 
     def sent_again(self, partition: Partition, link: ConsumerLink, epoch: int, now_us: int) -> None:
         """A Fetch for it goes out, to the leader of that epoch or its replica."""
         if not partition.failures or partition.failures[-1].to_broker != _NOTHING:
             return
         assert partition.attempts
-        resent(
-            partition.failures[-1],
+        self._retries.resent(
             partition.attempts,
-            self._discovery,
+            partition.failures[-1],
             partition,
             link,
             epoch,

@@ -5,7 +5,6 @@ and what may go out (`accumulator`, `batches`), who leads and when a retry may f
 (`leadership`), when Metadata is asked for (`metadata_policy`). Here it is carried out.
 """
 
-import random
 import time
 from collections.abc import Callable, Iterable, Sequence
 from uuid import UUID
@@ -17,7 +16,6 @@ from kipctl.probe.leadership import (
     Attempts,
     Hint,
     LeaderDiscovery,
-    retry_backoff,
 )
 from kipctl.probe.metadata_policy import WorkingSet
 from kipctl.probe.network import Network
@@ -36,7 +34,7 @@ from kipctl.probe.produce.partitioner import Partitioner
 from kipctl.probe.produce.payloads import Variant
 from kipctl.probe.produce.rows import batch_done
 from kipctl.probe.produce.totals import Totals
-from kipctl.probe.retries import resent
+from kipctl.probe.retries import Retries
 from kipctl.probe.schedule import Schedule
 from kipctl.probe.tracing import Tracing
 from kipctl.protocol.address import Address
@@ -49,7 +47,6 @@ from kipctl.protocol.produce_frames import (
     batch_header,
 )
 from kipctl.trace.codes import Decision, MetadataCause
-from kipctl.trace.redirects import FailedAttempt
 from kipctl.transport.loop import ConnectionLostError, InFlight
 from kipctl.transport.sockets import Sockets
 
@@ -127,12 +124,7 @@ class Producer:
         self._finder = LeaderFinder(
             config, discovery, by_name, self._network, tracing, self, bootstrap, working_set
         )
-        self._backoff = retry_backoff(
-            discovery, config.retry_backoff_ms * 1000, config.retry_backoff_max_ms * 1000
-        )
-        self.endpoints: dict[str, int] = {}
-        """The endpoints that hints have named, numbered as in the trace."""
-        tracing.names["hint_endpoint"] = self.endpoints
+        self._retries = Retries(config, discovery, tracing)
         self.totals = Totals()
         self._wall_offset_us = 0
         self._next_tick_us = 0
@@ -194,6 +186,11 @@ class Producer:
                 self._next_tick_us,
             )
         )
+
+    @property
+    def endpoints(self) -> Iterable[str]:
+        """The endpoints that hints have named, by their number in the trace."""
+        return self._retries.endpoints
 
     def health(self, start_us: int) -> Health:
         """What became of topics, and how well the client itself went on since then."""
@@ -278,12 +275,11 @@ class Producer:
 
     def _backoff_us(self, partition: Partition) -> int:
         """How long after its last error the first batch in the queue has to wait."""
-        batch = partition.queue[0] if partition.queue else None
-        if batch is None or not batch.failures or not batch.attempts:
+        if not partition.queue:
             return 0
-        drawn_us = batch.failures[-1].backoff_us
-        known_epoch = self._finder.epoch(partition)
-        return batch.attempts.backoff_us(self._discovery, known_epoch, drawn_us)
+        batch = partition.queue[0]
+        epoch = self._finder.epoch(partition)
+        return self._retries.wait_us(batch.attempts, batch.failures, epoch)
 
     def _send(self, link: ProducerLink, batches: list[Batch]) -> None:
         connection, encoder = link.connection, link.encoder
@@ -300,7 +296,10 @@ class Producer:
                 batch.attempts = Attempts()
                 batch.sent_us = sent
             elif batch.failures:
-                self._resent(link, batch, epoch, sent)
+                turn_us = max(partition.turn_us, link.window_us)
+                self._retries.resent(
+                    batch.attempts, batch.failures[-1], partition, link, epoch, sent, turn_us
+                )
             batch.attempts.sent(epoch)
             batch.last_sent_us = partition.turn_us = sent
             batch.broker = link.node.id
@@ -337,23 +336,6 @@ class Producer:
             self._tracing.rpc(broker, connection.number, flight, 0, 0, 0, len(topics), 0)
             for batch in batches:
                 self._settle(batch, done, 0, NO_OFFSET)
-
-    def _resent(self, link: ProducerLink, batch: Batch, epoch: int, sent: int) -> None:
-        """Complete the record of the failed attempt: where the time until this retry went."""
-        assert batch.failures
-        assert batch.attempts
-        partition = batch.partition
-        turn_us = max(partition.turn_us, link.window_us)
-        resent(
-            batch.failures[-1],
-            batch.attempts,
-            self._discovery,
-            partition,
-            link,
-            epoch,
-            sent,
-            turn_us,
-        )
 
     # --- answers ---
 
@@ -417,19 +399,17 @@ class Producer:
         assert attempts is not None
         if error in _STALE_METADATA_ERRORS:
             self._finder.want(MetadataCause.LEADER_CHANGE)
-        failed = FailedAttempt(
-            attempt=attempts.count,
-            sent_us=batch.last_sent_us,
-            error_us=now,
-            error=error,
-            is_leader_error=error in LEADER_ERRORS,
-            broker=batch.broker,
-            epoch=attempts.epoch,
-            base_offset=base_offset,
-            decision=decision,
-            backoff_us=self._backoff.wait_us(attempts.count - 1, random.random()),
+        failed = self._retries.failed(
+            attempts,
+            batch.broker,
+            attempts.epoch,
+            batch.last_sent_us,
+            now,
+            error,
+            decision,
+            hint,
+            base_offset,
         )
-        failed.take_hint(*hint.leader_and_address, self.endpoints)
         if batch.failures is None:
             batch.failures = []
         batch.failures.append(failed)
