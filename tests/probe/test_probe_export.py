@@ -172,6 +172,7 @@ def test_redirects_come_back_with_their_hint_decision_and_phases(tmp_path: Path)
         "detect_us": 40,
         "backoff_us": 2,
         "metadata_us": 3,
+        "throttled_us": 0,
         "connect_us": 4,
         "not_ready_us": 0,
         "acknowledge_us": 0,

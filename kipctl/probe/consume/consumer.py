@@ -12,6 +12,7 @@ Java; with its position's check it is that redirect's phase `queued`.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from kipctl.probe.client import TICK_US, ProbeClient
 from kipctl.probe.consume.config import ConsumerConfig
 from kipctl.probe.consume.failures import Failures
 from kipctl.probe.consume.hints import hint_of
@@ -22,16 +23,12 @@ from kipctl.probe.consume.readers import Readers
 from kipctl.probe.consume.reads import NOTHING, Reads
 from kipctl.probe.consume.requests import fetch_request
 from kipctl.probe.consume.session import Wanted
-from kipctl.probe.health import Health, health
-from kipctl.probe.leader_finder import LeaderFinder, MetadataCall
 from kipctl.probe.leadership import NO_HINT, LeaderDiscovery
-from kipctl.probe.network import Network
 from kipctl.probe.tracing import Tracing
 from kipctl.protocol.address import Address
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import LEADER_ERRORS, ErrorCode, error_name
 from kipctl.protocol.fetch_frames import FetchAnswer, Fetched, read_fetch
-from kipctl.protocol.metadata import MetadataResponse
 from kipctl.protocol.primitives import MalformedFrame
 from kipctl.protocol.produce_frames import Topic
 from kipctl.protocol.record_counts import count_records
@@ -48,7 +45,6 @@ _STALE_METADATA_ERRORS = LEADER_ERRORS | {
     ErrorCode.UNKNOWN_TOPIC_ID,
     ErrorCode.INCONSISTENT_TOPIC_ID,
 }
-_TICK_US = 50_000
 _POSITIONS_TICK_US = 20_000
 
 OnRecords = Callable[[Partition, memoryview, int], None]
@@ -74,7 +70,7 @@ class _FetchCall:
     wanted: Mapping[Partition, Wanted]
 
 
-class Consumer:
+class Consumer(ProbeClient[Partition, ConsumerLink]):
     """Reads the partitions that are assigned and writes the trace."""
 
     def __init__(
@@ -93,25 +89,21 @@ class Consumer:
         `bootstrap` are the servers to begin with, and to return to.
         """
         self._config = config
-        self._discovery = discovery
-        self._tracing = tracing
         self._on_tick = on_tick
-        self._now_us = sockets.now_us
         self._on_records = on_records
         self._topics: list[Topic] = [of_topic[0].topic for of_topic in partitions]
         self._by_topic: dict[str | bytes, Sequence[Partition]] = {}
         for of_topic in partitions:
             topic = of_topic[0].topic
             self._by_topic |= {topic.name: of_topic, topic.id.bytes: of_topic}
-        self._network = Network(
-            sockets,
+        super().__init__(
+            config,
+            discovery,
+            {of_topic[0].topic.name: of_topic for of_topic in partitions},
             lambda node: ConsumerLink(node, config, sockets),
-            self._answered,
-            self._lost,
-        )
-        by_name = {of_topic[0].topic.name: of_topic for of_topic in partitions}
-        self._finder = LeaderFinder(
-            config, discovery, by_name, self._network, tracing, self, bootstrap
+            tracing,
+            sockets,
+            bootstrap,
         )
         self._reads = Reads(self._finder, tracing)
         self._positioning = Positioning(
@@ -123,13 +115,8 @@ class Consumer:
         self._late: list[Partition] = []
         """Without a position when the run began."""
         self._read_us = 0
-        self._next_tick_us = 0
         self.is_stopped = False
         """Somebody asked to read nothing more."""
-
-    def health(self, start_us: int) -> Health:
-        """What became of topics, and how well the client itself went on since then."""
-        return health(self._network, self._finder, start_us)
 
     @property
     def endpoints(self) -> Sequence[str]:
@@ -142,10 +129,6 @@ class Consumer:
         return tuple(self._reads.racks)
 
     # --- before the run ---
-
-    def learn(self, response: MetadataResponse) -> None:
-        """Take the Metadata answer that the run starts with."""
-        self._finder.begin(response, self._now_us())
 
     def find_positions(self, timeout_us: int, patience_us: int) -> list[Partition]:
         """Settle where each partition is read on, and connect; returns those that are not settled.
@@ -199,10 +182,6 @@ class Consumer:
         """Read nothing more."""
         self.is_stopped = True
 
-    def close(self) -> None:
-        """Close every connection."""
-        self._network.close()
-
     def _is_over(self, now: int, num_records: int, timeout_us: int) -> bool:
         return (
             self.is_stopped
@@ -219,7 +198,7 @@ class Consumer:
         self._finder.ask_if_due(now)
         self._positioning.ask(now)
         if now >= self._next_tick_us:
-            self._next_tick_us = now + _TICK_US
+            self._next_tick_us = now + TICK_US
             self._network.lose_silent()
             self._tracing.flush()
             self._on_tick()
@@ -417,50 +396,34 @@ class Consumer:
 
     # --- answers and losses ---
 
-    def _answered(
-        self, link: ConsumerLink, flight: InFlight, frame: memoryview, now: int, behind_us: int
-    ) -> None:
-        """An answer came (`Network`'s on_answer). Raises MalformedFrame."""
-        assert link.connection is not None
-        number = link.connection.number  # it is given up if a hint moves this very broker
-        error, topics = 0, len(self._topics)
-        if flight.api_key == ApiKey.METADATA:
-            self._finder.answered(flight, frame, now, behind_us)
-            return
+    def _take(
+        self, link: ConsumerLink, flight: InFlight, frame: memoryview, now: int
+    ) -> tuple[int, int]:
         if flight.api_key == ApiKey.FETCH:
-            error, topics = self._fetched(link, flight, frame, now)
-        elif isinstance(flight.subject, PositionCall):
-            self._positioning.answered(flight, frame, now)
-        else:
-            error = link.finish_handshake(flight, frame, now).error_code
-        size = len(frame) + 4
-        self._tracing.rpc(link.node.id, number, flight, now, size, behind_us, topics, error)
+            return self._fetched(link, flight, frame, now)
+        self._positioning.answered(flight, frame, now)
+        return 0, len(self._topics)
+
+    def _give_back(self, link: ConsumerLink, flight: InFlight, now: int) -> int:
+        if isinstance(flight.subject, PositionCall):
+            self._positioning.lost(flight.subject, now)
+        return len(self._topics)
 
     def _lost(self, link: ConsumerLink, number: int, flights: list[InFlight], now: int) -> None:
-        """A connection is gone (`Network`'s on_lost): leaders are read, of what was read there."""
-        self._finder.want(MetadataCause.ERROR_RETRY)
+        """Leaders are read, of what was read there (`ProbeClient`)."""
         link.is_fetching = False
         link.session.lost()
-        asked: Mapping[Partition, Wanted] = {}
-        sent_us = now
-        for flight in flights:
-            if isinstance(flight.subject, MetadataCall):
-                self._finder.lost(flight.subject, now)
-                continue
-            if isinstance(flight.subject, PositionCall):
-                self._positioning.lost(flight.subject, now)
-            elif isinstance(flight.subject, _FetchCall):
-                asked, sent_us = flight.subject.wanted, flight.sent_us
-            error = ErrorCode.NETWORK_EXCEPTION
-            self._tracing.rpc(link.node.id, number, flight, 0, 0, 0, len(self._topics), error)
+        super()._lost(link, number, flights, now)
+        fetch = next((f for f in flights if isinstance(f.subject, _FetchCall)), None)
+        asked: Mapping[Partition, Wanted] = fetch.subject.wanted if fetch else {}
         for partition in list(link.readers):
             was_replica = partition.choice.clear()
-            if partition in asked:
+            if fetch and partition in asked:
                 self._failures.add(
                     partition,
                     link,
                     asked[partition],
-                    sent_us,
+                    fetch.sent_us,
                     ErrorCode.NETWORK_EXCEPTION,
                     now,
                     is_read_elsewhere=was_replica,  # the leader is another broker

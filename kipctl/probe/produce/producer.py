@@ -9,8 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from uuid import UUID
 
-from kipctl.probe.health import Health, health
-from kipctl.probe.leader_finder import LeaderFinder, MetadataCall
+from kipctl.probe.client import TICK_US, ProbeClient
 from kipctl.probe.leadership import (
     NO_HINT,
     Attempts,
@@ -18,7 +17,6 @@ from kipctl.probe.leadership import (
     LeaderDiscovery,
 )
 from kipctl.probe.metadata_policy import WorkingSet
-from kipctl.probe.network import Network
 from kipctl.probe.produce.accumulator import Accumulator
 from kipctl.probe.produce.answers import (
     NO_OFFSET,
@@ -40,7 +38,6 @@ from kipctl.probe.tracing import Tracing
 from kipctl.protocol.address import Address
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import LEADER_ERRORS, ErrorCode
-from kipctl.protocol.metadata import MetadataResponse
 from kipctl.protocol.produce_frames import (
     PartitionRecords,
     Topic,
@@ -60,10 +57,9 @@ _STALE_METADATA_ERRORS = LEADER_ERRORS | {
 _NOT_APPENDED = (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID)
 """The broker does not know the batches before it; the second one is that of brokers before 2.5."""
 _RETRIABLE = frozenset(code for code in ErrorCode if code.retriable)
-_TICK_US = 50_000
 
 
-class Producer:
+class Producer(ProbeClient[Partition, ProducerLink]):
     """Sends the schedule's records to the topics' partitions and writes the trace.
 
     `run` returns when every record is acknowledged or given up, or soon after `stop`.
@@ -91,12 +87,9 @@ class Producer:
         With a working set Metadata is asked for topics of it, else always for all.
         """
         self._config = config
-        self._discovery = discovery
         self._topics = topics
-        self._tracing = tracing
         self._producer_id = producer_id
         self._on_tick = on_tick
-        self._now_us = sockets.now_us
         ordered = config.enable_idempotence
         in_flight = config.max_in_flight_requests_per_connection
         window = in_flight if ordered or in_flight == 1 else NO_WINDOW
@@ -112,28 +105,21 @@ class Producer:
             partition.producer_epoch = producer_epoch
         self._attributes = int(variants[0].compression)
         self._accumulator = Accumulator(config, self._partitions, partitioner, variants)
-        self._network = Network(
-            sockets,
+        super().__init__(
+            config,
+            discovery,
+            {topic.name: of_topic for topic, of_topic in zip(topics, self._by_topic, strict=True)},
             lambda node: ProducerLink(node, config, sockets),
-            self._answered,
-            self._lost,
-        )
-        by_name = {
-            topic.name: of_topic for topic, of_topic in zip(topics, self._by_topic, strict=True)
-        }
-        self._finder = LeaderFinder(
-            config, discovery, by_name, self._network, tracing, self, bootstrap, working_set
+            tracing,
+            sockets,
+            bootstrap,
+            working_set,
         )
         self._retries = Retries(config, discovery, tracing)
         self.totals = Totals()
         self._wall_offset_us = 0
-        self._next_tick_us = 0
 
     # --- before the run ---
-
-    def learn(self, response: MetadataResponse) -> None:
-        """Take the Metadata answer that the run starts with."""
-        self._finder.begin(response, self._now_us())
 
     def connect_all(self, timeout_us: int) -> None:
         """Open the connections to all leaders, so that the first records do not wait for them.
@@ -145,7 +131,7 @@ class Producer:
         while self._now_us() < deadline and not all(link.ready for link in links):
             for link in links:
                 self._network.ensure_connected(link)
-            self._network.poll(self._now_us() + _TICK_US)
+            self._network.poll(self._now_us() + TICK_US)
         for version in {link.encoder.version for link in links if link.encoder}:
             rehearse(version)
 
@@ -192,10 +178,6 @@ class Producer:
         """The endpoints that hints have named, by their number in the trace."""
         return self._retries.endpoints
 
-    def health(self, start_us: int) -> Health:
-        """What became of topics, and how well the client itself went on since then."""
-        return health(self._network, self._finder, start_us)
-
     @property
     def generated(self) -> int:
         """How many records were handed to the partitions' queues."""
@@ -205,13 +187,9 @@ class Producer:
         """Generate no further records; those under way are still waited for."""
         self._accumulator.stop()
 
-    def close(self) -> None:
-        """Close every connection."""
-        self._network.close()
-
     def _tick(self, now: int) -> None:
         """What is looked after now and then: timeouts, the partitioner's load, the trace."""
-        self._next_tick_us = now + _TICK_US
+        self._next_tick_us = now + TICK_US
         for batch in self._accumulator.expired(now):
             if batch.failures:
                 self._waited_in_vain(batch, now)
@@ -339,29 +317,16 @@ class Producer:
 
     # --- answers ---
 
-    def _answered(
-        self, link: ProducerLink, flight: InFlight, frame: memoryview, now: int, behind_us: int
-    ) -> None:
-        """An answer came (`Network`'s on_answer). Raises MalformedFrame."""
-        assert link.connection is not None
-        number = link.connection.number  # it is given up if a hint moves this very broker
-        if flight.api_key == ApiKey.METADATA:
-            self._finder.answered(flight, frame, now, behind_us)
-            return
-        if flight.api_key == ApiKey.PRODUCE:
-            error = self._produced(link, flight, frame, now)
-        else:
-            error = link.finish_handshake(flight, frame, now).error_code
-        size, topics = len(frame) + 4, self._topics_in(flight)
-        self._tracing.rpc(link.node.id, number, flight, now, size, behind_us, topics, error)
-
-    def _produced(self, link: ProducerLink, flight: InFlight, frame: memoryview, now: int) -> int:
-        """Settle what the answer is about; returns the first error in it."""
+    def _take(
+        self, link: ProducerLink, flight: InFlight, frame: memoryview, now: int
+    ) -> tuple[int, int]:
+        """Settle what an answer is about (`ProbeClient`); its error is the first of a batch."""
+        topics = self._topics_in(flight)
         successes = read_successes(flight, frame) if len(self._topics) == 1 else None
         if successes is not None:
             for batch, base_offset in successes:
                 self._settle(batch, now, 0, base_offset)
-            return 0
+            return 0, topics
         answers, throttle_ms = read_answers(flight, frame, self._topic_position)
         self._network.throttle(link, flight, throttle_ms, now)
         for answer in answers:
@@ -369,13 +334,13 @@ class Producer:
                 self._refused(answer, now)
             else:
                 self._settle(answer.batch, now, 0, answer.base_offset)
-        return next((answer.error for answer in answers if answer.error), 0)
+        return next((answer.error for answer in answers if answer.error), 0), topics
 
     def _topics_in(self, flight: InFlight) -> int:
         """How many topics a request was about."""
         if len(self._topics) == 1:
-            return 1 if flight.subject else 0
-        return len({batch.partition.topic_position for batch in flight.subject or ()})
+            return 1
+        return len({batch.partition.topic_position for batch in flight.subject})
 
     def _refused(self, answer: Answer, now: int) -> None:
         """A partition's error: learn what its hint says before the batch is tried again."""
@@ -443,16 +408,9 @@ class Producer:
 
     # --- what goes wrong ---
 
-    def _lost(self, link: ProducerLink, number: int, flights: list[InFlight], now: int) -> None:
-        """A connection is gone (`Network`'s on_lost): what was in flight on it is tried again."""
-        self._finder.want(MetadataCause.ERROR_RETRY)
-        for flight in flights:
-            if isinstance(flight.subject, MetadataCall):
-                self._finder.lost(flight.subject, now)
-                continue
-            error, topics = ErrorCode.NETWORK_EXCEPTION, self._topics_in(flight)
-            self._tracing.rpc(link.node.id, number, flight, 0, 0, 0, topics, error)
-            self._all_failed(flight.subject or (), now)
+    def _give_back(self, link: ProducerLink, flight: InFlight, now: int) -> int:
+        self._all_failed(flight.subject, now)
+        return self._topics_in(flight)
 
     def _all_failed(self, batches: Iterable[Batch], now: int) -> None:
         for batch in batches:

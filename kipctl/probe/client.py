@@ -1,0 +1,112 @@
+"""What producer and consumer have in common: connections, leaders, and a row for each request."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Generic
+
+from kipctl.probe.config import ClientConfig
+from kipctl.probe.health import Health, health
+from kipctl.probe.leader_finder import AnyPartition, LeaderFinder, MetadataCall
+from kipctl.probe.leadership import LeaderDiscovery, Node
+from kipctl.probe.metadata_policy import WorkingSet
+from kipctl.probe.network import AnyLink, Network
+from kipctl.probe.tracing import Tracing
+from kipctl.protocol.address import Address
+from kipctl.protocol.api import ApiKey
+from kipctl.protocol.error_codes import ErrorCode
+from kipctl.protocol.metadata import MetadataResponse
+from kipctl.protocol.produce_frames import Topic
+from kipctl.trace.codes import MetadataCause
+from kipctl.transport.loop import InFlight
+from kipctl.transport.sockets import Sockets
+
+TICK_US = 50_000
+"""How often a client looks after what has no moment of its own: timeouts, the trace."""
+
+
+class ProbeClient(Generic[AnyPartition, AnyLink]):
+    """One thread, one connection per broker. Times are monotonic microseconds."""
+
+    def __init__(
+        self,
+        config: ClientConfig,
+        discovery: LeaderDiscovery,
+        partitions: Mapping[str, Sequence[AnyPartition]],
+        make_link: Callable[[Node], AnyLink],
+        tracing: Tracing,
+        sockets: Sockets,
+        bootstrap: Iterable[Address],
+        working_set: WorkingSet | None = None,
+    ) -> None:
+        """`partitions` are those of each topic by name; `bootstrap` are the servers to begin with,
+        and to return to. With a working set Metadata is asked for its topics, else for all.
+        """
+        self._tracing = tracing
+        self._now_us = sockets.now_us
+        self._network = Network(sockets, make_link, self._answered, self._lost)
+        self._finder = LeaderFinder(
+            config, discovery, partitions, self._network, tracing, self, bootstrap, working_set
+        )
+        self._next_tick_us = 0
+
+    def learn(self, response: MetadataResponse) -> None:
+        """Take the Metadata answer that the run starts with."""
+        self._finder.begin(response, self._now_us())
+
+    def health(self, start_us: int) -> Health:
+        """What became of topics, and how well the client itself went on since then."""
+        return health(self._network, self._finder, start_us)
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._network.close()
+
+    # --- what each client does in its own way ---
+
+    def leader_moved(self, partition: AnyPartition) -> None:
+        """See `leader_finder.Client`."""
+        raise NotImplementedError
+
+    def topic_recreated(self, partitions: Sequence[AnyPartition], topic: Topic) -> None:
+        """See `leader_finder.Client`."""
+        raise NotImplementedError
+
+    def _take(
+        self, link: AnyLink, flight: InFlight, frame: memoryview, now: int
+    ) -> tuple[int, int]:
+        """Take an answer; returns its error and its number of topics. Raises MalformedFrame."""
+        raise NotImplementedError
+
+    def _give_back(self, link: AnyLink, flight: InFlight, now: int) -> int:
+        """A request was lost with its connection; returns its number of topics."""
+        raise NotImplementedError
+
+    # --- answers and losses ---
+
+    def _answered(
+        self, link: AnyLink, flight: InFlight, frame: memoryview, now: int, behind_us: int
+    ) -> None:
+        """An answer came (`Network`'s on_answer). Raises MalformedFrame."""
+        if flight.api_key == ApiKey.METADATA:
+            self._finder.answered(flight, frame, now, behind_us)
+            return
+        assert link.connection is not None
+        number = link.connection.number  # it is given up if a hint moves this very broker
+        if flight.api_key == ApiKey.API_VERSIONS:
+            error, topics = link.finish_handshake(flight, frame, now).error_code, 0
+        else:
+            error, topics = self._take(link, flight, frame, now)
+        size = len(frame) + 4
+        self._tracing.rpc(link.node.id, number, flight, now, size, behind_us, topics, error)
+
+    def _lost(self, link: AnyLink, number: int, flights: list[InFlight], now: int) -> None:
+        """A connection is gone (`Network`'s on_lost): what was in flight on it is tried again."""
+        self._finder.want(MetadataCause.ERROR_RETRY)
+        for flight in flights:
+            if isinstance(flight.subject, MetadataCall):
+                self._finder.lost(flight.subject, now)
+                continue
+            topics = 0
+            if flight.api_key != ApiKey.API_VERSIONS:
+                topics = self._give_back(link, flight, now)
+            error = ErrorCode.NETWORK_EXCEPTION
+            self._tracing.rpc(link.node.id, number, flight, 0, 0, 0, topics, error)
