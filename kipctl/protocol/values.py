@@ -54,7 +54,7 @@ uuid = Codec(
 
 def string(flexible: bool, nullable: bool) -> Codec:
     """A string in UTF-8, or None where that is allowed."""
-    length = _length(INT16, flexible, nullable)
+    length = length_prefix(INT16, flexible, nullable)
 
     def read(reader: Reader) -> str | None:
         size = length.read(reader)
@@ -72,7 +72,7 @@ def string(flexible: bool, nullable: bool) -> Codec:
 
 def byte_string(flexible: bool, nullable: bool) -> Codec:
     """Bytes, which may be record batches, or None where that is allowed."""
-    length = _length(INT32, flexible, nullable)
+    length = length_prefix(INT32, flexible, nullable)
 
     def read(reader: Reader) -> bytes | None:
         size = length.read(reader)
@@ -87,7 +87,7 @@ def byte_string(flexible: bool, nullable: bool) -> Codec:
 
 def array(item: Codec, flexible: bool, nullable: bool) -> Codec:
     """A tuple of items, or None where that is allowed."""
-    length = _length(INT32, flexible, nullable)
+    length = length_prefix(INT32, flexible, nullable)
     read_items = _read_numbers(item) if item.format else _read_one_by_one(item)
 
     def read(reader: Reader) -> tuple[Any, ...] | None:
@@ -131,14 +131,16 @@ def _read_numbers(item: Codec) -> Callable[[Reader, int], tuple[Any, ...]]:
     return read
 
 
-class _Length(NamedTuple):
-    """How a length or count is read and written; -1 stands for null."""
+class LengthPrefix(NamedTuple):
+    """How a length or count is read and written."""
 
     read: Callable[[Reader], int]
     write: Callable[[bytearray, int], None]
 
 
-def _length(layout: Struct, flexible: bool, nullable: bool) -> _Length:
+def length_prefix(layout: Struct, flexible: bool, nullable: bool) -> LengthPrefix:
+    """Of fixed width by `layout`, or compact in flexible versions; -1 stands for null."""
+
     def read(reader: Reader) -> int:
         if flexible:
             length = reader.unsigned_varint() - 1
@@ -157,4 +159,4 @@ def _length(layout: Struct, flexible: bool, nullable: bool) -> _Length:
         else:
             out += layout.pack(length)
 
-    return _Length(read, write)
+    return LengthPrefix(read, write)
