@@ -6,7 +6,12 @@ from pathlib import Path
 import pytest
 
 from kipctl.errors import UsageError
-from kipctl.probe.produce.payloads import file_values, random_values, variants
+from kipctl.probe.produce.payloads import (
+    counts_made,
+    file_values,
+    random_values,
+    variants,
+)
 from kipctl.protocol.compression import Compression
 from kipctl.protocol.produce_frames import batch_header
 from kipctl.protocol.records import decode_batch
@@ -31,7 +36,7 @@ def test_a_batch_holds_what_batch_size_admits(
 ) -> None:
     for variant in variants([b"v" * record_size], batch_size, Compression.NONE, random.Random(1)):
         assert variant.capacity == capacity
-        full = 61 + len(variant.section(capacity).content)
+        full = 61 + len(variant.section(capacity))
         assert full <= batch_size or capacity == 1
         if capacity > 1:
             assert full + len(variant.encoded) // capacity + 2 > batch_size
@@ -47,24 +52,58 @@ def test_the_section_of_any_number_of_records_reads_back_as_the_first_of_the_ful
         values: list[bytes] = []
         for records in range(1, variant.capacity + 1):
             section = variant.section(records)
-            header = batch_header(compression, records, 1234, -1, -1, -1, section.content)
-            batch = decode_batch(header + section.content)
-            read = [record.value for record in batch.records]
+            header = batch_header(compression, records, 1234, -1, -1, -1, section)
+            batch = decode_batch(header + section)
+            read = [record.value or b"" for record in batch.records]
             assert batch.compression is compression
-            assert len(read) == section.records == records
+            assert len(read) == records == variant.within(records)
             assert read[:-1] == values
-            assert section.value_bytes == sum(map(len, read))
+            assert variant.value_ends[records - 1] == sum(map(len, read))
             assert {record.timestamp_ms for record in batch.records} == {1234}
             assert set(read) <= set(pool)
             values = read
-            assert variant.section(records) is section  # made once
+
+
+def test_without_compression_every_section_is_the_same_bytes() -> None:
+    for variant in variants([b"v" * 1000], 1_000_000, Compression.NONE, random.Random(1)):
+        assert {variant.section(n).obj for n in (1, 500, 990)} == {variant.encoded.obj}
 
 
 def test_compressed_sections_are_smaller() -> None:
     for compression in set(Compression) - {Compression.NONE}:
         variant = variants([b"A" * 1000], 16384, compression, random.Random(1))[0]
-        assert len(variant.section(16).content) < 1000
-        assert variant.section(16).value_bytes == 16_000
+        assert len(variant.section(16)) < 1000
+        assert variant.value_ends[15] == 16_000
+
+
+@pytest.mark.parametrize(
+    ("capacity", "steps", "counts"),
+    [
+        (1, 1, [1]),
+        (1, 9, [1]),
+        (5, 9, [1, 2, 3, 4, 5]),
+        # As powers of two where a full batch is as large as all that may be compressed.
+        (20, 1, [1, 2, 4, 8, 16, 20]),
+        (20, 0, [1, 2, 4, 8, 16, 20]),
+        (20, 4, [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 15, 18, 20]),
+    ],
+)
+def test_compressed_sections_are_made_of_these_numbers_of_records(
+    capacity: int, steps: int, counts: list[int]
+) -> None:
+    assert counts_made(capacity, steps) == counts
+
+
+@pytest.mark.parametrize(("capacity", "steps"), [(148, 512), (2600, 32), (10_000, 8), (99_000, 1)])
+def test_what_is_compressed_before_a_run_is_bounded(capacity: int, steps: int) -> None:
+    assert sum(counts_made(capacity, steps)) < 1.1 * (steps + 1.5) * capacity
+
+
+def test_a_number_of_records_without_a_section_is_cut_to_one_that_has_one() -> None:
+    batch_size = 8 << 20  # half of this, times 8 variants, is all that is compressed
+    variant = variants([b"v" * 100_000], batch_size, Compression.LZ4, random.Random(1))[0]
+    assert [variant.within(n) for n in (1, 2, 3, 63, 64, 83)] == [1, 2, 2, 32, 64, 83]
+    assert variant.capacity == 83
 
 
 def test_random_values_are_capital_letters_of_the_size_and_the_same_for_the_same_seed() -> None:

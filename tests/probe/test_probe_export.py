@@ -12,7 +12,6 @@ from kipctl.probe.produce.payloads import Variant
 from kipctl.probe.produce.rows import batch_done
 from kipctl.probe.produce.run import ProbeOutcome, ProbeSpec
 from kipctl.probe.tracing import Tracing
-from kipctl.protocol.compression import Compression
 from kipctl.protocol.produce_frames import Topic
 from kipctl.trace.codes import Decision, MetadataCause
 from kipctl.trace.redirects import FailedAttempt, Wait
@@ -21,7 +20,7 @@ from kipctl.trace.store import Run
 from kipctl.transport.loop import InFlight
 
 START_US = 10_000_000
-TWO_RECORDS = Variant(b"ab", [1, 2], [30, 70], 2, Compression.NONE)
+TWO_RECORDS = Variant(memoryview(b"ab"), [1, 2], [30, 70], 2)
 
 
 def outcome(endpoints: tuple[str, ...] = ()) -> ProbeOutcome:

@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 from fake_broker import VERSIONS, FakeCluster, Produced, Reply, Silence
-from fake_run import run_fake
+from fake_run import IDEMPOTENT, assert_all_in_the_log_once_and_in_order, run_fake
 
 from kipctl.errors import KipctlError, RefusedError, UsageError
 from kipctl.probe.process import running_probe
+from kipctl.probe.produce import payloads
 from kipctl.probe.produce.config import ProducerConfig
 from kipctl.probe.produce.run import ProbeSpec
 from kipctl.protocol.api import ApiKey
@@ -71,6 +72,31 @@ def test_records_are_readable_in_every_compression(tmp_path: Path, compression: 
         letters = b"".join(value for p in cluster.produced for value in p.values)
         assert len(letters) == 900
         assert letters.isupper()
+
+
+@pytest.mark.parametrize("throughput", [20_000, -1])
+def test_a_batch_is_cut_to_a_size_that_is_compressed_already(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, throughput: float
+) -> None:
+    monkeypatch.setattr(payloads, "_COMPRESSED_BYTES", 0)
+    with FakeCluster(brokers=1, partitions=2) as cluster:
+        ran = run_fake(
+            cluster,
+            tmp_path,
+            num_records=1009,
+            throughput=throughput,
+            compression_type="lz4",
+            batch_size=61 + 17 * 20,
+            linger_ms=1,
+            **IDEMPOTENT,
+        )
+        assert_all_in_the_log_once_and_in_order(cluster, ran)
+        assert set(batch_sizes(cluster)) <= {1, 2, 4, 8, 16, 20}
+        assert len(set(batch_sizes(cluster))) > 1
+        interval_us = ran.outcome.interval_ns / 1000
+        for batch in ran.batches if throughput > 0 else ():
+            due_us = ran.outcome.start_us + batch["first_seq"] * interval_us
+            assert abs(batch["intended_us"] - due_us) <= 1
 
 
 def test_a_record_carries_the_wall_clock_of_its_intended_time_also_when_it_is_sent_again(

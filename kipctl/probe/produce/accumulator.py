@@ -103,14 +103,24 @@ class Accumulator:
         elif self._config.linger_ms and not batch.is_full and len(partition.queue) == 1:
             allowed = batch.intended_us + int(self._config.linger_ms * 1000)
         else:
-            return batch
+            allowed = now_us
         if allowed <= now_us:
+            if batch.section is None:
+                self._cut(batch)
             return batch
         if not 0 < partition.wake_us <= allowed:
             partition.wake_us = allowed
             self._timer_number += 1
             heapq.heappush(self._timers, (allowed, self._timer_number, partition))
         return None
+
+    def _cut(self, batch: Batch) -> None:
+        """Leave the batch as many records as there is a section of; the others are the next."""
+        records = batch.variant.within(batch.records)
+        if records < batch.records:
+            first_left = batch.first_seq + records * batch.stride
+            intended_us = max(batch.intended_us, self._schedule.intended_us(first_left))
+            batch.partition.split(records, intended_us)
 
     @property
     def wake_us(self) -> int:

@@ -7,7 +7,7 @@ from operator import attrgetter
 
 from kipctl.errors import RefusedError
 from kipctl.probe.leadership import NO_EPOCH, Attempts
-from kipctl.probe.produce.payloads import Section, Variant
+from kipctl.probe.produce.payloads import Variant
 from kipctl.protocol.produce_frames import Topic
 from kipctl.trace.redirects import FailedAttempt
 
@@ -57,7 +57,8 @@ class Batch:
         self.records = 0
         self.intended_us = intended_us
         self.variant = variant
-        self.section: Section | None = None
+        self.section: memoryview | None = None
+        """Its records as they go on the wire, once it was taken to be sent."""
         self.sent_us = 0
         self.last_sent_us = 0
         self.broker = -1
@@ -154,6 +155,18 @@ class Partition:
             last.records += taken
             count -= taken
             first_seq += taken * stride
+
+    def split(self, records: int, intended_us: int) -> None:
+        """Leave so many records to the first batch in the queue, which never went out.
+
+        The others are the next batch; the first of them was intended for `intended_us`.
+        """
+        batch = self.queue[0]
+        first_seq = batch.first_seq + records * batch.stride
+        rest = Batch(self, first_seq, batch.stride, intended_us, batch.variant)
+        rest.records = batch.records - records
+        batch.records = records
+        self.queue.insert(1, rest)
 
     def may_send(self) -> bool:
         """Whether the order allows the first batch in the queue to go out now.

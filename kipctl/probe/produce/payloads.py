@@ -1,8 +1,9 @@
 """Record payloads, encoded once: the record sections of batches, ready to be sent."""
 
 import random
+from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
 
@@ -12,40 +13,37 @@ from kipctl.protocol.records import BATCH_HEADER_SIZE, encode_record
 
 _VARIANTS = 8
 _MAX_RECORDS = 100_000
+_COMPRESSED_BYTES = 32 << 20
+"""About so much is compressed before a run, of all variants together; at least twice the full
+batches. It takes up to 2 s with gzip."""
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
-    """The records of a batch as they go on the wire (compressed if so configured)."""
-
-    records: int
-    content: memoryview
-    value_bytes: int
-
-
-@dataclass(slots=True)
 class Variant:
     """A full batch's records; its first n records are the section of a batch of n."""
 
-    encoded: bytes
-    ends: list[int]
+    encoded: memoryview
+    ends: Sequence[int]
     """Byte offset in `encoded` after each record."""
-    value_ends: list[int]
+    value_ends: Sequence[int]
     capacity: int
     """How many records `batch.size` admits; at least 1."""
-    compression: Compression
-    _sections: dict[int, Section] = field(default_factory=dict)
+    compression: Compression = Compression.NONE
+    counts: Sequence[int] = ()
+    """Where there is compression: the numbers of records that sections are made of, 1 to all."""
+    compressed: Sequence[memoryview] = ()
+    """Their sections."""
 
-    def section(self, records: int) -> Section:
-        """The section of the first `records` records; compressed once, then kept."""
-        known = self._sections.get(records)
-        if known is None:
-            content = self.encoded[: self.ends[records - 1]]
-            if self.compression is not Compression.NONE:
-                content = compress(self.compression, content)
-            known = Section(records, memoryview(content), self.value_ends[records - 1])
-            self._sections[records] = known
-        return known
+    def within(self, records: int) -> int:
+        """The most records of which there is a section, if it is to have `records` at most."""
+        counts = self.counts
+        return counts[bisect_right(counts, records) - 1] if counts else records
+
+    def section(self, records: int) -> memoryview:
+        """The first `records` records as they go on the wire: see `within`. Nothing is copied."""
+        if self.counts:
+            return self.compressed[bisect_right(self.counts, records) - 1]
+        return self.encoded[: self.ends[records - 1]]
 
 
 def _variant(values: Sequence[bytes], batch_size: int, compression: Compression) -> Variant:
@@ -57,13 +55,28 @@ def _variant(values: Sequence[bytes], batch_size: int, compression: Compression)
         if records and size > batch_size:
             break
         records.append(record)
+    encoded = b"".join(records)
+    ends = list(accumulate(map(len, records)))
+    value_ends = list(accumulate(len(value) for value in values[: len(records)]))
+    counts: list[int] = []
+    if compression is not Compression.NONE:
+        counts = counts_made(len(records), _COMPRESSED_BYTES // _VARIANTS // len(encoded))
+    sections = [memoryview(compress(compression, encoded[: ends[n - 1]])) for n in counts]
     return Variant(
-        b"".join(records),
-        list(accumulate(map(len, records))),
-        list(accumulate(len(value) for value in values[: len(records)])),
-        len(records),
-        compression,
+        memoryview(encoded), ends, value_ends, len(records), compression, counts, sections
     )
+
+
+def counts_made(capacity: int, steps: int) -> list[int]:
+    """The numbers of records of which compressed sections are made: 1 to `capacity`.
+
+    Each number up to twice `steps`, from there on by steps of one `steps`-th (at least: of all).
+    Together they are about `steps` + 1 times as long as a full batch.
+    """
+    counts, steps = [1], max(steps, 1)
+    while counts[-1] < capacity:
+        counts.append(min(counts[-1] + max(counts[-1] // steps, 1), capacity))
+    return counts
 
 
 def variants(

@@ -242,7 +242,7 @@ class Producer(ProbeClient[Partition, ProducerLink]):
             batch = self._accumulator.next_batch(partition, now, self._backoff_us(partition))
             if batch is not None:
                 section = batch.section or batch.variant.section(batch.records)
-                size += len(section.content)
+                size += len(section)
                 full = size > self._config.max_request_size
                 if batches and full:
                     break
@@ -288,12 +288,12 @@ class Producer(ProbeClient[Partition, ProducerLink]):
                 self._producer_id,
                 batch.producer_epoch,
                 batch.sequence,
-                section.content,
+                section,
             )
             position = partition.topic_position
             if position not in topics:
                 topics[position] = partition.topic, []
-            topics[position][1].append(PartitionRecords(partition.index, header, section.content))
+            topics[position][1].append(PartitionRecords(partition.index, header, section))
         buffers, size = encoder.encode(
             connection.next_correlation_id(),
             list(topics.values()),

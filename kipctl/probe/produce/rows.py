@@ -8,7 +8,6 @@ def batch_done(tracing: Tracing, batch: Batch, done_us: int, error: int, base_of
     """A batch was acknowledged (error 0) or given up."""
     partition = batch.partition
     attempts = batch.attempts
-    section = batch.section or batch.variant.section(batch.records)
     tracing.rows["batches"](
         (
             partition.topic_position,
@@ -16,7 +15,7 @@ def batch_done(tracing: Tracing, batch: Batch, done_us: int, error: int, base_of
             batch.first_seq,
             batch.stride,
             batch.records,
-            section.value_bytes,
+            batch.variant.value_ends[batch.records - 1],
             batch.intended_us,
             batch.sent_us,
             done_us,
