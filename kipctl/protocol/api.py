@@ -13,6 +13,10 @@ from kipctl.protocol.error_codes import ErrorCode
 from kipctl.protocol.message import R, Request, decode, encode
 from kipctl.protocol.primitives import INT16, INT32, EncodeError, MalformedFrame, Reader
 
+LARGEST_FRAME = 256 << 20
+"""Bytes, without the length. More than brokers take (`socket.request.max.bytes`, 100 MiB): what
+announces a longer one is no Kafka, but text or TLS where a length should be."""
+
 
 class ApiKey(IntEnum):
     """The API keys that kipctl speaks."""

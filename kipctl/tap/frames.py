@@ -2,11 +2,9 @@
 
 from struct import Struct
 
+from kipctl.protocol.api import LARGEST_FRAME
 from kipctl.protocol.primitives import MalformedFrame, Reader
 
-MAX_FRAME_BYTES = 256 * 1024 * 1024
-"""More than brokers take (`socket.request.max.bytes`, 100 MiB) and than clients ask for
-(`fetch.max.bytes`, 50 MiB): what announces more is no frame of Kafka's."""
 _LENGTH = Struct(">i")
 _SHORT = Struct(">h")
 _TLS_HANDSHAKE = b"\x16\x03"
@@ -45,7 +43,7 @@ class Frames:
         at, end = 0, len(data)
         while end - at >= 4:
             (length,) = _LENGTH.unpack_from(data, at)
-            if not 0 <= length <= MAX_FRAME_BYTES:
+            if not 0 <= length <= LARGEST_FRAME:
                 raise MalformedFrame(f"{self._whose}: {_not_kafka(data[at : at + 5], length)}")
             after = at + 4 + length
             if after > end:

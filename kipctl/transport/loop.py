@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from kipctl.protocol.api import LARGEST_FRAME
 from kipctl.protocol.produce_frames import Buffer
 
 _RECEIVE_BYTES = 256 * 1024
-_MAX_FRAME = 100 * 1024 * 1024
 
 
 @dataclass(slots=True)
@@ -110,7 +110,7 @@ class LoopConnection:
         frames: list[memoryview] = []
         while self._end - self._start >= 4:
             size = int.from_bytes(self._received[self._start : self._start + 4], "big", signed=True)
-            if not 4 <= size <= _MAX_FRAME:
+            if not 4 <= size <= LARGEST_FRAME:
                 raise ConnectionLostError(f"a frame of {size} bytes was announced")
             frame_end = self._start + 4 + size
             if frame_end > self._end:

@@ -10,7 +10,7 @@ from typing import Self, TypeVar, cast
 from kipctl import __version__
 from kipctl.errors import RefusedError, TimedOutError, UnreachableError, UsageError
 from kipctl.protocol.address import Address
-from kipctl.protocol.api import decode_response, encode_request
+from kipctl.protocol.api import LARGEST_FRAME, decode_response, encode_request
 from kipctl.protocol.api_versions import ApiVersionsRequest, version_to_fall_back_to
 from kipctl.protocol.error_codes import ErrorCode, error_text
 from kipctl.protocol.message import R, Request
@@ -27,9 +27,6 @@ T = TypeVar("T")
 
 CONNECT_TIMEOUT_S = 10.0
 """Seconds for opening a connection, as Java's socket.connection.setup.timeout.ms."""
-
-LARGEST_RESPONSE = 256 << 20
-"""Bytes. A longer one announced is no Kafka broker: text or TLS where a length should be."""
 
 
 def parse_bootstrap_servers(text: str) -> list[Address]:
@@ -197,7 +194,7 @@ class BrokerConnection:
         self._socket.sendall(frame)
         self.sent[_api_name(request), version] += 1
         (size,) = INT32.unpack(self._receive(4))
-        if not 4 <= size <= LARGEST_RESPONSE:
+        if not 4 <= size <= LARGEST_FRAME:
             raise MalformedFrame(f"length {size}")
         return self._decoded(request, version, self._receive(size))
 

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from kipctl.protocol.api import LARGEST_FRAME
 from kipctl.protocol.produce_frames import Buffer
 from kipctl.trace.clock import now_us
 from kipctl.transport.loop import ConnectionLostError, LoopConnection
@@ -153,7 +154,7 @@ def test_a_frame_that_was_handed_out_does_not_change_with_the_next() -> None:
         assert first == b"first frame"
 
 
-@pytest.mark.parametrize("size", [-1, 0, 3, 100 * 1024 * 1024 + 1, 0x48545450, -(1 << 31)])
+@pytest.mark.parametrize("size", [-1, 0, 3, LARGEST_FRAME + 1, 0x48545450, -(1 << 31)])
 def test_an_absurd_size_ends_the_connection(size: int) -> None:
     with (
         connected_to(

@@ -13,9 +13,12 @@ from kipctl.probe.config import (
     truth,
     whole,
 )
+from kipctl.protocol.api import LARGEST_FRAME
 
 READ_COMMITTED = "read_committed"
 _INT_MAX = 2**31 - 1
+_LARGEST_FETCH = LARGEST_FRAME - (16 << 20)
+"""What else is in an answer: a first batch that is longer still, and each partition's head."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,12 +48,22 @@ class ConsumerConfig(ClientConfig):
         return self.isolation_level == READ_COMMITTED
 
 
+def _fetch_max(text: str) -> int:
+    size = whole(0, _INT_MAX)(text)
+    if size > _LARGEST_FETCH:
+        raise ValueError(
+            f"kipctl takes answers of {LARGEST_FRAME >> 20} MiB, so it must be at most "
+            f"{_LARGEST_FETCH}"
+        )
+    return size
+
+
 _PARSERS: dict[str, Parser] = {
     **CLIENT_PARSERS,
     "auto_offset_reset": one_of("earliest", "latest", "none"),
     "check_crcs": truth,
     "client_rack": str,
-    "fetch_max_bytes": whole(0, _INT_MAX),
+    "fetch_max_bytes": _fetch_max,
     "fetch_max_wait_ms": whole(0, _INT_MAX),
     "fetch_min_bytes": whole(0, _INT_MAX),
     "isolation_level": one_of("read_uncommitted", READ_COMMITTED),
