@@ -24,10 +24,10 @@ _NOWHERE = -1
 class Delivery:
     """What became of the acknowledged records.
 
-    `times` are of those from number `skip_records` on. `twice` came again: the consumer went back,
-    after a truncation or a reset. `extra` are records that came although no acknowledged batch has
-    their offset: of attempts that were appended and then failed (a retry wrote them again), or
-    somebody else's.
+    `times` are of those from number `skip_records` on whose offset is known. `twice` came again:
+    the consumer went back, after a truncation or a reset. `extra` are records that came although no
+    acknowledged batch has their offset: of attempts that were appended and then failed (a retry
+    wrote them again), or somebody else's.
     """
 
     times: RecordTimes
@@ -53,12 +53,16 @@ def deliver(
     """
     matching = _Matching(batches, reads, late_us)
     times = record_times(matching.delivered(), start_us, interval_ns, skip_records)
+    extra = matching.read - matching.coverage.twice - matching.records
+    # After DUPLICATE_SEQUENCE_NUMBER nobody knows the offset: if it came, it is among the extra.
+    found = min(matching.unplaced, max(extra, 0))
+    delivered = matching.records + found
     return Delivery(
         times=times,
-        delivered=matching.records,
-        missing=matching.acknowledged - matching.records,
+        delivered=delivered,
+        missing=matching.acknowledged - delivered,
         twice=matching.coverage.twice,
-        extra=matching.read - matching.coverage.twice - matching.records,
+        extra=extra - found,
     )
 
 
@@ -96,8 +100,9 @@ class _Matching:
         """Of what was acknowledged."""
         self._last_us = 0
         self.coverage = Coverage()
-        self.acknowledged = self.records = self.read = 0
-        """Records: that were acknowledged, those of them that came, and all that came."""
+        self.acknowledged = self.unplaced = self.records = self.read = 0
+        """Records: that were acknowledged, those of them without an offset, those that are known to
+        have come, and all that came."""
 
     def delivered(self) -> Iterator[IntRows]:
         """The batches that came, with the time at which each was read in place of `acked_us`."""
@@ -128,7 +133,9 @@ class _Matching:
             return False
         acknowledged = rows[rows[:, _BATCH["error"]] == 0]
         self.acknowledged += int(acknowledged[:, _BATCH["records"]].sum())
-        placed = acknowledged[acknowledged[:, _BATCH["base_offset"]] >= 0]
+        is_placed = acknowledged[:, _BATCH["base_offset"]] >= 0
+        self.unplaced += int(acknowledged[~is_placed, _BATCH["records"]].sum())
+        placed = acknowledged[is_placed]
         self._ends.advance(_partition(placed), _last_offset(placed) + 1)
         self._last_us = max(self._last_us, int(placed[:, _BATCH["acked_us"]].max(initial=0)))
         self._waiting = np.concatenate([self._waiting, placed])
