@@ -346,6 +346,43 @@ def test_delivery_timeout_ms_gives_up_what_has_no_leader(tmp_path: Path) -> None
         assert ran.redirects == []
 
 
+@pytest.mark.parametrize("config", [{}, IDEMPOTENT])
+@pytest.mark.parametrize("is_answered", [True, False])
+def test_delivery_timeout_ms_gives_up_what_is_in_flight_and_what_comes_later_is_not_heard(
+    tmp_path: Path, config: dict[str, Any], is_answered: bool
+) -> None:
+    """Java's `Sender.getExpiredInflightBatches`; the request itself is waited for longer."""
+    with FakeCluster(brokers=1) as cluster:
+
+        def script(produced: Produced) -> Reply | None:
+            if len(cluster.produced) == 1:
+                return Reply(ErrorCode.NOT_ENOUGH_REPLICAS)
+            if len(cluster.produced) == 2:
+                if not is_answered:
+                    raise Silence  # the connection is given up 0.5 s after the batch
+                threading.Event().wait(0.7)  # it is given up after 0.4
+            return None
+
+        cluster.script = script
+        ran = run_fake(
+            cluster,
+            tmp_path,
+            num_records=2,
+            throughput=0.8,
+            delivery_timeout_ms=900,
+            request_timeout_ms=900,
+            retry_backoff_ms=500,
+            retry_backoff_max_ms=500,
+            **config,
+        )
+        assert ran.outcome.errors == {"REQUEST_TIMED_OUT": 1}
+        assert (ran.outcome.acknowledged, cluster.records_in_log()) == (1, 1 + is_answered)
+        given_up, later = ran.batches
+        waited_us = given_up["acked_us"] - given_up["intended_us"]
+        assert 900_000 <= waited_us < 1_150_000
+        assert (given_up["attempts"], later["error"]) == (2, 0)
+
+
 def test_a_leader_that_appears_late_gets_what_has_waited(tmp_path: Path) -> None:
     with FakeCluster(brokers=1) as cluster:
         cluster.leaders[0] = Leader(-1, 6)

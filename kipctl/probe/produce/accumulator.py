@@ -135,9 +135,14 @@ class Accumulator:
             yield partition
 
     def expired(self, now_us: int) -> Iterator[Batch]:
-        """Batches in queues past `delivery.timeout.ms`; each has to be settled before the next."""
+        """Batches past `delivery.timeout.ms`; each has to be settled before the next.
+
+        In flight (Java's `Sender.getExpiredInflightBatches`), then in queues.
+        """
         oldest = now_us - self._config.delivery_timeout_ms * 1000
         for partition in self._partitions:
+            if partition.outstanding:
+                yield from [b for b in partition.outstanding if b.intended_us <= oldest]
             while partition.queue and partition.queue[0].intended_us <= oldest:
                 yield partition.queue[0]
 

@@ -41,12 +41,19 @@ def rehearse(version: int) -> None:
 
 
 def read_successes(flight: InFlight, frame: memoryview) -> list[tuple[Batch, int]] | None:
-    """The batches of a request to one topic with their base offsets; None unless all were taken."""
+    """The batches of a request to one topic with their base offsets; None unless all were taken.
+
+    Those that were given up meanwhile are left out.
+    """
     successes = dict(read_success(flight.api_version, frame) or ())
     by_index: dict[int, Batch] = {batch.partition.index: batch for batch in flight.subject}
     if successes.keys() != by_index.keys():
         return None
-    return [(by_index[index], base_offset) for index, base_offset in successes.items()]
+    return [
+        (batch, base_offset)
+        for index, base_offset in successes.items()
+        if not (batch := by_index[index]).is_settled
+    ]
 
 
 def read_answers(
@@ -56,7 +63,7 @@ def read_answers(
     broker throttles the client (milliseconds).
 
     `position_of` are the topics' positions by name and by id. A batch of which the answer says
-    nothing comes last, as lost. Raises MalformedFrame.
+    nothing comes last, as lost; one that was given up meanwhile is left out. Raises MalformedFrame.
     """
     _, response = decode_response(ProduceRequest, flight.api_version, frame)
     nodes = {e.node_id: Node(e.node_id, e.host, e.port, e.rack) for e in response.node_endpoints}
@@ -68,7 +75,7 @@ def read_answers(
         position = position_of.get(topic.name or topic.topic_id, -1)
         for result in topic.partition_responses:
             batch = unanswered.pop((position, result.index), None)
-            if batch is None:
+            if batch is None or batch.is_settled:
                 continue
             error = result.error_code
             if error == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:  # it was written before
@@ -80,5 +87,6 @@ def read_answers(
             hint = drafted(draft) if draft else Hint(leader, nodes.get(leader.id))
             answers.append(Answer(batch, error, result.base_offset, hint))
     lost = ErrorCode.NETWORK_EXCEPTION
-    answers += [Answer(batch, lost, NO_OFFSET) for batch in unanswered.values()]
+    forgotten = [batch for batch in unanswered.values() if not batch.is_settled]
+    answers += [Answer(batch, lost, NO_OFFSET) for batch in forgotten]
     return answers, response.throttle_time_ms

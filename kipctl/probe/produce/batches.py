@@ -31,6 +31,7 @@ class Batch:
         "failures",
         "first_seq",
         "intended_us",
+        "is_settled",
         "last_sent_us",
         "number",
         "partition",
@@ -68,6 +69,8 @@ class Batch:
         """Its place among the partition's batches that were ever sent, from 0."""
         self.sequence = NO_SEQUENCE
         self.producer_epoch = NO_EPOCH
+        self.is_settled = False
+        """Acknowledged or given up; an answer may still come to one that was in flight."""
 
     @property
     def is_full(self) -> bool:
@@ -257,6 +260,7 @@ class Partition:
             self.outstanding.remove(batch)
         else:
             self.queue.remove(batch)
+        batch.is_settled = True
         self.started = self.started or not failed
         if failed and self.ordered and batch.sequence != NO_SEQUENCE:
             self.renumber |= refused

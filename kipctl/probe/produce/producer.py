@@ -191,6 +191,9 @@ class Producer(ProbeClient[Partition, ProducerLink]):
         """What is looked after now and then: timeouts, the partitioner's load, the trace."""
         self._next_tick_us = now + TICK_US
         for batch in self._accumulator.expired(now):
+            if batch in batch.partition.outstanding:
+                self._attempt_failed(batch, ErrorCode.REQUEST_TIMED_OUT, now)
+                continue
             if batch.failures:
                 self._waited_in_vain(batch, now)
             self._settle(batch, now, ErrorCode.REQUEST_TIMED_OUT, NO_OFFSET)
@@ -414,7 +417,8 @@ class Producer(ProbeClient[Partition, ProducerLink]):
 
     def _all_failed(self, batches: Iterable[Batch], now: int) -> None:
         for batch in batches:
-            self._attempt_failed(batch, ErrorCode.NETWORK_EXCEPTION, now)
+            if not batch.is_settled:
+                self._attempt_failed(batch, ErrorCode.NETWORK_EXCEPTION, now)
 
     def _waited_in_vain(self, batch: Batch, now: int) -> None:
         """The batch ends while it waits: that wait belongs to its last failed attempt."""
