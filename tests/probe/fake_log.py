@@ -29,6 +29,7 @@ from kipctl.protocol.fetch import (
 from kipctl.protocol.list_offsets import (
     DEBUGGING_REPLICA_ID,
     EARLIEST_TIMESTAMP,
+    LATEST_TIMESTAMP,
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
@@ -104,6 +105,7 @@ class _Batch:
     count: int
     epoch: int
     content: bytes
+    written_ms: int = field(default_factory=lambda: time.time_ns() // 1_000_000)
 
 
 @dataclass
@@ -116,6 +118,10 @@ class Log:
     @property
     def end(self) -> int:
         return self.batches[-1].base + self.batches[-1].count if self.batches else self.start
+
+    def since(self, time_ms: int) -> int:
+        """The offset of the first record that was written at that time or later; -1 for none."""
+        return next((batch.base for batch in self.batches if batch.written_ms >= time_ms), -1)
 
     def read(self, offset: int, end: int, max_bytes: int) -> bytes:
         """Whole batches from that offset on, at least one if there is any before `end`."""
@@ -411,11 +417,12 @@ class ReadCluster(FakeCluster):
             for p in topic.partitions:
                 index = p.partition_index
                 is_start = p.timestamp == EARLIEST_TIMESTAMP
-                question = "start" if is_start else "end"
+                is_end = p.timestamp == LATEST_TIMESTAMP
+                question = "start" if is_start else "end" if is_end else "since"
                 error = self._position_error(question, broker, index, p.current_leader_epoch)
                 log = self.logs[index]
-                offset = log.start if is_start else log.end
-                if not is_start and request.replica_id != DEBUGGING_REPLICA_ID:
+                offset = log.start if is_start else log.end if is_end else log.since(p.timestamp)
+                if is_end and request.replica_id != DEBUGGING_REPLICA_ID:
                     offset = min(offset, self.high_watermarks.get(index, offset))
                 answers.append(
                     ListOffsetsPartitionResponse(

@@ -470,3 +470,36 @@ def test_a_partition_without_a_leader_does_not_keep_the_others_from_being_read(
         ran = read_fake(cluster, tmp_path, 3, auto_offset_reset="earliest")
         assert ran.received.offsets(0) == [0, 1, 2]
         assert ran.outcome.errors == {"LEADER_NOT_AVAILABLE": 1}
+
+
+@pytest.mark.parametrize("written", [3, 0])
+def test_a_partition_whose_leader_comes_late_is_read_from_what_was_its_end_when_the_run_began(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: int
+) -> None:
+    """Else `perf e2e` would miss what was written before the consumer could ask."""
+    monkeypatch.setattr(run_module, "_PATIENCE_US", 200_000)
+    with ReadCluster(partitions=2) as cluster:
+        cluster.write(1, batches=2)
+        has_begun = threading.Event()
+
+        def read_script(fetching: Fetching) -> ReadReply | None:
+            if not has_begun.is_set():
+                cluster.write(1, batches=written)
+                has_begun.set()
+            elif cluster.logs[1].end == 2 and any(q == "since" for q, *_ in cluster.questions):
+                cluster.write(1, batches=3)
+            return None
+
+        cluster.read_script = read_script
+        cluster.position_script = lambda question, broker, index: (
+            LEADER_NOT_AVAILABLE if index == 1 and not has_begun.is_set() else None
+        )
+        ran = read_fake(
+            cluster,
+            tmp_path,
+            3,
+            auto_offset_reset="latest",
+            timeout_ms=5000,
+            fetch_max_wait_ms=50,
+        )
+        assert ran.received.offsets(1) == [2, 3, 4]

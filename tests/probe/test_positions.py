@@ -19,7 +19,7 @@ from kipctl.protocol.produce_frames import Topic
 from kipctl.trace.codes import RangeCase, RangeHandling
 from kipctl.trace.columns import ReadRow
 
-RESET, EPOCH_END, START, END = Question
+RESET, SINCE, EPOCH_END, START, END = Question
 UNAVAILABLE, TOO_SMALL, TOO_LARGE = (
     RangeCase.UNAVAILABLE,
     RangeCase.TOO_SMALL,
@@ -121,6 +121,14 @@ def a_partition(state: State, epoch: int = -1, answers: tuple[Question, ...] = (
 )
 def test_the_next_question(partition: Partition, question: Question | None) -> None:
     assert next_question(partition) is question
+
+
+def test_one_that_is_late_asks_for_the_end_and_then_for_what_was_written_meanwhile() -> None:
+    partition = a_partition(State.RESET)
+    partition.offset, partition.since_ms = NO_OFFSET, 1_700_000_000_000
+    assert next_question(partition) is RESET
+    partition.offset = 7
+    assert next_question(partition) is SINCE
 
 
 def test_a_partition_begins_at_its_offset_or_asks_where_to() -> None:

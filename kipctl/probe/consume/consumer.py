@@ -9,6 +9,7 @@ A moved partition's Fetch waits until the one that is under way at its new leade
 Java; with its position's check it is that redirect's phase `queued`.
 """
 
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -135,7 +136,10 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
 
         For the first one it is waited as long as `timeout_us`, for the others `patience_us`: one
         without a leader does not keep all from being read. It ends too when somebody asks to stop.
+        With `auto.offset.reset=latest` those that are settled later begin with what was written
+        since: its leader may take records before it can be asked.
         """
+        began_ms = time.time_ns() // 1_000_000
         began, assigned = self._now_us(), self._readers.assigned
         while not self.is_stopped:
             now = self._now_us()
@@ -148,6 +152,9 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
                 patience_us if some else timeout_us
             ):
                 self._late = unsettled
+                if self._config.auto_offset_reset == "latest":
+                    for partition in unsettled:
+                        partition.since_ms = began_ms
                 return unsettled
             self._look_after(now)
             for link in self._network.links:

@@ -119,6 +119,7 @@ class Positioning:
                 LATEST_TIMESTAMP if latest else EARLIEST_TIMESTAMP,
                 CONSUMER_REPLICA_ID,
             ),
+            Question.SINCE: (next(iter(call.wanted)).since_ms, CONSUMER_REPLICA_ID),
             Question.START: (EARLIEST_TIMESTAMP, CONSUMER_REPLICA_ID),
             Question.END: (LATEST_TIMESTAMP, DEBUGGING_REPLICA_ID),
         }[call.question]
@@ -156,8 +157,12 @@ class Positioning:
     def _learn(self, partition: Partition, question: Question, offset: int, now_us: int) -> None:
         """Take an answer about the position as it is believed to be."""
         reset, check = self._config.auto_offset_reset, partition.check
-        if partition.state is State.RESET:
-            partition.offset, partition.epoch = offset, NO_EPOCH
+        if partition.state is State.RESET and question is Question.RESET and partition.since_ms:
+            partition.offset = offset
+        elif partition.state is State.RESET:
+            if offset != NO_OFFSET:
+                partition.offset = offset
+            partition.epoch, partition.since_ms = NO_EPOCH, 0
             partition.state = State.READY
             if check:
                 check.row = check.row._replace(next_offset=offset)

@@ -57,6 +57,7 @@ class Partition:
         "offset",
         "retry_us",
         "sent_us",
+        "since_ms",
         "state",
         "topic",
         "topic_position",
@@ -72,6 +73,9 @@ class Partition:
         self.epoch = NO_EPOCH
         """The leader epoch of the batch read last."""
         self.state = State.RESET if offset == NO_OFFSET else State.READY
+        self.since_ms = 0
+        """Begin with what was written at this time (wall clock) or later, else at the end; 0 for
+        where `auto.offset.reset` says."""
         self.choice = ReplicaChoice()
         self.asked = False
         """A question about its position is under way."""
@@ -104,6 +108,7 @@ class Question(Enum):
     """What a leader is asked about a partition."""
 
     RESET = "where to begin"
+    SINCE = "where what was written since then begins"
     EPOCH_END = "where the epoch read last ends"
     START = "where the log begins"
     END = "where the log ends, committed or not"
@@ -125,7 +130,9 @@ class Check:
 def next_question(partition: Partition) -> Question | None:
     """What is to be asked about a partition that is neither READY nor FAILED; None if nothing."""
     if partition.state is State.RESET:
-        return Question.RESET
+        # The end first: what is written after that answer cannot be missed, whatever the next says.
+        is_end_known = partition.since_ms and partition.offset != NO_OFFSET
+        return Question.SINCE if is_end_known else Question.RESET
     if partition.state is State.VALIDATE:
         return Question.EPOCH_END
     assert partition.check
