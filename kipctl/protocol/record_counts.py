@@ -15,14 +15,15 @@ from kipctl.protocol.records import (
     BATCH_HEADER_SIZE,
     CONTROL,
     MAGIC,
+    MAGIC_AT,
     NO_LEADER_EPOCH,
     PARTITION_LEADER_EPOCH_AT,
     TRANSACTIONAL,
 )
 
-_HEADER = Struct(">qiibIhi16xq6xi")
-"""Base offset, length, leader epoch, magic, CRC, attributes, last offset delta, producer id and
-number of records."""
+_HEADER = Struct(">qiixIhi16xq6xi")
+"""Base offset, length, leader epoch, CRC, attributes, last offset delta, producer id and number of
+records."""
 _ABORT = 0
 """The type of a control record that ends an aborted transaction."""
 
@@ -45,6 +46,10 @@ class CorruptBatchError(MalformedFrame):
     """A batch whose bytes are not those that its CRC was made of."""
 
 
+class OldFormatError(MalformedFrame):
+    """Messages of format 0 or 1, which brokers wrote before Kafka 0.11."""
+
+
 def count_records(
     fetched: memoryview,
     fetch_offset: int,
@@ -55,7 +60,10 @@ def count_records(
 
     `aborted` are (producer id, first offset) of the answer's aborted transactions, for
     `isolation.level=read_committed`; None reads all. Of a batch in which the fetch offset lies it
-    is taken that no record between was compacted away. Raises MalformedFrame, CorruptBatchError.
+    is taken that no record between was compacted away.
+
+    Counting ends before a batch that is wrong: the next answer begins with it. Raises
+    MalformedFrame, CorruptBatchError or OldFormatError when nothing comes before it.
     """
     records = size = 0
     next_offset, last_epoch = fetch_offset, NO_LEADER_EPOCH
@@ -63,32 +71,44 @@ def count_records(
     aborting: set[int] = set()
     unpack, end_of_all = _HEADER.unpack_from, len(fetched)
     at = 0
-    while end_of_all - at >= BATCH_HEADER_SIZE:
-        base, length, epoch, magic, crc, attributes, delta, producer, count = unpack(fetched, at)
-        end = at + PARTITION_LEADER_EPOCH_AT + length
-        if magic != MAGIC:
-            raise MalformedFrame(f"Record batch: magic {magic}, only {MAGIC} is known (byte {at})")
-        if end - at < BATCH_HEADER_SIZE:
-            raise MalformedFrame(f"Record batch: length {length} (byte {at})")
-        if end > end_of_all:
-            break
-        if check_crcs and crc32c(fetched[at + ATTRIBUTES_AT : end]) != crc:
-            raise CorruptBatchError(f"Record batch at offset {base}: its CRC is wrong (byte {at})")
-        if not 0 <= count <= delta + 1:
-            raise MalformedFrame(f"Record batch: {count} records, {delta + 1} offsets (byte {at})")
-        last = base + delta
-        if last >= fetch_offset:
-            next_offset, last_epoch = last + 1, epoch
-            while aborts and aborts[0][1] <= last:
-                aborting.add(aborts.pop(0)[0])
-            if attributes & CONTROL:
-                # One that was emptied by compaction has outlived its transaction's records.
-                if count and producer in aborting and _control_type(fetched[at:end]) == _ABORT:
-                    aborting.discard(producer)
-            elif not (attributes & TRANSACTIONAL and producer in aborting):
-                records += count if base >= fetch_offset else min(count, last - fetch_offset + 1)
-                size += end - at
-        at = end
+    try:
+        while end_of_all - at > MAGIC_AT:
+            if (magic := fetched[at + MAGIC_AT]) != MAGIC:
+                error = OldFormatError if magic < MAGIC else MalformedFrame
+                raise error(f"Record batch: magic {magic}, only {MAGIC} is known (byte {at})")
+            if end_of_all - at < BATCH_HEADER_SIZE:
+                break
+            base, length, epoch, crc, attributes, delta, producer, count = unpack(fetched, at)
+            end = at + PARTITION_LEADER_EPOCH_AT + length
+            if end - at < BATCH_HEADER_SIZE:
+                raise MalformedFrame(f"Record batch: length {length} (byte {at})")
+            if end > end_of_all:
+                break
+            if check_crcs and crc32c(fetched[at + ATTRIBUTES_AT : end]) != crc:
+                raise CorruptBatchError(
+                    f"Record batch at offset {base}: its CRC is wrong (byte {at})"
+                )
+            if not 0 <= count <= delta + 1:
+                raise MalformedFrame(
+                    f"Record batch: {count} records, {delta + 1} offsets (byte {at})"
+                )
+            last = base + delta
+            if last >= fetch_offset:
+                while aborts and aborts[0][1] <= last:
+                    aborting.add(aborts.pop(0)[0])
+                if attributes & CONTROL:
+                    # One that was emptied by compaction has outlived its transaction's records.
+                    if count and producer in aborting and _control_type(fetched[at:end]) == _ABORT:
+                        aborting.discard(producer)
+                elif not (attributes & TRANSACTIONAL and producer in aborting):
+                    is_whole = base >= fetch_offset
+                    records += count if is_whole else min(count, last - fetch_offset + 1)
+                    size += end - at
+                next_offset, last_epoch = last + 1, epoch
+            at = end
+    except MalformedFrame:
+        if next_offset == fetch_offset:
+            raise
     return Counted(records, size, next_offset, last_epoch)
 
 

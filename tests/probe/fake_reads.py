@@ -15,6 +15,7 @@ from kipctl.probe.consume.positions import NO_OFFSET, Partition
 from kipctl.probe.consume.run import ConsumeOutcome, ConsumeSpec, run_consumer
 from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.protocol.api import ApiKey
+from kipctl.protocol.primitives import MalformedFrame
 from kipctl.protocol.records import BATCH_HEADER_SIZE, CONTROL, decode_batch
 from kipctl.trace.codes import PHASES, MetadataCause
 
@@ -33,10 +34,10 @@ class Received:
         """`run_consumer`'s on_records."""
         content, at = bytes(fetched), 0
         while len(content) - at >= BATCH_HEADER_SIZE:
-            length = int.from_bytes(content[at + 8 : at + 12], "big")
-            if at + 12 + length > len(content):
-                break  # cut off
-            batch = decode_batch(content, at)
+            try:
+                batch = decode_batch(content, at)
+            except MalformedFrame:
+                break  # cut off, or wrong
             if not batch.header.attributes & CONTROL:
                 self.by_partition[partition.index] += [
                     (record.offset, record.value or b"")

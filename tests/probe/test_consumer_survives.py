@@ -14,6 +14,7 @@ from kipctl.probe.consume.run import ConsumeSpec, run_consumer
 from kipctl.probe.schedule import Share
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import ErrorCode
+from kipctl.protocol.records import MAGIC_AT
 
 BACKOFF_MS = 20
 
@@ -229,10 +230,24 @@ def test_a_corrupt_batch_ends_its_partition_unless_crcs_are_not_checked(
             return
         ran = read_fake(cluster, tmp_path, 4, timeout_ms=1500, fetch_max_wait_ms=20)
         assert ran.outcome.errors == {"CORRUPT_MESSAGE": 1}
+        assert ran.outcome.records == 3
         assert ran.received.offsets(0) == [0, 1]
+        assert ran.received.offsets(1) == [0]
         assert [(row["partition"], row["error"]) for row in ran.errors()] == [
             (1, ErrorCode.CORRUPT_MESSAGE)
         ]
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_messages_of_an_old_format_end_their_partition_by_that_name(
+    tmp_path: Path, magic: int
+) -> None:
+    with ReadCluster(brokers=1) as cluster:
+        cluster.write(0)
+        (batch,) = cluster.logs[0].batches
+        batch.content = batch.content[:MAGIC_AT] + bytes([magic]) + batch.content[MAGIC_AT + 1 :]
+        ran = read_fake(cluster, tmp_path, 1)
+        assert ran.outcome.errors == {"UNSUPPORTED_FOR_MESSAGE_FORMAT": 1}
 
 
 def test_an_answer_without_a_whole_batch_ends_its_partition(tmp_path: Path) -> None:

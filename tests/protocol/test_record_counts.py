@@ -8,7 +8,12 @@ from crc32c import crc32c
 
 from kipctl.protocol.compression import Compression
 from kipctl.protocol.primitives import MalformedFrame
-from kipctl.protocol.record_counts import CorruptBatchError, Counted, count_records
+from kipctl.protocol.record_counts import (
+    CorruptBatchError,
+    Counted,
+    OldFormatError,
+    count_records,
+)
 from kipctl.protocol.records import (
     ATTRIBUTES_AT,
     BATCH_LENGTH_AT,
@@ -188,10 +193,44 @@ def test_a_byte_that_is_not_what_was_written_is_found_unless_crcs_are_not_checke
     assert count_records(bad, 5, check_crcs=False) == count_records(memoryview(good), 5)
 
 
-@pytest.mark.parametrize("magic", [0, 1, 3, -1])
-def test_other_formats_are_refused(magic: int) -> None:
-    with pytest.raises(MalformedFrame, match="magic"):
+@pytest.mark.parametrize(
+    ("magic", "error"),
+    [(0, OldFormatError), (1, OldFormatError), (3, MalformedFrame), (-1, MalformedFrame)],
+)
+def test_other_formats_are_refused(magic: int, error: type[MalformedFrame]) -> None:
+    with pytest.raises(error, match="magic") as raised:
         count_records(spoilt(a_batch(0, 1), MAGIC_AT, ">b", magic), 0)
+    assert raised.type is error
+
+
+def test_a_message_of_the_old_formats_is_shorter_than_the_header_of_a_batch() -> None:
+    for magic in (0, 1):  # offset, size, CRC, magic, attributes, no time in format 0, no key
+        body = struct.pack(">IbbQ" if magic else ">Ibb", 0, magic, 0, *([0] if magic else ()))
+        body += struct.pack(">ii", -1, 1) + b"v"
+        with pytest.raises(OldFormatError, match=f"magic {magic}"):
+            count_records(memoryview(struct.pack(">qi", 0, len(body)) + body), 0)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        spoilt(a_batch(5, 3), CRC_AT, ">I", 1),
+        spoilt(a_batch(5, 3), MAGIC_AT, ">b", 1),
+        spoilt(a_batch(5, 3), BATCH_LENGTH_AT, ">i", 3),
+        spoilt(a_batch(5, 3), RECORDS_COUNT_AT, ">i", 9, seal=True),
+        sealed(bytearray(a_marker(5, 7, ABORT)[:61]) + b"\xff" * 17),
+    ],
+    ids=["CRC", "magic", "length", "count", "marker"],
+)
+def test_what_comes_before_a_bad_batch_is_counted_and_the_next_answer_begins_with_it(
+    bad: memoryview | bytes,
+) -> None:
+    good = a_batch(0, 2) + a_batch(2, 3)
+    aborted = [(7, 0)]
+    counted = count_records(memoryview(good + bytes(bad)), 0, aborted=aborted)
+    assert counted == count_records(memoryview(good), 0)
+    with pytest.raises(MalformedFrame):
+        count_records(memoryview(bytes(bad)), counted.next_offset, aborted=aborted)
 
 
 @pytest.mark.parametrize("length", [-(1 << 31), -12, -1, 0, 48])

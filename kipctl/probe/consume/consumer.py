@@ -32,7 +32,7 @@ from kipctl.protocol.error_codes import LEADER_ERRORS, ErrorCode, error_name
 from kipctl.protocol.fetch_frames import FetchAnswer, Fetched, read_fetch
 from kipctl.protocol.primitives import MalformedFrame
 from kipctl.protocol.produce_frames import Topic
-from kipctl.protocol.record_counts import count_records
+from kipctl.protocol.record_counts import OldFormatError, count_records
 from kipctl.trace.codes import Decision, MetadataCause, RangeHandling
 from kipctl.transport.loop import ConnectionLostError, InFlight
 from kipctl.transport.sockets import Sockets
@@ -49,8 +49,8 @@ _STALE_METADATA_ERRORS = LEADER_ERRORS | {
 _POSITIONS_TICK_US = 20_000
 
 OnRecords = Callable[[Partition, memoryview, int], None]
-"""Called with a partition, the batches fetched for it, and the offset that was asked for; the bytes
-are good for this call only."""
+"""Called with a partition, the batches fetched for it, of which the last may be cut off or wrong,
+and the offset that was asked for; the bytes are good for this call only."""
 
 
 @dataclass(slots=True)
@@ -323,10 +323,13 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
             counted = count_records(fetched.records, want.offset, self._config.check_crcs, aborted)
             if len(fetched.records) and counted.next_offset == want.offset:
                 raise MalformedFrame("No whole batch, which there is since KIP-74")
-        except MalformedFrame:
-            corrupt = fetched._replace(error_code=ErrorCode.CORRUPT_MESSAGE)
-            self._reads.write(self._reads.row(link, partition, want, corrupt, now))
-            self._fail(partition, ErrorCode.CORRUPT_MESSAGE, now)
+        except MalformedFrame as wrong:
+            error = ErrorCode.CORRUPT_MESSAGE
+            if isinstance(wrong, OldFormatError):
+                error = ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
+            refused = fetched._replace(error_code=error)
+            self._reads.write(self._reads.row(link, partition, want, refused, now))
+            self._fail(partition, error, now)
             return
         if self._on_records and len(fetched.records):
             self._on_records(partition, fetched.records, want.offset)
