@@ -18,6 +18,9 @@ from kipctl.trace.store import Run
 from kipctl.transport.request import Cluster
 
 _LOOK_US = 50_000
+_NOTABLE = 1e-4
+"""From here on a rate is another one, as a share of the one asked for."""
+
 Came = TypeVar("Came")
 Came_co = TypeVar("Came_co", covariant=True)
 
@@ -76,6 +79,7 @@ def conduct(
     Ctrl-C stops the probe in good order; then its outcome is `stopped`, also when all was sent. A
     second one does not wait for what is under way.
     """
+    tell_of_rate(probe.schedule, message)
     stopped = partial(settled, probe, cut)
     conducted = conduct_load(probe, probe.schedule, cluster, topic, plan, message, stopped, cut)
     if not conducted.cut_off:
@@ -178,6 +182,16 @@ def _told(number: int, done: Performed) -> str:
         f"{done.action} {number}: {done.partitions} partitions in {took_ms:.0f} ms, "
         f"known to every broker {spread_ms:.0f} ms later."
     )
+
+
+def tell_of_rate(schedule: Schedule, message: Callable[[str], None]) -> None:
+    """Say so when whole nanoseconds between records make another rate than the one asked for."""
+    asked, paced = schedule.rate, schedule.paced_rate
+    if schedule.throttled and abs(paced - asked) > _NOTABLE * asked:
+        message(
+            f"Records are due every {schedule.interval_ns} ns, so it is {paced:,.0f} records/s "
+            f"instead of {asked:,.0f}."
+        )
 
 
 def tell_of_missing(happened: int, plan: RunPlan, message: Callable[[str], None]) -> None:

@@ -77,7 +77,7 @@ class PerfPlan(RunPlan):
                 ("--replication-factor", self.replication_factor, 0),
             )
         )
-        if spec.throughput == 0 or (spec.throughput < 0 and spec.throughput != -1):
+        if not (spec.throughput > 0 or spec.throughput == -1):  # nan is neither
             raise UsageError(
                 f"--throughput is {spec.throughput:g}; give records per second, or -1 for no limit."
             )

@@ -33,8 +33,10 @@ class Schedule:
 
     A rate of 0 or less, or so high that no nanosecond is left between two records, is unthrottled.
 
-    Record number `seq` is intended for `start_us + seq / rate`, whatever happens to those before
-    it, so a stall is charged to every record that had to wait. Unthrottled there are no intended
+    Record number `seq` is intended for `start_us + seq * interval_ns / 1000`, whatever happens to
+    those before it, so a stall is charged to every record that had to wait. The interval is whole
+    nanoseconds, so that who reads a recorded run knows every time: `paced_rate` is what that makes.
+    Unthrottled there are no intended
     times: a record's time is when it was handed to the producer.
 
     `num_records`, `rate` and the numbers are those of the whole run, whoever sends it: all workers
@@ -54,6 +56,11 @@ class Schedule:
     def interval_ns(self) -> int:
         """Between two records; 0 when unthrottled."""
         return round(1e9 / self.rate) if self.rate > 0 else 0
+
+    @property
+    def paced_rate(self) -> float:
+        """Records per second at that interval; 0 when unthrottled."""
+        return 1e9 / self.interval_ns if self.interval_ns else 0
 
     @property
     def own_records(self) -> int:

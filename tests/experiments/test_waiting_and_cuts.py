@@ -8,7 +8,7 @@ import pytest
 
 from kipctl.cli.perf_results import raise_for_actions
 from kipctl.errors import InterruptedRunError, PartlyDoneError
-from kipctl.experiments.conduct import Listeners, conduct, conduct_load
+from kipctl.experiments.conduct import Listeners, conduct, conduct_load, tell_of_rate
 from kipctl.experiments.e2e import WhileRead, await_offsets, ends_of
 from kipctl.experiments.perf import PerfPlan, _intervals
 from kipctl.experiments.plan import RunPlan
@@ -55,6 +55,25 @@ def test_it_waits_until_every_partition_was_read_to_its_end():
     reader = Reader([[read(0, 5)], [read(0, 10), read(1, 3)], [read(1, 7)], [read(1, 8)]])
     await_offsets(reader, {0: 10, 1: 7}, LONG_S)
     assert reader.looks == 3
+
+
+@pytest.mark.parametrize(
+    ("rate", "said"),
+    [
+        (-1, []),
+        (3, []),
+        (30_000, []),
+        (5e6, []),
+        (
+            1.5e6,
+            ["Records are due every 667 ns, so it is 1,499,250 records/s instead of 1,500,000."],
+        ),
+    ],
+)
+def test_a_rate_that_whole_nanoseconds_do_not_make_is_said(rate, said):
+    messages = []
+    tell_of_rate(Schedule(0, 10, rate), messages.append)
+    assert messages == said
 
 
 def test_answers_without_records_end_nothing():
