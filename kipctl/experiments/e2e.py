@@ -25,6 +25,7 @@ from kipctl.experiments.perf import (
     PerfPlan,
     kafka_version,
     produce_settings,
+    tell_of_unconnected,
     topic_of,
 )
 from kipctl.experiments.plan import OWN_TOPIC
@@ -171,6 +172,7 @@ def measure(
             load = WhileRead(writer, reader)
             conducted = conduct(load, cluster, spec.topic, plan.produce, listeners.message, cut)
             outcome, actions = conducted.outcome, conducted.actions
+            tell_of_unconnected(outcome, listeners.message)
             if not outcome.stopped:
                 ends = acknowledged_ends(writer.parts)
                 await_offsets(reader, ends, plan.quiet_s, lambda: cut.again)

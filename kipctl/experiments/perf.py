@@ -162,6 +162,7 @@ def measure(
             with _intervals(probe, plan, listeners):
                 conducted = conduct(probe, cluster, spec.topic, plan, listeners.message, cut)
             outcome, actions = conducted.outcome, conducted.actions
+            tell_of_unconnected(outcome, listeners.message)
             is_recorded = bool(outcome.generated or outcome.failure)
             if recorder and is_recorded:
                 recorder.write_rows(outcome.start_us, probe.parts, conducted.events)
@@ -190,6 +191,16 @@ def measure(
         )
     tell_of_missing(len(actions), plan, listeners.message)
     return result
+
+
+def tell_of_unconnected(outcome: ProbeOutcome, message: Callable[[str], None]) -> None:
+    """Say so when the run began without a connection to some leader."""
+    if outcome.unconnected:
+        brokers = ", ".join(map(str, outcome.unconnected))
+        message(
+            f"There was no connection to broker {brokers} when the run began: records for the "
+            "partitions it leads waited from then on, and that is in the latency."
+        )
 
 
 def produce_settings(spec: ProbeSpec, interval_ns: int) -> dict[str, object]:

@@ -17,6 +17,7 @@ from fake_run import (
 
 from kipctl.probe.leadership import Leader, LeaderDiscovery
 from kipctl.probe.network import Network
+from kipctl.probe.produce import run as run_module
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import ErrorCode
 from kipctl.trace.codes import Decision, MetadataCause
@@ -332,6 +333,20 @@ def test_delivery_timeout_ms_gives_up_what_is_never_accepted(
         for batch in ran.batches:
             assert batch["acked_us"] - batch["intended_us"] >= 1_000_000
             assert batch["attempts"] > 1
+
+
+def test_a_leader_that_cannot_be_reached_before_the_start_is_told_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_module, "_CONNECT_TIMEOUT_US", 200_000)
+    with FakeCluster(brokers=2, partitions=2) as cluster:
+        second = cluster.leaders[1].id
+        cluster.brokers[second].close()
+        ran = run_fake(
+            cluster, tmp_path, num_records=2, delivery_timeout_ms=1000, request_timeout_ms=100
+        )
+        assert ran.outcome.unconnected == (second,)
+        assert (ran.outcome.acknowledged, ran.outcome.failed) == (1, 1)
 
 
 def test_delivery_timeout_ms_gives_up_what_has_no_leader(tmp_path: Path) -> None:

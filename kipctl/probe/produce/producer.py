@@ -121,10 +121,11 @@ class Producer(ProbeClient[Partition, ProducerLink]):
 
     # --- before the run ---
 
-    def connect_all(self, timeout_us: int) -> None:
+    def connect_all(self, timeout_us: int) -> tuple[int, ...]:
         """Open the connections to all leaders, so that the first records do not wait for them.
 
-        Raises RefusedError when a broker speaks no common version.
+        Returns the ids of brokers that did not answer in time. Raises RefusedError when a broker
+        speaks no common version.
         """
         deadline = self._now_us() + timeout_us
         links = {link for p in self._partitions if (link := self._finder.link(p)) is not None}
@@ -134,6 +135,7 @@ class Producer(ProbeClient[Partition, ProducerLink]):
             self._network.poll(self._now_us() + TICK_US)
         for version in {link.encoder.version for link in links if link.encoder}:
             rehearse(version)
+        return tuple(sorted(link.node.id for link in links if not link.ready))
 
     # --- the run ---
 

@@ -98,6 +98,8 @@ class ProbeOutcome(Outcome):
     generated: int
     acknowledged: int
     failed: int
+    unconnected: tuple[int, ...] = ()
+    """Leaders that could not be reached before the start: what was for them waited from then on."""
 
     @property
     def config(self) -> ProducerConfig:
@@ -163,7 +165,7 @@ def run_probe(
     ):
         tracing.rpc(-1, 0, start, answered_us, start.subject, 0, 1, 0, MetadataCause.START)
         producer.learn(metadata)
-        producer.connect_all(_CONNECT_TIMEOUT_US)
+        unconnected = producer.connect_all(_CONNECT_TIMEOUT_US)
         with undisturbed():
             schedule = spec.schedule(agree_on_start())
             on_start(schedule)
@@ -180,6 +182,7 @@ def run_probe(
         generated=producer.generated,
         acknowledged=totals.acknowledged,
         failed=totals.failed,
+        unconnected=unconnected,
         errors=totals.errors,
         topics=(spec.topic,),
         endpoints=tuple(producer.endpoints),
@@ -214,6 +217,7 @@ def _together(spec: ProbeSpec, outcomes: Sequence[ProbeOutcome], start_us: int) 
         generated=sum(outcome.generated for outcome in outcomes),
         acknowledged=sum(outcome.acknowledged for outcome in outcomes),
         failed=sum(outcome.failed for outcome in outcomes),
+        unconnected=tuple(sorted({id for outcome in outcomes for id in outcome.unconnected})),
         **as_one_run(outcomes, start_us),
     )
 
