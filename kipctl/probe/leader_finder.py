@@ -3,6 +3,7 @@
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
+from uuid import UUID
 
 from kipctl.probe.config import ClientConfig
 from kipctl.probe.leadership import (
@@ -19,15 +20,16 @@ from kipctl.probe.metadata_policy import NEVER_US, MetadataPolicy, WorkingSet
 from kipctl.probe.network import AnyLink, Network
 from kipctl.probe.tracing import Tracing
 from kipctl.protocol.address import Address
-from kipctl.protocol.api import ApiKey, decode_response
+from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import ErrorCode
 from kipctl.protocol.message import ZERO_UUID
 from kipctl.protocol.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,
-    MetadataResponseTopic,
+    MetadataResponseBroker,
 )
+from kipctl.protocol.metadata_frames import PartitionMetadata, TopicMetadata, read_metadata
 from kipctl.protocol.produce_frames import Topic
 from kipctl.trace.codes import Decision, MetadataCause
 from kipctl.transport.loop import ConnectionLostError, InFlight
@@ -183,7 +185,19 @@ class LeaderFinder(Generic[AnyPartition, AnyLink]):
 
     def begin(self, response: MetadataResponse, now_us: int) -> None:
         """Take the Metadata answer that the run starts with."""
-        self._take(response, None, now_us)
+        topics = [
+            TopicMetadata(
+                t.error_code,
+                t.name or "",
+                t.topic_id.bytes,
+                [
+                    PartitionMetadata(p.error_code, p.partition_index, p.leader_id, p.leader_epoch)
+                    for p in t.partitions
+                ],
+            )
+            for t in response.topics
+        ]
+        self._take(response.brokers, topics, None, now_us)
         self._policy.answered(now_us, news=True)
 
     def ask_if_due(self, now_us: int) -> None:
@@ -241,18 +255,18 @@ class LeaderFinder(Generic[AnyPartition, AnyLink]):
 
     def answered(self, flight: InFlight, frame: memoryview, now_us: int, behind_us: int) -> None:
         """Take a Metadata answer. Raises MalformedFrame."""
-        _, response = decode_response(MetadataRequest, flight.api_version, frame)
+        response = read_metadata(flight.api_version, frame)
         call: MetadataCall = flight.subject
         call.received_us, call.response_bytes = now_us, len(frame) + 4
         call.behind_us = behind_us
         call.error = next((t.error_code for t in response.topics if t.error_code), 0)
         self._network.throttle(call.link, flight, response.throttle_time_ms, now_us)
         self._write(call)
-        news = self._take(response, call, now_us)
+        news = self._take(response.brokers, response.topics, call, now_us)
         of_all = True
         if self._working_set:
             of_all = self._working_set.is_for_all(call.cause)
-            self._settle_topics(self._working_set, response, now_us)
+            self._settle_topics(self._working_set, response.topics, now_us)
         if response.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:
             self._policy.failed(now_us)
             self._start_again()
@@ -262,11 +276,11 @@ class LeaderFinder(Generic[AnyPartition, AnyLink]):
             self._policy.answered(now_us, news, of_all)
 
     def _settle_topics(
-        self, working_set: WorkingSet, response: MetadataResponse, now_us: int
+        self, working_set: WorkingSet, topics: Sequence[TopicMetadata], now_us: int
     ) -> None:
         """Topics that the answer shows are known; idle ones are forgotten, leaders and all."""
-        shown = [t.name or "" for t in response.topics if not t.error_code]
-        refused = [t.name or "" for t in response.topics if t.error_code]
+        shown = [topic.name for topic in topics if not topic.error_code]
+        refused = [topic.name for topic in topics if topic.error_code]
         for topic in working_set.answered(shown, refused, now_us):
             self._leadership.forget(self._partitions[topic])
             for partition in self._partitions[topic]:
@@ -285,18 +299,24 @@ class LeaderFinder(Generic[AnyPartition, AnyLink]):
             self._moved([partition], None, now_us)
         return decision
 
-    def _take(self, response: MetadataResponse, call: MetadataCall | None, now_us: int) -> bool:
+    def _take(
+        self,
+        brokers: Iterable[MetadataResponseBroker],
+        topics: Iterable[TopicMetadata],
+        call: MetadataCall | None,
+        now_us: int,
+    ) -> bool:
         """Returns whether any leader changed."""
         leaders = {}
-        for topic in response.topics:
-            of_topic = self._partitions.get(topic.name or "", ())
+        for topic in topics:
+            of_topic = self._partitions.get(topic.name, ())
             if topic.error_code or not of_topic:
                 continue
             self._take_topic(of_topic, topic, now_us)
-            for p in topic.partitions:
-                if p.partition_index < len(of_topic):
-                    leaders[of_topic[p.partition_index]] = Leader(p.leader_id, p.leader_epoch)
-        nodes = [Node(b.node_id, b.host, b.port, b.rack) for b in response.brokers]
+            for _, index, leader, epoch in topic.partitions:
+                if index < len(of_topic):
+                    leaders[of_topic[index]] = Leader(leader, epoch)
+        nodes = [Node(b.node_id, b.host, b.port, b.rack) for b in brokers]
         changed = self._leadership.take_metadata(nodes, leaders)
         self._moved(changed, call, now_us)
         if any(leader.id == NO_LEADER for leader in leaders.values()):
@@ -304,14 +324,15 @@ class LeaderFinder(Generic[AnyPartition, AnyLink]):
         return bool(changed)
 
     def _take_topic(
-        self, of_topic: Sequence[AnyPartition], shown: MetadataResponseTopic, now_us: int
+        self, of_topic: Sequence[AnyPartition], shown: TopicMetadata, now_us: int
     ) -> None:
         """See whether it is still the same topic. With another id it is a new one of that name,
         and its epochs start again (Java's `Metadata.updateLatestMetadata`, KAFKA-12257).
         """
         known = of_topic[0].topic
-        if ZERO_UUID not in (known.id, shown.topic_id) and known.id != shown.topic_id:
-            anew = Topic(known.name, shown.topic_id)
+        shown_id = UUID(bytes=shown.topic_id)
+        if ZERO_UUID not in (known.id, shown_id) and known.id != shown_id:
+            anew = Topic(known.name, shown_id)
             self._leadership.forget(of_topic)
             for partition in of_topic:
                 partition.topic = anew

@@ -5,7 +5,7 @@ How long a partition is depends only on how many replicas it names, so there are
 answer: one more where some broker is down.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from struct import Struct
 from typing import Any, NamedTuple
@@ -34,7 +34,7 @@ class TopicMetadata(NamedTuple):
     error_code: int
     name: str
     topic_id: bytes
-    partitions: list[PartitionMetadata]
+    partitions: Sequence[PartitionMetadata]
 
 
 class MetadataAnswer(NamedTuple):

@@ -148,9 +148,10 @@ class Accumulator:
 
     def load(self, has_leader: Callable[[Partition], bool]) -> None:
         """Tell the partitioner how long the queues are and which partitions have a leader."""
-        self._partitioner.load(
-            [len(p.queue) for p in self._partitions], [has_leader(p) for p in self._partitions]
-        )
+        if self._partitioner.looks_at_load:
+            self._partitioner.load(
+                [len(p.queue) for p in self._partitions], [has_leader(p) for p in self._partitions]
+            )
 
 
 def _always(time_us: int) -> Callable[[int], int]:

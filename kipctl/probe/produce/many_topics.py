@@ -117,9 +117,6 @@ class InTurn(Accumulator):
         if self.waiting_for is not None:
             self.due_us = 0
 
-    def load(self, has_leader: Callable[[Partition], bool]) -> None:
-        """Each record goes where it is its turn: nobody looks at the load."""
-
     def intended_us(self, batch: Batch) -> Iterator[int]:
         """When each record of a batch of this leg should have been sent."""
         return (self._schedule.intended_us(batch.first_seq + k) for k in range(batch.records))

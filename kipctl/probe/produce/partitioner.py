@@ -17,12 +17,17 @@ class Partitioner(Protocol):
 
     def runs(self, first: int, end: int) -> list[Run]: ...
 
+    looks_at_load: bool
+    """Whether it matters to it what `load` tells."""
+
     def load(self, queued: Sequence[int], available: Sequence[bool]) -> None:
         """Tell how many batches wait for each partition, and which have a leader."""
 
 
 class RoundRobin:
     """Record `seq` goes to partition `seq % partitions` (Kafka's RoundRobinPartitioner)."""
+
+    looks_at_load = False
 
     def __init__(self, partitions: int) -> None:
         self._partitions = partitions
@@ -43,6 +48,8 @@ class Sticky:
     Partitions without a leader are left out, and one with many batches waiting is picked less often
     (`BuiltInPartitioner.updatePartitionLoadStats`: weight = longest queue + 1 - own queue).
     """
+
+    looks_at_load = True
 
     def __init__(self, partitions: int, records_per_batch: int, choose: random.Random) -> None:
         self._records_per_batch = records_per_batch
@@ -86,6 +93,7 @@ class Shared:
         self._worker = share.worker
         self._workers = share.workers
         self._own = own
+        self.looks_at_load = own.looks_at_load
 
     def runs(self, first: int, end: int) -> list[Run]:
         """`first` and `end` count the worker's own records; the runs bear numbers among all."""
