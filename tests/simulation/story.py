@@ -79,7 +79,7 @@ def draw(choose: random.Random) -> Story:
     acks = -1 if idempotent else pick((-1, 1, 1))
     produce_version = pick((13, 13, 12, 10, 10, 9, 7))
     metadata_version = 13 if produce_version == 13 else pick((13, 9, 7, 4))
-    kinds = [*FAULTS, *("move", "move all") * 4, *("hide", "regret") * 3]
+    kinds = [*FAULTS, *("move", "move all") * 4, *("hide", "regret", "hide new leader") * 3]
     if metadata_version < 10:  # without topic ids nobody sees that a topic was made anew
         kinds.remove("recreate")
     faults = tuple(
@@ -107,7 +107,7 @@ def draw(choose: random.Random) -> Story:
         reconnect_backoff_ms=pick((5, 50)),
         socket_connection_setup_timeout_ms=pick((200, 1_000)),
         socket_connection_setup_timeout_max_ms=2_000,
-        metadata_max_age_ms=pick((50, 1_000, 300_000)),
+        metadata_max_age_ms=pick((50, 50, 1_000, 300_000)),
     )
     return Story(
         seed=pick(range(1 << 16)),
@@ -222,7 +222,15 @@ def _throttle(fault: Fault, world: World, cluster: Cluster) -> _End:
 def _hide(fault: Fault, world: World, cluster: Cluster) -> _End:
     for broker in cluster.brokers.values():
         broker.hidden.add(fault.broker)
-        broker.shows_topics = fault.number % 2 == 0
+        broker.shows_topics = fault.number % 4 == 0
+    return lambda: [b.hidden.discard(fault.broker) for b in cluster.brokers.values()] and None
+
+
+def _hide_new_leader(fault: Fault, world: World, cluster: Cluster) -> _End:
+    """A broker that clients have not heard of comes to lead."""
+    for broker in cluster.brokers.values():
+        broker.hidden.add(fault.broker)
+    world.after(60_000, lambda: _move_all(fault, world, cluster) and None)
     return lambda: [b.hidden.discard(fault.broker) for b in cluster.brokers.values()] and None
 
 
@@ -288,6 +296,7 @@ FAULTS: dict[str, Callable[[Fault, World, Cluster], _End]] = {
     "deaf": _deaf,
     "throttle": _throttle,
     "hide": _hide,
+    "hide new leader": _hide_new_leader,
     "show nobody": _show_nobody,
     "recreate": _recreate,
     "grow": _grow,
