@@ -124,14 +124,15 @@ class LeaderFinder(Generic[AnyPartition, AnyLink]):
         """What has become of topics, in words, and when it was first seen."""
         self._open: MetadataCall | None = None
         self._calls: list[MetadataCall] = []
-        self._has_no_link = False
+        self.due_us = NEVER_US
+        """When the next Metadata request is due; NEVER_US while one is in flight."""
+        self.wake_us = NEVER_US
+        """The same, but NEVER_US where one is due that no connection takes: it is to be asked for
+        at every turn."""
 
-    @property
-    def wake_us(self) -> int:
-        """When the next Metadata request is due; NEVER_US when one is, and no connection takes it:
-        then one is asked for at every turn.
-        """
-        return NEVER_US if self._has_no_link else self._policy.due_us(self._new_topics)
+    def _reckon(self) -> None:
+        """Something has changed that says when the next request is due."""
+        self.due_us = self.wake_us = self._policy.due_us(self._new_topics)
 
     @property
     def _new_topics(self) -> MetadataCause | None:
@@ -145,6 +146,7 @@ class LeaderFinder(Generic[AnyPartition, AnyLink]):
     def renew_after(self, max_age_us: int, now_us: int) -> None:
         """Another `metadata.max.age.ms`, in microseconds, counted from now."""
         self._policy.max_age_us, self._policy.refreshed_us = max_age_us, now_us
+        self._reckon()
 
     @property
     def is_asking(self) -> bool:
@@ -174,6 +176,7 @@ class LeaderFinder(Generic[AnyPartition, AnyLink]):
     def want(self, cause: MetadataCause) -> None:
         """Ask for a Metadata refresh; nobody waits for it here."""
         self._policy.want(cause)
+        self._reckon()
 
     def use(self, topic: str, now_us: int) -> bool:
         """A record is for this topic of the working set; returns whether its leaders are known.
@@ -181,7 +184,10 @@ class LeaderFinder(Generic[AnyPartition, AnyLink]):
         If not they are asked for.
         """
         assert self._working_set
-        return self._working_set.use(topic, now_us)
+        is_known = self._working_set.use(topic, now_us)
+        if not is_known:
+            self._reckon()
+        return is_known
 
     def begin(self, response: MetadataResponse, now_us: int) -> None:
         """Take the Metadata answer that the run starts with."""
@@ -199,21 +205,19 @@ class LeaderFinder(Generic[AnyPartition, AnyLink]):
         ]
         self._take(response.brokers, topics, None, now_us)
         self._policy.answered(now_us, news=True)
+        self._reckon()
 
-    def ask_if_due(self, now_us: int) -> None:
-        """Send a Metadata request if one is due, over the least loaded of the shared connections.
+    def ask(self, now_us: int) -> None:
+        """Send the Metadata request that is due, over the least loaded of the connections.
 
-        It is to be called at every turn, before anything else is sent: whoever waits for a leader
-        waits for this (Java's `NetworkClient.isReady`: Metadata requests come first).
+        It is to be called at every turn from `due_us` on, before anything else is sent: whoever
+        waits for a leader waits for this (Java's `NetworkClient.isReady`: Metadata comes first).
         """
-        self._has_no_link = False
-        if now_us < self._policy.due_us(self._new_topics):
-            return
         if now_us - self._policy.unanswered_since_us > self._rebootstrap_us:
             self._start_again()
         link = self._network.least_loaded()
         if link is None:
-            self._has_no_link = True
+            self.wake_us = NEVER_US
             nodes = [*self._leadership.nodes.values()]
             if self._network.are_out_of_reach(nodes):
                 nodes += self._bootstrap  # (KIP-899)
@@ -236,6 +240,7 @@ class LeaderFinder(Generic[AnyPartition, AnyLink]):
         self._open = MetadataCall(
             cause, link, link.connection.number, flight, self._tracing, topics
         )
+        self._reckon()
         flight.subject = self._open
         if self._working_set:
             self._calls.append(self._open)
@@ -274,6 +279,7 @@ class LeaderFinder(Generic[AnyPartition, AnyLink]):
             self._policy.failed(now_us)
         else:
             self._policy.answered(now_us, news, of_all)
+        self._reckon()
 
     def _settle_topics(
         self, working_set: WorkingSet, topics: Sequence[TopicMetadata], now_us: int
@@ -291,6 +297,7 @@ class LeaderFinder(Generic[AnyPartition, AnyLink]):
         call.error = ErrorCode.NETWORK_EXCEPTION
         self._write(call)
         self._policy.failed(now_us)
+        self._reckon()
 
     def take_hint(self, partition: AnyPartition, hint: Hint, now_us: int) -> Decision:
         """Take the hint of a leader error, if the rules allow it."""
@@ -320,7 +327,7 @@ class LeaderFinder(Generic[AnyPartition, AnyLink]):
         changed = self._leadership.take_metadata(nodes, leaders)
         self._moved(changed, call, now_us)
         if any(leader.id == NO_LEADER for leader in leaders.values()):
-            self._policy.want(MetadataCause.LEADER_CHANGE)
+            self.want(MetadataCause.LEADER_CHANGE)
         return bool(changed)
 
     def _take_topic(

@@ -48,20 +48,15 @@ class Network(Generic[AnyLink]):
         """The sum of the throttle times that brokers have announced."""
         self.lags_us: Counter[int] = Counter()
         """How much later than it should have, by a clock, the client went on; how often each."""
-        self._throttled_until_us = self._retry_us = NEVER_US
-
-    @property
-    def wake_us(self) -> int:
+        self._throttled_until_us = NEVER_US
+        self.wake_us = NEVER_US
         """When the next throttled link may be written to again, or the next that somebody has
-        wanted connected may be tried again.
-        """
-        return min(self._throttled_until_us, self._retry_us)
+        wanted connected may be tried again."""
 
     def wake(self, now_us: int) -> None:
         """To be called at every turn, before anything is sent."""
         if now_us >= self._until_us:
             self.lags_us[now_us - self._until_us] += 1
-        self._retry_us = NEVER_US
         if now_us >= self._throttled_until_us:
             for link in self._links.values():
                 link.is_throttled = link.is_throttled and link.throttled_until_us > now_us
@@ -69,6 +64,7 @@ class Network(Generic[AnyLink]):
                 (link.throttled_until_us for link in self._links.values() if link.is_throttled),
                 default=NEVER_US,
             )
+        self.wake_us = self._throttled_until_us
 
     def throttle(self, link: Link, flight: InFlight, throttle_ms: int, now_us: int) -> None:
         """An answer says for how long the broker does not read from this connection.
@@ -81,6 +77,7 @@ class Network(Generic[AnyLink]):
             link.throttled_until_us = max(link.throttled_until_us, until_us)
             link.is_throttled = True
             self._throttled_until_us = min(self._throttled_until_us, until_us)
+            self.wake_us = min(self.wake_us, until_us)
 
     @property
     def links(self) -> list[AnyLink]:
@@ -102,7 +99,7 @@ class Network(Generic[AnyLink]):
     def ensure_connected(self, link: AnyLink) -> bool:
         """True when the link is ready; begins to connect when it is not and may be."""
         if link.connection is None and self._clock() < link.retry_us:
-            self._retry_us = min(self._retry_us, link.retry_us)
+            self.wake_us = min(self.wake_us, link.retry_us)
         elif link.connection is None:
             try:
                 connection = link.connect(self._connections + 1)

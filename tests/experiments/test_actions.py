@@ -32,7 +32,9 @@ def test_other_words_are_refused(text: str) -> None:
 def arm(
     discovery: LeaderDiscovery, p999_ms: tuple[float, ...], client_ms: float, brokers_ms: float
 ) -> Arm:
-    phases = dict.fromkeys(("queued", "metadata", "connect", "throttled", "not_ready", "acknowledge"), 0.0)
+    phases = dict.fromkeys(
+        ("queued", "metadata", "connect", "throttled", "not_ready", "acknowledge"), 0.0
+    )
     phases |= {"backoff": client_ms, "detect": brokers_ms}
     return Arm(
         "1",

@@ -13,26 +13,18 @@ from kipctl.probe.produce.producer import Producer
 
 def metadata_after_batches(patch: pytest.MonkeyPatch) -> None:
     """W3: connections are given to batches first, and a due Metadata request to what is left."""
-    ask = LeaderFinder.ask_if_due
-    drain = Producer._drain
-
-    def ask_later(finder: Any, now_us: int) -> None:
-        finder.asks_at_us = now_us
-
-    def tick(network: Any, now_us: int) -> None:
-        pass
+    real_ask, real_turn, drain = LeaderFinder.ask, Producer._turn, Producer._drain
 
     def turn(producer: Producer) -> None:
-        finder = producer._finder
+        now = producer._now_us()
         for link in producer._network.links:
             if link.pending:
-                drain(producer, link, producer._now_us())
-        finder._has_no_link = False
-        ask(finder, producer._now_us())
+                drain(producer, link, now)
+        if now >= producer._finder.due_us:
+            real_ask(producer._finder, now)
         real_turn(producer)
 
-    real_turn = Producer._turn
-    patch.setattr(LeaderFinder, "ask_if_due", ask_later)
+    patch.setattr(LeaderFinder, "ask", lambda finder, now_us: None)
     patch.setattr(Producer, "_turn", turn)
 
 

@@ -202,7 +202,8 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
         self._network.wake(now)
         if now >= self._readers.wake_us:
             self._readers.wake(now)
-        self._finder.ask_if_due(now)
+        if now >= self._finder.due_us:
+            self._finder.ask(now)
         self._positioning.ask(now)
         if now >= self._next_tick_us:
             self._next_tick_us = now + TICK_US

@@ -159,7 +159,8 @@ class Producer(ProbeClient[Partition, ProducerLink]):
         if now >= accumulator.wake_us:
             for partition in accumulator.woken(now):
                 self._queue_up(partition)
-        finder.ask_if_due(now)
+        if now >= finder.due_us:
+            finder.ask(now)
         for link in network.links:
             if link.pending:
                 self._drain(link, now)
