@@ -22,11 +22,12 @@ from kipctl.probe.summary import metadata_rpcs, redirects
 from kipctl.trace.store import Run
 from kipctl.transport.request import Cluster
 
+_QUOTAS = "asked for by quotas"
 OWNERS = {
     "the brokers' own": ("detect", "not_ready", "acknowledge"),
     "the client's": ("backoff", "metadata", "connect"),
     "spent in queues behind them": ("queued",),
-    "asked for by quotas": ("throttled",),
+    _QUOTAS: ("throttled",),
 }
 """Whose time each phase of a redirect is."""
 ARMS = (LeaderDiscovery.KIP951, LeaderDiscovery.REFRESH, LeaderDiscovery.BASELINE)
@@ -79,13 +80,14 @@ class Arm:
 
 
 def shares(redirects: dict[str, Any]) -> dict[str, float]:
-    """Of the time of redirected batches, the percentage that each owner had."""
+    """Of the time of redirected batches, the percentage that each owner had; quotas if any."""
     phases = redirects["phases_ms"]
     total = sum(phase["sum"] for phase in phases.values())
-    return {
+    of_owners = {
         owner: 100 * sum(phases[name]["sum"] for name in names) / total if total else 0.0
         for owner, names in OWNERS.items()
     }
+    return {owner: share for owner, share in of_owners.items() if share or owner != _QUOTAS}
 
 
 def pool(acks: str, discovery: LeaderDiscovery, runs: Sequence[PerfResult]) -> Arm:

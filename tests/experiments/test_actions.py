@@ -8,6 +8,7 @@ from kipctl.experiments.actions import Action, ActionKind, parse_action
 from kipctl.experiments.demo import Arm, findings
 from kipctl.probe.distribution import Distribution
 from kipctl.probe.leadership import LeaderDiscovery
+from kipctl.trace.codes import PHASES
 
 
 @pytest.mark.parametrize(
@@ -32,9 +33,7 @@ def test_other_words_are_refused(text: str) -> None:
 def arm(
     discovery: LeaderDiscovery, p999_ms: tuple[float, ...], client_ms: float, brokers_ms: float
 ) -> Arm:
-    phases = dict.fromkeys(
-        ("queued", "metadata", "connect", "throttled", "not_ready", "acknowledge"), 0.0
-    )
+    phases = dict.fromkeys(PHASES, 0.0)
     phases |= {"backoff": client_ms, "detect": brokers_ms}
     return Arm(
         "1",
