@@ -259,9 +259,9 @@ class Producer(ProbeClient[Partition, ProducerLink]):
 
     def _backoff_us(self, partition: Partition) -> int:
         """How long after its last error the first batch in the queue has to wait."""
-        if not partition.queue:
+        batch = partition.queue[0] if partition.queue else None
+        if batch is None or not batch.failures:
             return 0
-        batch = partition.queue[0]
         epoch = self._finder.epoch(partition)
         return self._retries.wait_us(batch.attempts, batch.failures, epoch)
 
