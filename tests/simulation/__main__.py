@@ -5,7 +5,8 @@ import random
 import time
 from concurrent.futures import ProcessPoolExecutor
 
-from play import Broken, Seen, play
+from play import play
+from stage import Broken, Seen
 from story import draw
 
 
@@ -36,9 +37,7 @@ def main() -> None:
                 pool.shutdown(cancel_futures=True)
                 break
     print(f"{len(seeds)} seeds, {failures} broken, {time.monotonic() - began:.0f} s")
-    for name in ("decisions", "phases", "causes", "errors"):
-        print(f"{name}: {dict(getattr(seen, name))}")
-    print(f"{seen.records} records, {seen.failed} of them given up")
+    print(seen)
     raise SystemExit(bool(failures))
 
 

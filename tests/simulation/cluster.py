@@ -8,9 +8,9 @@ logs, by Kafka's rules for idempotent producers.
 
 import struct
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 from uuid import UUID
 
 from world import SimulatedSocket, World
@@ -18,6 +18,8 @@ from world import SimulatedSocket, World
 from kipctl.probe.leadership import Leader
 from kipctl.protocol.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from kipctl.protocol.error_codes import ErrorCode
+from kipctl.protocol.fetch import FetchRequest
+from kipctl.protocol.list_offsets import ListOffsetsRequest
 from kipctl.protocol.message import Request, Response, decode, encode
 from kipctl.protocol.metadata import (
     MetadataRequest,
@@ -26,6 +28,7 @@ from kipctl.protocol.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from kipctl.protocol.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from kipctl.protocol.produce import (
     LeaderIdAndEpoch,
     NodeEndpoint,
@@ -38,9 +41,23 @@ from kipctl.protocol.records import decode_batch
 
 PRODUCER_ID = 4000
 _REQUESTS: dict[int, type[Request[Any]]] = {
-    cls.api.key: cls for cls in (ApiVersionsRequest, MetadataRequest, ProduceRequest)
+    cls.api.key: cls
+    for cls in (
+        ApiVersionsRequest,
+        FetchRequest,
+        ListOffsetsRequest,
+        MetadataRequest,
+        OffsetForLeaderEpochRequest,
+        ProduceRequest,
+    )
 }
-_FIRST_WITH_HINTS, _DRAFT = 10, 9
+_FIRST_WITH_HINTS = {ProduceRequest: 10, FetchRequest: 16}
+_DRAFTS = {ProduceRequest: range(9, 10), FetchRequest: range(12, 16)}
+"""Versions whose answers are laid out like the first with hints, when there are hints in them."""
+_OBEYED = {ProduceRequest: 6, FetchRequest: 8, ListOffsetsRequest: 3}
+"""Requests that brokers throttle, and from which version on clients obey (KIP-219)."""
+Reply = Callable[[], Response | None]
+"""The answer by what a broker knows now; None while it has to wait."""
 
 
 @dataclass(frozen=True)
@@ -107,6 +124,16 @@ class Log:
         return 0, offset
 
 
+class Readable(Protocol):
+    """The logs as brokers show them to a consumer."""
+
+    def elect(self, truth: Snapshot) -> None:
+        """There is a new truth: other leaders may go on with the logs."""
+
+    def reply(self, broker: "Broker", request: Any, version: int, sent_us: int) -> Reply:
+        """What a broker answers to a request that the client sent then."""
+
+
 class Cluster:
     """The controller, its brokers and the logs. Times are microseconds of the world."""
 
@@ -115,25 +142,29 @@ class Cluster:
         world: World,
         brokers: int,
         lag_us: Callable[[], float],
-        produce_version: int,
-        metadata_version: int,
+        versions: Mapping[int, tuple[int, int]],
         hints: bool,
         endpoints: bool,
     ) -> None:
-        """`lag_us()` is how long a broker takes to hear of a change; hints may be without
-        endpoints.
+        """`lag_us()` is how long a broker takes to hear of a change; `versions` are those that
+        brokers speak besides ApiVersions; hints may be without endpoints.
         """
         self.world = world
         self.lag_us = lag_us
         self.hints = hints
         self.endpoints = endpoints
         self.truth = Snapshot()
-        self.versions = {0: (3, produce_version), 3: (1, metadata_version), 18: (0, 4)}
+        self.versions = {**versions, 18: (0, 4)}
+        self.readable: Readable | None = None
+        """What is read, where a consumer is the client."""
         self.logs: dict[tuple[UUID, int], Log] = defaultdict(Log)
         self.reigns: dict[tuple[UUID, int, int], int] = {}
         """Who led in each epoch of a partition, by topic id, partition, epoch."""
         self.lost: Counter[int] = Counter()
         """Records that a deposed leader acknowledged with acks=1."""
+        self.racks: dict[int, str] = {}
+        self.look_again_us = 1000
+        """How long a broker that has to wait does so before it looks again."""
         self.names: dict[UUID, str] = {}
         """Of all topics that there ever were."""
         self.brokers = {id: Broker(self, id) for id in range(1, brokers + 1)}
@@ -151,6 +182,8 @@ class Cluster:
                 if leader.id >= 0:
                     key = topic.id, partition, leader.epoch
                     assert self.reigns.setdefault(key, leader.id) == leader.id, "two in one epoch"
+        if self.readable:
+            self.readable.elect(truth)
         for broker in self.brokers.values():
             broker.will_hear(truth)
 
@@ -233,7 +266,7 @@ class Broker:
         self.is_empty = False
         """It shows no brokers at all, as one that starts up."""
         self.refusal: Callable[[], int] = lambda: 0
-        """An error for a batch, instead of appending it."""
+        """An error for a batch or a reader, instead of appending or reading."""
         self.regret: Callable[[], int] = lambda: 0
         """An error for a batch after it is appended."""
         self.connections: dict[SimulatedSocket, _Connection] = {}
@@ -310,7 +343,7 @@ class Broker:
             )
             topics.append(MetadataResponseTopic(0, name, state.id, partitions=partitions))
         nodes = tuple(
-            MetadataResponseBroker(id, f"b{id}", port)
+            MetadataResponseBroker(id, f"b{id}", port, self._cluster.racks.get(id))
             for id, port in view.nodes.items()
             if id not in self.hidden
         )
@@ -351,9 +384,7 @@ class Broker:
             self._world.chance.shuffle(partitions)
             results.append(TopicProduceResponse(topic.name, topic.topic_id, tuple(partitions)))
         nodes = tuple(NodeEndpoint(id, f"b{id}", port) for id, port in endpoints.items())
-        return ProduceResponse(
-            tuple(results), throttle_time_ms=self.throttle_us // 1000, node_endpoints=nodes
-        )
+        return ProduceResponse(tuple(results), node_endpoints=nodes)
 
     def _is_deposed(self, topic: str, partition: int) -> bool:
         """It believes that it leads and does not: nobody follows what it would append."""
@@ -379,7 +410,7 @@ class Broker:
         if leader is None:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1, None
         if leader.id != self.id:
-            hinted = self._cluster.hints and version >= _DRAFT
+            hinted = self._cluster.hints and version >= _DRAFTS[ProduceRequest][0]
             return ErrorCode.NOT_LEADER_OR_FOLLOWER, -1, leader if hinted else None
         if self._is_deposed(topic, data.index):
             self._cluster.lost.update(records)
@@ -394,6 +425,18 @@ class Broker:
             records, header.producer_id, header.producer_epoch, header.base_sequence
         )
         return error or self.regret(), offset, None
+
+
+@dataclass
+class _Call:
+    """A request that a broker has taken up; `sent` are its records, by topic and partition."""
+
+    request: Any
+    version: int
+    correlation_id: int
+    flexible: bool
+    sent: dict[tuple[str, int], list[int]]
+    answer: Reply
 
 
 class _Connection:
@@ -454,25 +497,40 @@ class _Connection:
             ]
             for batch in (self._socket.subjects[correlation_id] if cls is ProduceRequest else ())
         }
-        answer = broker.answer(request, version, lambda *place: sent.get(place, []))
-        if answer is None:  # it waits for followers that do not come, until it hears why
-            world.after(1000, lambda: self._serve(frame))
+        answer: Reply = lambda: broker.answer(  # noqa: E731
+            request, version, lambda *place: sent.get(place, [])
+        )
+        if self._cluster.readable and cls not in (ApiVersionsRequest, MetadataRequest):
+            sent_us = self._socket.sent_us[correlation_id]
+            answer = self._cluster.readable.reply(broker, request, version, sent_us)
+        self._reply(_Call(request, version, correlation_id, flexible, sent, answer))
+
+    def _reply(self, call: "_Call") -> None:
+        world, broker, version, flexible = self._world, self._broker, call.version, call.flexible
+        if self._socket not in broker.connections:
+            return
+        if broker.paused_until_us > world.now_us:
+            world.after(broker.paused_until_us - world.now_us, lambda: self._reply(call))
+            return
+        cls, answer = type(call.request), call.answer()
+        if answer is None:  # it waits for followers that do not come, or for records
+            world.after(self._cluster.look_again_us, lambda: self._reply(call))
             return
         if cls is ApiVersionsRequest:
             flexible = False
             version = 0 if answer.error_code == ErrorCode.UNSUPPORTED_VERSION else version
         throttle_us = 0
-        if cls is ProduceRequest:
-            if broker.throttle_us:
-                self.muted_until_us = world.now_us + broker.throttle_us
-                throttle_us = broker.throttle_us if version >= 6 else 0
-            if self._cluster.hints and version == _DRAFT:
-                version = _FIRST_WITH_HINTS  # laid out like it
-            if request.acks == 0:
-                self._again()
-                return
-        self._tell(answer, sent)
-        body = struct.pack(">i", correlation_id) + b"\0" * flexible + encode(answer, version)
+        if cls in _OBEYED and broker.throttle_us:
+            self.muted_until_us = world.now_us + broker.throttle_us
+            throttle_us = broker.throttle_us if version >= _OBEYED[cls] else 0
+            answer = replace(answer, throttle_time_ms=broker.throttle_us // 1000)
+        if self._cluster.hints and version in _DRAFTS.get(cls, ()):
+            version = _FIRST_WITH_HINTS[cls]
+        if cls is ProduceRequest and call.request.acks == 0:
+            self._again()
+            return
+        self._tell(answer, call.sent)
+        body = struct.pack(">i", call.correlation_id) + b"\0" * flexible + encode(answer, version)
         self._socket.answer(struct.pack(">i", len(body)) + body, throttle_us)
         self._again()
 

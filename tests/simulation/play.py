@@ -1,18 +1,15 @@
 """Plays a story with kipctl's own producer, and looks at what must hold whatever happens."""
 
 import random
-import tempfile
-import traceback
 from collections import Counter, defaultdict
 from contextlib import closing
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from cluster import PRODUCER_ID, Cluster
-from story import TOPIC, Story, perform, topic_names
-from world import SimulatedSocket, SimulatedSockets, World
+from cluster import PRODUCER_ID
+from stage import Seen, Stage, played
+from story import FAULTS, TOPIC, Story, topic_names
 
 from kipctl.probe.bootstrap import find_topic
 from kipctl.probe.metadata_policy import TopicPolicy
@@ -23,89 +20,28 @@ from kipctl.probe.produce.producer import Producer
 from kipctl.probe.schedule import Schedule
 from kipctl.probe.tracing import Tracing
 from kipctl.protocol.address import Address
+from kipctl.protocol.api import ApiKey
 from kipctl.protocol.compression import Compression
-from kipctl.trace.codes import PHASES, Decision, MetadataCause
-from kipctl.trace.columns import COLUMNS, raw_path
-from kipctl.trace.rows import read_rows
+from kipctl.trace.codes import PHASES
 
 _RECORD_BYTES = 10
 _IDLE_MS = 300
 
 
-class Broken(AssertionError):  # noqa: N818
-    """An invariant does not hold. Its text tells the story."""
-
-
-@dataclass
-class Seen:
-    """What was reached: hint decisions, phases that took time, causes of Metadata requests."""
-
-    decisions: Counter[Decision] = field(default_factory=Counter)
-    phases: Counter[str] = field(default_factory=Counter)
-    causes: Counter[MetadataCause] = field(default_factory=Counter)
-    errors: Counter[int] = field(default_factory=Counter)
-    records: int = 0
-    failed: int = 0
-
-    def add(self, other: "Seen") -> None:
-        for name in ("decisions", "phases", "causes", "errors"):
-            getattr(self, name).update(getattr(other, name))
-        self.records += other.records
-        self.failed += other.failed
-
-
 def play(story: Story) -> Seen:
     """Play it. Raises Broken."""
-    world = World(random.Random(story.seed))
-    random.seed(story.seed)  # what the client leaves to chance
-    try:
-        with tempfile.TemporaryDirectory() as directory:
-            return _Play(story, world, Path(directory)).run()
-    except Exception as broken:
-        told = "\n".join(world.story)
-        where = "".join(traceback.format_tb(broken.__traceback__)[-2:])
-        raise Broken(f"{broken!r}\n{story}\nwhat happened:\n{told}\n{where}") from broken
+    return played(partial(_Play, story), story)
 
 
-class _Play:
-    """One run: the cluster, the client, and a watch on it at every turn."""
+class _Play(Stage):
+    """One run of the producer."""
 
-    def __init__(self, story: Story, world: World, directory: Path) -> None:
-        self.story, self.world, self.directory = story, world, directory
-        chance = world.chance
-        self.cluster = Cluster(
-            world,
-            story.brokers,
-            lambda: chance.choice((0, 0.1, 1)) * story.lag_us,
-            story.produce_version,
-            story.metadata_version,
-            story.hints,
-            story.endpoints,
-        )
-        for name in topic_names(story):
-            self.cluster.create(name, story.partitions)
-        for broker in self.cluster.brokers.values():
-            broker.view = self.cluster.truth
-        self.sockets = SimulatedSockets(
-            world,
-            self._listening,
-            lambda: story.delay_us * chance.choice((0.5, 1, 1, 3)),
-            self._watch,
-        )
+    story: Story
+
+    def __init__(self, story: Story, directory: Path) -> None:
         self.producer: Producer | None = None
-        self._epochs: dict[Any, tuple[Any, int]] = {}
-        self._settle_until_us = 1 << 62
-        self._due_since_us: int | None = None
-        self._throttled: dict[SimulatedSocket, int] = {}
-
-    def _listening(self, host: str, port: int) -> Any:
-        if host == "bootstrap":  # whoever is up, as behind a load balancer
-            up = [broker for broker in self.cluster.brokers.values() if broker.is_up]
-            return self.world.chance.choice(up) if up else None
-        broker = self.cluster.brokers[int(host[1:])]
-        if broker.paused_until_us > self.world.now_us and self.world.chance.random() < 0.5:
-            return None
-        return broker if broker.port == port else None
+        versions = {0: (3, story.produce_version), 3: (1, story.metadata_version)}
+        super().__init__(story, FAULTS, versions, topic_names(story), directory)
 
     def run(self) -> Seen:
         config = self.story.config
@@ -145,11 +81,11 @@ class _Play:
         ) as self.producer:
             self.producer.learn(metadata)
             self.producer.connect_all(10_000_000)
-            self._let_happen()
+            self.let_happen()
             totals = self.producer.run(Schedule(world.now_us, story.num_records, story.throughput))
         tracing.flush()
         self._look_back(totals)
-        return self._seen(totals.failed)
+        return self.seen(records=story.num_records, failed=totals.failed)
 
     def _send_to_many(
         self, payloads: list[Variant], producer_id: tuple[int, int], tracing: Tracing
@@ -172,8 +108,8 @@ class _Play:
         ) as self.producer:
             self.producer.bootstrap(Address("bootstrap", 9092))
             self.producer.keep_metadata(1_000, _IDLE_MS)
-            self._let_happen()
-            self._settle_until_us += 4 * _IDLE_MS * 1000
+            self.let_happen()
+            self.settle_until_us += 4 * _IDLE_MS * 1000
             legs = [
                 Leg(every, story.num_records, rate),
                 Leg([0], _IDLE_MS // 10, 5),
@@ -182,106 +118,28 @@ class _Play:
             sent = self.producer.send(legs)
         assert sent.records == sum(leg.records for leg in legs)
         tracing.flush()
-        return self._seen(sent.failed)
-
-    def _let_happen(self) -> None:
-        """The faults come, counted from now on; all must be settled some time after the last."""
-        story, world = self.story, self.world
-        for fault in story.faults:
-            world.after(fault.at_us, partial(perform, fault, world, self.cluster))
-        self._settle_until_us = world.now_us + story.over_us + self._patience_us
-
-    @property
-    def _patience_us(self) -> int:
-        """How long after the last fault all must be settled.
-
-        Brokers hear of the truth; a connection that is silent is noticed by its timeouts; a retry
-        and a reconnection have backed off as far as they do; Metadata comes by its backoff. And
-        the load may not be over: the records that are left go through one by one.
-        """
-        config, story = self.story.config, self.story
-        waits_ms = (
-            config.request_timeout_ms
-            + config.socket_connection_setup_timeout_max_ms * 1.2
-            + config.reconnect_backoff_max_ms * 2
-            + config.retry_backoff_max_ms * 4
-        )
-        load_us = story.num_records / story.throughput * 1e6 if story.throughput > 0 else 0
-        round_trips = story.num_records * (story.delay_us * 8 + 2_000)
-        return int(3 * story.lag_us + 2 * waits_ms * 1000 + load_us + round_trips)
+        return self.seen(records=story.num_records, failed=sent.failed)
 
     # --- at every turn ---
 
     def _watch(self) -> None:
-        producer, now = self.producer, self.world.now_us
+        producer = self.producer
         if producer is None:
             return
-        finder = producer._finder
-        every_id = list(self.cluster.names)
-        for partition in producer._partitions:
-            leader = finder._leadership._leaders.get(partition)
-            if leader is None:
-                continue
-            known_id, known = self._epochs.get(partition, (None, -1))
-            if known_id == partition.topic.id:
-                assert leader.epoch >= known or leader.epoch < 0, (
-                    f"epoch of {partition.index} fell from {known} to {leader.epoch}"
-                )
-            self._epochs[partition] = partition.topic.id, leader.epoch
-            if leader.id >= 0 and leader.epoch >= 0:
-                # Before version 13 a hint may be of another topic of that name.
-                ids = [partition.topic.id] if self.story.produce_version >= 13 else every_id
-                reigns = {
-                    self.cluster.reigns.get((id, partition.index, leader.epoch)) for id in ids
-                }
-                assert leader.id in reigns, (
-                    f"{leader.id} is believed to lead {partition.index} in epoch {leader.epoch}:"
-                    f" it was {reigns}"
-                )
-        self._metadata_goes_first(producer, now)
-        assert now <= self._settle_until_us, (
+        # Before version 13 a hint may be of another topic of that name.
+        others = () if self.story.produce_version >= 13 else self.cluster.names
+        self.leaders_have_led(producer._finder, producer._partitions, others)
+        self.metadata_goes_first(producer._finder, {ApiKey.PRODUCE})
+        assert self.world.now_us <= self.settle_until_us, (
             f"{producer.generated - producer._accumulator.settled} records are not settled long"
             " after the last fault"
         )
 
-    def _metadata_goes_first(self, producer: Producer, now: int) -> None:
-        """While a Metadata request is due, and was at the last turn, no Produce goes out."""
-        sent = {
-            (socket.number, flight.correlation_id)
-            for socket in self.sockets.open.values()
-            if socket.connection and not socket.is_closed
-            for flight in socket.connection.in_flight
-            if flight.api_key == 0
-        }
-        policy = producer._finder._policy
-        due = policy.in_flight is None and policy.due_us(producer._finder._new_topics) <= now
-        if due and self._due_since_us is not None:
-            new = sent - self._sent_before
-            assert not new, "Produce goes out while Metadata is due"
-        self._due_since_us = now if due else None
-        self._sent_before = sent
-
     # --- afterwards ---
-
-    def _rows(self, dataset: str) -> list[dict[str, int]]:
-        columns = COLUMNS[dataset]
-        rows = read_rows(raw_path(self.directory, dataset), len(columns)).tolist()
-        return [dict(zip(columns, row, strict=True)) for row in rows]
-
-    def _seen(self, failed: int) -> Seen:
-        seen = Seen(records=self.story.num_records, failed=failed)
-        for row in self._rows("redirects"):
-            seen.decisions[Decision(row["decision"])] += 1
-            seen.errors[row["error"]] += 1
-            seen.phases.update(phase for phase in PHASES if row[f"{phase}_us"])
-        for row in self._rows("rpcs"):
-            if row["cause"] >= 0:
-                seen.causes[MetadataCause(row["cause"])] += 1
-        return seen
 
     def _look_back(self, totals: Any) -> None:
         story, cluster = self.story, self.cluster
-        batches, redirects = self._rows("batches"), self._rows("redirects")
+        batches, redirects = self.rows("batches"), self.rows("redirects")
         settled: Counter[int] = Counter()
         acknowledged: set[int] = set()
         for row in batches:
@@ -302,7 +160,7 @@ class _Play:
             assert not missing, f"records {missing[:5]} are acknowledged and in no log"
         patient = story.config.retries > 2 and story.config.delivery_timeout_ms > 10_000
         self._phases_add_up(batches, redirects)
-        self._retries_back_off(redirects)
+        self.retries_back_off()
         refusing = {"refuse", "recreate", "regret"}
         if patient and not refusing & {fault.kind for fault in story.faults}:
             assert not totals.failed, f"{totals.errors} though nothing refuses them"
@@ -321,11 +179,3 @@ class _Play:
                 assert sum(spent) == whole, f"phases are {sum(spent)} of {whole} us"
                 assert min(spent) >= 0
         assert not by_batch
-
-    def _retries_back_off(self, redirects: list[dict[str, int]]) -> None:
-        """A retry to an epoch that is not newer comes after the backoff."""
-        least_us = self.story.config.retry_backoff_ms * 1000 * 0.79
-        for row in redirects:
-            if row["same_epoch_retry"] and row["to_broker"] >= 0:
-                waited = sum(row[f"{p}_us"] for p in ("backoff", "metadata", "connect", "queued"))
-                assert waited >= least_us, f"a retry to the same epoch after {waited} us"

@@ -1,13 +1,14 @@
 """What happens in one simulated run: drawn by chance, told in words, and done to the cluster."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
 from cluster import Cluster
 from world import World
 
+from kipctl.probe.config import ClientConfig
 from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.probe.produce.config import ProducerConfig
 from kipctl.protocol.error_codes import ErrorCode
@@ -33,15 +34,14 @@ class Fault:
         )
 
 
-@dataclass(frozen=True)
-class Story:
-    """One run: the cluster, the client, its load, and what goes wrong. Times: microseconds."""
+@dataclass(frozen=True, kw_only=True)
+class AnyStory:
+    """One run: the cluster, the client, and what goes wrong. Times: microseconds."""
 
     seed: int
     """Of all that is left to chance while it is played."""
     brokers: int
     partitions: int
-    produce_version: int
     metadata_version: int
     hints: bool
     endpoints: bool
@@ -49,17 +49,29 @@ class Story:
     delay_us: int
     lag_us: int
     discovery: LeaderDiscovery
-    config: ProducerConfig
-    topics: int
-    """With more than one, records come to them in turn, and nobody knows of them before."""
-    num_records: int
-    throughput: float
+    config: ClientConfig
     faults: tuple[Fault, ...]
 
     @property
     def over_us(self) -> int:
         """When the last fault is over, after the start."""
         return max((fault.at_us + fault.for_us for fault in self.faults), default=0)
+
+    @property
+    def patience_us(self) -> int:
+        """How long a client may need to notice that the last fault is over.
+
+        Brokers hear of the truth; a connection that is silent is noticed by its timeouts; a retry
+        and a reconnection have backed off as far as they do; Metadata comes by its backoff.
+        """
+        config = self.config
+        waits_ms = (
+            config.request_timeout_ms
+            + config.socket_connection_setup_timeout_max_ms * 1.2
+            + config.reconnect_backoff_max_ms * 2
+            + config.retry_backoff_max_ms * 4
+        )
+        return int(3 * self.lag_us + 2 * waits_ms * 1000)
 
     def __str__(self) -> str:
         told = {f.name: getattr(self, f.name) for f in fields(self)}
@@ -69,6 +81,25 @@ class Story:
         }
         lines = [f"  {name} = {value}" for name, value in told.items()]
         return "\n".join([*lines, "faults:", *(f"  {fault}" for fault in faults)])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Story(AnyStory):
+    """A run of the producer, and its load."""
+
+    produce_version: int
+    config: ProducerConfig
+    topics: int
+    """With more than one, records come to them in turn, and nobody knows of them before."""
+    num_records: int
+    throughput: float
+
+    @property
+    def patience_us(self) -> int:
+        """The load may not be over, too: the records that are left go through one by one."""
+        load_us = self.num_records / self.throughput * 1e6 if self.throughput > 0 else 0
+        round_trips = self.num_records * (self.delay_us * 8 + 2_000)
+        return int(super().patience_us + load_us + round_trips)
 
 
 def draw(choose: random.Random) -> Story:
@@ -133,10 +164,10 @@ def topic_names(story: Story) -> list[str]:
     return [TOPIC, *(f"{TOPIC}{number}" for number in range(1, story.topics))]
 
 
-def perform(fault: Fault, world: World, cluster: Cluster) -> None:
+def perform(fault: Fault, kinds: "Faults", world: World, cluster: Cluster) -> None:
     """The fault begins now; its end is planned."""
     world.tell(f"FAULT {fault.kind}, broker {fault.broker}, number {fault.number}")
-    end = FAULTS[fault.kind](fault, world, cluster)
+    end = kinds[fault.kind](fault, world, cluster)
     if end is not None:
         over = end
 
@@ -149,21 +180,22 @@ def perform(fault: Fault, world: World, cluster: Cluster) -> None:
 
 # --- the faults: each begins, and says how it ends ---
 
-_End = Callable[[], None] | None
+End = Callable[[], None] | None
+Faults = Mapping[str, Callable[["Fault", World, Cluster], End]]
 
 
-def _move(fault: Fault, world: World, cluster: Cluster) -> _End:
+def _move(fault: Fault, world: World, cluster: Cluster) -> End:
     cluster.move(TOPIC, fault.number, fault.broker)
     return None
 
 
-def _move_all(fault: Fault, world: World, cluster: Cluster) -> _End:
+def _move_all(fault: Fault, world: World, cluster: Cluster) -> End:
     for partition in range(8):
         cluster.move(TOPIC, partition, fault.broker)
     return None
 
 
-def _stop(fault: Fault, world: World, cluster: Cluster) -> _End:
+def _stop(fault: Fault, world: World, cluster: Cluster) -> End:
     """In good order: others lead before it hangs up."""
     broker = cluster.brokers[fault.broker]
     if not broker.is_up:
@@ -174,7 +206,7 @@ def _stop(fault: Fault, world: World, cluster: Cluster) -> _End:
     return lambda: _start(broker)
 
 
-def _kill(fault: Fault, world: World, cluster: Cluster) -> _End:
+def _kill(fault: Fault, world: World, cluster: Cluster) -> End:
     """Nobody knows for a while."""
     broker = cluster.brokers[fault.broker]
     if not broker.is_up:
@@ -197,36 +229,36 @@ def _start(broker: Any, moves_port: bool = False) -> None:
     broker._cluster.join(broker.id)
 
 
-def _pause(fault: Fault, world: World, cluster: Cluster) -> _End:
+def _pause(fault: Fault, world: World, cluster: Cluster) -> End:
     broker = cluster.brokers[fault.broker]
     broker.paused_until_us = max(broker.paused_until_us, world.now_us + fault.for_us)
     return None
 
 
-def _reset(fault: Fault, world: World, cluster: Cluster) -> _End:
+def _reset(fault: Fault, world: World, cluster: Cluster) -> End:
     cluster.brokers[fault.broker].hang_up()
     return None
 
 
-def _deaf(fault: Fault, world: World, cluster: Cluster) -> _End:
+def _deaf(fault: Fault, world: World, cluster: Cluster) -> End:
     cluster.brokers[fault.broker].deaf_until_us = world.now_us + fault.for_us
     return None
 
 
-def _throttle(fault: Fault, world: World, cluster: Cluster) -> _End:
+def _throttle(fault: Fault, world: World, cluster: Cluster) -> End:
     broker = cluster.brokers[fault.broker]
     broker.throttle_us = (fault.number + 1) * 20_000
     return lambda: setattr(broker, "throttle_us", 0)
 
 
-def _hide(fault: Fault, world: World, cluster: Cluster) -> _End:
+def _hide(fault: Fault, world: World, cluster: Cluster) -> End:
     for broker in cluster.brokers.values():
         broker.hidden.add(fault.broker)
         broker.shows_topics = fault.number % 4 == 0
     return lambda: [b.hidden.discard(fault.broker) for b in cluster.brokers.values()] and None
 
 
-def _hide_new_leader(fault: Fault, world: World, cluster: Cluster) -> _End:
+def _hide_new_leader(fault: Fault, world: World, cluster: Cluster) -> End:
     """A broker that clients have not heard of comes to lead."""
     for broker in cluster.brokers.values():
         broker.hidden.add(fault.broker)
@@ -234,13 +266,13 @@ def _hide_new_leader(fault: Fault, world: World, cluster: Cluster) -> _End:
     return lambda: [b.hidden.discard(fault.broker) for b in cluster.brokers.values()] and None
 
 
-def _show_nobody(fault: Fault, world: World, cluster: Cluster) -> _End:
+def _show_nobody(fault: Fault, world: World, cluster: Cluster) -> End:
     broker = cluster.brokers[fault.broker]
     broker.is_empty = True
     return lambda: setattr(broker, "is_empty", False)
 
 
-def _recreate(fault: Fault, world: World, cluster: Cluster) -> _End:
+def _recreate(fault: Fault, world: World, cluster: Cluster) -> End:
     if TOPIC not in cluster.truth.topics:
         return None
     partitions = len(cluster.truth.topics[TOPIC].leaders)
@@ -248,12 +280,12 @@ def _recreate(fault: Fault, world: World, cluster: Cluster) -> _End:
     return lambda: TOPIC in cluster.truth.topics or cluster.create(TOPIC, partitions)
 
 
-def _grow(fault: Fault, world: World, cluster: Cluster) -> _End:
+def _grow(fault: Fault, world: World, cluster: Cluster) -> End:
     cluster.grow(TOPIC, 1 + fault.number % 3)
     return None
 
 
-def _refuse(fault: Fault, world: World, cluster: Cluster) -> _End:
+def _refuse(fault: Fault, world: World, cluster: Cluster) -> End:
     errors = (
         ErrorCode.NOT_ENOUGH_REPLICAS,
         ErrorCode.KAFKA_STORAGE_ERROR,
@@ -265,14 +297,14 @@ def _refuse(fault: Fault, world: World, cluster: Cluster) -> _End:
     return _answers_with(errors, "refusal", fault, world, cluster)
 
 
-def _regret(fault: Fault, world: World, cluster: Cluster) -> _End:
+def _regret(fault: Fault, world: World, cluster: Cluster) -> End:
     errors = (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
     return _answers_with(errors, "regret", fault, world, cluster)
 
 
 def _answers_with(
     errors: tuple[int, ...], what: str, fault: Fault, world: World, cluster: Cluster
-) -> _End:
+) -> End:
     broker = cluster.brokers[fault.broker]
     error = errors[fault.number % len(errors)]
     rate = world.chance.choice((0.2, 1.0))
@@ -280,13 +312,13 @@ def _answers_with(
     return lambda: setattr(broker, what, lambda: 0)
 
 
-def _stand_still(fault: Fault, world: World, cluster: Cluster) -> _End:
+def _stand_still(fault: Fault, world: World, cluster: Cluster) -> End:
     """The client does: the clock jumps."""
     world.now_us += min(fault.for_us, 300_000)
     return None
 
 
-FAULTS: dict[str, Callable[[Fault, World, Cluster], _End]] = {
+FAULTS: Faults = {
     "move": _move,
     "move all": _move_all,
     "stop": _stop,

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from old_faults import OLD_FAULTS
-from play import Broken, Seen, play
+from play import play
+from stage import Broken, Seen
 from story import draw
 
 from kipctl.trace.codes import PHASES, Decision, MetadataCause

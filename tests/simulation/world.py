@@ -84,6 +84,8 @@ class SimulatedSocket:
         self.connection: LoopConnection | None = None
         self.subjects: dict[int, Any] = {}
         """What the client has in mind with each request, by its correlation id."""
+        self.sent_us: dict[int, int] = {}
+        """When each request was sent."""
 
     # --- as the client sees it ---
 
@@ -119,6 +121,7 @@ class SimulatedSocket:
         for flight in self.connection.in_flight:
             if flight.correlation_id not in self.subjects:
                 self.subjects[flight.correlation_id] = flight.subject
+                self.sent_us[flight.correlation_id] = self.world.now_us
                 obeys = self.world.now_us >= self._throttled_until_us
                 assert obeys, "a request to a broker that throttles the client, as it has said"
         self._there_us = self._later(self._there_us, lambda: self._arrive(data))
