@@ -1,44 +1,61 @@
-"""Play many stories: `python tests/simulation --seeds 10000`."""
+"""Play many stories: `python tests/simulation --client consume --seeds 10000`."""
 
 import argparse
 import random
 import time
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 
-from play import play
+import play
+import play_consumer
+import story
+import story_of_reading
 from stage import Broken, Seen
-from story import draw
+
+CLIENTS: dict[str, Callable[[random.Random], Seen]] = {
+    "produce": lambda choose: play.play(story.draw(choose)),
+    "consume": lambda choose: play_consumer.play(story_of_reading.draw(choose)),
+}
 
 
-def _play(seed: int) -> Seen | str:
+def _play(client: str, seed: int) -> Seen | str:
     try:
-        return play(draw(random.Random(seed)))
+        return CLIENTS[client](random.Random(seed))
     except Broken as broken:
         return str(broken)
 
 
+def _play_all(client: str, options: argparse.Namespace) -> int:
+    """Returns how many stories broke something."""
+    seeds = range(options.first, options.first + options.seeds)
+    began, seen, failures = time.monotonic(), Seen(), 0
+    with ProcessPoolExecutor(options.processes) as pool:
+        results = pool.map(partial(_play, client), seeds, chunksize=10)
+        for seed, result in zip(seeds, results, strict=True):
+            if isinstance(result, Seen):
+                seen.add(result)
+                continue
+            failures += 1
+            print(f"SEED {seed} of {client}: {result}\n", flush=True)
+            if failures >= options.failures:
+                pool.shutdown(cancel_futures=True)
+                break
+    took_s = time.monotonic() - began
+    print(f"{client}: {len(seeds)} seeds, {failures} broken, {took_s:.0f} s\n{seen}")
+    return failures
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--client", choices=[*CLIENTS, "both"], default="both")
     parser.add_argument("--seeds", type=int, default=10_000)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--failures", type=int, default=1, help="stop after so many")
     options = parser.parse_args()
-    seeds = range(options.first, options.first + options.seeds)
-    began, seen, failures = time.monotonic(), Seen(), 0
-    with ProcessPoolExecutor(options.processes) as pool:
-        for seed, result in zip(seeds, pool.map(_play, seeds, chunksize=10), strict=True):
-            if isinstance(result, Seen):
-                seen.add(result)
-                continue
-            failures += 1
-            print(f"SEED {seed}: {result}\n", flush=True)
-            if failures >= options.failures:
-                pool.shutdown(cancel_futures=True)
-                break
-    print(f"{len(seeds)} seeds, {failures} broken, {time.monotonic() - began:.0f} s")
-    print(seen)
-    raise SystemExit(bool(failures))
+    clients = CLIENTS if options.client == "both" else [options.client]
+    raise SystemExit(sum(_play_all(client, options) for client in clients) > 0)
 
 
 if __name__ == "__main__":

@@ -18,8 +18,8 @@ from world import SimulatedSocket, World
 from kipctl.probe.leadership import Leader
 from kipctl.protocol.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from kipctl.protocol.error_codes import ErrorCode
-from kipctl.protocol.fetch import FetchRequest
-from kipctl.protocol.list_offsets import ListOffsetsRequest
+from kipctl.protocol.fetch import FetchRequest, FetchResponse
+from kipctl.protocol.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from kipctl.protocol.message import Request, Response, decode, encode
 from kipctl.protocol.metadata import (
     MetadataRequest,
@@ -28,7 +28,10 @@ from kipctl.protocol.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from kipctl.protocol.offset_for_leader_epoch import OffsetForLeaderEpochRequest
+from kipctl.protocol.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+)
 from kipctl.protocol.produce import (
     LeaderIdAndEpoch,
     NodeEndpoint,
@@ -52,7 +55,7 @@ _REQUESTS: dict[int, type[Request[Any]]] = {
     )
 }
 _FIRST_WITH_HINTS = {ProduceRequest: 10, FetchRequest: 16}
-_DRAFTS = {ProduceRequest: range(9, 10), FetchRequest: range(12, 16)}
+_DRAFTS = {ProduceRequest: range(9, 10), FetchRequest: range(13, 16)}
 """Versions whose answers are laid out like the first with hints, when there are hints in them."""
 _OBEYED = {ProduceRequest: 6, FetchRequest: 8, ListOffsetsRequest: 3}
 """Requests that brokers throttle, and from which version on clients obey (KIP-219)."""
@@ -548,6 +551,23 @@ class _Connection:
                 for p in topic.partition_responses:
                     hint = p.current_leader.leader_id, p.current_leader.leader_epoch
                     what += f"; {p.index}: error {p.error_code}, hint {hint}"
+        if isinstance(answer, FetchResponse):
+            what += f", error {answer.error_code}, session {answer.session_id}"
+            for topic in answer.responses:
+                for p in topic.partitions:
+                    hint = p.current_leader.leader_id, p.current_leader.leader_epoch
+                    what += (
+                        f"; {p.partition_index}: error {p.error_code}, {len(p.records or b'')} B,"
+                        f" high {p.high_watermark}, nearer {p.preferred_read_replica}, hint {hint}"
+                    )
+        if isinstance(answer, ListOffsetsResponse):
+            for topic in answer.topics:
+                for p in topic.partitions:
+                    what += f"; {p.partition_index}: error {p.error_code}, offset {p.offset}"
+        if isinstance(answer, OffsetForLeaderEpochResponse):
+            for topic in answer.topics:
+                for p in topic.partitions:
+                    what += f"; {p.partition}: error {p.error_code}, end {p.end_offset}"
         self._world.tell(f"broker {self._broker.id} answers {what}"[:300])
 
 

@@ -190,7 +190,7 @@ class Stage:
                 and (elsewhere_too or not is_elsewhere)
             ):
                 waited = sum(row[f"{p}_us"] for p in ("backoff", "metadata", "connect", "queued"))
-                assert waited >= least_us, f"a retry to the same epoch after {waited} us"
+                assert waited >= least_us, f"a retry to the same epoch after {waited} us: {row}"
 
 
 def played(make: Callable[[Path], Stage], story: AnyStory) -> Seen:

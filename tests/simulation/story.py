@@ -14,7 +14,7 @@ from kipctl.probe.produce.config import ProducerConfig
 from kipctl.protocol.error_codes import ErrorCode
 
 TOPIC = "t"
-_S, _MS = 1_000_000, 1_000
+_S, MS = 1_000_000, 1_000
 
 
 @dataclass(frozen=True)
@@ -116,8 +116,8 @@ def draw(choose: random.Random) -> Story:
     faults = tuple(
         Fault(
             pick(kinds),
-            pick((0, 50, 100, 200, 400, 700, 1000, 1500)) * _MS,
-            pick((1, 20, 100, 300, 1000, 2500)) * _MS,
+            pick((0, 50, 100, 200, 400, 700, 1000, 1500)) * MS,
+            pick((1, 20, 100, 300, 1000, 2500)) * MS,
             1 + pick(range(brokers)),
             pick(range(8)),
         )
@@ -294,15 +294,15 @@ def _refuse(fault: Fault, world: World, cluster: Cluster) -> End:
         ErrorCode.MESSAGE_TOO_LARGE,
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     )
-    return _answers_with(errors, "refusal", fault, world, cluster)
+    return answers_with(errors, "refusal", fault, world, cluster)
 
 
 def _regret(fault: Fault, world: World, cluster: Cluster) -> End:
     errors = (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
-    return _answers_with(errors, "regret", fault, world, cluster)
+    return answers_with(errors, "regret", fault, world, cluster)
 
 
-def _answers_with(
+def answers_with(
     errors: tuple[int, ...], what: str, fault: Fault, world: World, cluster: Cluster
 ) -> End:
     broker = cluster.brokers[fault.broker]

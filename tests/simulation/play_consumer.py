@@ -1,0 +1,268 @@
+"""Plays a story with kipctl's own consumer, and looks at what must hold whatever happens."""
+
+import struct
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from fetching import Batch, Fetching, Log
+from stage import Seen, Stage, played
+from story import TOPIC
+from story_of_reading import READING_FAULTS, ReadingStory
+
+from kipctl.probe.bootstrap import find_topic
+from kipctl.probe.consume.consumer import Consumer
+from kipctl.probe.consume.positions import NO_OFFSET, Partition, State
+from kipctl.probe.tracing import Tracing
+from kipctl.protocol.address import Address
+from kipctl.protocol.api import ApiKey
+from kipctl.protocol.records import BATCH_HEADER_SIZE
+from kipctl.trace.codes import PHASES, RangeCase, RangeHandling
+from kipctl.trace.redirects import FailedAttempt
+
+_HEADER = struct.Struct(">qii")
+"""Base offset, length and leader epoch of a batch."""
+_FOREVER_US = 1 << 60
+
+
+def play(story: ReadingStory) -> Seen:
+    """Play it. Raises Broken."""
+    return played(partial(_Play, story), story)
+
+
+@dataclass
+class _Reader:
+    """What was read of a partition of one topic id, which the client knows since then."""
+
+    log: Log
+    since_us: int
+    next: int
+    """-1 while nothing was read."""
+    epochs: dict[int, int] = field(default_factory=dict)
+    """In which epoch each record was written that was read last at its offset."""
+    records: int = 0
+
+
+class _Tracing(Tracing):
+    """It also notes how long what was redirected took."""
+
+    def __init__(self, directory: Path, datasets: Sequence[str]) -> None:
+        super().__init__(directory, datasets)
+        self.took: list[tuple[int, int]] = []
+        """Rows, and time from the first attempt until all was over."""
+
+    def redirects(
+        self,
+        topic: int,
+        partition: int,
+        first_seq: int,
+        records: int,
+        failures: Sequence[FailedAttempt],
+        intended_us: int,
+        last_sent_us: int,
+        done_us: int,
+    ) -> None:
+        self.took.append((len(failures), done_us - intended_us))
+        super().redirects(
+            topic, partition, first_seq, records, failures, intended_us, last_sent_us, done_us
+        )
+
+
+class _Play(Stage):
+    """One run of the consumer."""
+
+    story: ReadingStory
+
+    def __init__(self, story: ReadingStory, directory: Path) -> None:
+        self.consumer: Consumer | None = None
+        self.partitions: list[Partition] = []
+        versions = {
+            1: (4, story.fetch_version),
+            2: (1, story.list_offsets_version),
+            3: (1, story.metadata_version),
+            23: (2, story.leader_epoch_version),
+        }
+        super().__init__(story, READING_FAULTS, versions, [TOPIC], directory)
+        self._fetching = Fetching(
+            self.cluster,
+            story.replica_lag_us,
+            story.all_hold_all,
+            story.names_replicas,
+            story.config.auto_offset_reset,
+        )
+        for log in self._fetching.logs.values():
+            for _ in range(story.batches):
+                log.append(self.world.chance.choice((1, 2, 5)), 0)
+        self._readers: dict[Partition, _Reader] = {}
+        self._records = 0
+        self._grows_until_us = 0
+
+    def run(self) -> Seen:
+        story, world = self.story, self.world
+        metadata = self.cluster.brokers[1].metadata([TOPIC])
+        topic, count = find_topic(TOPIC, metadata)
+        self.partitions = [Partition(topic, 0, index, story.offset) for index in range(count)]
+        with (
+            closing(_Tracing(self.directory, ("reads", "rpcs", "redirects"))) as tracing,
+            closing(
+                Consumer(
+                    story.config,
+                    story.discovery,
+                    [self.partitions],
+                    self.partitions,
+                    tracing,
+                    self._stop_when_all_is_read,
+                    self.sockets,  # type: ignore[arg-type]
+                    [Address("bootstrap", 9092)],
+                    self._read,
+                )
+            ) as self.consumer,
+        ):
+            self.consumer.learn(metadata)
+            self.let_happen()
+            self._grows_until_us = world.now_us + story.over_us
+            world.after(story.append_every_us, self._grow)
+            self.consumer.find_positions(10_000_000, 2_000_000)
+            totals = self.consumer.run(world.now_us, _FOREVER_US, _FOREVER_US)
+        self._look_back(totals, tracing)
+        return self._reached()
+
+    def _grow(self) -> None:
+        world, story = self.world, self.story
+        count = world.chance.choice((1, 2, 5))
+        self._fetching.append(TOPIC, world.chance.randrange(story.partitions), count)
+        if world.now_us < self._grows_until_us:
+            world.after(story.append_every_us * world.chance.choice((0.5, 1, 1.5)), self._grow)
+
+    # --- at every turn ---
+
+    def _watch(self) -> None:
+        consumer = self.consumer
+        if consumer is None:
+            return
+        self.leaders_have_led(consumer._finder, self.partitions)
+        asks = {ApiKey.FETCH, ApiKey.LIST_OFFSETS, ApiKey.OFFSET_FOR_LEADER_EPOCH}
+        self.metadata_goes_first(consumer._finder, asks)
+        fetches = Counter(
+            link.node.id
+            for link in consumer._network.links
+            if link.connection
+            for flight in link.connection.in_flight
+            if flight.api_key == ApiKey.FETCH
+        )
+        assert all(count == 1 for count in fetches.values()), f"Fetches in flight: {fetches}"
+        for partition in self.partitions:
+            self._reader(partition)
+        assert self.world.now_us <= self.settle_until_us, (
+            f"not all is read long after the last fault: {[*map(_shown, self.partitions)]}"
+        )
+
+    def _reader(self, partition: Partition) -> _Reader:
+        reader, place = self._readers.get(partition), (partition.topic.id, partition.index)
+        if partition.topic.id.int == 0:  # nobody says the id, and no topic is made anew
+            place = self.cluster.truth.topics[TOPIC].id, partition.index
+        if reader is None or reader.log.place != place:
+            reader = _Reader(self._fetching.logs[place], self.world.now_us, -1)
+            self._readers[partition] = reader
+        return reader
+
+    def _stop_when_all_is_read(self) -> None:
+        assert self.consumer
+        if self.world.now_us > self._grows_until_us and all(map(self._is_read, self.partitions)):
+            self.consumer.stop()
+
+    def _is_read(self, partition: Partition) -> bool:
+        if partition.state is State.FAILED:
+            return True
+        truth = self.cluster.truth.topics.get(TOPIC)
+        log = self._reader(partition).log
+        return (
+            truth is not None
+            and log.place[0] == truth.id
+            and partition.state is State.READY
+            and partition.offset == log.now.end
+        )
+
+    def _read(self, partition: Partition, fetched: memoryview, asked: int) -> None:
+        """Records have come: they are the log's, and what comes next in it."""
+        reader, at = self._reader(partition), 0
+        while len(fetched) - at >= BATCH_HEADER_SIZE:
+            base, length, epoch = _HEADER.unpack_from(fetched, at)
+            content = bytes(fetched[at : at + 12 + length])
+            if len(content) < 12 + length:
+                break
+            batch = reader.log.written.get((base, epoch))
+            assert batch, f"nothing was written at {base} in epoch {epoch}: {_shown(partition)}"
+            assert batch.content == content
+            if at == 0 and asked != reader.next:
+                self._jumped(partition, reader, asked, epoch)
+            self._take(partition, reader, max(asked, base), batch)
+            at += 12 + length
+
+    def _jumped(self, partition: Partition, reader: _Reader, asked: int, epoch: int) -> None:
+        """It is not read on where it was left: so a reset says, or its log was truncated."""
+        is_first = reader.next == NO_OFFSET
+        if is_first and reader.since_us < 2_000_000 and asked == self.story.offset:
+            return
+        if asked < reader.next and reader.epochs.get(asked, epoch) < epoch:
+            return
+        said_us = self._fetching.said.get((TOPIC, partition.index), {}).get(asked, 0)
+        where = f"{_shown(partition)}: {asked} after {reader.next}"
+        assert said_us >= reader.since_us, f"nobody said so: {where}"
+        assert is_first or reader.log.refused, f"nobody refused what was before: {where}"
+        reader.epochs.clear()
+
+    def _take(self, partition: Partition, reader: _Reader, first: int, batch: Batch) -> None:
+        where = f"{_shown(partition)}: {first} of epoch {batch.epoch}"
+        before = batch.before if first == batch.base else batch.epoch
+        known = reader.epochs.get(first - 1, before)
+        assert before in (known, -1), f"before {where} came epoch {known}, in the log {before}"
+        for offset in range(first, batch.end):
+            assert reader.epochs.get(offset, -1) < batch.epoch, f"read twice: {where}"
+            reader.epochs[offset] = batch.epoch
+        self._records += batch.end - first
+        reader.next = batch.end
+
+    # --- afterwards ---
+
+    def _look_back(self, totals: Any, tracing: _Tracing) -> None:
+        kinds = {fault.kind for fault in self.story.faults}
+        may_fail = "refuse" in kinds or (
+            self.story.config.auto_offset_reset == "none" and kinds & {"lose", "delete"}
+        )
+        failed = [_shown(p) for p in self.partitions if p.state is State.FAILED]
+        assert may_fail or not failed, f"given up: {failed}, {totals.errors}"
+        assert bool(totals.errors) == bool(failed)
+        assert totals.records == self._records
+        assert sum(row["records"] for row in self.rows("reads")) == self._records
+        redirects = self.rows("redirects")
+        for count, whole in tracing.took:
+            rows, redirects = redirects[:count], redirects[count:]
+            spent = [row[f"{phase}_us"] for row in rows for phase in PHASES]
+            assert sum(spent) == whole, f"phases are {sum(spent)} of {whole} us"
+            assert min(spent) >= 0
+        assert not redirects
+        self.retries_back_off(elsewhere_too=False)
+
+    def _reached(self) -> Seen:
+        seen = self.seen(
+            records_read=self._records,
+            given_up=sum(p.state is State.FAILED for p in self.partitions),
+        )
+        for row in self.rows("reads"):
+            seen.errors[row["error"]] += 1
+            if row["range_case"] >= 0:
+                seen.cases[RangeCase(row["range_case"])] += 1
+                seen.handlings[RangeHandling(row["range_handling"])] += 1
+        return seen
+
+
+def _shown(partition: Partition) -> str:
+    return (
+        f"partition {partition.index} of {partition.topic.id.int:x},"
+        f" {partition.state.value} at {partition.offset} of epoch {partition.epoch}"
+    )
