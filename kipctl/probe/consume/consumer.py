@@ -274,9 +274,8 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
         wanted = {p: Wanted(p.offset, epoch(p)) for p in link.readers}
         for partition, want in wanted.items():
             self._failures.sent_again(partition, link, want.leader_epoch, now)
-        request = fetch_request(
-            self._config, link.session.ask(wanted), self._config.max_partition_fetch_bytes
-        )
+        asked = link.session.ask({link.named(p): want for p, want in wanted.items()})
+        request = fetch_request(self._config, asked, self._config.max_partition_fetch_bytes)
         link.is_fetching = True
         try:
             link.send_message(request, ApiKey.FETCH, link.fetch_version, now, _FetchCall(wanted))

@@ -35,6 +35,16 @@ class State(Enum):
     """Nothing more is read."""
 
 
+class Place:
+    """A partition of one topic id; two are the same if they are one object."""
+
+    __slots__ = ("index", "topic")
+
+    def __init__(self, topic: Topic, index: int) -> None:
+        self.topic = topic
+        self.index = index
+
+
 class Partition:
     """One partition: where it is read on, from which broker, and what is being done about it.
 
@@ -55,6 +65,7 @@ class Partition:
         "leader_rpc",
         "leader_us",
         "offset",
+        "place",
         "retry_us",
         "sent_us",
         "since_ms",
@@ -69,6 +80,7 @@ class Partition:
         self.topic = topic
         self.topic_position = topic_position
         self.index = index
+        self.place = Place(topic, index)
         self.offset = offset
         self.epoch = NO_EPOCH
         """The leader epoch of the batch read last."""
@@ -99,6 +111,7 @@ class Partition:
 
     def restart(self) -> None:
         """The topic was made anew: there is no position in it yet."""
+        self.place = Place(self.topic, self.index)
         self.offset, self.epoch = NO_OFFSET, NO_EPOCH
         self.state, self.check, self.error = State.RESET, None, 0
         self.choice.clear()

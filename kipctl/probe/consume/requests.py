@@ -1,10 +1,9 @@
 """What the consumer asks brokers, as messages."""
 
 from collections.abc import Iterable, Mapping
-from uuid import UUID
 
 from kipctl.probe.consume.config import ConsumerConfig
-from kipctl.probe.consume.positions import Partition
+from kipctl.probe.consume.positions import Partition, Place
 from kipctl.probe.consume.session import Asked, Wanted
 from kipctl.protocol.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from kipctl.protocol.list_offsets import (
@@ -18,26 +17,28 @@ from kipctl.protocol.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
+from kipctl.protocol.produce_frames import Topic
 
 _READ_COMMITTED = 1
 
 
-def fetch_request(config: ConsumerConfig, asked: Asked[Partition], max_bytes: int) -> FetchRequest:
+def fetch_request(
+    config: ConsumerConfig, asked: Asked[Partition | Place], max_bytes: int
+) -> FetchRequest:
     """A Fetch that says to the session what is new; at most `max_bytes` of each partition."""
-    topics: dict[tuple[str, UUID], list[FetchPartition]] = {}
-    for partition, (offset, epoch) in asked.send.items():
-        topics.setdefault((partition.topic.name, partition.topic.id), []).append(
+    topics: dict[Topic, list[FetchPartition]] = {}
+    for place, (offset, epoch) in asked.send.items():
+        topics.setdefault(place.topic, []).append(
             FetchPartition(
-                partition=partition.index,
+                partition=place.index,
                 current_leader_epoch=epoch,
                 fetch_offset=offset,
                 partition_max_bytes=max_bytes,
             )
         )
-    forgotten: dict[tuple[str, UUID], list[int]] = {}
-    for partition in asked.forget:
-        of_topic = forgotten.setdefault((partition.topic.name, partition.topic.id), [])
-        of_topic.append(partition.index)
+    forgotten: dict[Topic, list[int]] = {}
+    for place in asked.forget:
+        forgotten.setdefault(place.topic, []).append(place.index)
     return FetchRequest(
         max_wait_ms=config.fetch_max_wait_ms,
         min_bytes=config.fetch_min_bytes,
@@ -46,12 +47,12 @@ def fetch_request(config: ConsumerConfig, asked: Asked[Partition], max_bytes: in
         session_id=asked.session_id,
         session_epoch=asked.session_epoch,
         topics=tuple(
-            FetchTopic(topic=name, topic_id=id, partitions=tuple(partitions))
-            for (name, id), partitions in topics.items()
+            FetchTopic(topic=topic.name, topic_id=topic.id, partitions=tuple(partitions))
+            for topic, partitions in topics.items()
         ),
         forgotten_topics_data=tuple(
-            ForgottenTopic(topic=name, topic_id=id, partitions=tuple(indexes))
-            for (name, id), indexes in forgotten.items()
+            ForgottenTopic(topic=topic.name, topic_id=topic.id, partitions=tuple(indexes))
+            for topic, indexes in forgotten.items()
         ),
         rack_id=config.client_rack,
     )

@@ -1,0 +1,59 @@
+"""Stories in which the consumer once broke something, each in its shortest form."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from play_consumer import play
+from story import MS, Fault
+from story_of_reading import ReadingStory
+
+from kipctl.probe.consume.config import ConsumerConfig
+from kipctl.probe.leadership import LeaderDiscovery
+
+CALM = ReadingStory(
+    seed=1,
+    brokers=1,
+    partitions=1,
+    metadata_version=13,
+    fetch_version=18,
+    list_offsets_version=11,
+    leader_epoch_version=4,
+    hints=True,
+    endpoints=True,
+    delay_us=1_000,
+    lag_us=0,
+    discovery=LeaderDiscovery.KIP951,
+    config=ConsumerConfig(
+        auto_offset_reset="earliest",
+        fetch_max_wait_ms=20,
+        request_timeout_ms=300,
+        retry_backoff_ms=20,
+        socket_connection_setup_timeout_ms=200,
+        socket_connection_setup_timeout_max_ms=2_000,
+    ),
+    offset=0,
+    batches=0,
+    append_every_us=10 * MS,
+    replica_lag_us=0,
+    all_hold_all=True,
+    names_replicas=False,
+    faults=(),
+)
+
+
+def fault(kind: str, at_ms: int, for_ms: int = 1, broker: int = 1, number: int = 0) -> Fault:
+    return Fault(kind, at_ms * MS, for_ms * MS, broker, number)
+
+
+def happens(*faults: Fault, **changes: Any) -> None:
+    """Play it with several seeds of what is left to chance."""
+    for seed in range(5):
+        play(replace(CALM, seed=seed, faults=faults, **changes))
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_a_session_forgets_the_topic_that_was_made_anew(partitions: int) -> None:
+    """By its old id. The new one is to be told, though it is wanted from the same offset."""
+    later = fault("stand still", 1_000)
+    happens(fault("recreate", 100, 20), later, partitions=partitions, append_every_us=300 * MS)
