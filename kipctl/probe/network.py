@@ -3,6 +3,7 @@
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable
+from math import inf
 from typing import Generic, TypeVar
 
 from kipctl.probe.leadership import Node
@@ -14,7 +15,13 @@ from kipctl.transport.loop import ConnectionLostError, InFlight
 from kipctl.transport.sockets import WRITE, Sockets
 
 AnyLink = TypeVar("AnyLink", bound=Link)
-_CLIENT_THROTTLES = {ApiKey.PRODUCE: 6, ApiKey.FETCH: 8, ApiKey.METADATA: 6}
+_CLIENT_THROTTLES = {
+    ApiKey.PRODUCE: 6,
+    ApiKey.FETCH: 8,
+    ApiKey.LIST_OFFSETS: 3,
+    ApiKey.METADATA: 6,
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: inf,
+}
 """From which version on the client is to wait, by `shouldClientThrottle` of Java's responses."""
 
 OnAnswer = Callable[[AnyLink, InFlight, memoryview, int, int], None]

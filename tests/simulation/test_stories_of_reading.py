@@ -57,3 +57,8 @@ def test_a_session_forgets_the_topic_that_was_made_anew(partitions: int) -> None
     """By its old id. The new one is to be told, though it is wanted from the same offset."""
     later = fault("stand still", 1_000)
     happens(fault("recreate", 100, 20), later, partitions=partitions, append_every_us=300 * MS)
+
+
+def test_how_long_offsets_are_throttled_is_obeyed() -> None:
+    """ListOffsets is among the requests whose throttle times clients obey (KIP-219)."""
+    happens(fault("throttle", 0, 300, number=4), offset=-1)

@@ -411,7 +411,7 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
     ) -> tuple[int, int]:
         if flight.api_key == ApiKey.FETCH:
             return self._fetched(link, flight, frame, now)
-        self._positioning.answered(flight, frame, now)
+        self._positioning.answered(link, flight, frame, now)
         return 0, len(self._topics)
 
     def _give_back(self, link: ConsumerLink, flight: InFlight, now: int) -> int:

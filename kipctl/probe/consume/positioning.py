@@ -1,6 +1,6 @@
 """Where partitions are read on: what their leaders are asked about offsets and epochs."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -130,10 +130,13 @@ class Positioning:
         for partition in call.wanted:
             self._ask_again(partition, now_us)
 
-    def answered(self, flight: InFlight, frame: memoryview, now_us: int) -> None:
+    def answered(
+        self, link: ConsumerLink, flight: InFlight, frame: memoryview, now_us: int
+    ) -> None:
         """Take an answer. Raises MalformedFrame."""
         call: PositionCall = flight.subject
-        answers = {place: (error, offset) for place, error, offset in _answers(flight, frame)}
+        throttle_ms, answers = _answers(flight, frame)
+        self._network.throttle(link, flight, throttle_ms, now_us)
         for partition, want in call.wanted.items():
             place = partition.topic.name, partition.index
             error, offset = answers.get(place, (ErrorCode.UNKNOWN_SERVER_ERROR, NO_OFFSET))
@@ -220,15 +223,20 @@ class Positioning:
             partition.state, partition.offset = State.READY, verdict.offset
 
 
-def _answers(flight: InFlight, frame: memoryview) -> Iterator[tuple[tuple[str, int], int, int]]:
-    """Topic and partition, error and offset of each partition in an answer."""
+def _answers(
+    flight: InFlight, frame: memoryview
+) -> tuple[int, dict[tuple[str, int], tuple[int, int]]]:
+    """For how long the client is throttled, and error and offset by topic and partition."""
     if flight.api_key == ApiKey.OFFSET_FOR_LEADER_EPOCH:
         _, ends = decode_response(OffsetForLeaderEpochRequest, flight.api_version, frame)
-        for result in ends.topics:
-            for end in result.partitions:
-                yield (result.topic, end.partition), end.error_code, end.end_offset
-        return
+        return ends.throttle_time_ms, {
+            (result.topic, end.partition): (end.error_code, end.end_offset)
+            for result in ends.topics
+            for end in result.partitions
+        }
     _, offsets = decode_response(ListOffsetsRequest, flight.api_version, frame)
-    for topic in offsets.topics:
-        for at in topic.partitions:
-            yield (topic.name, at.partition_index), at.error_code, at.offset
+    return offsets.throttle_time_ms, {
+        (topic.name, at.partition_index): (at.error_code, at.offset)
+        for topic in offsets.topics
+        for at in topic.partitions
+    }
