@@ -46,6 +46,8 @@ class Failures:
             partition.attempts = Attempts()
             partition.attempts.sent(want.leader_epoch)
             partition.sent_us = partition.last_sent_us = sent_us
+        # It may have been sent to a newer leader while the retry to an older one was under way.
+        partition.attempts.epoch = max(partition.attempts.epoch, want.leader_epoch)
         failed = self._retries.failed(
             partition.attempts,
             link.node.id,
@@ -82,9 +84,14 @@ class Failures:
         partition.last_sent_us = now_us
 
     def over(self, partition: Partition, records: int, now_us: int) -> None:
-        """It was answered without error: write what it met, the time from the first Fetch on."""
+        """It was answered without error, or is given up: write what it met, the time from the first
+        Fetch on. The answer may be to a Fetch from before its last failure, which was under way.
+        """
         if not partition.failures:
             return
+        failed = partition.failures[-1]
+        if failed.to_broker == _NOTHING:
+            failed.given_up(now_us, failed.backoff_us)
         self._tracing.redirects(
             partition.topic_position,
             partition.index,
@@ -96,11 +103,3 @@ class Failures:
             now_us,
         )
         partition.failures, partition.attempts = [], None
-
-    def given_up(self, partition: Partition, now_us: int) -> None:
-        """Nothing more is read: write what it met until now."""
-        if partition.failures:
-            failed = partition.failures[-1]
-            if failed.to_broker == _NOTHING:
-                failed.given_up(now_us, failed.backoff_us)
-            self.over(partition, 0, now_us)

@@ -1,0 +1,57 @@
+"""What is kept of Fetches that failed, where answers cross."""
+
+from contextlib import closing
+from pathlib import Path
+
+from kipctl.probe.consume.config import ConsumerConfig
+from kipctl.probe.consume.failures import Failures
+from kipctl.probe.consume.link import ConsumerLink
+from kipctl.probe.consume.positions import Partition
+from kipctl.probe.consume.session import Wanted
+from kipctl.probe.leadership import LeaderDiscovery, Node
+from kipctl.probe.tracing import Tracing
+from kipctl.protocol.error_codes import ErrorCode
+from kipctl.protocol.message import ZERO_UUID
+from kipctl.protocol.produce_frames import Topic
+from kipctl.trace.codes import PHASES
+from kipctl.trace.columns import COLUMNS, raw_path
+from kipctl.trace.rows import read_rows
+from kipctl.transport.sockets import Sockets
+
+CONFIG = ConsumerConfig(retry_backoff_ms=20)
+SOCKETS = Sockets(lambda: 0)
+
+
+def link(node: int) -> ConsumerLink:
+    return ConsumerLink(Node(node, "localhost", 9092), CONFIG, SOCKETS)
+
+
+def test_a_newer_leader_that_refuses_while_a_retry_is_under_way_is_waited_for(
+    tmp_path: Path,
+) -> None:
+    """The retry went to the older epoch; what was refused was asked in the newer one."""
+    partition = Partition(Topic("t", ZERO_UUID), 0, 0, 0)
+    with closing(Tracing(tmp_path, ("redirects",))) as tracing:
+        failures = Failures(CONFIG, LeaderDiscovery.KIP951, tracing)
+        not_leader, unknown = ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_LEADER_EPOCH
+        failures.add(partition, link(1), Wanted(0, 4), 1_000, not_leader, 2_000)
+        failures.sent_again(partition, link(1), 4, 30_000)
+        failures.sent_again(partition, link(2), 5, 31_000)
+        failures.add(partition, link(2), Wanted(0, 5), 31_000, unknown, 32_000)
+        assert failures.wait_us(partition, 5)
+        assert not failures.wait_us(partition, 6)
+
+
+def test_an_answer_that_comes_before_the_retry_ends_the_wait_for_it(tmp_path: Path) -> None:
+    """Another broker was still being asked when the leader refused: the phases are the whole."""
+    partition = Partition(Topic("t", ZERO_UUID), 0, 0, 0)
+    with closing(Tracing(tmp_path, ("redirects",))) as tracing:
+        failures = Failures(CONFIG, LeaderDiscovery.KIP951, tracing)
+        fenced = ErrorCode.FENCED_LEADER_EPOCH
+        failures.add(partition, link(1), Wanted(0, 4), 1_000, fenced, 2_000)
+        failures.over(partition, 3, 9_000)
+        tracing.flush()
+        columns = COLUMNS["redirects"]
+        (row,) = read_rows(raw_path(tmp_path, "redirects"), len(columns)).tolist()
+    shown = dict(zip(columns, row, strict=True))
+    assert sum(shown[f"{phase}_us"] for phase in PHASES) == 8_000
