@@ -62,3 +62,8 @@ def test_a_session_forgets_the_topic_that_was_made_anew(partitions: int) -> None
 def test_how_long_offsets_are_throttled_is_obeyed() -> None:
     """ListOffsets is among the requests whose throttle times clients obey (KIP-219)."""
     happens(fault("throttle", 0, 300, number=4), offset=-1)
+
+
+def test_what_was_asked_of_a_topic_that_is_gone_says_nothing_of_the_new_one() -> None:
+    """Where it begins was asked by its name, before it was known to be another."""
+    happens(fault("recreate", 0, 20), offset=-1, partitions=2, batches=20, delay_us=100)

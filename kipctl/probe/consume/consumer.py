@@ -68,7 +68,7 @@ class Totals:
 class _FetchCall:
     """A Fetch under way: what the session reads for us with it."""
 
-    wanted: Mapping[Partition, Wanted]
+    wanted: dict[Partition, Wanted]
 
 
 class Consumer(ProbeClient[Partition, ConsumerLink]):
@@ -219,7 +219,7 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
                 self._count_error(ErrorCode.LEADER_NOT_AVAILABLE)  # nobody said where to begin
             if partition.check:
                 self._reads.write(partition.check.row)
-            self._failures.given_up(partition, now)
+            self._failures.over(partition, 0, now)
         self._finder.write_unanswered()
 
     # --- what becomes of partitions ---
@@ -241,6 +241,11 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
     def topic_recreated(self, partitions: Sequence[Partition], topic: Topic) -> None:
         """See `leader_finder.Client`: what was read before says nothing of the new logs."""
         self._by_topic[topic.id.bytes] = partitions
+        for link in self._network.links:
+            for flight in link.connection.in_flight if link.connection else ():
+                if isinstance(flight.subject, _FetchCall | PositionCall):
+                    for partition in partitions:
+                        flight.subject.wanted.pop(partition, None)
         for partition in partitions:
             partition.restart()
             self._readers.place(partition, self._now_us())

@@ -114,6 +114,7 @@ class Partition:
         self.place = Place(self.topic, self.index)
         self.offset, self.epoch = NO_OFFSET, NO_EPOCH
         self.state, self.check, self.error = State.RESET, None, 0
+        self.asked = False
         self.choice.clear()
 
 
