@@ -208,7 +208,8 @@ class _Play(Stage):
         is_first = reader.next == NO_OFFSET
         if is_first and reader.since_us < 2_000_000 and asked == self.story.offset:
             return
-        if asked < reader.next and reader.epochs.get(asked, epoch) < epoch:
+        gone = (known for offset, known in reader.epochs.items() if offset >= asked)
+        if asked < reader.next and max(gone, default=epoch) < epoch:
             return
         said_us = self._fetching.said.get((TOPIC, partition.index), {}).get(asked, 0)
         where = f"{_shown(partition)}: {asked} after {reader.next}"
@@ -236,14 +237,14 @@ class _Play(Stage):
         )
         failed = [_shown(p) for p in self.partitions if p.state is State.FAILED]
         assert may_fail or not failed, f"given up: {failed}, {totals.errors}"
-        assert bool(totals.errors) == bool(failed)
+        assert len(failed) <= sum(totals.errors.values())
         assert totals.records == self._records
         assert sum(row["records"] for row in self.rows("reads")) == self._records
         redirects = self.rows("redirects")
         for count, whole in tracing.took:
             rows, redirects = redirects[:count], redirects[count:]
             spent = [row[f"{phase}_us"] for row in rows for phase in PHASES]
-            assert sum(spent) == whole, f"phases are {sum(spent)} of {whole} us"
+            assert sum(spent) == whole, f"phases are {sum(spent)} of {whole} us: {rows}"
             assert min(spent) >= 0
         assert not redirects
         self.retries_back_off(elsewhere_too=False)

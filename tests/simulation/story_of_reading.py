@@ -45,9 +45,9 @@ def draw(choose: random.Random) -> ReadingStory:
     """A story. Whatever has a `choice` may choose: a seeded generator, or Hypothesis."""
     pick = choose.choice
     brokers = pick((1, 2, 3, 3, 4))
-    fetch_version = pick((18, 18, 18, 17, 16, 16, 13, 12, 11, 8, 4))
+    fetch_version = pick((18, 18, 18, 18, 17, 17, 16, 16, 13, 12, 11, 8, 4))
     metadata_version = 13 if fetch_version >= 13 else pick((9, 9, 7, 4))
-    kinds = [*READING_FAULTS, *("move", "move all") * 3, *("lose", "fall behind", "delete") * 2]
+    kinds = [*READING_FAULTS, *("move", "move all", "lose") * 3, *("fall behind", "delete", "hide")]
     if fetch_version < 13:  # without topic ids nobody sees that a topic was made anew
         kinds.remove("recreate")
     if fetch_version < 9 or metadata_version < 7:
@@ -110,10 +110,11 @@ def _fetching(cluster: Cluster) -> Fetching:
 
 
 def _lose(fault: Fault, world: World, cluster: Cluster) -> End:
-    """An unclean election: the new leader has not got the last that was committed."""
+    """Unclean elections: the new leader has not got the last that was committed."""
     fetching = _fetching(cluster)
     fetching.loses = 1 + fault.number
-    cluster.move(TOPIC, fault.number, fault.broker)
+    for partition in range(8):
+        cluster.move(TOPIC, partition, fault.broker)
     fetching.loses = 0
     return None
 
