@@ -46,9 +46,9 @@ def fault(kind: str, at_ms: int, for_ms: int = 1, broker: int = 1, number: int =
     return Fault(kind, at_ms * MS, for_ms * MS, broker, number)
 
 
-def happens(*faults: Fault, **changes: Any) -> None:
+def happens(*faults: Fault, seeds: int = 5, **changes: Any) -> None:
     """Play it with several seeds of what is left to chance."""
-    for seed in range(5):
+    for seed in range(seeds):
         play(replace(CALM, seed=seed, faults=faults, **changes))
 
 
@@ -67,3 +67,19 @@ def test_how_long_offsets_are_throttled_is_obeyed() -> None:
 def test_what_was_asked_of_a_topic_that_is_gone_says_nothing_of_the_new_one() -> None:
     """Where it begins was asked by its name, before it was known to be another."""
     happens(fault("recreate", 0, 20), offset=-1, partitions=2, batches=20, delay_us=100)
+
+
+def test_what_a_leader_read_before_it_was_deposed_is_not_taken_after_it() -> None:
+    """The new leader has lost it, and its log grows while both are asked."""
+    config = replace(
+        CALM.config, fetch_min_bytes=100_000, fetch_max_wait_ms=200, metadata_max_age_ms=50
+    )
+    happens(
+        fault("deaf", 0, 1_000),
+        fault("lose", 10, broker=2, number=7),
+        config=config,
+        brokers=2,
+        partitions=5,
+        batches=1,
+        hints=False,
+    )

@@ -308,7 +308,12 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
             want = call.wanted.get(partition)
             if want is None:
                 continue
-            is_current = partition.state is State.READY and partition.offset == want.offset
+            # What was asked in an older epoch may be of a log that was truncated since.
+            is_current = (
+                partition.state is State.READY
+                and partition.offset == want.offset
+                and self._finder.epoch(partition) == want.leader_epoch
+            )
             if fetched.error_code:  # of a broker that it is not read from any more: no news
                 is_current &= self._readers.is_read_from(partition, link)
             if not is_current:
