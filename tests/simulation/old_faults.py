@@ -5,6 +5,9 @@ from typing import Any
 
 import pytest
 
+from kipctl.probe.consume.link import ConsumerLink
+from kipctl.probe.consume.positioning import Positioning
+from kipctl.probe.consume.session import FetchSession
 from kipctl.probe.leader_finder import LeaderFinder
 from kipctl.probe.leadership import Leadership
 from kipctl.probe.produce.batches import Partition
@@ -62,6 +65,21 @@ def throttle_times_ignored(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Network, "throttle", lambda *_: None)
 
 
+def leaders_change_without_validation(patch: pytest.MonkeyPatch) -> None:
+    """What was read is not compared with the new leader's log (KIP-320)."""
+    patch.setattr(Positioning, "can_validate", lambda *_: False)
+
+
+def sessions_outlive_connections(patch: pytest.MonkeyPatch) -> None:
+    """A fetch session goes on after a connection is lost, and an answer with it (KIP-227)."""
+    patch.setattr(FetchSession, "lost", lambda *_: None)
+
+
+def sessions_know_partitions_by_name(patch: pytest.MonkeyPatch) -> None:
+    """A topic that was made anew is not told, nor is the old one forgotten."""
+    patch.setattr(ConsumerLink, "named", lambda _, partition: partition)
+
+
 OLD_FAULTS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     fault.__name__: fault
     for fault in (
@@ -69,6 +87,15 @@ OLD_FAULTS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
         leader_is_back_unnoticed,
         new_sequences_after_every_failure,
         older_epochs_of_a_new_topic,
+        throttle_times_ignored,
+    )
+}
+OLD_FAULTS_OF_READING: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
+    fault.__name__: fault
+    for fault in (
+        leaders_change_without_validation,
+        sessions_outlive_connections,
+        sessions_know_partitions_by_name,
         throttle_times_ignored,
     )
 }

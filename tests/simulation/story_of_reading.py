@@ -44,10 +44,14 @@ class ReadingStory(AnyStory):
 def draw(choose: random.Random) -> ReadingStory:
     """A story. Whatever has a `choice` may choose: a seeded generator, or Hypothesis."""
     pick = choose.choice
-    brokers = pick((1, 2, 3, 3, 4))
-    fetch_version = pick((18, 18, 18, 18, 17, 17, 16, 16, 13, 12, 11, 8, 4))
+    brokers = pick((1, 2, 3, 3, 3, 4))
+    fetch_version = pick((18, 18, 18, 18, 17, 17, 16, 16, 16, 13, 12, 11, 8, 4))
     metadata_version = 13 if fetch_version >= 13 else pick((9, 9, 7, 4))
-    kinds = [*READING_FAULTS, *("move", "move all", "lose") * 3, *("fall behind", "delete", "hide")]
+    kinds = [
+        *READING_FAULTS,
+        *("move", "move all", "lose", "hide") * 3,
+        *("fall behind", "delete", "refuse", "deaf", "deaf") * 2,
+    ]
     if fetch_version < 13:  # without topic ids nobody sees that a topic was made anew
         kinds.remove("recreate")
     if fetch_version < 9 or metadata_version < 7:
@@ -65,7 +69,7 @@ def draw(choose: random.Random) -> ReadingStory:
     min_bytes, max_bytes = pick(((1, 100), (1, 1_000), (1, 1_048_576), (300, 1_048_576)))
     config = ConsumerConfig(
         auto_offset_reset=pick(("earliest", "earliest", "latest", "none")),
-        client_rack=pick(("", "rack-0", "rack-1")),
+        client_rack=pick(("", "rack-0", "rack-0", "rack-1")),
         fetch_max_wait_ms=pick((20, 100, 200)),
         fetch_min_bytes=min_bytes,
         max_partition_fetch_bytes=max_bytes,
@@ -88,7 +92,7 @@ def draw(choose: random.Random) -> ReadingStory:
         hints=pick((True, True, True, False)),
         endpoints=pick((True, False)),
         delay_us=pick((100, 1_000, 10_000)),
-        lag_us=pick((0, 5_000, 100_000, 500_000)),
+        lag_us=pick((0, 5_000, 100_000, 500_000, 500_000)),
         discovery=pick((*LeaderDiscovery, *[LeaderDiscovery.KIP951] * 3)),
         config=config,
         offset=0 if needs_offset else pick((-1, -1, 0, 7)),
@@ -96,7 +100,7 @@ def draw(choose: random.Random) -> ReadingStory:
         append_every_us=pick((10, 30, 100)) * MS,
         replica_lag_us=pick((0, 2, 30, 200)) * MS,
         all_hold_all=pick((True, False)),
-        names_replicas=pick((True, True, False)),
+        names_replicas=pick((True, True, True, False)),
         faults=faults,
     )
 
@@ -155,6 +159,8 @@ def _refuse(fault: Fault, world: World, cluster: Cluster) -> End:
         ErrorCode.OFFSET_NOT_AVAILABLE,
         ErrorCode.UNKNOWN_SERVER_ERROR,
         ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
     )
     return answers_with(errors, "refusal", fault, world, cluster)
