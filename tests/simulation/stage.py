@@ -205,3 +205,20 @@ def played(make: Callable[[Path], Stage], story: AnyStory) -> Seen:
         told = "\n".join(stage.world.story) if stage else ""
         where = "".join(traceback.format_tb(broken.__traceback__)[-2:])
         raise Broken(f"{broken!r}\n{story}\nwhat happened:\n{told}\n{where}") from broken
+
+
+SEEDS = 200
+_MOST_SEEDS = 1_000
+
+
+def play_all(play: Callable[[random.Random], Seen], is_all: Callable[[Seen], bool]) -> Seen:
+    """Play the first SEEDS, and then on until all is reached that is to be. Raises Broken."""
+    seen = Seen()
+    for seed in range(_MOST_SEEDS):
+        if seed >= SEEDS and is_all(seen):
+            break
+        try:
+            seen.add(play(random.Random(seed)))
+        except Broken as broken:
+            raise Broken(f"seed {seed}: {broken}") from None
+    return seen
