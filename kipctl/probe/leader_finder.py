@@ -122,8 +122,6 @@ class LeaderFinder(Generic[AnyPartition, AnyLink]):
         self._policy = MetadataPolicy(discovery, backoff, config.metadata_max_age_ms * 1000)
         self.topic_changes: dict[str, int] = {}
         """What has become of topics, in words, and when it was first seen."""
-        self._former_ids: set[bytes] = set()
-        """Of topics that were made anew, the ids they had."""
         self._open: MetadataCall | None = None
         self._calls: list[MetadataCall] = []
         self.due_us = NEVER_US
@@ -319,7 +317,7 @@ class LeaderFinder(Generic[AnyPartition, AnyLink]):
         leaders = {}
         for topic in topics:
             of_topic = self._partitions.get(topic.name, ())
-            if topic.error_code or not of_topic or topic.topic_id in self._former_ids:
+            if topic.error_code or not of_topic:
                 continue
             self._take_topic(of_topic, topic, now_us)
             for _, index, leader, epoch in topic.partitions:
@@ -336,14 +334,13 @@ class LeaderFinder(Generic[AnyPartition, AnyLink]):
         self, of_topic: Sequence[AnyPartition], shown: TopicMetadata, now_us: int
     ) -> None:
         """See whether it is still the same topic. With another id it is a new one of that name,
-        and its epochs start again (Java's `Metadata.updateLatestMetadata`, KAFKA-12257). A broker
-        that has not heard of it yet still shows the old one: that is not returned to.
+        and its epochs start again (Java's `Metadata.updateLatestMetadata`, KAFKA-12257). Brokers
+        that hear late show the old one for a while, or one between: the last that is shown counts.
         """
         known = of_topic[0].topic
         shown_id = UUID(bytes=shown.topic_id)
         if ZERO_UUID not in (known.id, shown_id) and known.id != shown_id:
             anew = Topic(known.name, shown_id)
-            self._former_ids.add(known.id.bytes)
             self._leadership.forget(of_topic)
             for partition in of_topic:
                 partition.topic = anew

@@ -450,7 +450,11 @@ class Fetching:
                         )
                         answers.append(ListOffsetsPartitionResponse(index, error))
                         continue
-                if p.timestamp == self._resets_to and not is_debugging:
+                if p.timestamp >= 0:  # nobody asks for another time than that of the start
+                    high, batches = replica.high_watermark, replica.branch.batches
+                    since = (b.base for b in batches if b.at_us and b.end <= high)
+                    offset = next(since, -1)
+                if p.timestamp in (self._resets_to, max(p.timestamp, 0)) and not is_debugging:
                     said = self.said.setdefault((topic.name, index), {})
                     said[offset] = max(sent_us, said.get(offset, 0))
                 answers.append(ListOffsetsPartitionResponse(index, 0, offset=offset))

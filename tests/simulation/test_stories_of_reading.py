@@ -59,6 +59,13 @@ def test_a_session_forgets_the_topic_that_was_made_anew(partitions: int) -> None
     happens(fault("recreate", 100, 20), later, partitions=partitions, append_every_us=300 * MS)
 
 
+def test_a_topic_that_an_old_view_brings_back_is_not_told_and_forgotten_at_once() -> None:
+    """Brokers that have not heard yet show the old id again, between two Fetches."""
+    faults = [fault("recreate", at_ms, 20) for at_ms in range(50, 1000, 150)]
+    config = replace(CALM.config, metadata_max_age_ms=20)
+    happens(
+        *faults, config=config, brokers=3, partitions=5, append_every_us=300 * MS, lag_us=300_000
+    )
 def test_how_long_offsets_are_throttled_is_obeyed() -> None:
     """ListOffsets is among the requests whose throttle times clients obey (KIP-219)."""
     happens(fault("throttle", 0, 300, number=4), offset=-1)

@@ -36,13 +36,20 @@ class State(Enum):
 
 
 class Place:
-    """A partition of one topic id; two are the same if they are one object."""
+    """A partition of one topic id. Sessions look it up for every Fetch: its hash is made once."""
 
-    __slots__ = ("index", "topic")
+    __slots__ = ("_hash", "index", "topic")
 
     def __init__(self, topic: Topic, index: int) -> None:
         self.topic = topic
         self.index = index
+        self._hash = hash((topic, index))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Place) and (self.topic, self.index) == (other.topic, other.index)
 
 
 class Partition:
