@@ -1,7 +1,7 @@
 """What happens in a simulated run of the consumer: the story's own part, and its own faults."""
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from cluster import Cluster
@@ -49,8 +49,9 @@ def draw(choose: random.Random) -> ReadingStory:
     metadata_version = 13 if fetch_version >= 13 else pick((9, 9, 7, 4))
     kinds = [
         *READING_FAULTS,
-        *("move", "move all", "lose", "hide") * 3,
-        *("fall behind", "delete", "refuse", "deaf", "deaf") * 2,
+        *("move", "move all", "lose") * 3,
+        *("fall behind", "delete", "refuse") * 2,
+        *("hide new leader", "lead unheard") * 4,
     ]
     if fetch_version < 13:  # without topic ids nobody sees that a topic was made anew
         kinds.remove("recreate")
@@ -66,10 +67,11 @@ def draw(choose: random.Random) -> ReadingStory:
         )
         for _ in range(pick((1, 2, 3, 4, 6, 8)))
     )
+    is_near = pick((True, False))  # it reads from replicas
     min_bytes, max_bytes = pick(((1, 100), (1, 1_000), (1, 1_048_576), (300, 1_048_576)))
     config = ConsumerConfig(
         auto_offset_reset=pick(("earliest", "earliest", "latest", "none")),
-        client_rack=pick(("", "rack-0", "rack-0", "rack-1")),
+        client_rack=pick(("rack-0", "rack-1")) if is_near else pick(("", "rack-0")),
         fetch_max_wait_ms=pick((20, 100, 200)),
         fetch_min_bytes=min_bytes,
         max_partition_fetch_bytes=max_bytes,
@@ -89,18 +91,18 @@ def draw(choose: random.Random) -> ReadingStory:
         list_offsets_version=pick((11, 5, 1)),
         leader_epoch_version=pick((4, 2)),
         metadata_version=metadata_version,
-        hints=pick((True, True, True, False)),
-        endpoints=pick((True, False)),
+        hints=pick((True, True, True, True, False)),
+        endpoints=pick((True, False, False)),
         delay_us=pick((100, 1_000, 10_000)),
         lag_us=pick((0, 5_000, 100_000, 500_000, 500_000)),
-        discovery=pick((*LeaderDiscovery, *[LeaderDiscovery.KIP951] * 3)),
+        discovery=pick((*LeaderDiscovery, *[LeaderDiscovery.KIP951] * 4)),
         config=config,
         offset=0 if needs_offset else pick((-1, -1, 0, 7)),
         batches=pick((0, 3, 20)),
         append_every_us=pick((10, 30, 100)) * MS,
         replica_lag_us=pick((0, 2, 30, 200)) * MS,
-        all_hold_all=pick((True, False)),
-        names_replicas=pick((True, True, True, False)),
+        all_hold_all=is_near or pick((True, False, False)),
+        names_replicas=is_near,
         faults=faults,
     )
 
@@ -124,10 +126,10 @@ def _lose(fault: Fault, world: World, cluster: Cluster) -> End:
 
 
 def _fall_behind(fault: Fault, world: World, cluster: Cluster) -> End:
-    """A follower has lost what it had, and takes its time to get it again."""
+    """Followers have lost what they had, and take their time to get it again."""
     behind_us = _fetching(cluster).behind_us
-    behind_us[fault.broker] = (fault.number + 1) * 100 * MS
-    return lambda: behind_us.pop(fault.broker, None) and None
+    behind_us.update(dict.fromkeys(cluster.brokers, (fault.number + 1) * 100 * MS))
+    return behind_us.clear
 
 
 def _delete(fault: Fault, world: World, cluster: Cluster) -> End:
@@ -135,6 +137,12 @@ def _delete(fault: Fault, world: World, cluster: Cluster) -> End:
     for partition in range(8):
         _fetching(cluster).delete(TOPIC, partition, fault.number)
     return None
+
+
+def _lead_unheard(fault: Fault, world: World, cluster: Cluster) -> End:
+    """A broker comes to lead all, and is among the last to hear of it."""
+    FAULTS["deaf"](replace(fault, for_us=max(fault.for_us, 300 * MS)), world, cluster)
+    return FAULTS["move all"](fault, world, cluster)
 
 
 def _forget_sessions(fault: Fault, world: World, cluster: Cluster) -> End:
@@ -175,4 +183,5 @@ READING_FAULTS: Faults = {
     "fall behind": _fall_behind,
     "delete": _delete,
     "forget sessions": _forget_sessions,
+    "lead unheard": _lead_unheard,
 }
