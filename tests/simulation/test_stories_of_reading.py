@@ -66,6 +66,8 @@ def test_a_topic_that_an_old_view_brings_back_is_not_told_and_forgotten_at_once(
     happens(
         *faults, config=config, brokers=3, partitions=5, append_every_us=300 * MS, lag_us=300_000
     )
+
+
 def test_how_long_offsets_are_throttled_is_obeyed() -> None:
     """ListOffsets is among the requests whose throttle times clients obey (KIP-219)."""
     happens(fault("throttle", 0, 300, number=4), offset=-1)
