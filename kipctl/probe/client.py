@@ -70,13 +70,13 @@ class ProbeClient(Generic[AnyPartition, AnyLink]):
         """See `leader_finder.Client`."""
         raise NotImplementedError
 
-    def _take(
+    def _handle_answer(
         self, link: AnyLink, flight: InFlight, frame: memoryview, now: int
     ) -> tuple[int, int]:
         """Take an answer; returns its error and its number of topics. Raises MalformedFrame."""
         raise NotImplementedError
 
-    def _give_back(self, link: AnyLink, flight: InFlight, now: int) -> int:
+    def _handle_lost(self, link: AnyLink, flight: InFlight, now: int) -> int:
         """A request was lost with its connection; returns its number of topics."""
         raise NotImplementedError
 
@@ -94,7 +94,7 @@ class ProbeClient(Generic[AnyPartition, AnyLink]):
         if flight.api_key == ApiKey.API_VERSIONS:
             error, topics = link.finish_handshake(flight, frame, now).error_code, 0
         else:
-            error, topics = self._take(link, flight, frame, now)
+            error, topics = self._handle_answer(link, flight, frame, now)
         size = len(frame) + 4
         self._tracing.rpc(link.node.id, number, flight, now, size, behind_us, topics, error)
 
@@ -107,6 +107,6 @@ class ProbeClient(Generic[AnyPartition, AnyLink]):
                 continue
             topics = 0
             if flight.api_key != ApiKey.API_VERSIONS:
-                topics = self._give_back(link, flight, now)
+                topics = self._handle_lost(link, flight, now)
             error = ErrorCode.NETWORK_EXCEPTION
             self._tracing.rpc(link.node.id, number, flight, 0, 0, 0, topics, error)

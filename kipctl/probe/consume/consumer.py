@@ -416,7 +416,7 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
 
     # --- answers and losses ---
 
-    def _take(
+    def _handle_answer(
         self, link: ConsumerLink, flight: InFlight, frame: memoryview, now: int
     ) -> tuple[int, int]:
         if flight.api_key == ApiKey.FETCH:
@@ -424,7 +424,7 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
         self._positioning.answered(link, flight, frame, now)
         return 0, len(self._topics)
 
-    def _give_back(self, link: ConsumerLink, flight: InFlight, now: int) -> int:
+    def _handle_lost(self, link: ConsumerLink, flight: InFlight, now: int) -> int:
         if isinstance(flight.subject, PositionCall):
             self._positioning.lost(flight.subject, now)
         return len(self._topics)

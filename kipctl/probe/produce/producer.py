@@ -323,7 +323,7 @@ class Producer(ProbeClient[Partition, ProducerLink]):
 
     # --- answers ---
 
-    def _take(
+    def _handle_answer(
         self, link: ProducerLink, flight: InFlight, frame: memoryview, now: int
     ) -> tuple[int, int]:
         """Settle what an answer is about (`ProbeClient`); its error is the first of a batch."""
@@ -414,7 +414,7 @@ class Producer(ProbeClient[Partition, ProducerLink]):
 
     # --- what goes wrong ---
 
-    def _give_back(self, link: ProducerLink, flight: InFlight, now: int) -> int:
+    def _handle_lost(self, link: ProducerLink, flight: InFlight, now: int) -> int:
         self._all_failed(flight.subject, now)
         return self._topics_in(flight)
 
