@@ -7,7 +7,6 @@ from uuid import UUID
 
 from kipctl.probe.config import ClientConfig
 from kipctl.probe.leadership import (
-    NO_LEADER,
     Hint,
     Leader,
     LeaderDiscovery,
@@ -326,7 +325,8 @@ class LeaderFinder(Generic[AnyPartition, AnyLink]):
         nodes = [Node(b.node_id, b.host, b.port, b.rack) for b in brokers]
         changed = self._leadership.take_metadata(nodes, leaders)
         self._moved(changed, call, now_us)
-        if any(leader.id == NO_LEADER for leader in leaders.values()):
+        known = self._leadership.nodes
+        if any(leader.id not in known for leader in leaders.values()):  # or there is none (-1)
             self.want(MetadataCause.LEADER_CHANGE)
         return bool(changed)
 
