@@ -283,6 +283,20 @@ def test_a_producer_whose_epochs_are_used_up_says_so() -> None:
         send(partition)
 
 
+def test_what_was_sent_before_a_refused_batch_keeps_its_sequence_as_it_may_be_in_the_log() -> None:
+    partition = make_partition(ordered=True)
+    append(partition, 0, 12)
+    a, b = send(partition), send(partition)
+    partition.put_back(a)  # appended, and told otherwise
+    partition.settle(b, failed=True, refused=True)
+    assert send(partition) is a
+    assert (a.sequence, a.producer_epoch) == (0, 0)
+    assert not partition.may_send()
+    partition.settle(a, failed=False)
+    c = send(partition)
+    assert (c.first_seq, c.sequence, c.producer_epoch) == (8, 0, 1)
+
+
 def test_a_batch_given_up_before_it_had_a_sequence_leaves_no_gap() -> None:
     partition = make_partition(ordered=True)
     append(partition, 0, 8)
@@ -328,7 +342,8 @@ def test_random_histories_settle_every_batch_once_and_in_sequence_order() -> Non
                 partition.settle(batch, failed=True, refused=refused)
                 settled.append(batch.first_seq)
             else:
-                partition.renumber |= not in_order and partition.is_lowest(batch)
+                if not in_order and partition.is_lowest(batch):
+                    partition.renumber_from = min(partition.renumber_from, batch.number)
                 partition.put_back(batch)
         assert sorted(settled) == sorted(wanted)
         assert settled == sorted(settled)

@@ -15,6 +15,7 @@ NO_SEQUENCE = -1
 NO_WINDOW = 1 << 31
 _SEQUENCES = 1 << 31
 _LAST_EPOCH = (1 << 15) - 1
+_NOWHERE = 1 << 62
 _first_seq = attrgetter("first_seq")
 
 
@@ -93,7 +94,7 @@ class Partition:
         "outstanding",
         "producer_epoch",
         "queue",
-        "renumber",
+        "renumber_from",
         "started",
         "topic",
         "topic_position",
@@ -120,8 +121,9 @@ class Partition:
         self.producer_epoch = 0
         self.unresolved = False
         """A batch was given up, and whether it was appended is not known."""
-        self.renumber = False
-        """A batch was refused for good: no leader will ever take the sequences behind it."""
+        self.renumber_from = _NOWHERE
+        """The number of the lowest batch that was refused for good: no leader will ever take the
+        sequences from it on. Those before it may be in the log."""
         self.leader_us = 0
         """When the leader became known."""
         self.leader_rpc: object = None
@@ -188,7 +190,7 @@ class Partition:
         """
         if not self.outstanding:
             return True
-        if self.renumber or not self.started:
+        if self.renumber_from < _NOWHERE or not self.started:
             return False
         if self.unresolved and self.queue[0].sequence == NO_SEQUENCE:
             return False
@@ -205,7 +207,9 @@ class Partition:
         Raises RefusedError when the producer's epochs are used up.
         """
         is_new = self.queue[0].sequence == NO_SEQUENCE
-        if not self.outstanding and (self.renumber or (self.unresolved and is_new)):
+        is_behind = is_new or self.queue[0].number >= self.renumber_from
+        must_renumber = self.renumber_from < _NOWHERE or (self.unresolved and is_new)
+        if not self.outstanding and is_behind and must_renumber:
             # KIP-360: a new epoch starts at sequence 0, so what is left gets new numbers.
             if self.producer_epoch == _LAST_EPOCH:
                 raise RefusedError(
@@ -215,7 +219,7 @@ class Partition:
                 )
             self.producer_epoch += 1
             self.next_sequence = 0
-            self.renumber = self.unresolved = False
+            self.renumber_from, self.unresolved = _NOWHERE, False
             for waiting in self.queue:
                 waiting.sequence = NO_SEQUENCE
         batch = self.queue.popleft()
@@ -263,5 +267,6 @@ class Partition:
         batch.is_settled = True
         self.started = self.started or not failed
         if failed and self.ordered and batch.sequence != NO_SEQUENCE:
-            self.renumber |= refused
+            if refused:
+                self.renumber_from = min(self.renumber_from, batch.number)
             self.unresolved = True

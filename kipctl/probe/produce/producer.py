@@ -391,7 +391,8 @@ class Producer(ProbeClient[Partition, ProducerLink]):
             # Either one before it is still to come, or the broker will never see what it waits
             # for: then a new epoch begins (Java's TransactionManager.canRetry).
             retriable = True
-            partition.renumber |= partition.is_lowest(batch)
+            if partition.is_lowest(batch):
+                partition.renumber_from = min(partition.renumber_from, batch.number)
         if not retriable or attempts.count > self._config.retries or expired:
             # An earlier attempt may be in the log, whatever is said of this one.
             refused = not retriable and attempts.count == 1
