@@ -55,3 +55,19 @@ def test_an_answer_that_comes_before_the_retry_ends_the_wait_for_it(tmp_path: Pa
         (row,) = read_rows(raw_path(tmp_path, "redirects"), len(columns)).tolist()
     shown = dict(zip(columns, row, strict=True))
     assert sum(shown[f"{phase}_us"] for phase in PHASES) == 8_000
+
+
+def test_a_second_refusal_before_a_retry_ends_the_wait_for_it(tmp_path: Path) -> None:
+    """A broker that was asked before is asked again next, and its old answer comes first."""
+    partition = Partition(Topic("t", ZERO_UUID), 0, 0, 0)
+    with closing(Tracing(tmp_path, ("redirects",))) as tracing:
+        failures = Failures(CONFIG, LeaderDiscovery.KIP951, tracing)
+        not_leader = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        failures.add(partition, link(1), Wanted(0, -1), 1_000, not_leader, 2_000)
+        failures.add(partition, link(2), Wanted(0, -1), 1_500, not_leader, 5_000)
+        failures.over(partition, 3, 9_000)
+        tracing.flush()
+        columns = COLUMNS["redirects"]
+        rows = read_rows(raw_path(tmp_path, "redirects"), len(columns)).tolist()
+    shown = [dict(zip(columns, row, strict=True)) for row in rows]
+    assert sum(row[f"{phase}_us"] for row in shown for phase in PHASES) == 8_000

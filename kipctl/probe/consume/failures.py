@@ -46,6 +46,10 @@ class Failures:
             partition.attempts = Attempts()
             partition.attempts.sent(want.leader_epoch)
             partition.sent_us = partition.last_sent_us = sent_us
+        elif partition.failures[-1].to_broker == _NOTHING:
+            # This was under way before that failed: what was waited until now is that one's.
+            partition.failures[-1].given_up(now_us, partition.failures[-1].backoff_us)
+            partition.last_sent_us = now_us
         # It may have been sent to a newer leader while the retry to an older one was under way.
         partition.attempts.epoch = max(partition.attempts.epoch, want.leader_epoch)
         failed = self._retries.failed(
