@@ -92,3 +92,22 @@ def test_what_a_leader_read_before_it_was_deposed_is_not_taken_after_it() -> Non
         batches=1,
         hints=False,
     )
+
+
+def test_nobody_is_asked_where_an_epoch_ends_when_leaders_are_known_without_epochs() -> None:
+    """One that an old view leads back to does not know the epoch, and would not say that it is
+    deposed: the position would be reset.
+    """
+    happens(
+        fault("lead unheard", 50, 2_500, broker=2),
+        fault("lead unheard", 400, 300, broker=3),
+        config=replace(CALM.config, auto_offset_reset="latest", metadata_max_age_ms=50),
+        brokers=3,
+        partitions=5,
+        batches=3,
+        metadata_version=4,
+        fetch_version=8,
+        lag_us=5_000,
+        replica_lag_us=30_000,
+        seeds=10,
+    )

@@ -69,8 +69,12 @@ class Positioning:
         self._open: dict[Partition, None] = {}
 
     def can_validate(self, partition: Partition) -> bool:
-        """Whether there is an epoch to ask for; a position that was just reset has none."""
-        return partition.epoch != NO_EPOCH
+        """Whether there is an epoch to ask for; a position that was just reset has none.
+
+        Nor may one be asked of a leader that is known without its epoch: it may be an old one, and
+        could not tell (Java's `SubscriptionState.validatePosition`).
+        """
+        return NO_EPOCH not in (partition.epoch, self._finder.epoch(partition))
 
     def add(self, partition: Partition) -> None:
         """Its position has to be settled."""
