@@ -133,7 +133,7 @@ def producing(
         closing(Tracing(directory, ProbeOutcome.datasets)) as tracing,
         closing(
             ManyTopicsProducer(
-                config, policy, TOPICS, 1, payload, tracing, (-1, -1), Sockets(now_us)
+                config, policy, TOPICS, 1, payload, tracing, (-1, -1), Sockets(now_us), ()
             )
         ) as producer,
     ):

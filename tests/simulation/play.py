@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cluster import PRODUCER_ID
-from stage import Seen, Stage, played
+from stage import BOOTSTRAP, Seen, Stage, played
 from story import FAULTS, TOPIC, Story, topic_names
 
 from kipctl.probe.bootstrap import find_topic
@@ -19,7 +19,6 @@ from kipctl.probe.produce.payloads import Variant, random_values, variants
 from kipctl.probe.produce.producer import Producer
 from kipctl.probe.schedule import Schedule
 from kipctl.probe.tracing import Tracing
-from kipctl.protocol.address import Address
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.compression import Compression
 from kipctl.trace.codes import PHASES
@@ -76,7 +75,7 @@ class _Play(Stage):
                 *producer_id,
                 lambda: None,
                 self.sockets,  # type: ignore[arg-type]
-                [Address("bootstrap", 9092)],
+                [BOOTSTRAP],
             )
         ) as self.producer:
             self.producer.learn(metadata)
@@ -104,9 +103,10 @@ class _Play(Stage):
                 tracing,
                 producer_id,
                 self.sockets,  # type: ignore[arg-type]
+                [BOOTSTRAP],
             )
         ) as self.producer:
-            self.producer.bootstrap(Address("bootstrap", 9092))
+            self.producer.bootstrap(BOOTSTRAP)
             self.producer.keep_metadata(1_000, _IDLE_MS)
             self.let_happen()
             self.settle_until_us += 4 * _IDLE_MS * 1000

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fetching import Batch, Fetching, Log
-from stage import Seen, Stage, played
+from stage import BOOTSTRAP, Seen, Stage, played
 from story import TOPIC
 from story_of_reading import READING_FAULTS, ReadingStory
 
@@ -18,7 +18,6 @@ from kipctl.probe.bootstrap import find_topic
 from kipctl.probe.consume.consumer import Consumer
 from kipctl.probe.consume.positions import NO_OFFSET, Partition, State
 from kipctl.probe.tracing import Tracing
-from kipctl.protocol.address import Address
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.records import BATCH_HEADER_SIZE
 from kipctl.trace.codes import PHASES, RangeCase, RangeHandling
@@ -117,7 +116,7 @@ class _Play(Stage):
                     tracing,
                     self._stop_when_all_is_read,
                     self.sockets,  # type: ignore[arg-type]
-                    [Address("bootstrap", 9092)],
+                    [BOOTSTRAP],
                     self._read,
                 )
             ) as self.consumer,

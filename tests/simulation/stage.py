@@ -16,6 +16,7 @@ from story import AnyStory, Faults, perform
 from world import SimulatedSockets, World
 
 from kipctl.probe.leader_finder import LeaderFinder
+from kipctl.protocol.address import Address
 from kipctl.protocol.api import ApiKey
 from kipctl.trace.codes import PHASES, Decision, MetadataCause, RangeCase, RangeHandling
 from kipctl.trace.columns import COLUMNS, raw_path
@@ -24,6 +25,9 @@ from kipctl.trace.rows import read_rows
 
 class Broken(AssertionError):  # noqa: N818
     """An invariant does not hold. Its text tells the story."""
+
+
+BOOTSTRAP = Address("bootstrap", 9092)
 
 
 @dataclass
@@ -100,7 +104,7 @@ class Stage:
         self.settle_until_us = world.now_us + story.over_us + story.patience_us
 
     def _listening(self, host: str, port: int) -> Any:
-        if host == "bootstrap":  # whoever is up, as behind a load balancer
+        if host == BOOTSTRAP.host:  # whoever is up, as behind a load balancer
             up = [broker for broker in self.cluster.brokers.values() if broker.is_up]
             return self.world.chance.choice(up) if up else None
         broker = self.cluster.brokers[int(host[1:])]

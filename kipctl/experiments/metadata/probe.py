@@ -59,6 +59,7 @@ class ProbeClient:
                         opened.enter_context(closing(Tracing(scratch, ProbeOutcome.datasets))),
                         producer,
                         Sockets(now_us),
+                        [self._server],
                     )
                 )
             )

@@ -7,7 +7,7 @@ is in flight are taken meanwhile.
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from kipctl.errors import TimedOutError
@@ -135,6 +135,7 @@ class ManyTopicsProducer(Producer):
         tracing: Tracing,
         producer: tuple[int, int],
         sockets: Sockets,
+        bootstrap: Iterable[Address],
     ) -> None:
         """Each topic has so many `partitions`; `producer` is its id and epoch (-1 for none).
 
@@ -154,7 +155,7 @@ class ManyTopicsProducer(Producer):
             *producer,
             on_tick=lambda: None,
             sockets=sockets,
-            bootstrap=(),
+            bootstrap=bootstrap,
             working_set=self._working_set,
         )
         self._turns = InTurn(config, self._by_topic, variants, self._finder.use)
