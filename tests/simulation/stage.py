@@ -129,7 +129,8 @@ class Stage:
             if leader is None:
                 continue
             known_id, known = self._epochs.get(partition, (None, -1))
-            if known_id == partition.topic.id:
+            has_epochs = self.story.metadata_version >= 7  # else each answer counts, as in Java
+            if known_id == partition.topic.id and has_epochs:
                 assert leader.epoch >= known or leader.epoch < 0, (
                     f"epoch of {partition.index} fell from {known} to {leader.epoch}"
                 )
