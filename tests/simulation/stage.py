@@ -127,6 +127,8 @@ class Stage:
         for partition in partitions:
             leader = finder._leadership._leaders.get(partition)
             if leader is None:
+                if finder._working_set:  # idle topics are forgotten, epochs too, as in Java
+                    self._epochs.pop(partition, None)
                 continue
             known_id, known = self._epochs.get(partition, (None, -1))
             has_epochs = self.story.metadata_version >= 7  # else each answer counts, as in Java
