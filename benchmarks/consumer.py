@@ -1,6 +1,7 @@
-"""Compare consumers on one lab, in one run, interleaved: kipctl, Java, confluent-kafka.
+"""Compare consumers on one lab, in one run, interleaved: kipctl, Java, librdkafka, franz-go.
 
-    python benchmarks/consumer.py [--rounds 5] [--records 3000000] [--output json]
+    python benchmarks/consumer.py [--rounds 5] [--records 3000000] [--before CHECKOUT]
+                                  [--output json]
 
 A topic of 12 partitions of one replica on 3 brokers is filled once with 1,000-byte records, and
 every consumer reads all of it, from the earliest: MB/s (of values, 10^6 bytes) from when partitions
@@ -11,7 +12,8 @@ with the least and the greatest; ratios are taken round by round, against Java.
 
 Choose --records so that the topic fits into memory beside the brokers: it is the clients that are
 compared, not the disk. kipctl runs twice: as Java's tool and librdkafka do, without looking at
-checksums, and with `check.crcs`.
+checksums, and with `check.crcs`, as franz-go does. franz-go takes part where there is a Go
+toolchain, kipctl as it was at another commit with --before and a work tree of that commit.
 """
 
 import argparse
@@ -24,7 +26,8 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
-from benchmarks.producer import COLUMNS, rows, run
+from benchmarks.contestants import franz_go, run
+from benchmarks.producer import COLUMNS, rows
 from kipctl.cluster.topics import await_topic, create_topic
 from kipctl.lab.cluster import Lab
 from kipctl.lab.properties import LabSpec
@@ -58,14 +61,17 @@ def check(said: int, records: int) -> None:
         raise SystemExit(f"{said:,} of {records:,} records were read")
 
 
-def kipctl(lab: Lab, records: int, check_crcs: bool) -> Result:
+def kipctl(
+    lab: Lab, records: int, check_crcs: bool = False, checkout: Path | None = None
+) -> Result:
     with tempfile.TemporaryDirectory() as folder:
         text, cpu_s = run(
             f"{sys.executable} -m kipctl perf consume --topic {TOPIC} --num-records {records} "
             f"--fetch-size {FETCH_SIZE} --socket-buffer-size {RECEIVE_BUFFER} "
             f"--command-property check.crcs={str(check_crcs).lower()} "
             f"--record {Path(folder) / 'run'} --bootstrap-server {lab.bootstrap_server} "
-            "--output json"
+            "--output json",
+            checkout,
         )
     said = json.loads(text)
     check(said["records"]["read"], records)
@@ -117,13 +123,28 @@ def as_confluent(bootstrap_server: str, records: int) -> None:
     consumer.close()
 
 
+def franz(lab: Lab, records: int) -> Result:
+    text, cpu_s = run(
+        f"{franz_go()} -consume -brokers {lab.bootstrap_server} -topic {TOPIC} "
+        f"-records {records} -size {RECORD_SIZE} -fetch-size {FETCH_SIZE}"
+    )
+    return Result.of(records, json.loads(text)["seconds"], cpu_s)
+
+
 Contestant = Callable[[Lab, int], Result]
-CONTESTANTS: dict[str, Contestant] = {
-    "kipctl": partial(kipctl, check_crcs=False),
-    "kipctl, check.crcs": partial(kipctl, check_crcs=True),
-    "Java": java,
-    "confluent-kafka": confluent,
-}
+
+
+def contestants(before: Path | None) -> dict[str, Contestant]:
+    taking_part: dict[str, Contestant] = {
+        "kipctl": kipctl,
+        "kipctl, check.crcs": partial(kipctl, check_crcs=True),
+    }
+    if before:
+        taking_part["kipctl before"] = partial(kipctl, checkout=before)
+    taking_part |= {"Java": java, "confluent-kafka": confluent}
+    if franz_go():
+        taking_part["franz-go"] = franz
+    return taking_part
 
 
 def fill(lab: Lab, records: int) -> None:
@@ -143,12 +164,14 @@ def main() -> None:
     options.add_argument("--rounds", type=int, default=5)
     options.add_argument("--records", type=int, default=3_000_000, help="in the topic")
     options.add_argument("--output", type=OutputFormat, default=OutputFormat.AUTO)
+    options.add_argument("--before", type=Path, help="another checkout of kipctl")
     options.add_argument("--as-confluent", help=argparse.SUPPRESS)
     chosen = options.parse_args()
     if chosen.as_confluent:
         as_confluent(chosen.as_confluent, chosen.records)
         return
-    results: dict[str, list[Result]] = {name: [] for name in CONTESTANTS}
+    clients = contestants(chosen.before)
+    results: dict[str, list[Result]] = {name: [] for name in clients}
     lab = Lab.up(
         LabSpec(
             name="bench-consumer", config=(("log.retention.bytes", "-1"),)
@@ -158,10 +181,10 @@ def main() -> None:
     try:
         sys.stderr.write(f"producing {chosen.records:,} records\n")
         fill(lab, chosen.records)
-        for contestant in CONTESTANTS.values():  # brokers compile their hot paths first
+        for contestant in clients.values():  # brokers compile their hot paths first
             contestant(lab, chosen.records // 4)
         for number in range(chosen.rounds):
-            for name, contestant in CONTESTANTS.items():
+            for name, contestant in clients.items():
                 sys.stderr.write(f"round {number + 1} of {chosen.rounds}: {name}\n")
                 results[name].append(contestant(lab, chosen.records))
     finally:

@@ -1,6 +1,10 @@
-"""Compare producers on one lab, in one run, interleaved: kipctl, Java, confluent-kafka.
+"""Compare producers on one lab, in one run, interleaved: kipctl, Java, librdkafka, franz-go.
 
     python benchmarks/producer.py [--rounds 5] [--records 2000000] [--seconds 10]
+                                  [--before CHECKOUT]
+
+franz-go takes part where there is a Go toolchain, kipctl as it was at another commit with --before
+and a work tree of that commit (`git worktree add`).
 
 Two parts. *Full speed*: records/s and CPU seconds per million records, of the whole client process
 (start-up and, for kipctl, the trace included). *Fixed rate*, 5,000 records/s: p99 and p99.9 of the
@@ -13,19 +17,19 @@ import argparse
 import json
 import os
 import re
-import shlex
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
 
+from benchmarks.contestants import franz_go, run
 from kipctl.cluster.topics import await_topic, create_topic
 from kipctl.lab.cluster import Lab
 from kipctl.lab.properties import LabSpec
@@ -54,27 +58,15 @@ class Result:
     schedule_error_p99_us: float | None
 
 
-def run(command: str) -> tuple[str, float]:
-    """Run a client to its end; returns its stdout and its CPU seconds (with its children's)."""
-    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as errors:
-        process = subprocess.Popen(shlex.split(command), stdout=out, stderr=errors)
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        if process.returncode:
-            errors.seek(0)
-            raise SystemExit(f"{command} failed: {errors.read()[-2000:]}")
-        out.seek(0)
-        return out.read(), usage.ru_utime + usage.ru_stime
-
-
-def kipctl(lab: Lab, records: int, rate: int) -> Result:
+def kipctl(lab: Lab, records: int, rate: int, checkout: Path | None = None) -> Result:
     with tempfile.TemporaryDirectory() as folder:
         recorded = Path(folder) / "run"
         text, cpu_s = run(
             f"{sys.executable} -m kipctl perf produce --topic {TOPIC} --force "
             f"--num-records {records} --throughput {rate} --record-size {RECORD_SIZE} "
             f"--record {recorded} --bootstrap-server {lab.bootstrap_server} --output json "
-            f"--command-property {SETTINGS}"
+            f"--command-property {SETTINGS}",
+            checkout,
         )
         said = json.loads(text)
         error = schedule_error_p99_us(recorded) if rate > 0 else None
@@ -169,6 +161,15 @@ def as_confluent(bootstrap_server: str, records: int, rate: int) -> None:
     )
 
 
+def franz(lab: Lab, records: int, rate: int) -> Result:
+    text, cpu_s = run(
+        f"{franz_go()} -brokers {lab.bootstrap_server} -topic {TOPIC} -records {records} "
+        f"-rate {rate} -size {RECORD_SIZE}"
+    )
+    said = json.loads(text)
+    return Result(said["rate"], cpu_s, said["p99_ms"], said["p999_ms"], said.get("error_us"))
+
+
 def timer_error_p99_us(seconds: float) -> float:
     """p99 of how late this machine wakes a process that only sleeps, on the same schedule."""
     late = []
@@ -181,7 +182,17 @@ def timer_error_p99_us(seconds: float) -> float:
     return float(np.quantile(late, 0.99)) / 1000
 
 
-CONTESTANTS = {"kipctl": kipctl, "Java": java, "confluent-kafka": confluent}
+Contestant = Callable[[Lab, int, int], Result]
+
+
+def contestants(before: Path | None) -> dict[str, Contestant]:
+    taking_part: dict[str, Contestant] = {"kipctl": kipctl}
+    if before:
+        taking_part["kipctl before"] = partial(kipctl, checkout=before)
+    taking_part |= {"Java": java, "confluent-kafka": confluent}
+    if franz_go():
+        taking_part["franz-go"] = franz
+    return taking_part
 
 
 def spread(values: list[float]) -> tuple[Cell, Cell, Cell]:
@@ -216,10 +227,12 @@ COLUMNS = (
 )
 
 
-def compare(lab: Lab, rounds: int, records: int, rate: int) -> dict[str, list[Result]]:
-    results: dict[str, list[Result]] = {name: [] for name in CONTESTANTS}
+def compare(
+    lab: Lab, clients: dict[str, Contestant], rounds: int, records: int, rate: int
+) -> dict[str, list[Result]]:
+    results: dict[str, list[Result]] = {name: [] for name in clients}
     for number in range(rounds):
-        for name, contestant in CONTESTANTS.items():
+        for name, contestant in clients.items():
             sys.stderr.write(f"round {number + 1} of {rounds}: {name}\n")
             results[name].append(contestant(lab, records, rate))
     return results
@@ -230,21 +243,23 @@ def main() -> None:
     options.add_argument("--rounds", type=int, default=5)
     options.add_argument("--records", type=int, default=2_000_000, help="in a run at full speed")
     options.add_argument("--seconds", type=float, default=10, help="of a run at the fixed rate")
+    options.add_argument("--before", type=Path, help="another checkout of kipctl")
     options.add_argument("--as-confluent", help=argparse.SUPPRESS)
     options.add_argument("--rate", type=int, help=argparse.SUPPRESS)
     chosen = options.parse_args()
     if chosen.as_confluent:
         as_confluent(chosen.as_confluent, chosen.records, chosen.rate)
         return
+    clients = contestants(chosen.before)
     lab = Lab.up(LabSpec(name="bench"), lambda text: sys.stderr.write(text + "\n") and None)
     try:
         create_topic(lab.bootstrap_server, TOPIC, PARTITIONS, 1)
         with Cluster(lab.bootstrap_server, "bench", 30) as cluster:
             await_topic(cluster, TOPIC, PARTITIONS)
-        for contestant in CONTESTANTS.values():  # brokers compile their hot paths first
+        for contestant in clients.values():  # brokers compile their hot paths first
             contestant(lab, chosen.records // 2, -1)
-        fast = compare(lab, chosen.rounds, chosen.records, -1)
-        steady = compare(lab, chosen.rounds, int(FIXED_RATE * chosen.seconds), FIXED_RATE)
+        fast = compare(lab, clients, chosen.rounds, chosen.records, -1)
+        steady = compare(lab, clients, chosen.rounds, int(FIXED_RATE * chosen.seconds), FIXED_RATE)
         timer = [timer_error_p99_us(chosen.seconds) for _ in range(chosen.rounds)]
     finally:
         lab.down()

@@ -25,7 +25,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from benchmarks.producer import FIXED_RATE, PARTITIONS, RECORD_SIZE, SETTINGS, TOPIC, run, spread
+from benchmarks.contestants import run
+from benchmarks.producer import FIXED_RATE, PARTITIONS, RECORD_SIZE, SETTINGS, TOPIC, spread
 from benchmarks.relay import HOST, answering, paced, running_relay
 from kipctl.cluster.topics import await_topic, create_topic
 from kipctl.lab.cluster import Lab
