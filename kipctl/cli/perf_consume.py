@@ -106,10 +106,10 @@ def consume(
     from kipctl.experiments.conduct import Listeners
     from kipctl.experiments.consume import ConsumePlan, result_line
     from kipctl.experiments.consume import consume as run
+    from kipctl.measure.consumed import HEADER
     from kipctl.probe.consume.config import parse_properties
     from kipctl.probe.consume.positions import NO_OFFSET
     from kipctl.probe.consume.run import ConsumeSpec
-    from kipctl.probe.consume.summary import HEADER
     from kipctl.report.consume_tables import consume_tables
 
     environment: Environment = context.obj

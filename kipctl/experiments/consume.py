@@ -20,10 +20,7 @@ from kipctl.experiments.conduct import Listeners, broken_off, conduct, tell_of_m
 from kipctl.experiments.perf import kafka_version
 from kipctl.experiments.plan import RunPlan, check_topic
 from kipctl.experiments.record import Recorder, recording, taken_after
-from kipctl.probe.config import as_properties
-from kipctl.probe.consume.positions import NO_OFFSET
-from kipctl.probe.consume.run import ConsumeOutcome, ConsumeSpec, assignment
-from kipctl.probe.consume.summary import (
+from kipctl.measure.consumed import (
     DETAILED_HEADER,
     Measured,
     interval_line,
@@ -31,6 +28,9 @@ from kipctl.probe.consume.summary import (
     measured,
     summarize,
 )
+from kipctl.probe.config import as_properties
+from kipctl.probe.consume.positions import NO_OFFSET
+from kipctl.probe.consume.run import ConsumeOutcome, ConsumeSpec, assignment
 from kipctl.signals import cut_in_order
 from kipctl.trace.clock import now_us
 from kipctl.trace.columns import COLUMNS

@@ -14,11 +14,11 @@ from kipctl.experiments.actions import parse_action
 from kipctl.experiments.conduct import Listeners
 from kipctl.experiments.perf import PerfPlan, PerfResult, measure, own_topic
 from kipctl.experiments.plan import OWN_TOPIC, usual_rate
-from kipctl.probe.distribution import Distribution, distribution
+from kipctl.measure.distribution import Distribution, distribution
+from kipctl.measure.redirects import metadata_rpcs, redirects
 from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.probe.produce.config import ProducerConfig
 from kipctl.probe.produce.run import ProbeSpec
-from kipctl.probe.summary import metadata_rpcs, redirects
 from kipctl.trace.store import Run
 from kipctl.transport.request import Cluster
 

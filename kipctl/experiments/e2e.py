@@ -30,11 +30,7 @@ from kipctl.experiments.perf import (
 )
 from kipctl.experiments.plan import OWN_TOPIC
 from kipctl.experiments.record import Recorder, recording, taken_after
-from kipctl.probe.config import as_properties
-from kipctl.probe.consume.config import ConsumerConfig
-from kipctl.probe.consume.delivery import Delivery, deliver
-from kipctl.probe.consume.run import ConsumeOutcome, ConsumeSpec
-from kipctl.probe.consume.summary import (
+from kipctl.measure.consumed import (
     Measured,
     brokers,
     fetches,
@@ -42,12 +38,16 @@ from kipctl.probe.consume.summary import (
     measured,
     out_of_range,
 )
+from kipctl.measure.delivery import Delivery, deliver
+from kipctl.measure.parts import Part, in_step
+from kipctl.measure.produced import Measured as MeasuredProduce
+from kipctl.measure.produced import measured_together
+from kipctl.measure.redirects import metadata_rpcs, redirects
+from kipctl.probe.config import as_properties
+from kipctl.probe.consume.config import ConsumerConfig
+from kipctl.probe.consume.run import ConsumeOutcome, ConsumeSpec
 from kipctl.probe.outcome import AnyOutcome, Outcome
-from kipctl.probe.parts import Part, in_step
 from kipctl.probe.produce.run import ProbeOutcome
-from kipctl.probe.produce.summary import Measured as MeasuredProduce
-from kipctl.probe.produce.summary import measured_together
-from kipctl.probe.summary import metadata_rpcs, redirects
 from kipctl.signals import Cut, cut_in_order
 from kipctl.trace.clock import now_us
 from kipctl.trace.columns import COLUMNS, raw_path

@@ -25,10 +25,7 @@ from kipctl.experiments.begin import Begin, OnThisMachine, Probe, on_spark
 from kipctl.experiments.conduct import Listeners, broken_off, conduct, tell_of_missing, undo
 from kipctl.experiments.plan import OWN_TOPIC, RunPlan, check_topic
 from kipctl.experiments.record import Recorder, recording, taken_after
-from kipctl.probe.produce.config import producer_properties
-from kipctl.probe.produce.payloads import file_values
-from kipctl.probe.produce.run import ProbeOutcome, ProbeSpec
-from kipctl.probe.produce.summary import (
+from kipctl.measure.produced import (
     Measured,
     interval_line,
     kafka_line,
@@ -36,6 +33,9 @@ from kipctl.probe.produce.summary import (
     record_times,
     summarize,
 )
+from kipctl.probe.produce.config import producer_properties
+from kipctl.probe.produce.payloads import file_values
+from kipctl.probe.produce.run import ProbeOutcome, ProbeSpec
 from kipctl.signals import cut_in_order
 from kipctl.trace.clock import now_us
 from kipctl.trace.rows import IntRows

@@ -14,9 +14,9 @@ from kipctl import __version__
 from kipctl.cluster.snapshot import Snapshot, take
 from kipctl.cluster.watch import ClusterEvent
 from kipctl.errors import KipctlError
-from kipctl.probe.export import record_batches
+from kipctl.measure.export import record_batches
+from kipctl.measure.parts import Part
 from kipctl.probe.outcome import Outcome
-from kipctl.probe.parts import Part
 from kipctl.trace.schema import DATASETS, EVENTS
 from kipctl.trace.store import ROWS_FOLDER, RUN_FILE, Run, wall_time
 from kipctl.transport.request import Cluster

@@ -10,19 +10,21 @@ from kipctl.errors import UsageError
 from kipctl.experiments.e2e import follow, together
 from kipctl.experiments.e2e import summarize as summarize_e2e
 from kipctl.experiments.record import Recorder
+from kipctl.measure.consumed import measured
+from kipctl.measure.consumed import summarize as summarize_consume
+from kipctl.measure.outcomes import as_one_run, salvaged
+from kipctl.measure.parts import Part
+from kipctl.measure.produced import measured_together
+from kipctl.measure.produced import summarize as summarize_produce
 from kipctl.probe.consume.config import parse_properties as consumer_config
 from kipctl.probe.consume.run import ConsumeSpec
-from kipctl.probe.consume.summary import measured
-from kipctl.probe.consume.summary import summarize as summarize_consume
 from kipctl.probe.leadership import LeaderDiscovery
-from kipctl.probe.outcome import AnyOutcome, Begun, Outcome, SharedSpec
-from kipctl.probe.parts import Part
+from kipctl.probe.outcome import AnyOutcome, Begun, Outcome, Spec
 from kipctl.probe.produce.config import parse_properties as producer_config
 from kipctl.probe.produce.run import ProbeSpec
-from kipctl.probe.produce.summary import measured_together
-from kipctl.probe.produce.summary import summarize as summarize_produce
 from kipctl.probe.schedule import Share
-from kipctl.trace.store import ROWS_FOLDER, RUN_FILE, Run, in_use
+from kipctl.trace.folder_lock import in_use
+from kipctl.trace.store import ROWS_FOLDER, RUN_FILE, Run
 
 _FAILURE = "kipctl was killed while it recorded this; it is what was settled by then."
 
@@ -85,7 +87,7 @@ def _repaired(run: Run, known: Mapping[str, Any], rows: Path) -> Mapping[str, An
 
 
 def _whole(
-    spec: SharedSpec[AnyOutcome], rows: Path, folders: Sequence[int]
+    spec: Spec[AnyOutcome], rows: Path, folders: Sequence[int]
 ) -> tuple[AnyOutcome, tuple[Part[AnyOutcome], ...]]:
     """What the probes that did this came to together, of those folders; and each."""
     parts = []
@@ -93,11 +95,11 @@ def _whole(
         directory = rows / str(number)
         if begun := Begun.read(directory):
             own = spec.of_worker(Share(worker, len(folders))) if len(folders) > 1 else spec
-            parts.append(Part(own.salvaged(begun, directory, _FAILURE), directory))
+            parts.append(Part(salvaged(own, begun, directory, _FAILURE), directory))
     if not parts:
         raise UsageError(f"{rows.parent} holds nothing to repair: its load had not begun.")
     outcomes = [part.outcome for part in parts]
-    return spec.together(outcomes, outcomes[0].start_us), tuple(parts)
+    return as_one_run(spec, outcomes, outcomes[0].start_us), tuple(parts)
 
 
 def _producer(known: Mapping[str, Any]) -> ProbeSpec:

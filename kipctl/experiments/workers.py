@@ -17,12 +17,13 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from kipctl.errors import KipctlError, PipelineError
+from kipctl.measure.outcomes import as_one_run
+from kipctl.measure.parts import Part, moved
+from kipctl.measure.worker import Order, SharedFolder, finished_part, salvaged_part
 from kipctl.pipeline.failures import error_text
 from kipctl.pipeline.launch import log_path
-from kipctl.probe.outcome import AnyOutcome, SharedSpec
-from kipctl.probe.parts import Part, moved
+from kipctl.probe.outcome import AnyOutcome, Spec
 from kipctl.probe.schedule import Share
-from kipctl.probe.worker import Order, SharedFolder, finished_part, salvaged_part
 from kipctl.trace.clock import now_us
 from kipctl.trace.columns import COLUMNS, raw_path
 from kipctl.trace.rows import IntRows, RowReader
@@ -165,9 +166,7 @@ class RunningWorkers(Generic[AnyOutcome]):
     `schedule` is that of the whole run, on this machine's clock.
     """
 
-    def __init__(
-        self, job: WorkersJob, spec: SharedSpec[AnyOutcome], workers: Sequence[int]
-    ) -> None:
+    def __init__(self, job: WorkersJob, spec: Spec[AnyOutcome], workers: Sequence[int]) -> None:
         self._job = job
         self._spec = spec
         self._workers = workers
@@ -203,7 +202,7 @@ class RunningWorkers(Generic[AnyOutcome]):
         self.parts = self._job.parts(self._workers)
         if not self.parts:
             raise self._job.why_not_begun()
-        return self._spec.together([part.outcome for part in self.parts], self.schedule.start_us)
+        return as_one_run(self._spec, [part.outcome for part in self.parts], self.schedule.start_us)
 
     def give_up(self) -> AnyOutcome:
         """End them at once; what they had settled. Others of the job are ended with them."""
@@ -237,7 +236,7 @@ def _task(order: bytes) -> Callable[[Iterable[int]], Iterator[bytes]]:
 
         context = BarrierTaskContext.get()
         try:
-            from kipctl.probe.worker import work
+            from kipctl.measure.worker import work
         except ImportError as missing:
             context.allGather("failed")
             yield pickle.dumps((missing.name or str(missing), sys.executable, socket.gethostname()))
@@ -250,7 +249,7 @@ def _task(order: bytes) -> Callable[[Iterable[int]], Iterator[bytes]]:
 @contextmanager
 def running_workers(
     session: SparkSession,
-    specs: Sequence[SharedSpec[Any]],
+    specs: Sequence[Spec[Any]],
     workers: int,
     folder: Path,
     record: Path | None,

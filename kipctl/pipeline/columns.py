@@ -41,7 +41,7 @@ def nearest_rank(value: str, q: float) -> Column:
     """An aggregate: the exact nearest-rank quantile of a whole number in SQL (bigint).
 
     It is the least value that a share `q` of all do not exceed, as in
-    `kipctl.probe.distribution.Distribution.quantile`; null where there is none. It holds the
+    `kipctl.measure.distribution.Distribution.quantile`; null where there is none. It holds the
     distinct values of a group in memory: meant for requests and episodes, not for records.
     """
     return F.expr(f"percentile_disc({q}) within group (order by {value})").cast("bigint")

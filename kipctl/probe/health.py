@@ -1,12 +1,10 @@
 """What a reader has to know of a run besides its times: quotas, other topics, a client too slow."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from math import ceil
 from typing import Any
 
-import numpy as np
-
-from kipctl.probe.distribution import Distribution
 from kipctl.probe.leader_finder import LeaderFinder
 from kipctl.probe.network import Network
 
@@ -44,29 +42,23 @@ HEALTHY = Health()
 
 def health(network: Network[Any], finder: LeaderFinder[Any, Any], start_us: int) -> Health:
     """That of a client, as it is now; its run began at `start_us` (monotonic microseconds)."""
-    values = sorted(network.lags_us)
-    lags = Distribution(
-        np.array(values, dtype=np.int64),
-        np.array([network.lags_us[value] for value in values], dtype=np.int64),
-    )
     return Health(
         network.throttle_ms,
         tuple(
             f"Topic {change}, as Metadata showed after {(seen_us - start_us) / 1e6:.1f} s."
             for change, seen_us in finder.topic_changes.items()
         ),
-        lags.quantile(0.5),
-        lags.quantile(0.99),
-        values[-1] if values else 0,
+        _quantile(network.lags_us, 0.5),
+        _quantile(network.lags_us, 0.99),
+        max(network.lags_us, default=0),
     )
 
 
-def all_healths(of_workers: Sequence[Health]) -> Health:
-    """That of a run of several workers: throttle times are added, of lags the worst is taken."""
-    return Health(
-        sum(one.throttle_ms for one in of_workers),
-        tuple(dict.fromkeys(change for one in of_workers for change in one.topic_changes)),
-        max(one.lag_p50_us for one in of_workers),
-        max(one.lag_p99_us for one in of_workers),
-        max(one.lag_max_us for one in of_workers),
-    )
+def _quantile(counts: Mapping[int, int], q: float) -> int:
+    """The nearest-rank quantile of values that occurred so often; 0 if there are none."""
+    rank = max(1, ceil(round(q * sum(counts.values()), 6)))
+    for value in sorted(counts):
+        rank -= counts[value]
+        if rank <= 0:
+            return value
+    return 0

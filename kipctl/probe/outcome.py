@@ -3,16 +3,15 @@
 import json
 import socket
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, Self, TypeVar
+from typing import ClassVar, Protocol, Self, TypeVar
 
 from kipctl.probe.config import ClientConfig
-from kipctl.probe.health import HEALTHY, Health, all_healths
+from kipctl.probe.health import HEALTHY, Health
 from kipctl.probe.schedule import Schedule, Share
 from kipctl.trace.clock import now_us
-from kipctl.trace.names import names_in
 
 _BEGUN_FILE = "begun"
 _LEAD_US = 20_000
@@ -107,7 +106,7 @@ AnyOutcome_co = TypeVar("AnyOutcome_co", bound=Outcome, covariant=True)
 
 
 class Spec(Protocol[AnyOutcome_co]):
-    """What a probe is to do."""
+    """What a probe is to do, or several workers together, each its share."""
 
     @property
     def config(self) -> ClientConfig: ...
@@ -127,68 +126,13 @@ class Spec(Protocol[AnyOutcome_co]):
         `agree_on_start` raises.
         """
 
-
-class SharedSpec(Spec[AnyOutcome], Protocol[AnyOutcome]):
-    """What several workers can do together, each its share."""
-
     def of_worker(self, share: Share) -> Self:
         """What one worker is to do: it is a client of its own, with a client id of its own."""
 
     def schedule(self, start_us: int) -> Schedule:
         """What it follows from its start on (monotonic microseconds)."""
 
-    def together(self, outcomes: Sequence[AnyOutcome], start_us: int) -> AnyOutcome:
-        """What at least one worker's outcomes come to as one run of this, which started then.
-
-        It ends with the last of them, and fails if one of them did.
-        """
-
-    def salvaged(self, begun: Begun, directory: Path, failure: str) -> AnyOutcome:
-        """What a probe came to that did this and ended without a word, by its rows.
-
-        That is what it had settled. `failure` is empty where it was given up.
-        """
-
 
 def config_of_worker(config: Config, share: Share) -> Config:
     """The settings of one worker: those of all, with a client id of its own."""
     return replace(config, client_id=f"{config.client_id}-{share.worker}")
-
-
-def counted_together(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """The sums, by name."""
-    total: dict[str, int] = {}
-    for one in counts:
-        for name, count in one.items():
-            total[name] = total.get(name, 0) + count
-    return total
-
-
-def as_one_run(outcomes: Sequence[Outcome], start_us: int) -> dict[str, Any]:
-    """What outcomes of any kind come to together, by the names of Outcome's fields."""
-    return {
-        "start_us": start_us,
-        "end_us": start_us + max(outcome.end_us - outcome.start_us for outcome in outcomes),
-        "errors": counted_together(outcome.errors for outcome in outcomes),
-        "endpoints": tuple(sorted({name for outcome in outcomes for name in outcome.endpoints})),
-        "cpu_s": sum(outcome.cpu_s for outcome in outcomes),
-        "health": all_healths([outcome.health for outcome in outcomes]),
-        "stopped": any(outcome.stopped for outcome in outcomes),
-        "host": ", ".join(dict.fromkeys(outcome.host for outcome in outcomes)),
-        "failure": next((outcome.failure for outcome in outcomes if outcome.failure), ""),
-    }
-
-
-def as_salvaged(begun: Begun, directory: Path, end_us: int, failure: str) -> dict[str, Any]:
-    """What is known of a probe of any kind that died, by the names of Outcome's fields."""
-    return {
-        "cluster_id": "",
-        "start_us": begun.start_us,
-        "end_us": max(begun.start_us, end_us),
-        "wall_start_us": begun.wall_start_us,
-        "endpoints": names_in(directory).get("hint_endpoint", ()),
-        "cpu_s": 0.0,
-        "stopped": True,
-        "failure": failure,
-        "host": begun.host,
-    }

@@ -6,7 +6,7 @@ from pathlib import Path
 from kipctl.trace.columns import COLUMNS, RpcRow, raw_path
 from kipctl.trace.names import NamesWriter
 from kipctl.trace.redirects import FailedAttempt, phases, redirect_columns
-from kipctl.trace.rows import RowWriter
+from kipctl.trace.row_writer import RowWriter
 from kipctl.transport.loop import InFlight
 
 _CRITICAL = COLUMNS["rpcs"].index("critical")

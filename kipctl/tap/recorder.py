@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kipctl.trace.columns import BATCH_COLUMNS, REDIRECT_COLUMNS, ReadRow, RpcRow, raw_path
-from kipctl.trace.rows import RowWriter
+from kipctl.trace.row_writer import RowWriter
 
 DATASETS = ("batches", "rpcs", "redirects", "reads")
 _WHO = ("client", "software_name", "software_version")

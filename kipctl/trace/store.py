@@ -1,9 +1,7 @@
 """A run on disk: a folder with `run.json` and a Parquet file for each dataset."""
 
-import fcntl
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,24 +18,7 @@ ROWS_FOLDER = ".rows"
 """What a run's clients write down while it lasts, and what is known of it when it begins."""
 ROWS_A_GROUP = 1 << 17
 """Rows of a Parquet row group at most: what is shared out when a file is read."""
-_LOCK_FILE = "lock"
 _SECRETS = ("password", "secret", "sasl.jaas.config", "token", "ssl.key", "credential")
-
-
-@contextmanager
-def in_use(folder: Path, *, alone: bool = False) -> Iterator[None]:
-    """While inside, say that somebody works in the folder, as long as this process lives.
-
-    Raises UsageError when it is to be used `alone`, and others do.
-    """
-    with (folder / _LOCK_FILE).open("ab") as lock:
-        try:
-            fcntl.flock(lock, (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UsageError(
-                f"{folder.parent} is being recorded.", "Wait until that has ended."
-            ) from None
-        yield
 
 
 def demand_new(folder: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 from kipctl.errors import UsageError
 from kipctl.experiments.actions import Action, ActionKind, parse_action
 from kipctl.experiments.demo import Arm, findings
-from kipctl.probe.distribution import Distribution
+from kipctl.measure.distribution import Distribution
 from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.trace.codes import PHASES
 

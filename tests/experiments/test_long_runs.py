@@ -10,14 +10,15 @@ import pytest
 from fake_broker import TOPIC
 
 from kipctl.experiments.e2e import acknowledged_ends, await_offsets, follow
-from kipctl.probe import distribution
-from kipctl.probe.consume import summary as consume_summary
-from kipctl.probe.consume.delivery import deliver
+from kipctl.measure import consumed as consume_summary
+from kipctl.measure import distribution
+from kipctl.measure import produced as produce_summary
+from kipctl.measure.delivery import deliver
+from kipctl.measure.export import record_batches
+from kipctl.measure.outcomes import as_one_run, salvaged
+from kipctl.measure.parts import Part, rows_of_parts
 from kipctl.probe.consume.run import ConsumeOutcome, ConsumeSpec
-from kipctl.probe.export import record_batches
 from kipctl.probe.outcome import Begun
-from kipctl.probe.parts import Part, rows_of_parts
-from kipctl.probe.produce import summary as produce_summary
 from kipctl.probe.produce.run import ProbeOutcome, ProbeSpec
 from kipctl.protocol.api import ApiKey
 from kipctl.trace import rows as trace_rows
@@ -79,7 +80,7 @@ def run_of(directory: Path, records: int, lag: int = 3000) -> tuple[Written, Rea
         )
         write(folder, "rpcs", len(own), sent_us=sent, received_us=sent + 2000)
         write(folder, "redirects", 0)
-        written.append(Part(spec.salvaged(BEGUN, folder, ""), folder))
+        written.append(Part(salvaged(spec, BEGUN, folder, ""), folder))
     folder = directory / "reader"
     sent = BEGUN.start_us + seq * 1000
     write(
@@ -100,12 +101,14 @@ def run_of(directory: Path, records: int, lag: int = 3000) -> tuple[Written, Rea
     )
     write(folder, "rpcs", records, api_key=ApiKey.FETCH, sent_us=sent, received_us=sent + lag)
     write(folder, "redirects", 0)
-    read = ConsumeSpec("h:1", TOPIC, records).salvaged(BEGUN, folder, "")
+    read = salvaged(ConsumeSpec("h:1", TOPIC, records), BEGUN, folder, "")
     return tuple(written), (Part(read, folder),)
 
 
 def produced(written: Written, read: Read) -> None:
-    outcome = written[0].outcome.spec.together([part.outcome for part in written], BEGUN.start_us)
+    outcome = as_one_run(
+        written[0].outcome.spec, [part.outcome for part in written], BEGUN.start_us
+    )
     run = produce_summary.measured_together(outcome, written)
     assert run.times.latency.values.tolist() == [2000]
     produce_summary.summarize(run, [], None)
@@ -118,7 +121,9 @@ def consumed(written: Written, read: Read) -> None:
 
 
 def followed(written: Written, read: Read) -> None:
-    outcome = written[0].outcome.spec.together([part.outcome for part in written], BEGUN.start_us)
+    outcome = as_one_run(
+        written[0].outcome.spec, [part.outcome for part in written], BEGUN.start_us
+    )
     delivery = follow(outcome, written, read[0].outcome, read)
     assert (delivery.delivered, delivery.missing) == (outcome.acknowledged, 0)
     assert len(delivery.times.latency.values) == 1
@@ -144,14 +149,16 @@ def recorded(written: Written, read: Read) -> None:
             run.write(dataset, record_batches(part.outcome, part.directory, dataset))
 
 
-def salvaged(written: Written, read: Read) -> None:
+def both_salvaged(written: Written, read: Read) -> None:
     for part in (*written, *read):
-        part.outcome.spec.salvaged(BEGUN, part.directory, "")
+        salvaged(part.outcome.spec, BEGUN, part.directory, "")
 
 
 def followed_to_its_death(written: Written, read: Read) -> None:
     """The consumer died when it had read a tenth."""
-    outcome = written[0].outcome.spec.together([part.outcome for part in written], BEGUN.start_us)
+    outcome = as_one_run(
+        written[0].outcome.spec, [part.outcome for part in written], BEGUN.start_us
+    )
     path, width = raw_path(read[0].directory, "reads"), len(COLUMNS["reads"])
     os.truncate(path, outcome.acknowledged // 10 * width * 8)
     delivery = follow(outcome, written, read[0].outcome, read)
@@ -178,7 +185,7 @@ def followed_among_others(written: Written, read: Read) -> None:
         followed_to_its_death,
         waited_for,
         recorded,
-        salvaged,
+        both_salvaged,
     ],
 )
 def test_memory_does_not_grow_with_the_length_of_the_run(

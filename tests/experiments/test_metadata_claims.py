@@ -21,7 +21,7 @@ from kipctl.protocol.api import ApiKey
 from kipctl.trace.codes import MetadataCause
 from kipctl.trace.columns import COLUMNS
 from kipctl.trace.export import Meaning, record_batches
-from kipctl.trace.rows import RowWriter
+from kipctl.trace.row_writer import RowWriter
 from kipctl.trace.store import Run
 
 TOPICS = 50

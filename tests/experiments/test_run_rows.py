@@ -9,7 +9,7 @@ from kipctl.experiments.arms.run_rows import dataset, rows
 from kipctl.trace.codes import Decision, MetadataCause
 from kipctl.trace.columns import COLUMNS
 from kipctl.trace.export import Meaning, record_batches
-from kipctl.trace.rows import RowWriter
+from kipctl.trace.row_writer import RowWriter
 from kipctl.trace.schema import DATASETS
 from kipctl.trace.store import Run
 

@@ -20,7 +20,7 @@ from kipctl.experiments.arms.tapped_sides import reader_of, writer_of
 from kipctl.experiments.perf import own_topic
 from kipctl.experiments.plan import OWN_TOPIC
 from kipctl.lab.cluster import Lab
-from kipctl.probe.consume.delivery import follow_batches
+from kipctl.measure.delivery import follow_batches
 from kipctl.trace.columns import COLUMNS
 
 pytestmark = pytest.mark.kafka

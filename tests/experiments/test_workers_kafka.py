@@ -26,8 +26,8 @@ from kipctl.cluster.topics import (
 )
 from kipctl.experiments.plan import OWN_TOPIC
 from kipctl.lab.cluster import Lab
+from kipctl.measure.distribution import distribution
 from kipctl.pipeline.analysis import Question, analyse_runs
-from kipctl.probe.distribution import distribution
 from kipctl.trace.codes import PHASES
 from kipctl.trace.store import ROWS_FOLDER, Run
 from kipctl.transport.request import Cluster

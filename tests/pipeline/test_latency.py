@@ -12,6 +12,7 @@ from runs import write_run
 
 from benchmarks.plans import plans_of, tree
 from benchmarks.synthetic import SyntheticRun
+from kipctl.measure.produced import record_times
 from kipctl.pipeline.inputs import open_runs
 from kipctl.pipeline.latency import (
     QUANTILES,
@@ -21,7 +22,6 @@ from kipctl.pipeline.latency import (
     record_counts,
     volumes,
 )
-from kipctl.probe.produce.summary import record_times
 from kipctl.probe.schedule import Schedule
 
 pytestmark = pytest.mark.spark

@@ -7,8 +7,8 @@ from frames import Row, action_frame, frame, only, part_of, rows_by
 from pyspark.sql import SparkSession
 from rows import rows_of
 
+from kipctl.measure.redirects import redirects as live_redirects
 from kipctl.pipeline.redirects import KEYS, episodes, failed_batches, redirect_table
-from kipctl.probe.summary import redirects as live_redirects
 from kipctl.trace.codes import PHASES, Decision
 
 pytestmark = pytest.mark.spark
@@ -81,7 +81,7 @@ def random_failures(choose: random.Random, seq: int) -> list[dict[str, int]]:
 
 
 def as_exported(raw: dict[str, int]) -> Row:
-    """As `kipctl.probe.export` writes it: names, and null for none."""
+    """As `kipctl.measure.export` writes it: names, and null for none."""
     nullable = ("to_broker", "to_epoch", "hint_leader", "hint_epoch", "base_offset")
     row: Row = {name: value for name, value in raw.items() if name != "same_epoch_retry"}
     row |= {name: None for name in nullable if raw[name] == -1}

@@ -11,10 +11,10 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 from rows import rows_of
 
+from kipctl.measure.distribution import distribution
+from kipctl.measure.redirects import metadata_rpcs
 from kipctl.pipeline.columns import API_NAMES, api_name, error_name, nearest_rank
 from kipctl.pipeline.rpcs import KEYS, metadata_table, rpc_table, with_inferred_causes
-from kipctl.probe.distribution import distribution
-from kipctl.probe.summary import metadata_rpcs
 from kipctl.protocol.api import ApiKey
 from kipctl.trace.codes import MetadataCause
 

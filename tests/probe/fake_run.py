@@ -9,10 +9,10 @@ from typing import Any
 from fake_broker import TOPIC, FakeCluster
 from rows import read_back
 
+from kipctl.measure.produced import measured, summarize
 from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.probe.produce.config import ProducerConfig
 from kipctl.probe.produce.run import ProbeOutcome, ProbeSpec, run_probe
-from kipctl.probe.produce.summary import measured, summarize
 from kipctl.protocol.api import ApiKey
 from kipctl.trace.codes import PHASES, MetadataCause
 

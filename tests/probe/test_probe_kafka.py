@@ -14,8 +14,8 @@ from kipctl.cluster.snapshot import take
 from kipctl.cluster.topics import LATEST, await_topic, create_topic, delete_topic, offsets
 from kipctl.errors import RefusedError
 from kipctl.lab.cluster import Lab
+from kipctl.measure.process import running_probe
 from kipctl.probe.leadership import LeaderDiscovery
-from kipctl.probe.process import running_probe
 from kipctl.probe.produce.config import ProducerConfig
 from kipctl.probe.produce.run import ProbeSpec, run_probe
 from kipctl.protocol.error_codes import ErrorCode

@@ -15,7 +15,7 @@ from fake_broker import VERSIONS, FakeCluster, Produced, Reply, Silence
 from fake_run import IDEMPOTENT, assert_all_in_the_log_once_and_in_order, run_fake
 
 from kipctl.errors import KipctlError, RefusedError, UsageError
-from kipctl.probe.process import running_probe
+from kipctl.measure.process import running_probe
 from kipctl.probe.produce import payloads
 from kipctl.probe.produce.config import ProducerConfig
 from kipctl.probe.produce.run import ProbeSpec

@@ -4,7 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from kipctl.trace.rows import RowReader, RowWriter, chunks, read_rows
+from kipctl.trace.row_writer import RowWriter
+from kipctl.trace.rows import RowReader, chunks, read_rows
 
 
 def test_rows_read_back_as_written_also_negative_and_large_ones(tmp_path: Path) -> None:
@@ -76,7 +77,8 @@ def test_a_row_is_amended_before_and_after_it_is_in_the_file(tmp_path: Path) -> 
 ON_A_FULL_DISK = """
 import resource, signal, sys
 from pathlib import Path
-from kipctl.trace.rows import RowWriter, read_rows
+from kipctl.trace.row_writer import RowWriter
+from kipctl.trace.rows import read_rows
 
 path = Path(sys.argv[1])
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

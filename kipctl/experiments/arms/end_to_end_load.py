@@ -17,13 +17,13 @@ from kipctl import __version__
 from kipctl.errors import PipelineError
 from kipctl.experiments.begin import OnThisMachine, Probe
 from kipctl.experiments.e2e import acknowledged_ends, await_offsets
+from kipctl.measure.export import record_batches
+from kipctl.measure.parts import Part
 from kipctl.probe.config import as_properties
 from kipctl.probe.consume.config import ConsumerConfig
 from kipctl.probe.consume.run import ConsumeOutcome, ConsumeSpec
-from kipctl.probe.export import record_batches
 from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.probe.outcome import Outcome
-from kipctl.probe.parts import Part
 from kipctl.probe.produce.config import ProducerConfig, producer_properties
 from kipctl.probe.produce.run import ProbeOutcome, ProbeSpec
 from kipctl.trace.clock import now_us

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from kipctl.experiments.arms.run_rows import dataset, rows
-from kipctl.probe.distribution import Distribution, distribution
-from kipctl.probe.summary import metadata_rpcs, redirects
+from kipctl.measure.distribution import Distribution, distribution
+from kipctl.measure.redirects import metadata_rpcs, redirects
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import LEADER_ERRORS, error_name
 from kipctl.trace.codes import PHASES

@@ -17,9 +17,9 @@ from kipctl.experiments.begin import OnThisMachine
 from kipctl.experiments.conduct import Conducted, conduct_load
 from kipctl.experiments.plan import RunPlan
 from kipctl.experiments.record import describe, event_rows
+from kipctl.measure.produced import measured_together
 from kipctl.probe.produce.config import parse_properties
 from kipctl.probe.produce.run import ProbeSpec
-from kipctl.probe.produce.summary import measured_together
 from kipctl.probe.schedule import Schedule
 from kipctl.protocol.api import ApiKey
 from kipctl.tap import export

@@ -37,7 +37,7 @@ from kipctl.experiments.record import describe
 from kipctl.experiments.roll.felt import Half, Records, records
 from kipctl.experiments.roll.restarts import leaders_put_back
 from kipctl.lab.cluster import Lab
-from kipctl.probe.consume.delivery import follow_batches
+from kipctl.measure.delivery import follow_batches
 from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.trace.clock import now_us
 from kipctl.trace.columns import COLUMNS

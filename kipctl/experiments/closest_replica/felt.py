@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from kipctl.probe.distribution import distribution
+from kipctl.measure.distribution import distribution
 from kipctl.protocol.error_codes import error_name
 from kipctl.trace.columns import COLUMNS
 from kipctl.trace.rows import IntRows

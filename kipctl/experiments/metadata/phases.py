@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from kipctl.experiments.metadata.plan import Phase
-from kipctl.probe.distribution import distribution
+from kipctl.measure.distribution import distribution
 from kipctl.probe.produce.config import LEAST_IDLE_MS
 from kipctl.probe.produce.many_topics import Leg
 from kipctl.trace.codes import MetadataCause

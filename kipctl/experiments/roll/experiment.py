@@ -33,8 +33,8 @@ from kipctl.experiments.roll.published import published_for, set_up_differences
 from kipctl.experiments.roll.restarts import Restart, leaders_put_back, roll
 from kipctl.lab.cluster import Lab
 from kipctl.lab.properties import Role
-from kipctl.probe.consume.delivery import follow_batches
-from kipctl.probe.summary import metadata_rpcs, redirects
+from kipctl.measure.delivery import follow_batches
+from kipctl.measure.redirects import metadata_rpcs, redirects
 from kipctl.trace.columns import COLUMNS
 from kipctl.trace.rows import IntRows
 from kipctl.trace.store import Run

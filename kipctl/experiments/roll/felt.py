@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from kipctl.experiments.roll.restarts import Restart
-from kipctl.probe.distribution import Distribution, distribution
+from kipctl.measure.distribution import Distribution, distribution
 from kipctl.trace.columns import COLUMNS
 from kipctl.trace.rows import IntRows
 

@@ -2,12 +2,10 @@
 
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-
-import numpy as np
 
 from kipctl.errors import RefusedError, TimedOutError, UsageError
 from kipctl.probe.bootstrap import as_flight, find_topic
@@ -15,16 +13,13 @@ from kipctl.probe.consume.config import ConsumerConfig
 from kipctl.probe.consume.consumer import Consumer, OnRecords
 from kipctl.probe.consume.positions import NO_OFFSET, NO_RESET, Partition
 from kipctl.probe.leadership import LeaderDiscovery
-from kipctl.probe.outcome import Begun, Outcome, as_one_run, as_salvaged, config_of_worker, soon
+from kipctl.probe.outcome import Outcome, config_of_worker, soon
 from kipctl.probe.schedule import WHOLE, Schedule, Share
 from kipctl.probe.tracing import Tracing
 from kipctl.probe.undisturbed import cpu_s, undisturbed
 from kipctl.protocol.error_codes import error_text
 from kipctl.trace.clock import now_us
 from kipctl.trace.codes import MetadataCause
-from kipctl.trace.columns import COLUMNS, raw_path
-from kipctl.trace.names import names_in
-from kipctl.trace.rows import chunks
 from kipctl.transport.request import Cluster
 from kipctl.transport.sockets import Sockets
 
@@ -70,20 +65,12 @@ class ConsumeSpec:
         return run_consumer(self, directory, on_start, should_stop, agree_on_start)
 
     def of_worker(self, share: Share) -> "ConsumeSpec":
-        """See `SharedSpec.of_worker`. How much the others have read it does not know."""
+        """See `Spec.of_worker`. How much the others have read it does not know."""
         return replace(self, share=share, config=config_of_worker(self.config, share))
 
     def schedule(self, start_us: int) -> Schedule:
-        """See `SharedSpec.schedule`."""
+        """See `Spec.schedule`."""
         return Schedule(start_us, self.num_records, -1, self.share)
-
-    def together(self, outcomes: Sequence["ConsumeOutcome"], start_us: int) -> "ConsumeOutcome":
-        """See `SharedSpec.together`."""
-        return _together(self, outcomes, start_us)
-
-    def salvaged(self, begun: Begun, directory: Path, failure: str) -> "ConsumeOutcome":
-        """See `SharedSpec.salvaged`."""
-        return _salvaged(self, begun, directory, failure)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,41 +196,3 @@ def assignment(spec: ConsumeSpec, count: int) -> list[int]:
             f"It has {count}: 0 to {count - 1}.",
         )
     return wanted[spec.share.worker :: spec.share.workers]
-
-
-def _together(
-    spec: ConsumeSpec, outcomes: Sequence[ConsumeOutcome], start_us: int
-) -> ConsumeOutcome:
-    """As one run. Workers that were stopped because they had read enough have done all."""
-    records = sum(outcome.records for outcome in outcomes)
-    whole = replace(
-        outcomes[0],
-        spec=spec,
-        records=records,
-        bytes=sum(outcome.bytes for outcome in outcomes),
-        partitions=sum(outcome.partitions for outcome in outcomes),
-        racks=tuple(sorted({rack for outcome in outcomes for rack in outcome.racks})),
-        **as_one_run(outcomes, start_us),
-    )
-    return replace(whole, stopped=whole.stopped and records < spec.num_records)
-
-
-def _salvaged(spec: ConsumeSpec, begun: Begun, directory: Path, failure: str) -> ConsumeOutcome:
-    """The Fetch answers; which partitions were given up is not known."""
-    columns = COLUMNS["reads"]
-    told = [columns.index(name) for name in ("records", "bytes", "time_us", "partition")]
-    totals, end_us, partitions = np.zeros(2, np.int64), 0, set[int]()
-    for rows in chunks(raw_path(directory, "reads"), len(columns)):
-        totals += rows[:, told[:2]].sum(axis=0)
-        end_us = max(end_us, int(rows[:, told[2]].max()))
-        partitions |= set(rows[:, told[3]].tolist())
-    return ConsumeOutcome(
-        spec=spec,
-        records=int(totals[0]),
-        bytes=int(totals[1]),
-        partitions=len(partitions),
-        errors={},
-        topics=(spec.topic,),
-        racks=names_in(directory).get("broker_rack", ()),
-        **as_salvaged(begun, directory, end_us, failure),
-    )

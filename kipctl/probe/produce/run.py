@@ -3,17 +3,15 @@
 import random
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import numpy as np
-
 from kipctl.errors import UnreachableError
 from kipctl.probe.bootstrap import as_flight, find_topic
 from kipctl.probe.leadership import LeaderDiscovery
-from kipctl.probe.outcome import Begun, Outcome, as_one_run, as_salvaged, config_of_worker, soon
+from kipctl.probe.outcome import Outcome, config_of_worker, soon
 from kipctl.probe.produce.config import ProducerConfig
 from kipctl.probe.produce.partitioner import partitioner
 from kipctl.probe.produce.payloads import file_values, random_values, variants
@@ -26,8 +24,6 @@ from kipctl.protocol.error_codes import ErrorCode, error_name
 from kipctl.protocol.init_producer_id import InitProducerIdRequest
 from kipctl.trace.clock import now_us
 from kipctl.trace.codes import MetadataCause
-from kipctl.trace.columns import COLUMNS, raw_path
-from kipctl.trace.rows import chunks
 from kipctl.transport.request import Cluster
 from kipctl.transport.sockets import Sockets
 
@@ -67,23 +63,15 @@ class ProbeSpec:
         return run_probe(self, directory, on_start, should_stop, agree_on_start)
 
     def of_worker(self, share: Share) -> "ProbeSpec":
-        """See `SharedSpec.of_worker`."""
+        """See `Spec.of_worker`."""
         # A worker may run in another folder.
         payload_file = self.payload_file and self.payload_file.absolute()
         config = config_of_worker(self.config, share)
         return replace(self, share=share, config=config, payload_file=payload_file)
 
     def schedule(self, start_us: int) -> Schedule:
-        """See `SharedSpec.schedule`."""
+        """See `Spec.schedule`."""
         return Schedule(start_us, self.num_records, self.throughput, self.share)
-
-    def together(self, outcomes: Sequence["ProbeOutcome"], start_us: int) -> "ProbeOutcome":
-        """See `SharedSpec.together`."""
-        return _together(self, outcomes, start_us)
-
-    def salvaged(self, begun: Begun, directory: Path, failure: str) -> "ProbeOutcome":
-        """See `SharedSpec.salvaged`."""
-        return _salvaged(self, begun, directory, failure)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,40 +196,3 @@ def new_producer_id(cluster: Cluster) -> tuple[int, int]:
                 "Try again, or set enable.idempotence=false.",
             )
         time.sleep(0.05)
-
-
-def _together(spec: ProbeSpec, outcomes: Sequence[ProbeOutcome], start_us: int) -> ProbeOutcome:
-    return replace(
-        outcomes[0],
-        spec=spec,
-        generated=sum(outcome.generated for outcome in outcomes),
-        acknowledged=sum(outcome.acknowledged for outcome in outcomes),
-        failed=sum(outcome.failed for outcome in outcomes),
-        unconnected=tuple(sorted({id for outcome in outcomes for id in outcome.unconnected})),
-        **as_one_run(outcomes, start_us),
-    )
-
-
-def _salvaged(spec: ProbeSpec, begun: Begun, directory: Path, failure: str) -> ProbeOutcome:
-    """The batches that were acknowledged or given up."""
-    acknowledged, end_us, errors = 0, begun.start_us, dict[str, int]()
-    columns = COLUMNS["batches"]
-    settled = [columns.index(name) for name in ("error", "records", "acked_us")]
-    for rows in chunks(raw_path(directory, "batches"), len(columns)):
-        error, records, acked_us = (rows[:, position] for position in settled)
-        end_us = max(end_us, int(acked_us.max()))
-        acknowledged += int(records[error == 0].sum())
-        for code in np.unique(error[error != 0]).tolist():
-            name = error_name(code)
-            errors[name] = errors.get(name, 0) + int(records[error == code].sum())
-    failed = sum(errors.values())
-    return ProbeOutcome(
-        spec=spec,
-        interval_ns=spec.schedule(begun.start_us).interval_ns,
-        generated=acknowledged + failed,
-        acknowledged=acknowledged,
-        failed=failed,
-        errors=errors,
-        topics=(spec.topic,),
-        **as_salvaged(begun, directory, end_us, failure),
-    )

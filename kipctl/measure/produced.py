@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from kipctl.probe.distribution import QUANTILES, Counting, Distribution
-from kipctl.probe.parts import Part, rows_of_parts, together
+from kipctl.measure.distribution import QUANTILES, Counting, Distribution
+from kipctl.measure.parts import Part, rows_of_parts, together
+from kipctl.measure.redirects import metadata_calls, metadata_rpcs, redirects
 from kipctl.probe.produce.run import ProbeOutcome
-from kipctl.probe.summary import metadata_calls, metadata_rpcs, redirects
 from kipctl.trace.columns import COLUMNS
 from kipctl.trace.rows import IntRows
 

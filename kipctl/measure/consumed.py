@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kipctl.probe.consume.flips import Flip, Flips
+from kipctl.measure.distribution import Counting, Distribution, distribution
+from kipctl.measure.flips import Flip, Flips
+from kipctl.measure.parts import Part, rows_of_parts, together
+from kipctl.measure.redirects import metadata_calls, metadata_rpcs, redirects
 from kipctl.probe.consume.run import ConsumeOutcome
-from kipctl.probe.distribution import Counting, Distribution, distribution
-from kipctl.probe.parts import Part, rows_of_parts, together
-from kipctl.probe.summary import metadata_calls, metadata_rpcs, redirects
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import error_name
 from kipctl.trace.codes import RangeCase, RangeHandling

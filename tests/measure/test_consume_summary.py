@@ -5,10 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kipctl.probe.consume.config import ConsumerConfig
-from kipctl.probe.consume.flips import LOST, NAMED, OTHER
-from kipctl.probe.consume.run import ConsumeOutcome, ConsumeSpec
-from kipctl.probe.consume.summary import (
+from kipctl.measure.consumed import (
     DETAILED_HEADER,
     HEADER,
     Answers,
@@ -21,7 +18,10 @@ from kipctl.probe.consume.summary import (
     out_of_range,
     summarize,
 )
-from kipctl.probe.summary import metadata_calls
+from kipctl.measure.flips import LOST, NAMED, OTHER
+from kipctl.measure.redirects import metadata_calls
+from kipctl.probe.consume.config import ConsumerConfig
+from kipctl.probe.consume.run import ConsumeOutcome, ConsumeSpec
 from kipctl.protocol.api import ApiKey
 from kipctl.trace.codes import RangeCase, RangeHandling
 from kipctl.trace.columns import COLUMNS

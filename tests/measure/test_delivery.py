@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kipctl.probe.consume.delivery import Delivery, deliver, follow_batches
+from kipctl.measure.delivery import Delivery, deliver, follow_batches
 from kipctl.trace.columns import COLUMNS
 from kipctl.trace.rows import IntRows
 

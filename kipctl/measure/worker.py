@@ -15,9 +15,10 @@ from secrets import token_hex
 from typing import Any, TypeVar
 
 from kipctl.errors import KipctlError, PipelineError
-from kipctl.probe.export import record_batches
-from kipctl.probe.outcome import Begun, Outcome, SharedSpec
-from kipctl.probe.parts import Part
+from kipctl.measure.export import record_batches
+from kipctl.measure.outcomes import salvaged
+from kipctl.measure.parts import Part
+from kipctl.probe.outcome import Begun, Outcome, Spec
 from kipctl.trace.clock import now_us
 from kipctl.trace.store import Run
 
@@ -168,7 +169,7 @@ class Order:
     Each also writes its Parquet files into `record`.
     """
 
-    specs: tuple[SharedSpec[Any], ...]
+    specs: tuple[Spec[Any], ...]
     shared: SharedFolder
     record: Path | None
 
@@ -271,4 +272,4 @@ def salvaged_part(order: Order, worker: int, failure: str) -> Part[Any] | None:
     if begun is None:
         return None
     directory = order.shared.directory(worker)
-    return Part(order.specs[worker].salvaged(begun, directory, failure), directory)
+    return Part(salvaged(order.specs[worker], begun, directory, failure), directory)

@@ -1,54 +1,22 @@
-"""The probe in a process of its own, so that nothing its starter does can disturb its clock."""
+"""Starts a probe in a process of its own and follows its rows."""
 
-import errno
 import multiprocessing
-import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Generic, cast
 
 from kipctl.errors import KipctlError
-from kipctl.probe.outcome import AnyOutcome, Begun, Outcome, SharedSpec, Spec
-from kipctl.probe.parts import Part
+from kipctl.measure.outcomes import salvaged
+from kipctl.measure.parts import Part
+from kipctl.probe.child import ProbeDiedError, work
+from kipctl.probe.outcome import AnyOutcome, Begun, Outcome, Spec
 from kipctl.probe.schedule import Schedule
-from kipctl.signals import leave_to_starter
 from kipctl.trace.clock import now_us
 from kipctl.trace.columns import COLUMNS, raw_path
 from kipctl.trace.rows import IntRows, RowReader
-from kipctl.trace.store import in_use
 
 _START_TIMEOUT_S = 120.0
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-
-
-class ProbeDiedError(KipctlError):
-    """The probe's process ended before it began: killed, or a fault in kipctl."""
-
-
-def _work(spec: Spec[Outcome], directory: Path, pipe: Connection) -> None:
-    """The child: runs the probe, and tells of its start and end through the pipe."""
-    leave_to_starter()
-
-    def should_stop() -> bool:
-        return pipe.poll()
-
-    came: object
-    try:
-        with in_use(directory):
-            came = spec.run(directory, pipe.send, should_stop)
-    except KipctlError as error:
-        came = error
-    except BaseException as fault:
-        if isinstance(fault, OSError) and fault.errno in _NO_ROOM:
-            why = f"What it measured could not be written: {fault.strerror}."
-        else:
-            why = "The probe failed:\n" + traceback.format_exc()
-        came = ProbeDiedError(why)
-    with suppress(BrokenPipeError):  # its starter was killed: what it came to is in its rows
-        pipe.send(came)
-    pipe.close()
 
 
 class RunningProbe(Generic[AnyOutcome]):
@@ -58,13 +26,13 @@ class RunningProbe(Generic[AnyOutcome]):
     settled is in its rows.
     """
 
-    def __init__(self, spec: SharedSpec[AnyOutcome], directory: Path) -> None:
+    def __init__(self, spec: Spec[AnyOutcome], directory: Path) -> None:
         """Start it; returns when it is about to begin. Raises KipctlError."""
         self._spec = spec
         context = multiprocessing.get_context("spawn")
         self._pipe, theirs = context.Pipe()
         self._process = context.Process(
-            target=_work, args=(spec, directory, theirs), name="kipctl-probe", daemon=True
+            target=work, args=(spec, directory, theirs), name="kipctl-probe", daemon=True
         )
         self._process.start()
         theirs.close()
@@ -106,7 +74,7 @@ class RunningProbe(Generic[AnyOutcome]):
         return self._salvaged("")
 
     def _salvaged(self, failure: str) -> AnyOutcome:
-        return self._came_to(self._spec.salvaged(self._begun, self._directory, failure))
+        return self._came_to(salvaged(self._spec, self._begun, self._directory, failure))
 
     def _came_to(self, outcome: AnyOutcome) -> AnyOutcome:
         self.parts = (Part(outcome, self._directory),)
@@ -144,9 +112,7 @@ class RunningProbe(Generic[AnyOutcome]):
 
 
 @contextmanager
-def running_probe(
-    spec: SharedSpec[AnyOutcome], directory: Path
-) -> Iterator[RunningProbe[AnyOutcome]]:
+def running_probe(spec: Spec[AnyOutcome], directory: Path) -> Iterator[RunningProbe[AnyOutcome]]:
     """A probe that has started; its process is gone when the block is left."""
     probe = RunningProbe(spec, directory)
     try:

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from rows import rows_of
 
-from kipctl.probe.distribution import distribution
-from kipctl.probe.produce.summary import interval_line, kafka_line, record_times
+from kipctl.measure.distribution import distribution
+from kipctl.measure.produced import interval_line, kafka_line, record_times
+from kipctl.measure.redirects import metadata_rpcs, redirects
 from kipctl.probe.schedule import Schedule
-from kipctl.probe.summary import metadata_rpcs, redirects
 from kipctl.trace.codes import PHASES, Decision, MetadataCause
 from kipctl.trace.columns import BATCH_COLUMNS
 from kipctl.trace.rows import IntRows

@@ -14,16 +14,12 @@ from fake_broker import FakeCluster
 from rows import read_back, rows_of
 
 from kipctl.errors import KipctlError, PipelineError, UsageError
-from kipctl.probe import worker as worker_module
-from kipctl.probe.consume.run import ConsumeSpec
-from kipctl.probe.consume.summary import reads_of
-from kipctl.probe.outcome import Begun
-from kipctl.probe.parts import Part, moved
-from kipctl.probe.produce.config import ProducerConfig
-from kipctl.probe.produce.run import ProbeOutcome, ProbeSpec
-from kipctl.probe.produce.summary import measured_together, summarize
-from kipctl.probe.schedule import Share
-from kipctl.probe.worker import (
+from kipctl.measure import worker as worker_module
+from kipctl.measure.consumed import reads_of
+from kipctl.measure.outcomes import as_one_run, salvaged
+from kipctl.measure.parts import Part, moved
+from kipctl.measure.produced import measured_together, summarize
+from kipctl.measure.worker import (
     Gather,
     Order,
     SharedFolder,
@@ -32,9 +28,14 @@ from kipctl.probe.worker import (
     salvaged_part,
     work,
 )
+from kipctl.probe.consume.run import ConsumeSpec
+from kipctl.probe.outcome import Begun
+from kipctl.probe.produce.config import ProducerConfig
+from kipctl.probe.produce.run import ProbeOutcome, ProbeSpec
+from kipctl.probe.schedule import Share
 from kipctl.protocol.error_codes import ErrorCode
 from kipctl.trace.columns import COLUMNS, raw_path
-from kipctl.trace.rows import RowWriter
+from kipctl.trace.row_writer import RowWriter
 from kipctl.trace.store import Run
 
 INTERVAL_NS = 333_333
@@ -117,7 +118,7 @@ def test_three_workers_send_what_one_would_have_sent(tmp_path: Path) -> None:
 
     # Each part as from a machine whose clock stands elsewhere: read together, it is one run.
     start_us = 77_000_000
-    outcome = spec(cluster).together([part.outcome for part in parts], start_us)
+    outcome = as_one_run(spec(cluster), [part.outcome for part in parts], start_us)
     assert (outcome.generated, outcome.acknowledged, outcome.failed) == (301, 301, 0)
     assert (outcome.start_us, outcome.spec.config.client_id) == (start_us, "kipctl-perf")
     latencies = sorted(
@@ -249,7 +250,7 @@ def test_a_worker_that_is_asked_to_stop_finishes_what_is_under_way(tmp_path: Pat
         # As soon as there is a record.
         cluster.script = lambda produced: given.shared.stop(range(2))
         assert work_together(given) == [None, None]
-        outcome = spec(cluster).together([part.outcome for part in parts_of(given)], 0)
+        outcome = as_one_run(spec(cluster), [part.outcome for part in parts_of(given)], 0)
         assert outcome.stopped
         assert outcome.generated == outcome.acknowledged == cluster.records_in_log()
 
@@ -286,7 +287,7 @@ def test_what_a_dead_worker_had_settled_is_salvaged(tmp_path: Path) -> None:
     assert (outcome.start_us, outcome.end_us, outcome.interval_ns) == (5000, 8000, 1_000_000)
     assert (outcome.host, outcome.stopped, outcome.failure) == ("h", True, "It died.")
     assert outcome.spec.share == Share(1, 2)
-    assert whole.together([outcome], 0).failure == "It died."
+    assert as_one_run(whole, [outcome], 0).failure == "It died."
 
 
 def test_what_a_dead_consumer_had_read_is_salvaged(tmp_path: Path) -> None:
@@ -313,7 +314,7 @@ def test_what_a_dead_consumer_had_read_is_salvaged(tmp_path: Path) -> None:
     assert (outcome.end_us, outcome.stopped, outcome.failure) == (9000, True, "It died.")
     # Another worker that went on has read the rest: the run has failed all the same.
     rest = replace(outcome, records=93, racks=("a", "b"), failure="", stopped=True)
-    together = whole.together([rest, outcome], 77)
+    together = as_one_run(whole, [rest, outcome], 77)
     assert (together.records, together.stopped, together.failure) == (100, False, "It died.")
     # Of the dead one's answers nobody knows the rack.
     (seen,) = reads_of(together, [part])
@@ -331,9 +332,9 @@ def test_racks_are_numbered_anew_when_workers_are_taken_together(tmp_path: Path)
             writer.append(row.tolist())
         writer.close()
         begun = Begun("h", 1, 1)
-        outcome = ConsumeSpec("localhost:1", "t", 1).salvaged(begun, directory, "")
+        outcome = salvaged(ConsumeSpec("localhost:1", "t", 1), begun, directory, "")
         parts.append(Part(replace(outcome, racks=racks), directory))
-    whole = ConsumeSpec("localhost:1", "t", 1).together([part.outcome for part in parts], 1)
+    whole = as_one_run(ConsumeSpec("localhost:1", "t", 1), [part.outcome for part in parts], 1)
     racks = [*whole.racks, None]
     seen = np.concatenate([*reads_of(whole, parts)])[:, COLUMNS["reads"].index("broker_rack")]
     assert [racks[number] for number in seen] == ["b", "c", None, "a", "b", None]

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from kipctl.probe.distribution import distribution
+from kipctl.measure.distribution import distribution
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import LEADER_ERRORS
 from kipctl.trace.codes import PHASES, Decision, MetadataCause

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kipctl.probe.consume.coverage import BEGIN, END, PARTITION, TIME, Coverage, Ends
-from kipctl.probe.produce.summary import RecordTimes, record_times
+from kipctl.measure.coverage import BEGIN, END, PARTITION, TIME, Coverage, Ends
+from kipctl.measure.produced import RecordTimes, record_times
 from kipctl.trace.columns import COLUMNS
 from kipctl.trace.rows import IntRows
 

@@ -4,7 +4,7 @@ from pathlib import Path
 from uuid import UUID
 
 from kipctl import __version__
-from kipctl.probe.export import record_batches
+from kipctl.measure.export import record_batches
 from kipctl.probe.leadership import Attempts
 from kipctl.probe.produce.batches import Batch, Partition
 from kipctl.probe.produce.config import ProducerConfig

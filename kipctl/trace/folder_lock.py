@@ -1,0 +1,26 @@
+"""Whether a folder of rows is still being written to."""
+
+import fcntl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from kipctl.errors import UsageError
+
+_LOCK_FILE = "lock"
+
+
+@contextmanager
+def in_use(folder: Path, *, alone: bool = False) -> Iterator[None]:
+    """While inside, say that somebody works in the folder, as long as this process lives.
+
+    Raises UsageError when it is to be used `alone`, and others do.
+    """
+    with (folder / _LOCK_FILE).open("ab") as lock:
+        try:
+            fcntl.flock(lock, (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UsageError(
+                f"{folder.parent} is being recorded.", "Wait until that has ended."
+            ) from None
+        yield
