@@ -120,9 +120,9 @@ def repair(
 
     One that was recorded, but not evaluated, is evaluated.
 
-    `perf produce`, `perf consume` and `perf e2e` write down what they measure while they run. What
-    was settled by then becomes the run, which says that it failed. What kipctl did to the cluster
-    meanwhile is not known of such a run.
+    `perf produce`, `perf consume`, `perf e2e` and `tap` write down what they measure while they
+    run. What was settled by then becomes the run, which says that it failed. What kipctl did to the
+    cluster meanwhile is not known of such a run.
     """
     environment = context.ensure_object(Environment)
     from kipctl.experiments.plan import OWN_TOPIC
@@ -133,7 +133,7 @@ def repair(
     document = repaired(folder)
     found = look(folder)
     environment.message(f"{found.name} is a run again: {found.flaw or 'whole'}")
-    if document["topic"] == OWN_TOPIC:
+    if document.get("topic") == OWN_TOPIC:
         environment.message(
             f"Its topic, {OWN_TOPIC}, may still be on the cluster with its data; "
             "the next run of kipctl's perf there removes it."

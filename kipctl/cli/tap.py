@@ -139,7 +139,7 @@ def _wait(
     seconds: float | None,
 ) -> None:
     """Show the clients until it is to end."""
-    from kipctl.experiments.tap import described
+    from kipctl.experiments.tap import conditions, described
 
     environment.message(
         f"Clients connect to {tap.bootstrap_server} instead of {plan.spec.bootstrap_server}. "
@@ -155,7 +155,7 @@ def _wait(
                 environment.message(line)
             if new > len(now.messages):
                 environment.message(f"And {new - len(now.messages):,} more like these.")
-            show(_live(described(now, plan.spec, since=before)))
+            show(_live(described(now, conditions(plan.spec), since=before)))
             before = now
             if time.monotonic() >= until:
                 return

@@ -1,20 +1,17 @@
 """How a run begins: a probe on this machine, or workers on Spark that do it together."""
 
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kipctl.experiments.plan import RunPlan
+from kipctl.experiments.record import rows_folder
 from kipctl.measure.parts import Part
 from kipctl.measure.process import running_probe
 from kipctl.probe.outcome import AnyOutcome, Spec
 from kipctl.probe.schedule import Schedule
-from kipctl.trace.folder_lock import in_use
 from kipctl.trace.rows import IntRows
-from kipctl.trace.store import ROWS_FOLDER, RUN_FILE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -79,7 +76,7 @@ class OnThisMachine(_Begins):
     @contextmanager
     def begin_all(self, *specs: Spec[Any]) -> Iterator[tuple[Probe[Any], ...]]:
         """Several that run at the same time; the first has begun when the last one does."""
-        with _rows_folder(self._record) as folder, ExitStack() as probes:
+        with rows_folder(self._record) as folder, ExitStack() as probes:
             yield tuple(
                 probes.enter_context(running_probe(spec, _made(folder / str(number))))
                 for number, spec in enumerate(specs)
@@ -105,7 +102,7 @@ class Workers(_Begins):
         from kipctl.experiments.workers import running_workers
 
         with (
-            _rows_folder(self._record) as folder,
+            rows_folder(self._record) as folder,
             running_workers(self._session, specs, self._workers, folder, self._record) as running,
         ):
             yield running
@@ -125,28 +122,3 @@ def on_spark(plan: RunPlan, message: Callable[[str], None], runs: int = 1) -> It
     message(f"Starting {tasks} worker{'s' if tasks > 1 else ''} on Spark ({place.master}).")
     with spark_for_workers(place, tasks) as session:
         yield Workers(session, plan.workers, record)
-
-
-@contextmanager
-def _rows_folder(record: Path | None) -> Iterator[Path]:
-    """A folder for rows while they are written, in the record's if there is one.
-
-    It is kept when an error came between the rows and the record of the run, if that had begun.
-    """
-    if record is None:
-        with tempfile.TemporaryDirectory(prefix="kipctl-") as scratch:
-            yield Path(scratch)
-        return
-    folder = record.absolute() / ROWS_FOLDER
-    folder.mkdir()
-    try:
-        with in_use(folder):
-            yield folder
-    except BaseException as failed:
-        rows = (*folder.glob("*/batches.*"), *folder.glob("*/reads.*"))
-        if (folder / RUN_FILE).exists() and any(path.stat().st_size for path in rows):
-            failed.add_note(f"What was measured until then: kipctl runs repair {record}")
-        else:
-            shutil.rmtree(folder)
-        raise
-    shutil.rmtree(folder)

@@ -1,6 +1,7 @@
 """The record of a run: what was measured, what was done and seen meanwhile, and of what cluster."""
 
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
@@ -17,6 +18,7 @@ from kipctl.errors import KipctlError
 from kipctl.measure.export import record_batches
 from kipctl.measure.parts import Part
 from kipctl.probe.outcome import Outcome
+from kipctl.trace.folder_lock import in_use
 from kipctl.trace.schema import DATASETS, EVENTS
 from kipctl.trace.store import ROWS_FOLDER, RUN_FILE, Run, wall_time
 from kipctl.transport.request import Cluster
@@ -43,6 +45,32 @@ def recording(folder: Path | None) -> Iterator[Run | None]:
                 with suppress(OSError):  # somebody has put something there meanwhile
                     folder.rmdir()
         raise
+
+
+@contextmanager
+def rows_folder(record: Path | None, begun: Sequence[str] = ("batches", "reads")) -> Iterator[Path]:
+    """A folder for rows while they are written, in the record's if there is one.
+
+    It is kept when an error came between the rows and the record of the run, if that had begun:
+    there are rows of one of those datasets.
+    """
+    if record is None:
+        with tempfile.TemporaryDirectory(prefix="kipctl-") as scratch:
+            yield Path(scratch)
+        return
+    folder = record.absolute() / ROWS_FOLDER
+    folder.mkdir()
+    try:
+        with in_use(folder):
+            yield folder
+    except BaseException as failed:
+        rows = [path for dataset in begun for path in folder.glob(f"*/{dataset}.*")]
+        if (folder / RUN_FILE).exists() and any(path.stat().st_size for path in rows):
+            failed.add_note(f"What was measured until then: kipctl runs repair {record}")
+        else:
+            shutil.rmtree(folder)
+        raise
+    shutil.rmtree(folder)
 
 
 def _holds_nothing(run: Run) -> bool:

@@ -10,6 +10,7 @@ from kipctl.errors import UsageError
 from kipctl.experiments.e2e import follow, together
 from kipctl.experiments.e2e import summarize as summarize_e2e
 from kipctl.experiments.record import Recorder
+from kipctl.experiments.tap import repaired as repaired_tap
 from kipctl.measure.consumed import measured
 from kipctl.measure.consumed import summarize as summarize_consume
 from kipctl.measure.outcomes import as_one_run, salvaged
@@ -19,10 +20,11 @@ from kipctl.measure.produced import summarize as summarize_produce
 from kipctl.probe.consume.config import parse_properties as consumer_config
 from kipctl.probe.consume.run import ConsumeSpec
 from kipctl.probe.leadership import LeaderDiscovery
-from kipctl.probe.outcome import AnyOutcome, Begun, Outcome, Spec
+from kipctl.probe.outcome import AnyOutcome, Outcome, Spec
 from kipctl.probe.produce.config import parse_properties as producer_config
 from kipctl.probe.produce.run import ProbeSpec
 from kipctl.probe.schedule import Share
+from kipctl.trace.begun import Begun
 from kipctl.trace.folder_lock import in_use
 from kipctl.trace.store import ROWS_FOLDER, RUN_FILE, Run
 
@@ -53,6 +55,8 @@ def repair(folder: Path) -> Mapping[str, Any]:
 
 def _repaired(run: Run, known: Mapping[str, Any], rows: Path) -> Mapping[str, Any]:
     """A run that was recorded already is evaluated alone."""
+    if known["command"] == "tap":
+        return repaired_tap(run, known, rows, _FAILURE)
     outside = ("schema_version", "command", "topic", "cluster_before")
     how = {name: value for name, value in known.items() if name not in outside}
     recorder = Recorder(run, known["command"], known["topic"], how, known["cluster_before"])

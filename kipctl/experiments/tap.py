@@ -1,22 +1,24 @@
 """`kipctl tap`: a tap for as long as somebody wants it, what its clients did, and the record."""
 
-import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from kipctl.experiments.record import describe, recording
+from kipctl.errors import UsageError
+from kipctl.experiments.record import describe, recording, rows_folder
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import error_name
-from kipctl.tap import export
-from kipctl.tap.process import ClientSeen, RunningTap, TapOutcome, running_tap
+from kipctl.tap.export import left_in, write
+from kipctl.tap.process import ClientSeen, RunningTap, TapDiedError, TapOutcome, running_tap
+from kipctl.tap.recorder import DATASETS
 from kipctl.tap.spec import TapSpec, api_name
-from kipctl.trace.store import Run
+from kipctl.trace.store import RUN_FILE, Run
 
-_ROWS_FOLDER = ".rows"
+TAPS_ROWS = "0"
+"""The folder of its rows, among those of a run's clients."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,37 +32,55 @@ class TapPlan:
 def tap(plan: TapPlan, wait: Callable[[RunningTap], None]) -> dict[str, Any]:
     """Run the tap until `wait` returns; the document of what it saw. Raises KipctlError.
 
-    The trace is recorded also when `wait` raises, but not when the tap's process was killed.
+    The trace is recorded also when `wait` raises, and when the tap's process has died.
     """
-    with recording(plan.record) as run, _rows(run) as rows, running_tap(plan.spec, rows) as running:
-        try:
-            wait(running)
-        finally:
-            outcome = running.stop()
-            document = described(outcome, plan.spec)
-            if run and rows:
-                _record(run, rows, outcome, plan.spec, document)
+    with recording(plan.record) as run, _rows(run, plan.spec) as rows:
+        with running_tap(plan.spec, rows) as running:
+            try:
+                wait(running)
+            finally:
+                outcome = _outcome(running, rows)
+                document = described(outcome, conditions(plan.spec))
+                if run and rows:
+                    record(run, rows, outcome, plan.spec.bootstrap_server, document)
+                    (rows.parent / RUN_FILE).unlink()  # there is nothing to repair any more
+        if outcome.failure:
+            raise TapDiedError(outcome.failure)
     return document
 
 
 @contextmanager
-def _rows(run: Run | None) -> Iterator[Path | None]:
-    """Where a tap keeps its rows while it runs: with the record, where there is room for them."""
+def _rows(run: Run | None, spec: TapSpec) -> Iterator[Path | None]:
+    """Where a tap keeps its rows while it runs, with what is known when it begins."""
     if run is None:
         yield None
         return
-    folder = run.folder / _ROWS_FOLDER
-    folder.mkdir()
+    with rows_folder(run.folder, DATASETS) as folder:
+        known = {"command": "tap", "bootstrap_server": spec.bootstrap_server}
+        Run(folder).describe(known | {"conditions": conditions(spec)})
+        (folder / TAPS_ROWS).mkdir()
+        yield folder / TAPS_ROWS
+
+
+def _outcome(running: RunningTap, rows: Path | None) -> TapOutcome:
+    """End the tap; of one that has died, what is known of it. Raises TapDiedError."""
     try:
-        yield folder
-    finally:
-        shutil.rmtree(folder)
+        return running.stop()
+    except TapDiedError as died:
+        if rows:
+            found = left_in(rows, died.what, running.shown)
+        else:
+            found = running.shown and replace(running.shown, failure=died.what)
+        if not found:
+            raise
+        return found
 
 
-def _record(
-    run: Run, rows: Path, outcome: TapOutcome, spec: TapSpec, document: Mapping[str, Any]
+def record(
+    run: Run, rows: Path, outcome: TapOutcome, bootstrap_server: str, document: Mapping[str, Any]
 ) -> None:
-    export.write(run, outcome, rows)
+    """Make the run whole, of a tap whose rows are there."""
+    write(run, outcome, rows)
     run.write("events", [])
     describe(
         run,
@@ -70,14 +90,25 @@ def _record(
             "source": "tap",
             "interval_ns": 0,
             "arm": "tap",
-            "bootstrap_server": spec.bootstrap_server,
+            "bootstrap_server": bootstrap_server,
+            **({"failed": outcome.failure} if outcome.failure else {}),
             "summary": document,
         },
     )
 
 
+def repaired(run: Run, known: Mapping[str, Any], rows: Path, failure: str) -> Mapping[str, Any]:
+    """Make a tap's run whole whose recorder was killed; its document. Raises UsageError."""
+    outcome = left_in(rows / TAPS_ROWS, failure)
+    if outcome is None:
+        raise UsageError(f"{run.folder} holds nothing to repair: the tap had not begun.")
+    document = described(outcome, known["conditions"])
+    record(run, rows / TAPS_ROWS, outcome, known["bootstrap_server"], document)
+    return document
+
+
 def described(
-    outcome: TapOutcome, spec: TapSpec, since: TapOutcome | None = None
+    outcome: TapOutcome, conditions: Mapping[str, Any], since: TapOutcome | None = None
 ) -> dict[str, Any]:
     """What `--output json` prints; rates are of the time since then, or since the tap began."""
     seconds = (outcome.now_us - outcome.start_us) / 1e6
@@ -88,7 +119,7 @@ def described(
     return {
         "cluster_id": outcome.cluster_id or None,
         "seconds": round(seconds, 3),
-        "conditions": conditions(spec),
+        "conditions": conditions,
         "listeners": [{"broker": broker, "port": port} for broker, port in outcome.ports.items()],
         "clients": [
             client_document(seen, rate_s, before.get(seen.identity, 0))

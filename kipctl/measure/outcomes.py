@@ -10,9 +10,10 @@ import numpy as np
 
 from kipctl.probe.consume.run import ConsumeOutcome, ConsumeSpec
 from kipctl.probe.health import Health
-from kipctl.probe.outcome import AnyOutcome, Begun, Outcome, Spec
+from kipctl.probe.outcome import AnyOutcome, Outcome, Spec
 from kipctl.probe.produce.run import ProbeOutcome, ProbeSpec
 from kipctl.protocol.error_codes import error_name
+from kipctl.trace.begun import Begun
 from kipctl.trace.columns import COLUMNS, raw_path
 from kipctl.trace.names import names_in
 from kipctl.trace.rows import chunks

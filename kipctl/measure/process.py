@@ -10,8 +10,9 @@ from kipctl.errors import KipctlError
 from kipctl.measure.outcomes import salvaged
 from kipctl.measure.parts import Part
 from kipctl.probe.child import ProbeDiedError, work
-from kipctl.probe.outcome import AnyOutcome, Begun, Outcome, Spec
+from kipctl.probe.outcome import AnyOutcome, Outcome, Spec
 from kipctl.probe.schedule import Schedule
+from kipctl.trace.begun import Begun
 from kipctl.trace.clock import now_us
 from kipctl.trace.columns import COLUMNS, raw_path
 from kipctl.trace.rows import IntRows, RowReader

@@ -18,7 +18,8 @@ from kipctl.errors import KipctlError, PipelineError
 from kipctl.measure.export import record_batches
 from kipctl.measure.outcomes import salvaged
 from kipctl.measure.parts import Part
-from kipctl.probe.outcome import Begun, Outcome, Spec
+from kipctl.probe.outcome import Outcome, Spec
+from kipctl.trace.begun import Begun
 from kipctl.trace.clock import now_us
 from kipctl.trace.store import Run
 

@@ -1,10 +1,7 @@
 """What every probe is told, and what it comes to, whether it produces or consumes."""
 
-import json
-import socket
-import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar, Protocol, Self, TypeVar
 
@@ -13,7 +10,6 @@ from kipctl.probe.health import HEALTHY, Health
 from kipctl.probe.schedule import Schedule, Share
 from kipctl.trace.clock import now_us
 
-_BEGUN_FILE = "begun"
 _LEAD_US = 20_000
 """Between the end of the preparations and the start."""
 
@@ -21,35 +17,6 @@ _LEAD_US = 20_000
 def soon() -> int:
     """The start of a run that need not wait for anybody, monotonic microseconds."""
     return now_us() + _LEAD_US
-
-
-@dataclass(frozen=True, slots=True)
-class Begun:
-    """Where and when a probe started: `start_us` on its machine's monotonic clock."""
-
-    host: str
-    start_us: int
-    wall_start_us: int
-
-    @classmethod
-    def here(cls, start_us: int) -> "Begun":
-        """Of a probe of this machine that starts then."""
-        wall_start_us = time.time_ns() // 1000 + start_us - now_us()
-        return cls(socket.gethostname(), start_us, wall_start_us)
-
-    def write(self, directory: Path) -> None:
-        """Leave it beside the rows; who sees the file sees it whole."""
-        unfinished = directory / f"{_BEGUN_FILE}.part"
-        unfinished.write_text(json.dumps(asdict(self)), encoding="utf-8")
-        unfinished.replace(directory / _BEGUN_FILE)
-
-    @classmethod
-    def read(cls, directory: Path) -> "Begun | None":
-        """What was left there; None when the probe did not start, yet or ever."""
-        try:
-            return cls(**json.loads((directory / _BEGUN_FILE).read_text(encoding="utf-8")))
-        except FileNotFoundError:
-            return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

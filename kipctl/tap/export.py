@@ -1,14 +1,46 @@
 """A tap's rows of integers as the datasets of the trace."""
 
+import pickle
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 
-from kipctl.tap.process import TapOutcome
+from kipctl.tap.process import OUTCOME_FILE, TapOutcome
 from kipctl.tap.recorder import COLUMNS, DATASETS
 from kipctl.trace import export
+from kipctl.trace.begun import Begun
+from kipctl.trace.columns import raw_path
+from kipctl.trace.names import names_in
+from kipctl.trace.rows import chunks
 from kipctl.trace.store import Run
+
+
+def left_in(directory: Path, failure: str, shown: TapOutcome | None = None) -> TapOutcome | None:
+    """What a tap came to that ended without a word; None if it had not begun.
+
+    If it ended in good order it has left its outcome there. Else what its clients did is known as
+    far as it was `shown`, and its rows are there.
+    """
+    begun = Begun.read(directory)
+    if begun is None:
+        return None
+    if (directory / OUTCOME_FILE).exists():
+        shown = pickle.loads((directory / OUTCOME_FILE).read_bytes())
+    last_us = begun.start_us
+    moments = [COLUMNS["rpcs"].index(name) for name in ("sent_us", "received_us")]
+    for rows in chunks(raw_path(directory, "rpcs"), len(COLUMNS["rpcs"])):
+        last_us = max(last_us, int(rows[:, moments].max()))
+    known = shown or TapOutcome(
+        begun.start_us, last_us, begun.wall_start_us, "", (), {}, (), 0, 0.0, 0, {}
+    )
+    return replace(
+        known,
+        now_us=max(known.now_us, last_us),
+        names=names_in(directory) or known.names,
+        failure=failure,
+    )
 
 
 def write(

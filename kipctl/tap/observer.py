@@ -9,7 +9,7 @@ from kipctl.tap.clients import Client, Identity
 from kipctl.tap.fetched import Fetches
 from kipctl.tap.leaders import Leaders
 from kipctl.tap.produced import Batches
-from kipctl.tap.recorder import Recorder
+from kipctl.tap.recorder import BackgroundWriter, Recorder
 from kipctl.tap.spec import TapSpec
 from kipctl.tap.stale import StaleLeaders
 
@@ -32,6 +32,7 @@ class Observer:
     leaders: Leaders = field(default_factory=Leaders)
     clients: dict[Identity, Client] = field(default_factory=dict)
     recorder: Recorder = field(init=False)
+    writing: BackgroundWriter = field(init=False)
     batches: Batches = field(init=False)
     fetches: Fetches = field(init=False)
     stale: StaleLeaders | None = field(init=False)
@@ -43,6 +44,7 @@ class Observer:
 
     def __post_init__(self) -> None:
         self.recorder = Recorder(self.directory)
+        self.writing = BackgroundWriter(self.recorder)
         self.batches = Batches(self.leaders, self.recorder, self.wall_offset_us)
         self.fetches = Fetches(self.leaders, self.addresses, self.recorder)
         stale_us = self.spec.stale_metadata_us
@@ -65,22 +67,18 @@ class Observer:
         return known
 
     def tick(self, now_us: int) -> str:
-        """Write out rows, and forget what is too old to matter; call it often.
+        """Have rows written, and forget what is too old to matter; call it often.
 
-        Returns what is to be said of it: why no more rows can be written, else "".
+        Returns what is to be said of it: why no more rows are recorded, else "".
         """
+        problem = self.writing.turn()
         self.batches.expire(now_us)
         for client in self.clients.values():
             client.forget(now_us)
-        try:
-            self.recorder.flush()
-        except OSError as error:
-            self.recorder.stop()
-            return f"No more rows are recorded: {error.strerror}."
-        return ""
+        return problem
 
     def close(self) -> None:
         """The tap ends: nothing more comes."""
         self.batches.all_given_up()
         self.fetches.all_given_up()
-        self.recorder.close()
+        self.writing.close()

@@ -3,13 +3,14 @@
 import asyncio
 import gc
 import multiprocessing
+import pickle
 import resource
-import time
 import traceback
 from collections import deque
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass, replace
+from itertools import chain
 from multiprocessing.connection import Connection as Pipe
 from pathlib import Path
 
@@ -18,15 +19,21 @@ import uvloop
 from kipctl.errors import KipctlError
 from kipctl.protocol.address import host_port
 from kipctl.signals import leave_to_starter
-from kipctl.tap.clients import Counts, Identity
+from kipctl.tap.clients import Client, Counts, Identity
 from kipctl.tap.proxy import Tap
 from kipctl.tap.spec import TapSpec
+from kipctl.trace.begun import Begun
 from kipctl.trace.clock import now_us
+from kipctl.trace.folder_lock import in_use
 
 _START_TIMEOUT_S = 60.0
 _ANSWER_TIMEOUT_S = 60.0
 _MOST_MESSAGES = 1000
+_CLIENTS_AT_ONCE = 50
+"""Pickled in about a millisecond, in which no other client is served."""
 _SHOW, _STOP = "show", "stop"
+OUTCOME_FILE = "outcome"
+_NO_NAMES: Mapping[str, tuple[str, ...]] = {}
 
 
 class TapDiedError(KipctlError):
@@ -62,6 +69,8 @@ class TapOutcome:
     cpu_s: float
     peak_memory_bytes: int
     names: Mapping[str, tuple[str, ...]]
+    failure: str = ""
+    """Why it ended by itself: then it counts what was known of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +79,22 @@ class _Started:
     start_us: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """An answer to `show`: the outcome without its clients, and these, some at a time, pickled."""
+
+    outcome: TapOutcome
+    clients: tuple[bytes, ...]
+
+    def whole(self) -> TapOutcome:
+        clients = chain.from_iterable(map(pickle.loads, self.clients))
+        return replace(self.outcome, clients=tuple(clients))
+
+
 async def _serve(spec: TapSpec, directory: Path | None, pipe: Pipe) -> None:
-    start_us = now_us()
-    wall_start_us = time.time_ns() // 1000
+    begun = Begun.here(now_us())
+    if directory:
+        begun.write(directory)
     messages: deque[str] = deque(maxlen=_MOST_MESSAGES)
     dropped = 0
 
@@ -86,25 +108,22 @@ async def _serve(spec: TapSpec, directory: Path | None, pipe: Pipe) -> None:
         what = f"{type(problem).__name__}: {problem}" if problem else context.get("message")
         note(f"A connection failed: {what}.")
 
-    tap = Tap(spec, directory, wall_start_us - start_us, note)
+    tap = Tap(spec, directory, begun.wall_start_us - begun.start_us, note)
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(failed)
     over = asyncio.Event()
 
-    def told(names: Mapping[str, tuple[str, ...]]) -> TapOutcome:
+    def outcome(
+        clients: Iterable[Client], names: Mapping[str, tuple[str, ...]] = _NO_NAMES
+    ) -> TapOutcome:
         usage = resource.getrusage(resource.RUSAGE_SELF)
-        observer = tap.observer
         return TapOutcome(
-            start_us,
+            begun.start_us,
             now_us(),
-            wall_start_us,
-            observer.cluster_id,
-            tuple(
-                ClientSeen(client.identity, client.counts, client.open_connections)
-                for client in observer.clients.values()
-                if client.counts.connections
-            ),
-            observer.addresses.ports,
+            begun.wall_start_us,
+            tap.observer.cluster_id,
+            _seen(clients),
+            tap.observer.addresses.ports,
             tuple(messages),
             dropped,
             usage.ru_utime + usage.ru_stime,
@@ -112,13 +131,25 @@ async def _serve(spec: TapSpec, directory: Path | None, pipe: Pipe) -> None:
             names,
         )
 
+    async def show() -> None:
+        """Clients go on meanwhile: some are pickled at a time, and a thread waits for the pipe."""
+        known, clients = [*tap.observer.clients.values()], []
+        for first in range(0, len(known), _CLIENTS_AT_ONCE):
+            clients.append(pickle.dumps(_seen(known[first : first + _CLIENTS_AT_ONCE])))
+            await asyncio.sleep(0)
+        shown = _Shown(outcome(()), tuple(clients))
+        await loop.run_in_executor(None, pipe.send, shown)
+
+    showing: asyncio.Task[None] | None = None
+
     def asked() -> None:
+        nonlocal showing
         try:
             wanted = pipe.recv()
         except EOFError:  # the starter is gone
             wanted = _STOP
         if wanted == _SHOW:
-            pipe.send(told({}))
+            showing = loop.create_task(show())
         else:
             loop.remove_reader(pipe.fileno())
             over.set()
@@ -126,18 +157,33 @@ async def _serve(spec: TapSpec, directory: Path | None, pipe: Pipe) -> None:
     await tap.start()
     gc.collect()
     gc.freeze()
-    pipe.send(_Started(host_port(*tap.bootstrap), start_us))
+    pipe.send(_Started(host_port(*tap.bootstrap), begun.start_us))
     loop.add_reader(pipe.fileno(), asked)
     await over.wait()
     await tap.stop()
-    pipe.send(told(tap.observer.recorder.names))
+    came_to = outcome(tap.observer.clients.values(), tap.observer.recorder.names)
+    if directory:
+        (directory / OUTCOME_FILE).write_bytes(pickle.dumps(came_to))
+    if showing:  # the starter was killed while it was told
+        with suppress(OSError):
+            await showing
+    pipe.send(came_to)
+
+
+def _seen(clients: Iterable[Client]) -> tuple[ClientSeen, ...]:
+    return tuple(
+        ClientSeen(client.identity, client.counts, client.open_connections)
+        for client in clients
+        if client.counts.connections
+    )
 
 
 def _work(spec: TapSpec, directory: Path | None, pipe: Pipe) -> None:
     """The child."""
     leave_to_starter()
     try:
-        uvloop.run(_serve(spec, directory, pipe))
+        with in_use(directory) if directory else nullcontext():
+            uvloop.run(_serve(spec, directory, pipe))
     except KipctlError as error:
         pipe.send(error)
     except BrokenPipeError:
@@ -161,6 +207,8 @@ class RunningTap:
         self._process.start()
         theirs.close()
         self._outcome: TapOutcome | None = None
+        self.shown: TapOutcome | None = None
+        """What it has shown last."""
         try:
             started = self._receive(_START_TIMEOUT_S)
         except BaseException:
@@ -175,8 +223,9 @@ class RunningTap:
         return self._process.pid
 
     def show(self) -> TapOutcome:
-        """What it has seen so far."""
-        return self._ask(_SHOW)
+        """What it has seen so far. Raises TapDiedError."""
+        self.shown = self._ask(_SHOW)
+        return self.shown
 
     def stop(self) -> TapOutcome:
         """End it: connections are closed, its rows are whole. Raises TapDiedError."""
@@ -197,7 +246,8 @@ class RunningTap:
             self._pipe.send(what)
         except OSError:
             raise self._died() from None
-        outcome = self._receive(_ANSWER_TIMEOUT_S)
+        answer = self._receive(_ANSWER_TIMEOUT_S)
+        outcome = answer.whole() if isinstance(answer, _Shown) else answer
         assert isinstance(outcome, TapOutcome)
         return outcome
 

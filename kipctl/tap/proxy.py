@@ -187,10 +187,16 @@ class Tap:
             self.message(f"Connection {number}{who} to {at[0][0]}:{at[0][1]} is dropped: {why}.")
 
     async def _flushing(self) -> None:
+        before = ""
         while True:
             await asyncio.sleep(_FLUSH_S)
-            if problem := self.observer.tick(now_us()):
+            try:
+                problem = self.observer.tick(now_us())
+            except Exception as fault:  # what it forgets can wait, what it writes cannot
+                problem = f"A fault in kipctl: {fault!r}."
+            if problem and problem != before:
                 self.message(problem)
+            before = problem
 
     async def _resetting(self) -> None:
         """Reset connections at random, so many a second over time (a Poisson process)."""
@@ -208,4 +214,9 @@ class Tap:
     def _run(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._over)
+
+    def _over(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (fault := task.exception()):
+            self.message(f"A fault in kipctl: {fault!r}.")

@@ -21,6 +21,6 @@ def in_use(folder: Path, *, alone: bool = False) -> Iterator[None]:
             fcntl.flock(lock, (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB)
         except BlockingIOError:
             raise UsageError(
-                f"{folder.parent} is being recorded.", "Wait until that has ended."
+                f"Rows are still being written to {folder}.", "Wait until that has ended."
             ) from None
         yield

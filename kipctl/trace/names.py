@@ -17,13 +17,22 @@ class NamesWriter:
 
     def flush(self) -> None:
         """Write all names if there are new ones. Raises OSError, as on a full disk."""
+        self.write(self.take())
+
+    def take(self) -> str:
+        """All names, for `write`, if there are new ones; else empty."""
         count = sum(map(len, self._names.values()))
         if count == self._written:
-            return
-        unfinished = self._path.with_suffix(".part")
-        unfinished.write_text(json.dumps({name: [*of] for name, of in self._names.items()}))
-        unfinished.replace(self._path)
+            return ""
         self._written = count
+        return json.dumps({name: [*of] for name, of in self._names.items()})
+
+    def write(self, taken: str) -> None:
+        """Write names that were taken, if any; another thread may do it. Raises OSError."""
+        if taken:
+            unfinished = self._path.with_suffix(".part")
+            unfinished.write_text(taken)
+            unfinished.replace(self._path)
 
 
 def names_in(directory: Path) -> dict[str, tuple[str, ...]]:

@@ -30,26 +30,44 @@ class RowWriter:
         Raises OSError when not all of it can be written, as on a full disk: the file then ends
         with a whole row, and what it lacks is written by the next flush that can.
         """
-        if not self._values:
+        self.write(self._values)
+
+    def take(self) -> "array[int]":
+        """What was appended since, for `write`; it is not in the file until that is done."""
+        taken = self._values[:]
+        del self._values[:]
+        return taken
+
+    def write(self, values: "array[int]") -> None:
+        """Write rows that were taken, out of the array; another thread may do it.
+
+        Raises OSError as `flush` does.
+        """
+        if not values:
             return
         begun = self._file.tell()
         written = 0
         try:
-            with memoryview(self._values).cast("B") as rows:
+            with memoryview(values).cast("B") as rows:
                 while written < len(rows):
                     written += self._file.write(rows[written:]) or 0
         finally:
-            torn = written % (self.width * self._values.itemsize)
+            torn = written % (self.width * values.itemsize)
             if torn:
                 self._file.truncate(begun + written - torn)
                 self._file.seek(0, os.SEEK_END)
-            del self._values[: (written - torn) // self._values.itemsize]
-            self._flushed_rows += (written - torn) // (self.width * self._values.itemsize)
+            del values[: (written - torn) // values.itemsize]
+            self._flushed_rows += (written - torn) // (self.width * values.itemsize)
 
     @property
     def rows(self) -> int:
         """How many were appended: the number that the next one has."""
         return self._flushed_rows + len(self._values) // self.width
+
+    @property
+    def held_bytes(self) -> int:
+        """Of rows that were appended and neither flushed nor taken."""
+        return len(self._values) * self._values.itemsize
 
     def amend(self, row: int, column: int, value: int) -> None:
         """Put another value into a row by its number. Raises OSError."""

@@ -122,7 +122,7 @@ def test_a_killed_kipctl_leaves_a_run_that_can_be_repaired(
     assert "Traceback" not in err
     repair = [sys.executable, "-m", "kipctl", "runs", "repair", str(tmp_path / "run"), "-o", "json"]
     while (repaired := subprocess.run(repair, capture_output=True, text=True)).returncode == 2:
-        assert "is being recorded" in repaired.stderr  # its producer settles what is under way
+        assert "still being written" in repaired.stderr  # its producer settles what is under way
     assert repaired.returncode == 0, repaired.stderr
     assert OWN_TOPIC in repaired.stderr  # it is still there, and said to be
     is_a_run(tmp_path, "it failed: kipctl was killed")

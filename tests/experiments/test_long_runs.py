@@ -18,10 +18,10 @@ from kipctl.measure.export import record_batches
 from kipctl.measure.outcomes import as_one_run, salvaged
 from kipctl.measure.parts import Part, rows_of_parts
 from kipctl.probe.consume.run import ConsumeOutcome, ConsumeSpec
-from kipctl.probe.outcome import Begun
 from kipctl.probe.produce.run import ProbeOutcome, ProbeSpec
 from kipctl.protocol.api import ApiKey
 from kipctl.trace import rows as trace_rows
+from kipctl.trace.begun import Begun
 from kipctl.trace.columns import COLUMNS, raw_path
 from kipctl.trace.rows import IntRows, RowReader
 from kipctl.trace.store import Run

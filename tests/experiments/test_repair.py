@@ -156,7 +156,7 @@ def test_a_run_that_is_being_recorded_is_left_alone(tmp_path: Path) -> None:
         with OnThisMachine(run.folder)(spec) as probe:
             how = produce_settings(spec, probe.schedule.interval_ns) | REST
             Recorder(run, "perf produce", TOPIC, how, asdict(snapshot(cluster))).begin()
-            with pytest.raises(UsageError, match="is being recorded"):
+            with pytest.raises(UsageError, match="still being written"):
                 repair(run.folder)
             assert (run.folder / ROWS_FOLDER / RUN_FILE).exists()
 

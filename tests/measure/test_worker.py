@@ -29,11 +29,11 @@ from kipctl.measure.worker import (
     work,
 )
 from kipctl.probe.consume.run import ConsumeSpec
-from kipctl.probe.outcome import Begun
 from kipctl.probe.produce.config import ProducerConfig
 from kipctl.probe.produce.run import ProbeOutcome, ProbeSpec
 from kipctl.probe.schedule import Share
 from kipctl.protocol.error_codes import ErrorCode
+from kipctl.trace.begun import Begun
 from kipctl.trace.columns import COLUMNS, raw_path
 from kipctl.trace.row_writer import RowWriter
 from kipctl.trace.store import Run

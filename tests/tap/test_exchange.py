@@ -1,5 +1,6 @@
 """What a connection's requests and answers mean to the tap, and what clients get to see."""
 
+import threading
 from dataclasses import replace
 
 import pytest
@@ -27,6 +28,7 @@ from kipctl.protocol.fetch import (
 )
 from kipctl.protocol.primitives import MalformedFrame
 from kipctl.protocol.produce import LeaderIdAndEpoch, NodeEndpoint
+from kipctl.tap import recorder as recorder_module
 from kipctl.tap.rewrite import read_answer
 
 PRODUCE, FETCH, METADATA, API_VERSIONS = 0, 1, 3, 18
@@ -330,10 +332,15 @@ def test_a_full_disk_ends_the_record_and_nothing_else(make_wire, tmp_path):
     (tmp_path / "rpcs.i64").symlink_to("/dev/full")
     wire = make_wire()
     peer = wire.connect(1)
-    for problem in ("No more rows are recorded: No space left on device.", ""):
+    said = []
+    while len(said) < 4 or not any(said):  # a thread writes
         peer.ask(ask_metadata(), 12)
         assert peer.answer(metadata((1, 0)))
-        assert wire.observer.tick(wire.now) == problem
+        said.append(wire.observer.tick(wire.now))
+    assert set(said) == {"", "No more rows are recorded: No space left on device."}
+    for _ in range(3):
+        peer.ask(ask_metadata(), 12)
+        assert wire.observer.tick(wire.now) == ""
 
 
 def test_a_lost_connection_leaves_its_requests_without_answer(wire):
@@ -346,3 +353,21 @@ def test_a_lost_connection_leaves_its_requests_without_answer(wire):
     assert [row["received_us"] for row in wire.rows("rpcs")] == [None, None]
     (batch,) = wire.rows("batches")
     assert (batch["error"], batch["attempts"]) == (13, 1)
+
+
+def test_a_disk_that_is_too_slow_holds_up_nobody_and_ends_the_record(make_wire, monkeypatch):
+    monkeypatch.setattr(recorder_module, "MOST_HELD_BYTES", 4000)
+    wire = make_wire()
+    disk = threading.Event()
+    write = wire.observer.recorder.write
+    monkeypatch.setattr(wire.observer.recorder, "write", lambda taken: disk.wait() and write(taken))
+    peer = wire.connect(1)
+    said = []
+    try:
+        for _ in range(100):
+            peer.ask(ask_metadata(), 12)
+            assert peer.answer(metadata((1, 0)))
+            said.append(wire.observer.tick(wire.now))
+    finally:
+        disk.set()
+    assert list(filter(None, said)) == ["No more rows are recorded: the disk is too slow for them."]

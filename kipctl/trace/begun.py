@@ -1,0 +1,40 @@
+"""Where and when rows begin: kept beside them, should nobody live to tell it."""
+
+import json
+import socket
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from kipctl.trace.clock import now_us
+
+_BEGUN_FILE = "begun"
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """Where and when a probe or a tap started: `start_us` on its machine's monotonic clock."""
+
+    host: str
+    start_us: int
+    wall_start_us: int
+
+    @classmethod
+    def here(cls, start_us: int) -> "Begun":
+        """Of one on this machine that starts then."""
+        wall_start_us = time.time_ns() // 1000 + start_us - now_us()
+        return cls(socket.gethostname(), start_us, wall_start_us)
+
+    def write(self, directory: Path) -> None:
+        """Leave it beside the rows; who sees the file sees it whole."""
+        unfinished = directory / f"{_BEGUN_FILE}.part"
+        unfinished.write_text(json.dumps(asdict(self)), encoding="utf-8")
+        unfinished.replace(directory / _BEGUN_FILE)
+
+    @classmethod
+    def read(cls, directory: Path) -> "Begun | None":
+        """What was left there; None when it did not start, yet or ever."""
+        try:
+            return cls(**json.loads((directory / _BEGUN_FILE).read_text(encoding="utf-8")))
+        except FileNotFoundError:
+            return None
