@@ -1,5 +1,6 @@
 """What producer and consumer have in common: connections, leaders, and a row for each request."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Generic
 
@@ -9,6 +10,7 @@ from kipctl.probe.leader_finder import AnyPartition, LeaderFinder, MetadataCall
 from kipctl.probe.leadership import LeaderDiscovery, Node
 from kipctl.probe.metadata_policy import WorkingSet
 from kipctl.probe.network import AnyLink, Network
+from kipctl.probe.retries import Retries
 from kipctl.probe.tracing import Tracing
 from kipctl.protocol.address import Address
 from kipctl.protocol.api import ApiKey
@@ -35,10 +37,12 @@ class ProbeClient(Generic[AnyPartition, AnyLink]):
         tracing: Tracing,
         sockets: Sockets,
         bootstrap: Iterable[Address],
+        should_stop: Callable[[], bool],
         working_set: WorkingSet | None = None,
     ) -> None:
         """`partitions` are those of each topic by name; `bootstrap` are the servers to begin with,
-        and to return to. With a working set Metadata is asked for its topics, else for all.
+        and to return to; `should_stop` is asked every 50 ms or so. With a working set Metadata is
+        asked for its topics, else for all.
         """
         self._tracing = tracing
         self._now_us = sockets.now_us
@@ -46,11 +50,20 @@ class ProbeClient(Generic[AnyPartition, AnyLink]):
         self._finder = LeaderFinder(
             config, discovery, partitions, self._network, tracing, self, bootstrap, working_set
         )
+        self._retries = Retries(config, discovery, tracing)
+        self.errors: Counter[str] = Counter()
+        """What failed, by the error's name."""
+        self._should_stop = should_stop
         self._next_tick_us = 0
 
     def learn(self, response: MetadataResponse) -> None:
         """Take the Metadata answer that the run starts with."""
         self._finder.begin(response, self._now_us())
+
+    @property
+    def endpoints(self) -> Iterable[str]:
+        """The endpoints that hints have named, by their number in the trace."""
+        return self._retries.endpoints
 
     def health(self, start_us: int) -> Health:
         """What became of topics, and how well the client itself went on since then."""
@@ -60,7 +73,19 @@ class ProbeClient(Generic[AnyPartition, AnyLink]):
         """Close every connection."""
         self._network.close()
 
+    def _tick(self, now: int) -> None:
+        """What is looked after now and then: timeouts, the trace, whether to stop."""
+        self._next_tick_us = now + TICK_US
+        self._network.lose_silent()
+        self._tracing.flush()
+        if self._should_stop():
+            self.stop()
+
     # --- what each client does in its own way ---
+
+    def stop(self) -> None:
+        """Begin nothing more."""
+        raise NotImplementedError
 
     def leader_moved(self, partition: AnyPartition) -> None:
         """See `leader_finder.Client`."""

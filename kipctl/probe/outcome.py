@@ -8,9 +8,11 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self, TypeVar
 
+from kipctl.probe.client import ProbeClient
 from kipctl.probe.config import ClientConfig
 from kipctl.probe.health import HEALTHY, Health, all_healths
 from kipctl.probe.schedule import Schedule, Share
+from kipctl.probe.undisturbed import cpu_s, undisturbed
 from kipctl.trace.clock import now_us
 from kipctl.trace.names import names_in
 
@@ -62,6 +64,7 @@ class Outcome:
     api: ClassVar[str]
     """`produce` or `fetch`: what its redirects are of."""
 
+    spec: "SharedSpec[Any]"
     cluster_id: str
     start_us: int
     end_us: int
@@ -81,16 +84,6 @@ class Outcome:
     health: Health = HEALTHY
 
     @property
-    def config(self) -> ClientConfig:
-        """The settings it ran with."""
-        raise NotImplementedError
-
-    @property
-    def share(self) -> Share:
-        """What part of the whole it was."""
-        raise NotImplementedError
-
-    @property
     def names(self) -> dict[str, tuple[str, ...]]:
         """Names that columns of its rows give by position."""
         return {"topic": self.topics, "hint_endpoint": self.endpoints}
@@ -108,6 +101,9 @@ AnyOutcome_co = TypeVar("AnyOutcome_co", bound=Outcome, covariant=True)
 
 class Spec(Protocol[AnyOutcome_co]):
     """What a probe is to do."""
+
+    @property
+    def topic(self) -> str: ...
 
     @property
     def config(self) -> ClientConfig: ...
@@ -130,6 +126,9 @@ class Spec(Protocol[AnyOutcome_co]):
 
 class SharedSpec(Spec[AnyOutcome], Protocol[AnyOutcome]):
     """What several workers can do together, each its share."""
+
+    @property
+    def share(self) -> Share: ...
 
     def of_worker(self, share: Share) -> Self:
         """What one worker is to do: it is a client of its own, with a client id of its own."""
@@ -164,9 +163,12 @@ def counted_together(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     return total
 
 
-def as_one_run(outcomes: Sequence[Outcome], start_us: int) -> dict[str, Any]:
+def as_one_run(
+    spec: SharedSpec[AnyOutcome], outcomes: Sequence[AnyOutcome], start_us: int
+) -> dict[str, Any]:
     """What outcomes of any kind come to together, by the names of Outcome's fields."""
     return {
+        "spec": spec,
         "start_us": start_us,
         "end_us": start_us + max(outcome.end_us - outcome.start_us for outcome in outcomes),
         "errors": counted_together(outcome.errors for outcome in outcomes),
@@ -179,16 +181,47 @@ def as_one_run(outcomes: Sequence[Outcome], start_us: int) -> dict[str, Any]:
     }
 
 
-def as_salvaged(begun: Begun, directory: Path, end_us: int, failure: str) -> dict[str, Any]:
+def as_run(
+    spec: SharedSpec[AnyOutcome],
+    client: ProbeClient[Any, Any],
+    run: Callable[[Schedule], None],
+    on_start: Callable[[Schedule], None],
+    agree_on_start: Callable[[], int],
+) -> dict[str, Any]:
+    """What a prepared client's run comes to, which is done now, by the names of Outcome's fields.
+
+    Nothing disturbs it from its start to its end.
+    """
+    with undisturbed():
+        schedule = spec.schedule(agree_on_start())
+        on_start(schedule)
+        begun = Begun.here(schedule.start_us)
+        cpu_before = cpu_s()
+        run(schedule)
+    return {
+        **asdict(begun),
+        "spec": spec,
+        "end_us": now_us(),
+        "errors": dict(client.errors),
+        "topics": (spec.topic,),
+        "endpoints": tuple(client.endpoints),
+        "cpu_s": cpu_s() - cpu_before,
+        "health": client.health(schedule.start_us),
+    }
+
+
+def as_salvaged(
+    spec: SharedSpec[AnyOutcome], begun: Begun, directory: Path, end_us: int, failure: str
+) -> dict[str, Any]:
     """What is known of a probe of any kind that died, by the names of Outcome's fields."""
     return {
+        **asdict(begun),
+        "spec": spec,
         "cluster_id": "",
-        "start_us": begun.start_us,
         "end_us": max(begun.start_us, end_us),
-        "wall_start_us": begun.wall_start_us,
+        "topics": (spec.topic,),
         "endpoints": names_in(directory).get("hint_endpoint", ()),
         "cpu_s": 0.0,
         "stopped": True,
         "failure": failure,
-        "host": begun.host,
     }

@@ -11,7 +11,7 @@ from rows import read_back
 
 from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.probe.produce.config import ProducerConfig
-from kipctl.probe.produce.run import ProbeOutcome, ProbeSpec, run_probe
+from kipctl.probe.produce.run import ProbeOutcome, ProbeSpec
 from kipctl.probe.produce.summary import measured, summarize
 from kipctl.protocol.api import ApiKey
 from kipctl.trace.codes import PHASES, MetadataCause
@@ -73,7 +73,7 @@ def run_fake(
         discovery=discovery,
         config=ProducerConfig(**(defaults | config)),
     )
-    return read_ran(run_probe(spec, directory, lambda schedule: None, should_stop), directory)
+    return read_ran(spec.run(directory, lambda schedule: None, should_stop), directory)
 
 
 def read_ran(outcome: ProbeOutcome, directory: Path) -> Ran:

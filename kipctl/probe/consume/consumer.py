@@ -11,9 +11,9 @@ Java; with its position's check it is that redirect's phase `queued`.
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from kipctl.probe.client import TICK_US, ProbeClient
+from kipctl.probe.client import ProbeClient
 from kipctl.probe.consume.config import ConsumerConfig
 from kipctl.probe.consume.failures import Failures
 from kipctl.probe.consume.hints import hint_of
@@ -53,17 +53,6 @@ OnRecords = Callable[[Partition, memoryview, int], None]
 and the offset that was asked for; the bytes are good for this call only."""
 
 
-@dataclass(slots=True)
-class Totals:
-    """What the run came to."""
-
-    records: int = 0
-    bytes: int = 0
-    """Of whole batches, as they come over the wire."""
-    errors: dict[str, int] = field(default_factory=dict)
-    """Partitions that were given up, by the error's name."""
-
-
 @dataclass(frozen=True, slots=True)
 class _FetchCall:
     """A Fetch under way: what the session reads for us with it."""
@@ -72,7 +61,10 @@ class _FetchCall:
 
 
 class Consumer(ProbeClient[Partition, ConsumerLink]):
-    """Reads the partitions that are assigned and writes the trace."""
+    """Reads the partitions that are assigned and writes the trace.
+
+    Its `errors` are those for which partitions were given up.
+    """
 
     def __init__(
         self,
@@ -81,16 +73,13 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
         partitions: Sequence[Sequence[Partition]],
         assigned: Iterable[Partition],
         tracing: Tracing,
-        on_tick: Callable[[], None],
         sockets: Sockets,
         bootstrap: Iterable[Address],
+        should_stop: Callable[[], bool],
         on_records: OnRecords | None = None,
     ) -> None:
-        """`partitions` are all those of each topic; `on_tick` is called every 50 ms or so;
-        `bootstrap` are the servers to begin with, and to return to.
-        """
+        """`partitions` are all those of each topic; for the rest see `ProbeClient`."""
         self._config = config
-        self._on_tick = on_tick
         self._on_records = on_records
         self._topics: list[Topic] = [of_topic[0].topic for of_topic in partitions]
         self._by_topic: dict[str | bytes, Sequence[Partition]] = {}
@@ -105,24 +94,22 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
             tracing,
             sockets,
             bootstrap,
+            should_stop,
         )
         self._reads = Reads(self._finder, tracing)
         self._positioning = Positioning(
             config, self._finder, self._network, self._settled, self._reads.row_without_answer
         )
         self._readers = Readers(assigned, self._finder, self._network, self._positioning.add)
-        self._failures = Failures(config, discovery, tracing)
-        self.totals = Totals()
+        self._failures = Failures(self._retries, tracing)
+        self.records = 0
+        self.bytes = 0
+        """Of whole batches, as they come over the wire."""
         self._late: list[Partition] = []
         """Without a position when the run began."""
         self._read_us = 0
         self.is_stopped = False
         """Somebody asked to read nothing more."""
-
-    @property
-    def endpoints(self) -> Sequence[str]:
-        """The endpoints that hints have named, by their number in the trace."""
-        return tuple(self._failures.endpoints)
 
     @property
     def racks(self) -> Sequence[str]:
@@ -165,7 +152,7 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
 
     # --- the run ---
 
-    def run(self, start_us: int, num_records: int, timeout_us: int) -> Totals:
+    def run(self, start_us: int, num_records: int, timeout_us: int) -> None:
         """Read from then on, until there are so many records, or for so long there was none."""
         self._read_us = start_us
         while not self._is_over(self._now_us(), num_records, timeout_us):
@@ -183,7 +170,6 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
                 self._fetch_from_all()
             self._network.poll(until)
         self._end(self._now_us())
-        return self.totals
 
     def stop(self) -> None:
         """Read nothing more."""
@@ -192,7 +178,7 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
     def _is_over(self, now: int, num_records: int, timeout_us: int) -> bool:
         return (
             self.is_stopped
-            or self.totals.records >= num_records
+            or self.records >= num_records
             or now - self._read_us > timeout_us
             or all(p.state is State.FAILED for p in self._readers.assigned)
         )
@@ -206,17 +192,15 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
             self._finder.ask(now)
         self._positioning.ask(now)
         if now >= self._next_tick_us:
-            self._next_tick_us = now + TICK_US
-            self._network.lose_silent()
-            self._tracing.flush()
-            self._on_tick()
+            self._tick(now)
             self._readers.move(now)
 
     def _end(self, now: int) -> None:
         """Write what is still open."""
         for partition in self._readers.assigned:
             if partition.state is State.RESET and partition in self._late:
-                self._count_error(ErrorCode.LEADER_NOT_AVAILABLE)  # nobody said where to begin
+                # Nobody said where to begin.
+                self.errors[error_name(ErrorCode.LEADER_NOT_AVAILABLE)] += 1
             if partition.check:
                 self._reads.write(partition.check.row)
             self._failures.over(partition, 0, now)
@@ -258,7 +242,7 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
             if row.range_handling == RangeHandling.WAIT:
                 self._readers.wait(partition, now + self._config.retry_backoff_ms * 1000)
         if partition.state is State.FAILED:
-            self._count_error(partition.error or ErrorCode.OFFSET_OUT_OF_RANGE)
+            self.errors[error_name(partition.error or ErrorCode.OFFSET_OUT_OF_RANGE)] += 1
         partition.turn_us = now
         self._readers.place(partition, now)
 
@@ -266,9 +250,8 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
 
     def _fetch_from_all(self) -> None:
         for link in self._network.links:
-            now = (
-                self._now_us()
-            )  # not before a link's loss, which may just have sent its readers here
+            # Not before a link's loss, which may just have sent its readers here.
+            now = self._now_us()
             if link.readers and not link.is_fetching and now >= link.not_before_us:
                 self._fetch(link, now)
 
@@ -351,8 +334,8 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
             partition.offset = counted.next_offset
             partition.epoch = counted.epoch
             self._read_us = now
-            self.totals.records += counted.records
-            self.totals.bytes += counted.bytes
+            self.records += counted.records
+            self.bytes += counted.bytes
         if is_elsewhere:
             self._named(partition, fetched.preferred_read_replica, now)
 
@@ -406,13 +389,9 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
 
     def _fail(self, partition: Partition, error: int, now: int) -> None:
         """Nothing more can be read of it."""
-        self._count_error(error)
+        self.errors[error_name(error)] += 1
         partition.state = State.FAILED
         self._readers.place(partition, now)
-
-    def _count_error(self, error: int) -> None:
-        name = error_name(error)
-        self.totals.errors[name] = self.totals.errors.get(name, 0) + 1
 
     # --- answers and losses ---
 

@@ -1,7 +1,5 @@
 """One run of the probe's consumer, from the bootstrap to the trace files."""
 
-import socket
-import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -10,18 +8,24 @@ from pathlib import Path
 import numpy as np
 
 from kipctl.errors import RefusedError, TimedOutError, UsageError
-from kipctl.probe.bootstrap import as_flight, find_topic
+from kipctl.probe.bootstrap import find_topic, first_metadata
 from kipctl.probe.consume.config import ConsumerConfig
 from kipctl.probe.consume.consumer import Consumer, OnRecords
 from kipctl.probe.consume.positions import NO_OFFSET, NO_RESET, Partition
 from kipctl.probe.leadership import LeaderDiscovery
-from kipctl.probe.outcome import Begun, Outcome, as_one_run, as_salvaged, config_of_worker, soon
+from kipctl.probe.outcome import (
+    Begun,
+    Outcome,
+    as_one_run,
+    as_run,
+    as_salvaged,
+    config_of_worker,
+    soon,
+)
 from kipctl.probe.schedule import WHOLE, Schedule, Share
 from kipctl.probe.tracing import Tracing
-from kipctl.probe.undisturbed import cpu_s, undisturbed
 from kipctl.protocol.error_codes import error_text
 from kipctl.trace.clock import now_us
-from kipctl.trace.codes import MetadataCause
 from kipctl.trace.columns import COLUMNS, raw_path
 from kipctl.trace.names import names_in
 from kipctl.trace.rows import chunks
@@ -65,9 +69,57 @@ class ConsumeSpec:
         on_start: Callable[[Schedule], None],
         should_stop: Callable[[], bool],
         agree_on_start: Callable[[], int] = soon,
+        on_records: OnRecords | None = None,
     ) -> "ConsumeOutcome":
-        """See `Spec.run`."""
-        return run_consumer(self, directory, on_start, should_stop, agree_on_start)
+        """See `Spec.run`; each partition's position is known before the start."""
+        config = self.config
+        with Cluster(self.bootstrap_server, config.client_id, _BOOTSTRAP_TIMEOUT_S) as cluster:
+            metadata, first_row = first_metadata(self.topic, cluster)
+        topic, count = find_topic(self.topic, metadata)
+        partitions = [Partition(topic, 0, index, self.offset) for index in range(count)]
+        assigned = [partitions[index] for index in assignment(self, count)]
+        with (
+            closing(Tracing(directory, ConsumeOutcome.datasets)) as tracing,
+            closing(
+                Consumer(
+                    config,
+                    self.discovery,
+                    [partitions],
+                    assigned,
+                    tracing,
+                    Sockets(now_us),
+                    cluster.bootstrap,
+                    should_stop,
+                    on_records,
+                )
+            ) as consumer,
+        ):
+            tracing.rows["rpcs"](first_row)
+            consumer.learn(metadata)
+            unsettled = consumer.find_positions(_POSITIONS_TIMEOUT_US, _PATIENCE_US)
+            if unsettled and len(unsettled) == len(assigned):
+                raise TimedOutError(
+                    f"No leader of {self.topic} said where its log begins and ends in "
+                    f"{_POSITIONS_TIMEOUT_US // 1_000_000} s.",
+                    "Look at its partitions: kipctl inspect leaders",
+                )
+            errors = {partition.error for partition in assigned}
+            if len(errors) == 1 and (error := errors.pop()):
+                raise RefusedError(f"Topic {self.topic!r} cannot be read: {error_text(error)}.")
+
+            def read(schedule: Schedule) -> None:
+                consumer.run(schedule.start_us, self.num_records, self.timeout_ms * 1000)
+
+            ran = as_run(self, consumer, read, on_start, agree_on_start)
+        return ConsumeOutcome(
+            cluster_id=metadata.cluster_id or "",
+            records=consumer.records,
+            bytes=consumer.bytes,
+            partitions=len(assigned),
+            racks=tuple(consumer.racks),
+            stopped=consumer.is_stopped,
+            **ran,
+        )
 
     def of_worker(self, share: Share) -> "ConsumeSpec":
         """See `SharedSpec.of_worker`. How much the others have read it does not know."""
@@ -78,12 +130,35 @@ class ConsumeSpec:
         return Schedule(start_us, self.num_records, -1, self.share)
 
     def together(self, outcomes: Sequence["ConsumeOutcome"], start_us: int) -> "ConsumeOutcome":
-        """See `SharedSpec.together`."""
-        return _together(self, outcomes, start_us)
+        """See `SharedSpec.together`. Those stopped because enough was read have done all."""
+        records = sum(outcome.records for outcome in outcomes)
+        whole = replace(
+            outcomes[0],
+            records=records,
+            bytes=sum(outcome.bytes for outcome in outcomes),
+            partitions=sum(outcome.partitions for outcome in outcomes),
+            racks=tuple(sorted({rack for outcome in outcomes for rack in outcome.racks})),
+            **as_one_run(self, outcomes, start_us),
+        )
+        return replace(whole, stopped=whole.stopped and records < self.num_records)
 
     def salvaged(self, begun: Begun, directory: Path, failure: str) -> "ConsumeOutcome":
-        """See `SharedSpec.salvaged`."""
-        return _salvaged(self, begun, directory, failure)
+        """See `SharedSpec.salvaged`: the answers. Which partitions were given up is not known."""
+        columns = COLUMNS["reads"]
+        kept = [columns.index(name) for name in ("records", "bytes", "time_us", "partition")]
+        totals, end_us, partitions = np.zeros(2, np.int64), 0, set[int]()
+        for rows in chunks(raw_path(directory, "reads"), len(columns)):
+            totals += rows[:, kept[:2]].sum(axis=0)
+            end_us = max(end_us, int(rows[:, kept[2]].max()))
+            partitions |= set(rows[:, kept[3]].tolist())
+        return ConsumeOutcome(
+            records=int(totals[0]),
+            bytes=int(totals[1]),
+            partitions=len(partitions),
+            errors={},
+            racks=names_in(directory).get("broker_rack", ()),
+            **as_salvaged(self, begun, directory, end_us, failure),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,99 +177,12 @@ class ConsumeOutcome(Outcome):
     racks: tuple[str, ...]
 
     @property
-    def config(self) -> ConsumerConfig:
-        return self.spec.config
-
-    @property
-    def share(self) -> Share:
-        return self.spec.share
-
-    @property
     def names(self) -> dict[str, tuple[str, ...]]:
         return {"topic": self.topics, "hint_endpoint": self.endpoints, "broker_rack": self.racks}
 
     @property
     def constants(self) -> dict[str, str | None]:
-        return {"api": self.api, "client_rack": self.config.client_rack or None}
-
-
-def run_consumer(
-    spec: ConsumeSpec,
-    directory: Path,
-    on_start: Callable[[Schedule], None],
-    should_stop: Callable[[], bool],
-    agree_on_start: Callable[[], int] = soon,
-    on_records: OnRecords | None = None,
-) -> ConsumeOutcome:
-    """Read the records (`Spec.run`); each partition's position is known before the start."""
-    config = spec.config
-    with Cluster(spec.bootstrap_server, config.client_id, _BOOTSTRAP_TIMEOUT_S) as cluster:
-        asked_us = now_us()
-        metadata = cluster.metadata([spec.topic])
-        answered_us = now_us()
-        start = as_flight(metadata, spec.topic, config.client_id, cluster, asked_us)
-    topic, count = find_topic(spec.topic, metadata)
-    partitions = [Partition(topic, 0, index, spec.offset) for index in range(count)]
-    assigned = [partitions[index] for index in assignment(spec, count)]
-
-    consumer: Consumer
-
-    def on_tick() -> None:
-        if should_stop():
-            consumer.stop()
-
-    with (
-        closing(Tracing(directory, ConsumeOutcome.datasets)) as tracing,
-        closing(
-            Consumer(
-                config,
-                spec.discovery,
-                [partitions],
-                assigned,
-                tracing,
-                on_tick,
-                Sockets(now_us),
-                cluster.bootstrap,
-                on_records,
-            )
-        ) as consumer,
-    ):
-        tracing.rpc(-1, 0, start, answered_us, start.subject, 0, 1, 0, MetadataCause.START)
-        consumer.learn(metadata)
-        unsettled = consumer.find_positions(_POSITIONS_TIMEOUT_US, _PATIENCE_US)
-        if unsettled and len(unsettled) == len(assigned):
-            raise TimedOutError(
-                f"No leader of {spec.topic} said where its log begins and ends in "
-                f"{_POSITIONS_TIMEOUT_US // 1_000_000} s.",
-                "Look at its partitions: kipctl inspect leaders",
-            )
-        errors = {partition.error for partition in assigned}
-        if len(errors) == 1 and (error := errors.pop()):
-            raise RefusedError(f"Topic {spec.topic!r} cannot be read: {error_text(error)}.")
-        with undisturbed():
-            schedule = spec.schedule(agree_on_start())
-            on_start(schedule)
-            wall_start_us = time.time_ns() // 1000 + schedule.start_us - now_us()
-            cpu_before = cpu_s()
-            totals = consumer.run(schedule.start_us, spec.num_records, spec.timeout_ms * 1000)
-    return ConsumeOutcome(
-        spec=spec,
-        cluster_id=metadata.cluster_id or "",
-        start_us=schedule.start_us,
-        end_us=now_us(),
-        wall_start_us=wall_start_us,
-        records=totals.records,
-        bytes=totals.bytes,
-        partitions=len(assigned),
-        errors=totals.errors,
-        topics=(spec.topic,),
-        endpoints=tuple(consumer.endpoints),
-        racks=tuple(consumer.racks),
-        cpu_s=cpu_s() - cpu_before,
-        stopped=consumer.is_stopped,
-        host=socket.gethostname(),
-        health=consumer.health(schedule.start_us),
-    )
+        return {"api": self.api, "client_rack": self.spec.config.client_rack or None}
 
 
 def assignment(spec: ConsumeSpec, count: int) -> list[int]:
@@ -209,41 +197,3 @@ def assignment(spec: ConsumeSpec, count: int) -> list[int]:
             f"It has {count}: 0 to {count - 1}.",
         )
     return wanted[spec.share.worker :: spec.share.workers]
-
-
-def _together(
-    spec: ConsumeSpec, outcomes: Sequence[ConsumeOutcome], start_us: int
-) -> ConsumeOutcome:
-    """As one run. Workers that were stopped because they had read enough have done all."""
-    records = sum(outcome.records for outcome in outcomes)
-    whole = replace(
-        outcomes[0],
-        spec=spec,
-        records=records,
-        bytes=sum(outcome.bytes for outcome in outcomes),
-        partitions=sum(outcome.partitions for outcome in outcomes),
-        racks=tuple(sorted({rack for outcome in outcomes for rack in outcome.racks})),
-        **as_one_run(outcomes, start_us),
-    )
-    return replace(whole, stopped=whole.stopped and records < spec.num_records)
-
-
-def _salvaged(spec: ConsumeSpec, begun: Begun, directory: Path, failure: str) -> ConsumeOutcome:
-    """The Fetch answers; which partitions were given up is not known."""
-    columns = COLUMNS["reads"]
-    told = [columns.index(name) for name in ("records", "bytes", "time_us", "partition")]
-    totals, end_us, partitions = np.zeros(2, np.int64), 0, set[int]()
-    for rows in chunks(raw_path(directory, "reads"), len(columns)):
-        totals += rows[:, told[:2]].sum(axis=0)
-        end_us = max(end_us, int(rows[:, told[2]].max()))
-        partitions |= set(rows[:, told[3]].tolist())
-    return ConsumeOutcome(
-        spec=spec,
-        records=int(totals[0]),
-        bytes=int(totals[1]),
-        partitions=len(partitions),
-        errors={},
-        topics=(spec.topic,),
-        racks=names_in(directory).get("broker_rack", ()),
-        **as_salvaged(begun, directory, end_us, failure),
-    )

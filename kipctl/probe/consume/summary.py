@@ -170,7 +170,7 @@ def summarize(
     return {
         "topic": outcome.spec.topic,
         "partitions": outcome.partitions,
-        "client_rack": outcome.config.client_rack or None,
+        "client_rack": outcome.spec.config.client_rack or None,
         "records": {"read": outcome.records, "bytes": outcome.bytes},
         "partitions_failed": outcome.errors,
         "seconds": round(seconds, 6),
@@ -212,7 +212,7 @@ def _of(values: npt.NDArray[np.int64]) -> Distribution:
 
 def brokers(run: Measured) -> list[dict[str, Any]]:
     """What was read from each broker, as leader and as follower; `share` is of the bytes."""
-    racks, own_rack = run.outcome.racks, run.outcome.config.client_rack
+    racks, own_rack = run.outcome.racks, run.outcome.spec.config.client_rack
     total = sum(of.bytes for of in run.answers.brokers.values())
     return [
         {

@@ -31,13 +31,11 @@ from kipctl.probe.produce.link import ProducerLink
 from kipctl.probe.produce.partitioner import Partitioner
 from kipctl.probe.produce.payloads import Variant
 from kipctl.probe.produce.rows import batch_done
-from kipctl.probe.produce.totals import Totals
-from kipctl.probe.retries import Retries
 from kipctl.probe.schedule import Schedule
 from kipctl.probe.tracing import Tracing
 from kipctl.protocol.address import Address
 from kipctl.protocol.api import ApiKey
-from kipctl.protocol.error_codes import LEADER_ERRORS, ErrorCode
+from kipctl.protocol.error_codes import LEADER_ERRORS, ErrorCode, error_name
 from kipctl.protocol.produce_frames import (
     PartitionRecords,
     Topic,
@@ -76,20 +74,15 @@ class Producer(ProbeClient[Partition, ProducerLink]):
         tracing: Tracing,
         producer_id: int,
         producer_epoch: int,
-        on_tick: Callable[[], None],
         sockets: Sockets,
         bootstrap: Iterable[Address],
+        should_stop: Callable[[], bool] = lambda: False,
         working_set: WorkingSet | None = None,
     ) -> None:
-        """`partitions` counts those of each topic; `on_tick` is called every 50 ms or so;
-        `bootstrap` are the servers to begin with, and to return to.
-
-        With a working set Metadata is asked for topics of it, else always for all.
-        """
+        """`partitions` counts those of each topic; for the rest see `ProbeClient`."""
         self._config = config
         self._topics = topics
         self._producer_id = producer_id
-        self._on_tick = on_tick
         ordered = config.enable_idempotence
         in_flight = config.max_in_flight_requests_per_connection
         window = in_flight if ordered or in_flight == 1 else NO_WINDOW
@@ -113,10 +106,11 @@ class Producer(ProbeClient[Partition, ProducerLink]):
             tracing,
             sockets,
             bootstrap,
+            should_stop,
             working_set,
         )
-        self._retries = Retries(config, discovery, tracing)
-        self.totals = Totals()
+        self.acknowledged = 0
+        """Records."""
         self._wall_offset_us = 0
 
     # --- before the run ---
@@ -139,14 +133,13 @@ class Producer(ProbeClient[Partition, ProducerLink]):
 
     # --- the run ---
 
-    def run(self, schedule: Schedule) -> Totals:
+    def run(self, schedule: Schedule) -> None:
         """Send all records of the schedule."""
         self._wall_offset_us = time.time_ns() // 1000 - self._now_us()
         self._accumulator.start(schedule)
         while not self._accumulator.is_over:
             self._turn()
         self._finder.write_unanswered()
-        return self.totals
 
     def _turn(self) -> None:
         """Do what is due, then wait for answers until the next thing is."""
@@ -177,22 +170,20 @@ class Producer(ProbeClient[Partition, ProducerLink]):
         )
 
     @property
-    def endpoints(self) -> Iterable[str]:
-        """The endpoints that hints have named, by their number in the trace."""
-        return self._retries.endpoints
-
-    @property
     def generated(self) -> int:
         """How many records were handed to the partitions' queues."""
         return self._accumulator.generated
+
+    @property
+    def failed(self) -> int:
+        """How many of them were given up."""
+        return sum(self.errors.values())
 
     def stop(self) -> None:
         """Generate no further records; those under way are still waited for."""
         self._accumulator.stop()
 
     def _tick(self, now: int) -> None:
-        """What is looked after now and then: timeouts, the partitioner's load, the trace."""
-        self._next_tick_us = now + TICK_US
         for batch in self._accumulator.expired(now):
             if batch in batch.partition.outstanding:
                 self._attempt_failed(batch, ErrorCode.REQUEST_TIMED_OUT, now)
@@ -200,10 +191,8 @@ class Producer(ProbeClient[Partition, ProducerLink]):
             if batch.failures:
                 self._waited_in_vain(batch, now)
             self._settle(batch, now, ErrorCode.REQUEST_TIMED_OUT, NO_OFFSET)
-        self._network.lose_silent()
+        super()._tick(now)
         self._accumulator.load(self._finder.has_leader)
-        self._tracing.flush()
-        self._on_tick()
 
     def _queue_up(self, partition: Partition) -> None:
         """The partition may have something to send: let its leader's link look at it."""
@@ -408,7 +397,10 @@ class Producer(ProbeClient[Partition, ProducerLink]):
         partition = batch.partition
         self._accumulator.settle(batch, error != 0, refused)
         batch_done(self._tracing, batch, done_us, error, base_offset)
-        self.totals.settled(batch.records, error)
+        if error:
+            self.errors[error_name(error)] += batch.records
+        else:
+            self.acknowledged += batch.records
         if partition.window < NO_WINDOW:
             partition.turn_us = done_us
             self._queue_up(partition)

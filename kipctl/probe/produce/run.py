@@ -1,8 +1,8 @@
 """One run of the probe's producer, from the bootstrap to the trace files."""
 
 import random
-import socket
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -11,21 +11,27 @@ from pathlib import Path
 import numpy as np
 
 from kipctl.errors import UnreachableError
-from kipctl.probe.bootstrap import as_flight, find_topic
+from kipctl.probe.bootstrap import find_topic, first_metadata
 from kipctl.probe.leadership import LeaderDiscovery
-from kipctl.probe.outcome import Begun, Outcome, as_one_run, as_salvaged, config_of_worker, soon
+from kipctl.probe.outcome import (
+    Begun,
+    Outcome,
+    as_one_run,
+    as_run,
+    as_salvaged,
+    config_of_worker,
+    soon,
+)
 from kipctl.probe.produce.config import ProducerConfig
 from kipctl.probe.produce.partitioner import partitioner
 from kipctl.probe.produce.payloads import file_values, random_values, variants
 from kipctl.probe.produce.producer import Producer
 from kipctl.probe.schedule import WHOLE, Schedule, Share
 from kipctl.probe.tracing import Tracing
-from kipctl.probe.undisturbed import cpu_s, undisturbed
 from kipctl.protocol.compression import Compression
 from kipctl.protocol.error_codes import ErrorCode, error_name
 from kipctl.protocol.init_producer_id import InitProducerIdRequest
 from kipctl.trace.clock import now_us
-from kipctl.trace.codes import MetadataCause
 from kipctl.trace.columns import COLUMNS, raw_path
 from kipctl.trace.rows import chunks
 from kipctl.transport.request import Cluster
@@ -64,7 +70,56 @@ class ProbeSpec:
         agree_on_start: Callable[[], int] = soon,
     ) -> "ProbeOutcome":
         """See `Spec.run`."""
-        return run_probe(self, directory, on_start, should_stop, agree_on_start)
+        choose = random.Random(self.seed + self.share.worker)
+        config = self.config
+        compression = Compression[config.compression_type.upper()]
+        if self.payload_file is not None:
+            pool = file_values(self.payload_file, self.payload_delimiter)
+        else:
+            pool = random_values(self.record_size, choose, config.batch_size)
+        batches = variants(pool, config.batch_size, compression, choose)
+        with Cluster(self.bootstrap_server, config.client_id, _BOOTSTRAP_TIMEOUT_S) as cluster:
+            metadata, first_row = first_metadata(self.topic, cluster)
+            topic, partitions = find_topic(self.topic, metadata)
+            producer_id, producer_epoch = -1, -1
+            if config.enable_idempotence:
+                producer_id, producer_epoch = new_producer_id(cluster)
+        with (
+            closing(Tracing(directory, ProbeOutcome.datasets)) as tracing,
+            closing(
+                Producer(
+                    config,
+                    self.discovery,
+                    [topic],
+                    [partitions],
+                    batches,
+                    partitioner(
+                        config.partitioner, partitions, batches[0].capacity, choose, self.share
+                    ),
+                    tracing,
+                    producer_id,
+                    producer_epoch,
+                    Sockets(now_us),
+                    cluster.bootstrap,
+                    should_stop,
+                )
+            ) as producer,
+        ):
+            tracing.rows["rpcs"](first_row)
+            producer.learn(metadata)
+            unconnected = producer.connect_all(_CONNECT_TIMEOUT_US)
+            ran = as_run(self, producer, producer.run, on_start, agree_on_start)
+        schedule = self.schedule(ran["start_us"])
+        return ProbeOutcome(
+            cluster_id=metadata.cluster_id or "",
+            interval_ns=schedule.interval_ns,
+            generated=producer.generated,
+            acknowledged=producer.acknowledged,
+            failed=producer.failed,
+            unconnected=unconnected,
+            stopped=producer.generated < schedule.own_records,
+            **ran,
+        )
 
     def of_worker(self, share: Share) -> "ProbeSpec":
         """See `SharedSpec.of_worker`."""
@@ -79,11 +134,35 @@ class ProbeSpec:
 
     def together(self, outcomes: Sequence["ProbeOutcome"], start_us: int) -> "ProbeOutcome":
         """See `SharedSpec.together`."""
-        return _together(self, outcomes, start_us)
+        return replace(
+            outcomes[0],
+            generated=sum(outcome.generated for outcome in outcomes),
+            acknowledged=sum(outcome.acknowledged for outcome in outcomes),
+            failed=sum(outcome.failed for outcome in outcomes),
+            unconnected=tuple(sorted({id for outcome in outcomes for id in outcome.unconnected})),
+            **as_one_run(self, outcomes, start_us),
+        )
 
     def salvaged(self, begun: Begun, directory: Path, failure: str) -> "ProbeOutcome":
-        """See `SharedSpec.salvaged`."""
-        return _salvaged(self, begun, directory, failure)
+        """See `SharedSpec.salvaged`: the batches that were acknowledged or given up."""
+        acknowledged, end_us, errors = 0, begun.start_us, Counter[str]()
+        columns = COLUMNS["batches"]
+        settled = [columns.index(name) for name in ("error", "records", "acked_us")]
+        for rows in chunks(raw_path(directory, "batches"), len(columns)):
+            error, records, acked_us = (rows[:, position] for position in settled)
+            end_us = max(end_us, int(acked_us.max()))
+            acknowledged += int(records[error == 0].sum())
+            for code in np.unique(error[error != 0]).tolist():
+                errors[error_name(code)] += int(records[error == code].sum())
+        failed = errors.total()
+        return ProbeOutcome(
+            interval_ns=self.schedule(begun.start_us).interval_ns,
+            generated=acknowledged + failed,
+            acknowledged=acknowledged,
+            failed=failed,
+            errors=dict(errors),
+            **as_salvaged(self, begun, directory, end_us, failure),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,97 +180,6 @@ class ProbeOutcome(Outcome):
     unconnected: tuple[int, ...] = ()
     """Leaders that could not be reached before the start: what was for them waited from then on."""
 
-    @property
-    def config(self) -> ProducerConfig:
-        return self.spec.config
-
-    @property
-    def share(self) -> Share:
-        return self.spec.share
-
-
-def run_probe(
-    spec: ProbeSpec,
-    directory: Path,
-    on_start: Callable[[Schedule], None],
-    should_stop: Callable[[], bool],
-    agree_on_start: Callable[[], int] = soon,
-) -> ProbeOutcome:
-    """Produce the records (`Spec.run`)."""
-    choose = random.Random(spec.seed + spec.share.worker)
-    config = spec.config
-    compression = Compression[config.compression_type.upper()]
-    if spec.payload_file is not None:
-        pool = file_values(spec.payload_file, spec.payload_delimiter)
-    else:
-        pool = random_values(spec.record_size, choose, config.batch_size)
-    batches = variants(pool, config.batch_size, compression, choose)
-    with Cluster(spec.bootstrap_server, config.client_id, _BOOTSTRAP_TIMEOUT_S) as cluster:
-        asked_us = now_us()
-        metadata = cluster.metadata([spec.topic])
-        answered_us = now_us()
-        start = as_flight(metadata, spec.topic, config.client_id, cluster, asked_us)
-        topic, partitions = find_topic(spec.topic, metadata)
-        producer_id, producer_epoch = -1, -1
-        if config.enable_idempotence:
-            producer_id, producer_epoch = new_producer_id(cluster)
-
-    producer: Producer
-
-    def on_tick() -> None:
-        if should_stop():
-            producer.stop()
-
-    with (
-        closing(Tracing(directory, ProbeOutcome.datasets)) as tracing,
-        closing(
-            Producer(
-                config,
-                spec.discovery,
-                [topic],
-                [partitions],
-                batches,
-                partitioner(
-                    config.partitioner, partitions, batches[0].capacity, choose, spec.share
-                ),
-                tracing,
-                producer_id,
-                producer_epoch,
-                on_tick,
-                Sockets(now_us),
-                cluster.bootstrap,
-            )
-        ) as producer,
-    ):
-        tracing.rpc(-1, 0, start, answered_us, start.subject, 0, 1, 0, MetadataCause.START)
-        producer.learn(metadata)
-        unconnected = producer.connect_all(_CONNECT_TIMEOUT_US)
-        with undisturbed():
-            schedule = spec.schedule(agree_on_start())
-            on_start(schedule)
-            wall_start_us = time.time_ns() // 1000 + schedule.start_us - now_us()
-            cpu_before = cpu_s()
-            totals = producer.run(schedule)
-    return ProbeOutcome(
-        spec=spec,
-        cluster_id=metadata.cluster_id or "",
-        start_us=schedule.start_us,
-        end_us=now_us(),
-        wall_start_us=wall_start_us,
-        interval_ns=schedule.interval_ns,
-        generated=producer.generated,
-        acknowledged=totals.acknowledged,
-        failed=totals.failed,
-        unconnected=unconnected,
-        errors=totals.errors,
-        topics=(spec.topic,),
-        endpoints=tuple(producer.endpoints),
-        cpu_s=cpu_s() - cpu_before,
-        stopped=producer.generated < schedule.own_records,
-        host=socket.gethostname(),
-        health=producer.health(schedule.start_us),
-    )
-
 
 def new_producer_id(cluster: Cluster) -> tuple[int, int]:
     """A producer id and epoch for idempotence; brokers that still start up are asked again."""
@@ -208,40 +196,3 @@ def new_producer_id(cluster: Cluster) -> tuple[int, int]:
                 "Try again, or set enable.idempotence=false.",
             )
         time.sleep(0.05)
-
-
-def _together(spec: ProbeSpec, outcomes: Sequence[ProbeOutcome], start_us: int) -> ProbeOutcome:
-    return replace(
-        outcomes[0],
-        spec=spec,
-        generated=sum(outcome.generated for outcome in outcomes),
-        acknowledged=sum(outcome.acknowledged for outcome in outcomes),
-        failed=sum(outcome.failed for outcome in outcomes),
-        unconnected=tuple(sorted({id for outcome in outcomes for id in outcome.unconnected})),
-        **as_one_run(outcomes, start_us),
-    )
-
-
-def _salvaged(spec: ProbeSpec, begun: Begun, directory: Path, failure: str) -> ProbeOutcome:
-    """The batches that were acknowledged or given up."""
-    acknowledged, end_us, errors = 0, begun.start_us, dict[str, int]()
-    columns = COLUMNS["batches"]
-    settled = [columns.index(name) for name in ("error", "records", "acked_us")]
-    for rows in chunks(raw_path(directory, "batches"), len(columns)):
-        error, records, acked_us = (rows[:, position] for position in settled)
-        end_us = max(end_us, int(acked_us.max()))
-        acknowledged += int(records[error == 0].sum())
-        for code in np.unique(error[error != 0]).tolist():
-            name = error_name(code)
-            errors[name] = errors.get(name, 0) + int(records[error == code].sum())
-    failed = sum(errors.values())
-    return ProbeOutcome(
-        spec=spec,
-        interval_ns=spec.schedule(begun.start_us).interval_ns,
-        generated=acknowledged + failed,
-        acknowledged=acknowledged,
-        failed=failed,
-        errors=errors,
-        topics=(spec.topic,),
-        **as_salvaged(begun, directory, end_us, failure),
-    )
