@@ -16,7 +16,6 @@ from kipctl.protocol.address import Address
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import ErrorCode
 from kipctl.protocol.metadata import MetadataResponse
-from kipctl.protocol.produce_frames import Topic
 from kipctl.trace.codes import MetadataCause
 from kipctl.transport.loop import InFlight
 from kipctl.transport.sockets import Sockets
@@ -48,7 +47,15 @@ class ProbeClient(Generic[AnyPartition, AnyLink]):
         self._now_us = sockets.now_us
         self._network = Network(sockets, make_link, self._answered, self._lost)
         self._finder = LeaderFinder(
-            config, discovery, partitions, self._network, tracing, self, bootstrap, working_set
+            config,
+            discovery,
+            partitions,
+            self._network,
+            tracing,
+            self._leader_moved,
+            self._topic_recreated,
+            bootstrap,
+            working_set,
         )
         self._retries = Retries(config, discovery, tracing)
         self.errors: Counter[str] = Counter()
@@ -87,12 +94,12 @@ class ProbeClient(Generic[AnyPartition, AnyLink]):
         """Begin nothing more."""
         raise NotImplementedError
 
-    def leader_moved(self, partition: AnyPartition) -> None:
-        """See `leader_finder.Client`."""
+    def _leader_moved(self, partition: AnyPartition) -> None:
+        """`LeaderFinder`'s on_moved."""
         raise NotImplementedError
 
-    def topic_recreated(self, partitions: Sequence[AnyPartition], topic: Topic) -> None:
-        """See `leader_finder.Client`."""
+    def _topic_recreated(self, partitions: Sequence[AnyPartition]) -> None:
+        """`LeaderFinder`'s on_recreated."""
         raise NotImplementedError
 
     def _handle_answer(

@@ -1,8 +1,8 @@
 """Who leads, as far as this client knows: Metadata asked for and taken, hints taken."""
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 from uuid import UUID
 
 from kipctl.probe.config import ClientConfig
@@ -11,6 +11,7 @@ from kipctl.probe.leadership import (
     Leader,
     LeaderDiscovery,
     Leadership,
+    LedPartition,
     Node,
     retry_backoff,
 )
@@ -38,53 +39,23 @@ NO_ROW = -1
 
 @dataclass(slots=True)
 class MetadataCall:
-    """A Metadata request. That a batch waited for it shows later than its answer."""
+    """A Metadata request."""
 
     cause: MetadataCause
     link: Link
     connection: int
     flight: InFlight
-    tracing: Tracing
     topics: tuple[str, ...] = ()
     received_us: int = 0
     response_bytes: int = 0
     behind_us: int = 0
+    """How long it stood behind other requests on its connection."""
     error: int = 0
     row: int = NO_ROW
     """Its number in the trace, once it is answered or lost."""
 
-    @property
-    def behind_until_us(self) -> int:
-        """Until when it stood behind other requests on its connection."""
-        return self.flight.sent_us + self.behind_us
 
-    def was_waited_for(self) -> None:
-        """A batch waited for its answer, which has come."""
-        self.tracing.was_critical(self.row)
-
-
-class Led(Hashable, Protocol):
-    """A partition as its client knows it."""
-
-    topic: Topic
-    leader_us: int
-    """When the leader became known."""
-    leader_rpc: object
-    """The `MetadataCall` that told it; None for a hint."""
-
-
-AnyPartition = TypeVar("AnyPartition", bound=Led)
-AnyPartition_contra = TypeVar("AnyPartition_contra", bound=Led, contravariant=True)
-
-
-class Client(Protocol[AnyPartition_contra]):
-    """Whose partitions these are, and what it is told of them."""
-
-    def leader_moved(self, partition: AnyPartition_contra) -> None:
-        """It has a new leader, one that can be reached again, or, its topic being idle, none."""
-
-    def topic_recreated(self, partitions: Sequence[AnyPartition_contra], topic: Topic) -> None:
-        """Their topic was deleted and made anew: its logs are empty, and have had no producer."""
+AnyPartition = TypeVar("AnyPartition", bound=LedPartition)
 
 
 class LeaderFinder(Generic[AnyPartition, AnyLink]):
@@ -97,17 +68,21 @@ class LeaderFinder(Generic[AnyPartition, AnyLink]):
         partitions: Mapping[str, Sequence[AnyPartition]],
         network: Network[AnyLink],
         tracing: Tracing,
-        client: Client[AnyPartition],
+        on_moved: Callable[[AnyPartition], None],
+        on_recreated: Callable[[Sequence[AnyPartition]], None],
         bootstrap: Iterable[Address] = (),
         working_set: WorkingSet | None = None,
     ) -> None:
-        """`partitions` are those of each topic by name, `bootstrap` the servers to begin with.
+        """`partitions`, `bootstrap` and `working_set` are those of `ProbeClient`.
 
-        With a working set only topics of it are asked for, else always all.
+        `on_moved` is told of a partition that has a new leader, one that can be reached again, or,
+        its topic being idle, none; `on_recreated` of those whose topic was deleted and made anew:
+        its logs are empty, and have had no producer.
         """
         self._network = network
         self._tracing = tracing
-        self._client = client
+        self._on_moved = on_moved
+        self._on_recreated = on_recreated
         self._partitions = partitions
         self._working_set = working_set
         self._leadership: Leadership[AnyPartition] = Leadership(discovery)
@@ -236,9 +211,7 @@ class LeaderFinder(Generic[AnyPartition, AnyLink]):
         except ConnectionLostError:
             lost = True
         flight = link.connection.in_flight[-1]
-        self._open = MetadataCall(
-            cause, link, link.connection.number, flight, self._tracing, topics
-        )
+        self._open = MetadataCall(cause, link, link.connection.number, flight, topics)
         self._reckon()
         flight.subject = self._open
         if self._working_set:
@@ -289,7 +262,7 @@ class LeaderFinder(Generic[AnyPartition, AnyLink]):
         for topic in working_set.answered(shown, refused, now_us):
             self._leadership.forget(self._partitions[topic])
             for partition in self._partitions[topic]:
-                self._client.leader_moved(partition)
+                self._on_moved(partition)
 
     def lost(self, call: MetadataCall, now_us: int) -> None:
         """The connection of a Metadata request was lost."""
@@ -344,7 +317,7 @@ class LeaderFinder(Generic[AnyPartition, AnyLink]):
             self._leadership.forget(of_topic)
             for partition in of_topic:
                 partition.topic = anew
-            self._client.topic_recreated(of_topic, anew)
+            self._on_recreated(of_topic)
             self.topic_changes.setdefault(f"{known.name} was deleted and made anew", now_us)
         if len(shown.partitions) > len(of_topic):
             grown = f"{known.name} grew from {len(of_topic)} to {len(shown.partitions)} partitions"
@@ -356,7 +329,7 @@ class LeaderFinder(Generic[AnyPartition, AnyLink]):
         for partition in partitions:
             partition.leader_us = now_us
             partition.leader_rpc = call
-            self._client.leader_moved(partition)
+            self._on_moved(partition)
 
     def write_unanswered(self) -> None:
         """At the end: write the request that is still in flight."""

@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Generic, TypeVar
 
 from kipctl.protocol.address import host_port
+from kipctl.protocol.produce_frames import Topic
 from kipctl.trace.codes import Decision
 
 PartitionKey = TypeVar("PartitionKey", bound=Hashable)
@@ -63,6 +64,24 @@ class Hint:
 
 NO_HINT = Hint(Leader(NO_LEADER, NO_EPOCH))
 """An error that names no leader."""
+
+
+class LedPartition:
+    """A partition as any client knows it. Times are microseconds (monotonic)."""
+
+    __slots__ = ("index", "leader_rpc", "leader_us", "topic", "topic_position", "turn_us")
+
+    def __init__(self, topic: Topic, topic_position: int, index: int) -> None:
+        self.topic = topic
+        self.topic_position = topic_position
+        """Its topic's number in the trace."""
+        self.index = index
+        self.leader_us = 0
+        """When the leader became known."""
+        self.leader_rpc: object = None
+        """The `MetadataCall` that showed it; None for a hint."""
+        self.turn_us = 0
+        """When what was ahead of its next request last made way."""
 
 
 class Leadership(Generic[PartitionKey]):

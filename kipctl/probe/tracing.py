@@ -36,7 +36,6 @@ class Tracing:
         topics: int,
         error: int,
         cause: int = -1,
-        critical: bool = False,
     ) -> int:
         """A request was answered, or its connection lost (`received_us` 0); returns the number of
         its row.
@@ -56,7 +55,7 @@ class Tracing:
                 behind_us,
                 cause,
                 topics,
-                critical,
+                False,
                 error,
             )
         )

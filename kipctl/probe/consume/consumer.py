@@ -208,8 +208,8 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
 
     # --- what becomes of partitions ---
 
-    def leader_moved(self, partition: Partition) -> None:
-        """See `leader_finder.Client`: the position is checked with the leader, then read on."""
+    def _leader_moved(self, partition: Partition) -> None:
+        """The position is checked with the leader, then read on."""
         partition.choice.clear()
         if partition.check:
             partition.check.answers.clear()  # they were the old leader's
@@ -222,9 +222,9 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
                 self._readers.wait(partition, partition.failures[-1].error_us + wait_us)
         self._readers.place(partition, self._now_us())
 
-    def topic_recreated(self, partitions: Sequence[Partition], topic: Topic) -> None:
-        """See `leader_finder.Client`: what was read before says nothing of the new logs."""
-        self._by_topic[topic.id.bytes] = partitions
+    def _topic_recreated(self, partitions: Sequence[Partition]) -> None:
+        """What was read before says nothing of the new logs."""
+        self._by_topic[partitions[0].topic.id.bytes] = partitions
         for link in self._network.links:
             for flight in link.connection.in_flight if link.connection else ():
                 if isinstance(flight.subject, _FetchCall | PositionCall):

@@ -5,7 +5,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from kipctl.probe.consume.replica_choice import ReplicaChoice
-from kipctl.probe.leadership import NO_EPOCH, Attempts
+from kipctl.probe.leadership import NO_EPOCH, Attempts, LedPartition
 from kipctl.protocol.error_codes import ErrorCode
 from kipctl.protocol.produce_frames import Topic
 from kipctl.trace.codes import RangeCase, RangeHandling
@@ -52,7 +52,7 @@ class Place:
         return isinstance(other, Place) and (self.topic, self.index) == (other.topic, other.index)
 
 
-class Partition:
+class Partition(LedPartition):
     """One partition: where it is read on, from which broker, and what is being done about it.
 
     Times are microseconds (monotonic); 0 is never.
@@ -67,26 +67,18 @@ class Partition:
         "epoch",
         "error",
         "failures",
-        "index",
         "last_sent_us",
-        "leader_rpc",
-        "leader_us",
         "offset",
         "place",
         "retry_us",
         "sent_us",
         "since_ms",
         "state",
-        "topic",
-        "topic_position",
-        "turn_us",
     )
 
     def __init__(self, topic: Topic, topic_position: int, index: int, offset: int) -> None:
         """`offset` is where to begin; NO_OFFSET lets `auto.offset.reset` say."""
-        self.topic = topic
-        self.topic_position = topic_position
-        self.index = index
+        super().__init__(topic, topic_position, index)
         self.place = Place(topic, index)
         self.offset = offset
         self.epoch = NO_EPOCH
@@ -105,10 +97,6 @@ class Partition:
         self.check: Check | None = None
         self.retry_us = 0
         """Not before this is it read again; 0 if there is nothing to wait for."""
-        self.leader_us = 0
-        self.leader_rpc: object = None
-        self.turn_us = 0
-        """When its position was last found to be good, or the broker free to be asked."""
         self.attempts: Attempts | None = None
         self.failures: list[FailedAttempt] = []
         """Since the last answer without error."""

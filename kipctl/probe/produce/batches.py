@@ -6,7 +6,7 @@ from collections.abc import Callable
 from operator import attrgetter
 
 from kipctl.errors import RefusedError
-from kipctl.probe.leadership import NO_EPOCH, Attempts
+from kipctl.probe.leadership import NO_EPOCH, Attempts, LedPartition
 from kipctl.probe.produce.payloads import Variant
 from kipctl.protocol.produce_frames import Topic
 from kipctl.trace.redirects import FailedAttempt
@@ -78,16 +78,13 @@ class Batch:
         return self.records >= self.variant.capacity
 
 
-class Partition:
+class Partition(LedPartition):
     """One partition's queue. `ordered`: batches must not overtake one another (idempotence).
 
     `window`: no batch goes out that is so many batches after one that is under way.
     """
 
     __slots__ = (
-        "index",
-        "leader_rpc",
-        "leader_us",
         "next_number",
         "next_sequence",
         "ordered",
@@ -96,9 +93,6 @@ class Partition:
         "queue",
         "renumber_from",
         "started",
-        "topic",
-        "topic_position",
-        "turn_us",
         "unresolved",
         "wake_us",
         "window",
@@ -107,9 +101,7 @@ class Partition:
     def __init__(
         self, topic: Topic, topic_position: int, index: int, ordered: bool, window: int
     ) -> None:
-        self.topic = topic
-        self.topic_position = topic_position
-        self.index = index
+        super().__init__(topic, topic_position, index)
         self.ordered = ordered
         self.window = window
         self.started = not ordered
@@ -124,12 +116,6 @@ class Partition:
         self.renumber_from = _NOWHERE
         """The number of the lowest batch that was refused for good: no leader will ever take the
         sequences from it on. Those before it may be in the log."""
-        self.leader_us = 0
-        """When the leader became known."""
-        self.leader_rpc: object = None
-        """The Metadata request that told it; None for a hint."""
-        self.turn_us = 0
-        """When a batch ahead last made way."""
         self.wake_us = 0
         """When a timer looks at the queue again; 0 for no timer."""
 

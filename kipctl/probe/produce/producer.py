@@ -203,16 +203,14 @@ class Producer(ProbeClient[Partition, ProducerLink]):
             else:
                 self._finder.want(MetadataCause.LEADER_CHANGE)
 
-    def leader_moved(self, partition: Partition) -> None:
-        """See `leader_finder.Client`."""
+    def _leader_moved(self, partition: Partition) -> None:
         for link in self._network.links:
             link.pending.pop(partition, None)
         self._queue_up(partition)
 
-    def topic_recreated(self, partitions: Sequence[Partition], topic: Topic) -> None:
-        """See `leader_finder.Client`."""
-        self._topic_position[topic.id] = self._topic_position[topic.name]
+    def _topic_recreated(self, partitions: Sequence[Partition]) -> None:
         for partition in partitions:
+            self._topic_position[partition.topic.id] = partition.topic_position
             partition.restart()
 
     # --- sending ---
