@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from kipctl.probe.client import ProbeClient
 from kipctl.probe.consume.config import ConsumerConfig
 from kipctl.probe.consume.failures import Failures
-from kipctl.probe.consume.hints import hint_of
 from kipctl.probe.consume.link import ConsumerLink
 from kipctl.probe.consume.positioning import PositionCall, Positioning
 from kipctl.probe.consume.positions import RETRIABLE_ERRORS, Check, Partition, State
@@ -24,6 +23,7 @@ from kipctl.probe.consume.readers import Readers
 from kipctl.probe.consume.reads import NOTHING, Reads
 from kipctl.probe.consume.requests import fetch_request
 from kipctl.probe.consume.session import Wanted
+from kipctl.probe.hints import hint_in_fetch
 from kipctl.probe.leadership import NO_HINT, LeaderDiscovery
 from kipctl.probe.tracing import Tracing
 from kipctl.protocol.address import Address
@@ -373,7 +373,7 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
             return
         hint, decision = NO_HINT, Decision.NOT_APPLICABLE
         if error in LEADER_ERRORS:
-            hint = hint_of(fetched, answer, flight.api_version)
+            hint = hint_in_fetch(fetched, answer, flight.api_version)
             decision = self._finder.take_hint(partition, hint, now)
         if error in _STALE_METADATA_ERRORS:
             self._finder.want(MetadataCause.LEADER_CHANGE)
