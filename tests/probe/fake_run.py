@@ -10,9 +10,10 @@ from fake_broker import TOPIC, FakeCluster
 from rows import read_back
 
 from kipctl.probe.leadership import LeaderDiscovery
+from kipctl.probe.parts import Part
 from kipctl.probe.produce.config import ProducerConfig
 from kipctl.probe.produce.run import ProbeOutcome, ProbeSpec
-from kipctl.probe.produce.summary import measured, summarize
+from kipctl.probe.produce.summary import measured_together, summarize
 from kipctl.protocol.api import ApiKey
 from kipctl.trace.codes import PHASES, MetadataCause
 
@@ -79,7 +80,11 @@ def run_fake(
 def read_ran(outcome: ProbeOutcome, directory: Path) -> Ran:
     """What a run wrote into the directory, after a look at what holds of every run."""
     rows = {name: read_back(directory, name) for name in ("batches", "rpcs", "redirects")}
-    ran = Ran(outcome, **rows, summary=summarize(measured(outcome, directory), [], None))
+    ran = Ran(
+        outcome,
+        **rows,
+        summary=summarize(measured_together(outcome, [Part(outcome, directory)]), [], None),
+    )
     _is_consistent(ran)
     return ran
 
