@@ -1,7 +1,7 @@
 """What a client believes about leaders, and when it may retry: the rules of KIP-951, pure."""
 
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Generic, TypeVar
 
@@ -66,22 +66,20 @@ NO_HINT = Hint(Leader(NO_LEADER, NO_EPOCH))
 """An error that names no leader."""
 
 
+@dataclass(slots=True, eq=False)
 class LedPartition:
     """A partition as any client knows it. Times are microseconds (monotonic)."""
 
-    __slots__ = ("index", "leader_rpc", "leader_us", "topic", "topic_position", "turn_us")
-
-    def __init__(self, topic: Topic, topic_position: int, index: int) -> None:
-        self.topic = topic
-        self.topic_position = topic_position
-        """Its topic's number in the trace."""
-        self.index = index
-        self.leader_us = 0
-        """When the leader became known."""
-        self.leader_rpc: object = None
-        """The `MetadataCall` that showed it; None for a hint."""
-        self.turn_us = 0
-        """When what was ahead of its next request last made way."""
+    topic: Topic
+    topic_position: int
+    """Its topic's number in the trace."""
+    index: int
+    leader_us: int = field(default=0, init=False)
+    """When the leader became known."""
+    leader_rpc: object = field(default=None, init=False)
+    """The `MetadataCall` that showed it; None for a hint."""
+    turn_us: int = field(default=0, init=False)
+    """When what was ahead of its next request last made way."""
 
 
 class Leadership(Generic[PartitionKey]):

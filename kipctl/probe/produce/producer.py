@@ -87,15 +87,16 @@ class Producer(ProbeClient[Partition, ProducerLink]):
         in_flight = config.max_in_flight_requests_per_connection
         window = in_flight if ordered or in_flight == 1 else NO_WINDOW
         self._by_topic = [
-            [Partition(topic, position, index, ordered, window) for index in range(count)]
+            [
+                Partition(topic, position, index, ordered, window, producer_epoch)
+                for index in range(count)
+            ]
             for position, (topic, count) in enumerate(zip(topics, partitions, strict=True))
         ]
         self._topic_position: dict[str | UUID, int] = {
             topic.name: i for i, topic in enumerate(topics)
         } | {topic.id: i for i, topic in enumerate(topics)}
         self._partitions = [p for of_topic in self._by_topic for p in of_topic]
-        for partition in self._partitions:
-            partition.producer_epoch = producer_epoch
         self._attributes = int(variants[0].compression)
         self._accumulator = Accumulator(config, self._partitions, partitioner, variants)
         super().__init__(
