@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kipctl.experiments.plan import RunPlan
-from kipctl.probe.outcome import AnyOutcome, SharedSpec
+from kipctl.probe.outcome import AnyOutcome, Spec
 from kipctl.probe.parts import Part
 from kipctl.probe.process import running_probe
 from kipctl.probe.schedule import Schedule
@@ -47,28 +47,24 @@ class Probe(Protocol[AnyOutcome]):
 class Begin(Protocol[AnyOutcome]):
     """Starts what a specification says; what it wrote is there until the block is left."""
 
-    def __call__(
-        self, spec: SharedSpec[AnyOutcome], /
-    ) -> AbstractContextManager[Probe[AnyOutcome]]: ...
+    def __call__(self, spec: Spec[AnyOutcome], /) -> AbstractContextManager[Probe[AnyOutcome]]: ...
 
 
 class BeginAll(Protocol):
     """Starts what several specifications say; the first has begun when the last one does."""
 
-    def __call__(
-        self, *specs: SharedSpec[Any]
-    ) -> AbstractContextManager[tuple[Probe[Any], ...]]: ...
+    def __call__(self, *specs: Spec[Any]) -> AbstractContextManager[tuple[Probe[Any], ...]]: ...
 
 
 class _Begins:
     """Begins one run as it begins several."""
 
-    def begin_all(self, *specs: SharedSpec[Any]) -> AbstractContextManager[tuple[Probe[Any], ...]]:
+    def begin_all(self, *specs: Spec[Any]) -> AbstractContextManager[tuple[Probe[Any], ...]]:
         """See `BeginAll`."""
         raise NotImplementedError
 
     @contextmanager
-    def __call__(self, spec: SharedSpec[AnyOutcome], /) -> Iterator[Probe[AnyOutcome]]:
+    def __call__(self, spec: Spec[AnyOutcome], /) -> Iterator[Probe[AnyOutcome]]:
         with self.begin_all(spec) as (running,):
             yield running
 
@@ -80,7 +76,7 @@ class OnThisMachine(_Begins):
         self._record = record
 
     @contextmanager
-    def begin_all(self, *specs: SharedSpec[Any]) -> Iterator[tuple[Probe[Any], ...]]:
+    def begin_all(self, *specs: Spec[Any]) -> Iterator[tuple[Probe[Any], ...]]:
         """Several that run at the same time; the first has begun when the last one does."""
         with _rows_folder(self._record) as folder, ExitStack() as probes:
             yield tuple(
@@ -103,7 +99,7 @@ class Workers(_Begins):
         self._record = record
 
     @contextmanager
-    def begin_all(self, *specs: SharedSpec[Any]) -> Iterator[tuple[Probe[Any], ...]]:
+    def begin_all(self, *specs: Spec[Any]) -> Iterator[tuple[Probe[Any], ...]]:
         """Several runs that start together, each with its own workers."""
         from kipctl.experiments.workers import running_workers
 

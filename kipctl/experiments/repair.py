@@ -15,7 +15,7 @@ from kipctl.probe.consume.run import ConsumeSpec
 from kipctl.probe.consume.summary import measured
 from kipctl.probe.consume.summary import summarize as summarize_consume
 from kipctl.probe.leadership import LeaderDiscovery
-from kipctl.probe.outcome import AnyOutcome, Begun, Outcome, SharedSpec
+from kipctl.probe.outcome import AnyOutcome, Begun, Outcome, Spec
 from kipctl.probe.parts import Part
 from kipctl.probe.produce.config import parse_properties as producer_config
 from kipctl.probe.produce.run import ProbeSpec
@@ -85,7 +85,7 @@ def _repaired(run: Run, known: Mapping[str, Any], rows: Path) -> Mapping[str, An
 
 
 def _whole(
-    spec: SharedSpec[AnyOutcome], rows: Path, folders: Sequence[int]
+    spec: Spec[AnyOutcome], rows: Path, folders: Sequence[int]
 ) -> tuple[AnyOutcome, tuple[Part[AnyOutcome], ...]]:
     """What the probes that did this came to together, of those folders; and each."""
     parts = []

@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from kipctl.errors import KipctlError, PipelineError
 from kipctl.pipeline.failures import error_text
 from kipctl.pipeline.launch import log_path
-from kipctl.probe.outcome import AnyOutcome, SharedSpec
+from kipctl.probe.outcome import AnyOutcome, Spec
 from kipctl.probe.parts import Part, moved
 from kipctl.probe.schedule import Share
 from kipctl.probe.worker import Order, SharedFolder, finished_part, salvaged_part
@@ -165,9 +165,7 @@ class RunningWorkers(Generic[AnyOutcome]):
     `schedule` is that of the whole run, on this machine's clock.
     """
 
-    def __init__(
-        self, job: WorkersJob, spec: SharedSpec[AnyOutcome], workers: Sequence[int]
-    ) -> None:
+    def __init__(self, job: WorkersJob, spec: Spec[AnyOutcome], workers: Sequence[int]) -> None:
         self._job = job
         self._spec = spec
         self._workers = workers
@@ -250,7 +248,7 @@ def _task(order: bytes) -> Callable[[Iterable[int]], Iterator[bytes]]:
 @contextmanager
 def running_workers(
     session: SparkSession,
-    specs: Sequence[SharedSpec[Any]],
+    specs: Sequence[Spec[Any]],
     workers: int,
     folder: Path,
     record: Path | None,

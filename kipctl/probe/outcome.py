@@ -21,9 +21,16 @@ _LEAD_US = 20_000
 """Between the end of the preparations and the start."""
 
 
-def soon() -> int:
+def start_soon() -> int:
     """The start of a run that need not wait for anybody, monotonic microseconds."""
     return now_us() + _LEAD_US
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write the file so that who sees it sees it whole."""
+    unfinished = path.with_suffix(".part")
+    unfinished.write_bytes(content)
+    unfinished.replace(path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +48,8 @@ class Begun:
         return cls(socket.gethostname(), start_us, wall_start_us)
 
     def write(self, directory: Path) -> None:
-        """Leave it beside the rows; who sees the file sees it whole."""
-        unfinished = directory / f"{_BEGUN_FILE}.part"
-        unfinished.write_text(json.dumps(asdict(self)), encoding="utf-8")
-        unfinished.replace(directory / _BEGUN_FILE)
+        """Leave it beside the rows."""
+        write_whole(directory / _BEGUN_FILE, json.dumps(asdict(self)).encode())
 
     @classmethod
     def read(cls, directory: Path) -> "Begun | None":
@@ -64,7 +69,7 @@ class Outcome:
     api: ClassVar[str]
     """`produce` or `fetch`: what its redirects are of."""
 
-    spec: "SharedSpec[Any]"
+    spec: "Spec[Any]"
     cluster_id: str
     start_us: int
     end_us: int
@@ -96,11 +101,10 @@ class Outcome:
 
 Config = TypeVar("Config", bound=ClientConfig)
 AnyOutcome = TypeVar("AnyOutcome", bound=Outcome)
-AnyOutcome_co = TypeVar("AnyOutcome_co", bound=Outcome, covariant=True)
 
 
-class Spec(Protocol[AnyOutcome_co]):
-    """What a probe is to do."""
+class Spec(Protocol[AnyOutcome]):
+    """What a probe is to do; several workers can do it together, each its share."""
 
     @property
     def topic(self) -> str: ...
@@ -108,13 +112,16 @@ class Spec(Protocol[AnyOutcome_co]):
     @property
     def config(self) -> ClientConfig: ...
 
+    @property
+    def share(self) -> Share: ...
+
     def run(
         self,
         directory: Path,
         on_start: Callable[[Schedule], None],
         should_stop: Callable[[], bool],
-        agree_on_start: Callable[[], int] = soon,
-    ) -> AnyOutcome_co:
+        agree_on_start: Callable[[], int] = start_soon,
+    ) -> AnyOutcome:
         """Do it, and write the row files into `directory`.
 
         `agree_on_start` is called when all is prepared, and says when the run starts (monotonic
@@ -122,13 +129,6 @@ class Spec(Protocol[AnyOutcome_co]):
         Raises UnreachableError, RefusedError or UsageError when the run cannot begin, and what
         `agree_on_start` raises.
         """
-
-
-class SharedSpec(Spec[AnyOutcome], Protocol[AnyOutcome]):
-    """What several workers can do together, each its share."""
-
-    @property
-    def share(self) -> Share: ...
 
     def of_worker(self, share: Share) -> Self:
         """What one worker is to do: it is a client of its own, with a client id of its own."""
@@ -164,7 +164,7 @@ def counted_together(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
 
 
 def as_one_run(
-    spec: SharedSpec[AnyOutcome], outcomes: Sequence[AnyOutcome], start_us: int
+    spec: Spec[AnyOutcome], outcomes: Sequence[AnyOutcome], start_us: int
 ) -> dict[str, Any]:
     """What outcomes of any kind come to together, by the names of Outcome's fields."""
     return {
@@ -182,7 +182,7 @@ def as_one_run(
 
 
 def as_run(
-    spec: SharedSpec[AnyOutcome],
+    spec: Spec[AnyOutcome],
     client: ProbeClient[Any, Any],
     run: Callable[[Schedule], None],
     on_start: Callable[[Schedule], None],
@@ -211,7 +211,7 @@ def as_run(
 
 
 def as_salvaged(
-    spec: SharedSpec[AnyOutcome], begun: Begun, directory: Path, end_us: int, failure: str
+    spec: Spec[AnyOutcome], begun: Begun, directory: Path, end_us: int, failure: str
 ) -> dict[str, Any]:
     """What is known of a probe of any kind that died, by the names of Outcome's fields."""
     return {

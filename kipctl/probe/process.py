@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Generic, cast
+from typing import Any, Generic, cast
 
 from kipctl.errors import KipctlError
-from kipctl.probe.outcome import AnyOutcome, Begun, Outcome, SharedSpec, Spec
+from kipctl.probe.outcome import AnyOutcome, Begun, Outcome, Spec
 from kipctl.probe.parts import Part
 from kipctl.probe.schedule import Schedule
 from kipctl.signals import leave_to_starter
@@ -20,34 +20,34 @@ from kipctl.trace.rows import IntRows, RowReader
 from kipctl.trace.store import in_use
 
 _START_TIMEOUT_S = 120.0
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class ProbeDiedError(KipctlError):
     """The probe's process ended before it began: killed, or a fault in kipctl."""
 
 
-def _work(spec: Spec[Outcome], directory: Path, pipe: Connection) -> None:
+def _work(spec: Spec[Any], directory: Path, pipe: Connection) -> None:
     """The child: runs the probe, and tells of its start and end through the pipe."""
     leave_to_starter()
 
     def should_stop() -> bool:
         return pipe.poll()
 
-    came: object
+    result: object
     try:
         with in_use(directory):
-            came = spec.run(directory, pipe.send, should_stop)
+            result = spec.run(directory, pipe.send, should_stop)
     except KipctlError as error:
-        came = error
+        result = error
     except BaseException as fault:
-        if isinstance(fault, OSError) and fault.errno in _NO_ROOM:
+        if isinstance(fault, OSError) and fault.errno in _DISK_FULL:
             why = f"What it measured could not be written: {fault.strerror}."
         else:
             why = "The probe failed:\n" + traceback.format_exc()
-        came = ProbeDiedError(why)
+        result = ProbeDiedError(why)
     with suppress(BrokenPipeError):  # its starter was killed: what it came to is in its rows
-        pipe.send(came)
+        pipe.send(result)
     pipe.close()
 
 
@@ -58,7 +58,7 @@ class RunningProbe(Generic[AnyOutcome]):
     settled is in its rows.
     """
 
-    def __init__(self, spec: SharedSpec[AnyOutcome], directory: Path) -> None:
+    def __init__(self, spec: Spec[AnyOutcome], directory: Path) -> None:
         """Start it; returns when it is about to begin. Raises KipctlError."""
         self._spec = spec
         context = multiprocessing.get_context("spawn")
@@ -98,7 +98,7 @@ class RunningProbe(Generic[AnyOutcome]):
             assert isinstance(outcome, Outcome)
         except KipctlError as failed:
             return self._salvaged(failed.what)
-        return self._came_to(cast(AnyOutcome, outcome))
+        return self._ended(cast(AnyOutcome, outcome))
 
     def give_up(self) -> AnyOutcome:
         """End it at once, without waiting for what is under way; what it had settled."""
@@ -106,9 +106,9 @@ class RunningProbe(Generic[AnyOutcome]):
         return self._salvaged("")
 
     def _salvaged(self, failure: str) -> AnyOutcome:
-        return self._came_to(self._spec.salvaged(self._begun, self._directory, failure))
+        return self._ended(self._spec.salvaged(self._begun, self._directory, failure))
 
-    def _came_to(self, outcome: AnyOutcome) -> AnyOutcome:
+    def _ended(self, outcome: AnyOutcome) -> AnyOutcome:
         self.parts = (Part(outcome, self._directory),)
         return outcome
 
@@ -144,9 +144,7 @@ class RunningProbe(Generic[AnyOutcome]):
 
 
 @contextmanager
-def running_probe(
-    spec: SharedSpec[AnyOutcome], directory: Path
-) -> Iterator[RunningProbe[AnyOutcome]]:
+def running_probe(spec: Spec[AnyOutcome], directory: Path) -> Iterator[RunningProbe[AnyOutcome]]:
     """A probe that has started; its process is gone when the block is left."""
     probe = RunningProbe(spec, directory)
     try:

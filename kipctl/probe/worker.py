@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from kipctl.errors import KipctlError, PipelineError
 from kipctl.probe.export import record_batches
-from kipctl.probe.outcome import Begun, Outcome, SharedSpec
+from kipctl.probe.outcome import Begun, Outcome, Spec, write_whole
 from kipctl.probe.parts import Part
 from kipctl.trace.clock import now_us
 from kipctl.trace.store import Run
@@ -133,7 +133,7 @@ class SharedFolder:
 
     def finish(self, worker: int, outcome: Outcome) -> None:
         """For a worker: leave what it came to."""
-        _put(self.directory(worker) / "outcome", pickle.dumps(outcome))
+        write_whole(self.directory(worker) / "outcome", pickle.dumps(outcome))
         self.end_file(worker).write_text("end")
 
     def is_finished(self, worker: int) -> bool:
@@ -154,13 +154,6 @@ def _loaded(path: Path, load: Callable[[bytes], T]) -> T | None:
         return None
 
 
-def _put(path: Path, content: bytes) -> None:
-    """Write the file so that who sees it sees it whole."""
-    unfinished = path.with_suffix(".part")
-    unfinished.write_bytes(content)
-    unfinished.replace(path)
-
-
 @dataclass(frozen=True, slots=True)
 class Order:
     """What all workers of a run are told: by its number each has a spec of its own.
@@ -168,7 +161,7 @@ class Order:
     Each also writes its Parquet files into `record`.
     """
 
-    specs: tuple[SharedSpec[Any], ...]
+    specs: tuple[Spec[Any], ...]
     shared: SharedFolder
     record: Path | None
 
@@ -210,7 +203,7 @@ def work(order: Order, worker: int, gather: Gather) -> KipctlError | None:
             gather(_FAILED)
             return failed
         if agreed:
-            _put(order.shared.directory(worker) / "failure", _one_line(failed).encode())
+            write_whole(order.shared.directory(worker) / "failure", _one_line(failed).encode())
         raise
     return None
 

@@ -20,7 +20,7 @@ from kipctl.probe.outcome import (
     as_run,
     as_salvaged,
     config_of_worker,
-    soon,
+    start_soon,
 )
 from kipctl.probe.schedule import WHOLE, Schedule, Share
 from kipctl.probe.tracing import Tracing
@@ -68,7 +68,7 @@ class ConsumeSpec:
         directory: Path,
         on_start: Callable[[Schedule], None],
         should_stop: Callable[[], bool],
-        agree_on_start: Callable[[], int] = soon,
+        agree_on_start: Callable[[], int] = start_soon,
         on_records: OnRecords | None = None,
     ) -> "ConsumeOutcome":
         """See `Spec.run`; each partition's position is known before the start."""
@@ -122,15 +122,15 @@ class ConsumeSpec:
         )
 
     def of_worker(self, share: Share) -> "ConsumeSpec":
-        """See `SharedSpec.of_worker`. How much the others have read it does not know."""
+        """See `Spec.of_worker`. How much the others have read it does not know."""
         return replace(self, share=share, config=config_of_worker(self.config, share))
 
     def schedule(self, start_us: int) -> Schedule:
-        """See `SharedSpec.schedule`."""
+        """See `Spec.schedule`."""
         return Schedule(start_us, self.num_records, -1, self.share)
 
     def together(self, outcomes: Sequence["ConsumeOutcome"], start_us: int) -> "ConsumeOutcome":
-        """See `SharedSpec.together`. Those stopped because enough was read have done all."""
+        """See `Spec.together`. Those stopped because enough was read have done all."""
         records = sum(outcome.records for outcome in outcomes)
         whole = replace(
             outcomes[0],
@@ -143,7 +143,7 @@ class ConsumeSpec:
         return replace(whole, stopped=whole.stopped and records < self.num_records)
 
     def salvaged(self, begun: Begun, directory: Path, failure: str) -> "ConsumeOutcome":
-        """See `SharedSpec.salvaged`: the answers. Which partitions were given up is not known."""
+        """See `Spec.salvaged`: the answers. Which partitions were given up is not known."""
         columns = COLUMNS["reads"]
         kept = [columns.index(name) for name in ("records", "bytes", "time_us", "partition")]
         totals, end_us, partitions = np.zeros(2, np.int64), 0, set[int]()

@@ -20,7 +20,7 @@ from kipctl.probe.outcome import (
     as_run,
     as_salvaged,
     config_of_worker,
-    soon,
+    start_soon,
 )
 from kipctl.probe.produce.config import ProducerConfig
 from kipctl.probe.produce.partitioner import partitioner
@@ -67,7 +67,7 @@ class ProbeSpec:
         directory: Path,
         on_start: Callable[[Schedule], None],
         should_stop: Callable[[], bool],
-        agree_on_start: Callable[[], int] = soon,
+        agree_on_start: Callable[[], int] = start_soon,
     ) -> "ProbeOutcome":
         """See `Spec.run`."""
         choose = random.Random(self.seed + self.share.worker)
@@ -122,18 +122,18 @@ class ProbeSpec:
         )
 
     def of_worker(self, share: Share) -> "ProbeSpec":
-        """See `SharedSpec.of_worker`."""
+        """See `Spec.of_worker`."""
         # A worker may run in another folder.
         payload_file = self.payload_file and self.payload_file.absolute()
         config = config_of_worker(self.config, share)
         return replace(self, share=share, config=config, payload_file=payload_file)
 
     def schedule(self, start_us: int) -> Schedule:
-        """See `SharedSpec.schedule`."""
+        """See `Spec.schedule`."""
         return Schedule(start_us, self.num_records, self.throughput, self.share)
 
     def together(self, outcomes: Sequence["ProbeOutcome"], start_us: int) -> "ProbeOutcome":
-        """See `SharedSpec.together`."""
+        """See `Spec.together`."""
         return replace(
             outcomes[0],
             generated=sum(outcome.generated for outcome in outcomes),
@@ -144,7 +144,7 @@ class ProbeSpec:
         )
 
     def salvaged(self, begun: Begun, directory: Path, failure: str) -> "ProbeOutcome":
-        """See `SharedSpec.salvaged`: the batches that were acknowledged or given up."""
+        """See `Spec.salvaged`: the batches that were acknowledged or given up."""
         acknowledged, end_us, errors = 0, begun.start_us, Counter[str]()
         columns = COLUMNS["batches"]
         settled = [columns.index(name) for name in ("error", "records", "acked_us")]
