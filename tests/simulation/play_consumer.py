@@ -110,7 +110,7 @@ class _Play(Stage):
                 Consumer(
                     story.config,
                     story.discovery,
-                    [self.partitions],
+                    self.partitions,
                     self.partitions,
                     tracing,
                     self.sockets,  # type: ignore[arg-type]

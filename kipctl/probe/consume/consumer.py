@@ -31,7 +31,6 @@ from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import LEADER_ERRORS, ErrorCode, error_name
 from kipctl.protocol.fetch_frames import FetchAnswer, Fetched, read_fetch
 from kipctl.protocol.primitives import MalformedFrame
-from kipctl.protocol.produce_frames import Topic
 from kipctl.protocol.record_counts import OldFormatError, count_records
 from kipctl.trace.codes import Decision, MetadataCause, RangeHandling
 from kipctl.transport.loop import ConnectionLostError, InFlight
@@ -61,7 +60,7 @@ class _FetchCall:
 
 
 class Consumer(ProbeClient[Partition, ConsumerLink]):
-    """Reads the partitions that are assigned and writes the trace.
+    """Reads the partitions of one topic that are assigned and writes the trace.
 
     Its `errors` are those for which partitions were given up.
     """
@@ -70,7 +69,7 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
         self,
         config: ConsumerConfig,
         discovery: LeaderDiscovery,
-        partitions: Sequence[Sequence[Partition]],
+        partitions: Sequence[Partition],
         assigned: Iterable[Partition],
         tracing: Tracing,
         sockets: Sockets,
@@ -78,18 +77,18 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
         should_stop: Callable[[], bool],
         on_records: OnRecords | None = None,
     ) -> None:
-        """`partitions` are all those of each topic; for the rest see `ProbeClient`."""
+        """`partitions` are all those of the topic; for the rest see `ProbeClient`."""
         self._config = config
         self._on_records = on_records
-        self._topics: list[Topic] = [of_topic[0].topic for of_topic in partitions]
-        self._by_topic: dict[str | bytes, Sequence[Partition]] = {}
-        for of_topic in partitions:
-            topic = of_topic[0].topic
-            self._by_topic |= {topic.name: of_topic, topic.id.bytes: of_topic}
+        topic = partitions[0].topic
+        self._by_topic: dict[str | bytes, Sequence[Partition]] = {
+            topic.name: partitions,
+            topic.id.bytes: partitions,
+        }
         super().__init__(
             config,
             discovery,
-            {of_topic[0].topic.name: of_topic for of_topic in partitions},
+            {topic.name: partitions},
             lambda node: ConsumerLink(node, config, sockets),
             tracing,
             sockets,
@@ -263,7 +262,7 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
         for partition, want in wanted.items():
             self._failures.sent_again(partition, link, want.leader_epoch, now)
         asked = link.session.ask({link.named(p): want for p, want in wanted.items()})
-        request = fetch_request(self._config, asked, self._config.max_partition_fetch_bytes)
+        request = fetch_request(self._config, asked)
         link.is_fetching = True
         try:
             link.send_message(request, ApiKey.FETCH, link.fetch_version, now, _FetchCall(wanted))
@@ -305,7 +304,7 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
                 self._refused(link, partition, want, fetched, answer, flight, now)
             else:
                 self._read(link, partition, want, fetched, now)
-        return 0, len(self._topics)
+        return 0, 1
 
     def _read(
         self, link: ConsumerLink, partition: Partition, want: Wanted, fetched: Fetched, now: int
@@ -401,12 +400,12 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
         if flight.api_key == ApiKey.FETCH:
             return self._fetched(link, flight, frame, now)
         self._positioning.answered(link, flight, frame, now)
-        return 0, len(self._topics)
+        return 0, 1
 
     def _handle_lost(self, link: ConsumerLink, flight: InFlight, now: int) -> int:
         if isinstance(flight.subject, PositionCall):
             self._positioning.lost(flight.subject, now)
-        return len(self._topics)
+        return 1
 
     def _lost(self, link: ConsumerLink, number: int, flights: list[InFlight], now: int) -> None:
         """Leaders are read, of what was read there (`ProbeClient`)."""

@@ -22,10 +22,8 @@ from kipctl.protocol.produce_frames import Topic
 _READ_COMMITTED = 1
 
 
-def fetch_request(
-    config: ConsumerConfig, asked: Asked[Partition | Place], max_bytes: int
-) -> FetchRequest:
-    """A Fetch that says to the session what is new; at most `max_bytes` of each partition."""
+def fetch_request(config: ConsumerConfig, asked: Asked[Partition | Place]) -> FetchRequest:
+    """A Fetch that says to the session what is new."""
     topics: dict[Topic, list[FetchPartition]] = {}
     for place, (offset, epoch) in asked.send.items():
         topics.setdefault(place.topic, []).append(
@@ -33,7 +31,7 @@ def fetch_request(
                 partition=place.index,
                 current_leader_epoch=epoch,
                 fetch_offset=offset,
-                partition_max_bytes=max_bytes,
+                partition_max_bytes=config.max_partition_fetch_bytes,
             )
         )
     forgotten: dict[Topic, list[int]] = {}
@@ -62,7 +60,7 @@ def list_offsets_request(
     config: ConsumerConfig,
     wanted: Mapping[Partition, Wanted],
     timestamp: int,
-    replica_id: int = CONSUMER_REPLICA_ID,
+    replica_id: int,
 ) -> ListOffsetsRequest:
     """Asks for one end of each partition's log; offsets in `wanted` are of no matter."""
     topics: dict[str, list[ListOffsetsPartition]] = {}

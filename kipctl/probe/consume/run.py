@@ -84,7 +84,7 @@ class ConsumeSpec:
                 Consumer(
                     config,
                     self.discovery,
-                    [partitions],
+                    partitions,
                     assigned,
                     tracing,
                     Sockets(now_us),
