@@ -4,8 +4,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Generic
 
+import numpy as np
+
 from kipctl.probe.config import ClientConfig
-from kipctl.probe.health import Health, health
+from kipctl.probe.distribution import distribution
+from kipctl.probe.health import Health
 from kipctl.probe.leader_finder import AnyPartition, LeaderFinder, MetadataCall
 from kipctl.probe.leadership import LeaderDiscovery, Node
 from kipctl.probe.metadata_policy import WorkingSet
@@ -74,7 +77,18 @@ class ProbeClient(Generic[AnyPartition, AnyLink]):
 
     def health(self, start_us: int) -> Health:
         """What became of topics, and how well the client itself went on since then."""
-        return health(self._network, self._finder, start_us)
+        lags = self._network.lags_us
+        lag = distribution([(np.fromiter(lags, np.int64), np.fromiter(lags.values(), np.int64))])
+        return Health(
+            self._network.throttle_ms,
+            tuple(
+                f"Topic {change}, as Metadata showed after {(seen_us - start_us) / 1e6:.1f} s."
+                for change, seen_us in self._finder.topic_changes.items()
+            ),
+            lag.quantile(0.5),
+            lag.quantile(0.99),
+            lag.quantile(1),
+        )
 
     def close(self) -> None:
         """Close every connection."""

@@ -4,12 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from kipctl.probe.distribution import Distribution
-from kipctl.probe.leader_finder import LeaderFinder
-from kipctl.probe.network import Network
-
 
 @dataclass(frozen=True, slots=True)
 class Health:
@@ -40,25 +34,6 @@ class Health:
 
 
 HEALTHY = Health()
-
-
-def health(network: Network[Any], finder: LeaderFinder[Any, Any], start_us: int) -> Health:
-    """That of a client, as it is now; its run began at `start_us` (monotonic microseconds)."""
-    values = sorted(network.lags_us)
-    lags = Distribution(
-        np.array(values, dtype=np.int64),
-        np.array([network.lags_us[value] for value in values], dtype=np.int64),
-    )
-    return Health(
-        network.throttle_ms,
-        tuple(
-            f"Topic {change}, as Metadata showed after {(seen_us - start_us) / 1e6:.1f} s."
-            for change, seen_us in finder.topic_changes.items()
-        ),
-        lags.quantile(0.5),
-        lags.quantile(0.99),
-        values[-1] if values else 0,
-    )
 
 
 def all_healths(of_workers: Sequence[Health]) -> Health:

@@ -20,7 +20,6 @@ from kipctl.probe.metadata_policy import NEVER_US, MetadataPolicy, WorkingSet
 from kipctl.probe.network import AnyLink, Network
 from kipctl.probe.tracing import Tracing
 from kipctl.protocol.address import Address
-from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import ErrorCode
 from kipctl.protocol.message import ZERO_UUID
 from kipctl.protocol.metadata import (
@@ -207,7 +206,7 @@ class LeaderFinder(Generic[AnyPartition, AnyLink]):
             allow_auto_topic_creation=False,
         )
         try:
-            link.send_message(request, ApiKey.METADATA, link.metadata_version, now_us)
+            link.send_message(request, link.metadata_version, now_us)
         except ConnectionLostError:
             lost = True
         flight = link.connection.in_flight[-1]

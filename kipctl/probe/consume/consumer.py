@@ -265,7 +265,7 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
         request = fetch_request(self._config, asked)
         link.is_fetching = True
         try:
-            link.send_message(request, ApiKey.FETCH, link.fetch_version, now, _FetchCall(wanted))
+            link.send_message(request, link.fetch_version, now, _FetchCall(wanted))
         except ConnectionLostError:
             self._network.lose(link)
 

@@ -111,7 +111,7 @@ class Positioning:
         for partition in call.wanted:
             partition.asked = True
         try:
-            link.send_message(request, ApiKey(request.api.key), version, now_us, call)
+            link.send_message(request, version, now_us, call)
         except ConnectionLostError:
             self._network.lose(link)  # it comes back to `lost`, as what was sent before it
 
