@@ -3,7 +3,8 @@
 import json
 import socket
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self, TypeVar
@@ -154,15 +155,6 @@ def config_of_worker(config: Config, share: Share) -> Config:
     return replace(config, client_id=f"{config.client_id}-{share.worker}")
 
 
-def counted_together(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """The sums, by name."""
-    total: dict[str, int] = {}
-    for one in counts:
-        for name, count in one.items():
-            total[name] = total.get(name, 0) + count
-    return total
-
-
 def as_one_run(
     spec: Spec[AnyOutcome], outcomes: Sequence[AnyOutcome], start_us: int
 ) -> dict[str, Any]:
@@ -171,7 +163,7 @@ def as_one_run(
         "spec": spec,
         "start_us": start_us,
         "end_us": start_us + max(outcome.end_us - outcome.start_us for outcome in outcomes),
-        "errors": counted_together(outcome.errors for outcome in outcomes),
+        "errors": dict(sum((Counter(outcome.errors) for outcome in outcomes), Counter())),
         "endpoints": tuple(sorted({name for outcome in outcomes for name in outcome.endpoints})),
         "cpu_s": sum(outcome.cpu_s for outcome in outcomes),
         "health": all_healths([outcome.health for outcome in outcomes]),

@@ -71,10 +71,9 @@ class Accumulator:
         schedule = self._schedule
         if self._throttled:
             end = schedule.due(now_us)
-            intended_us: Callable[[int], int] = schedule.intended_us
         else:
             end = min(self._own_records, self.settled + self._buffer_records)
-            intended_us = _always(now_us)
+        intended_us = schedule.intended_us if self._throttled else lambda seq: now_us
         first, self.generated = self.generated, max(end, self.generated)
         if end >= self._own_records or not self._throttled:
             self.due_us = NEVER_US  # unthrottled: until a batch is settled
@@ -154,7 +153,3 @@ class Accumulator:
             self._partitioner.load(
                 [len(p.queue) for p in self._partitions], [has_leader(p) for p in self._partitions]
             )
-
-
-def _always(time_us: int) -> Callable[[int], int]:
-    return lambda seq: time_us
