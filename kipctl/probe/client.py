@@ -17,12 +17,20 @@ from kipctl.probe.retries import Retries
 from kipctl.probe.tracing import Tracing
 from kipctl.protocol.address import Address
 from kipctl.protocol.api import ApiKey
-from kipctl.protocol.error_codes import ErrorCode
+from kipctl.protocol.error_codes import LEADER_ERRORS, ErrorCode
 from kipctl.protocol.metadata import MetadataResponse
 from kipctl.trace.codes import MetadataCause
 from kipctl.transport.loop import InFlight
 from kipctl.transport.sockets import Sockets
 
+STALE_METADATA_ERRORS = LEADER_ERRORS | {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.LEADER_NOT_AVAILABLE,
+    ErrorCode.KAFKA_STORAGE_ERROR,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+    ErrorCode.INCONSISTENT_TOPIC_ID,
+}
+"""Errors after which every client asks for Metadata."""
 TICK_US = 50_000
 """How often a client looks after what has no moment of its own: timeouts, the trace."""
 

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from kipctl.probe.client import ProbeClient
+from kipctl.probe.client import STALE_METADATA_ERRORS, ProbeClient
 from kipctl.probe.consume.config import ConsumerConfig
 from kipctl.probe.consume.failures import Failures
 from kipctl.probe.consume.link import ConsumerLink
@@ -36,14 +36,9 @@ from kipctl.trace.codes import Decision, MetadataCause, RangeHandling
 from kipctl.transport.loop import ConnectionLostError, InFlight
 from kipctl.transport.sockets import Sockets
 
-_STALE_METADATA_ERRORS = LEADER_ERRORS | {
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-    ErrorCode.LEADER_NOT_AVAILABLE,
+_STALE_METADATA_ERRORS = STALE_METADATA_ERRORS | {
     ErrorCode.REPLICA_NOT_AVAILABLE,
-    ErrorCode.KAFKA_STORAGE_ERROR,
     ErrorCode.OFFSET_NOT_AVAILABLE,
-    ErrorCode.UNKNOWN_TOPIC_ID,
-    ErrorCode.INCONSISTENT_TOPIC_ID,
 }
 _POSITIONS_TICK_US = 20_000
 

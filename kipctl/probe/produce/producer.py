@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from uuid import UUID
 
-from kipctl.probe.client import TICK_US, ProbeClient
+from kipctl.probe.client import STALE_METADATA_ERRORS, TICK_US, ProbeClient
 from kipctl.probe.leadership import (
     NO_HINT,
     Attempts,
@@ -45,13 +45,6 @@ from kipctl.trace.codes import Decision, MetadataCause
 from kipctl.transport.loop import ConnectionLostError, InFlight
 from kipctl.transport.sockets import Sockets
 
-_STALE_METADATA_ERRORS = LEADER_ERRORS | {
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-    ErrorCode.LEADER_NOT_AVAILABLE,
-    ErrorCode.KAFKA_STORAGE_ERROR,
-    ErrorCode.UNKNOWN_TOPIC_ID,
-    ErrorCode.INCONSISTENT_TOPIC_ID,
-}
 _NOT_APPENDED = (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID)
 """The broker does not know the batches before it; the second one is that of brokers before 2.5."""
 _RETRIABLE = frozenset(code for code in ErrorCode if code.retriable)
@@ -356,7 +349,7 @@ class Producer(ProbeClient[Partition, ProducerLink]):
         """Give the batch up, or put it back to be tried again."""
         attempts = batch.attempts
         assert attempts is not None
-        if error in _STALE_METADATA_ERRORS:
+        if error in STALE_METADATA_ERRORS:
             self._finder.want(MetadataCause.LEADER_CHANGE)
         failed = self._retries.failed(
             attempts,
