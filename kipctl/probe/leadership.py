@@ -196,12 +196,10 @@ class Attempts:
     count: int = 0
     epoch: int = NO_EPOCH
 
-    def sent(self, epoch: int) -> bool:
-        """Count an attempt; returns True if it is a retry to the same leader epoch."""
-        again = self.count > 0 and epoch <= self.epoch
+    def sent(self, epoch: int) -> None:
+        """Count an attempt, which went to that leader epoch."""
         self.count += 1
         self.epoch = max(epoch, self.epoch)
-        return again
 
     def backoff_us(self, discovery: LeaderDiscovery, known_epoch: int, drawn_us: int) -> int:
         """How long after its error the batch has to wait, when `drawn_us` is the backoff drawn.
