@@ -140,12 +140,12 @@ class Leadership(Generic[PartitionKey]):
         for partition in partitions:
             self._leaders.pop(partition, None)
 
-    def take_hint(self, partition: PartitionKey, hint: Hint | None) -> Decision:
+    def take_hint(self, partition: PartitionKey, hint: Hint) -> Decision:
         """Take the hint of an error for a partition, if the rules allow, and say what was done.
 
         The endpoint of a hint that is followed overrides the node known by that id.
         """
-        if hint is None or hint.leader.id == NO_LEADER or hint.leader.epoch == NO_EPOCH:
+        if hint.leader.id == NO_LEADER or hint.leader.epoch == NO_EPOCH:
             return Decision.ABSENT
         if hint.is_draft:
             return Decision.DRAFT

@@ -49,11 +49,10 @@ def leadership(discovery: LeaderDiscovery = KIP951, leader: Leader = LED_BY_ONE)
         (Hint(Leader(-1, 6)), Decision.ABSENT, Leader(1, 5)),
         (Hint(Leader(2, -1), TWO), Decision.ABSENT, Leader(1, 5)),
         (Hint(Leader(-1, -1)), Decision.ABSENT, Leader(1, 5)),
-        (None, Decision.ABSENT, Leader(1, 5)),
     ],
 )
 def test_a_hint_is_followed_only_to_a_newer_epoch_at_a_node_that_can_be_reached(
-    hint: Hint | None, decision: Decision, leader: Leader
+    hint: Hint, decision: Decision, leader: Leader
 ) -> None:
     known = leadership()
     assert known.take_hint(P, hint) is decision

@@ -16,6 +16,7 @@ from story_of_reading import READING_FAULTS, ReadingStory
 from kipctl.probe.bootstrap import find_topic
 from kipctl.probe.consume.consumer import Consumer
 from kipctl.probe.consume.positions import NO_OFFSET, Partition, State
+from kipctl.probe.leadership import LedPartition
 from kipctl.probe.tracing import Tracing
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.records import BATCH_HEADER_SIZE
@@ -55,8 +56,7 @@ class _Tracing(Tracing):
 
     def redirects(
         self,
-        topic: int,
-        partition: int,
+        partition: LedPartition,
         first_seq: int,
         records: int,
         failures: Sequence[FailedAttempt],
@@ -66,7 +66,7 @@ class _Tracing(Tracing):
     ) -> None:
         self.took.append((len(failures), done_us - intended_us))
         super().redirects(
-            topic, partition, first_seq, records, failures, intended_us, last_sent_us, done_us
+            partition, first_seq, records, failures, intended_us, last_sent_us, done_us
         )
 
 

@@ -89,8 +89,7 @@ class Failures:
         if failed.to_broker == _NOTHING:
             failed.given_up(now_us, failed.backoff_us)
         self._tracing.redirects(
-            partition.topic_position,
-            partition.index,
+            partition,
             partition.offset,
             records,
             partition.failures,
