@@ -85,6 +85,8 @@ class LeaderFinder(Generic[AnyPartition, AnyLink]):
         self._partitions = partitions
         self._working_set = working_set
         self._leadership: Leadership[AnyPartition] = Leadership(discovery)
+        self.epoch = self._leadership.epoch
+        """The newest leader epoch known of a partition; -1 for none."""
         backoff = retry_backoff(
             discovery, config.retry_backoff_ms * 1000, config.retry_backoff_max_ms * 1000
         )
@@ -96,7 +98,8 @@ class LeaderFinder(Generic[AnyPartition, AnyLink]):
         self.topic_changes: dict[str, int] = {}
         """What has become of topics, in words, and when it was first seen."""
         self._open: MetadataCall | None = None
-        self._calls: list[MetadataCall] = []
+        self.calls: list[MetadataCall] = []
+        """The Metadata requests sent so far, where there is a working set."""
         self.due_us = NEVER_US
         """When the next Metadata request is due; NEVER_US while one is in flight."""
         self.wake_us = NEVER_US
@@ -111,11 +114,6 @@ class LeaderFinder(Generic[AnyPartition, AnyLink]):
     def _new_topics(self) -> MetadataCause | None:
         return self._working_set.new_topics if self._working_set else None
 
-    @property
-    def calls(self) -> Sequence[MetadataCall]:
-        """The Metadata requests sent so far, where there is a working set."""
-        return self._calls
-
     def renew_after(self, max_age_us: int, now_us: int) -> None:
         """Another `metadata.max.age.ms`, in microseconds, counted from now."""
         self._policy.max_age_us, self._policy.refreshed_us = max_age_us, now_us
@@ -126,10 +124,6 @@ class LeaderFinder(Generic[AnyPartition, AnyLink]):
         """A Metadata request is in flight, or one is wanted."""
         policy = self._policy
         return policy.in_flight is not None or policy.wanted is not None
-
-    def epoch(self, partition: AnyPartition) -> int:
-        """The newest leader epoch known; -1 for none."""
-        return self._leadership.epoch(partition)
 
     def link(self, partition: AnyPartition) -> AnyLink | None:
         """The link to the partition's leader, None while there is none."""
@@ -214,7 +208,7 @@ class LeaderFinder(Generic[AnyPartition, AnyLink]):
         self._reckon()
         flight.subject = self._open
         if self._working_set:
-            self._calls.append(self._open)
+            self.calls.append(self._open)
         if lost:
             self._network.lose(link)  # it comes back to `lost`, as what was sent before it
 

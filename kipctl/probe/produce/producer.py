@@ -1,4 +1,4 @@
-"""The producer: an open loop of records over non-blocking sockets, with every leader move felt.
+"""The producer: an open loop of records over non-blocking sockets, each failed attempt traced.
 
 One thread, one connection per broker. What is decided is decided elsewhere: which records are due
 and what may go out (`accumulator`, `batches`), who leads and when a retry may follow
