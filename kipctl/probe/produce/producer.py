@@ -116,7 +116,7 @@ class Producer(ProbeClient[Partition, ProducerLink]):
         speaks no common version.
         """
         deadline = self._now_us() + timeout_us
-        links = {link for p in self._partitions if (link := self._finder.link(p)) is not None}
+        links = dict.fromkeys(filter(None, map(self._finder.link, self._partitions)))
         while self._now_us() < deadline and not all(link.ready for link in links):
             for link in links:
                 self._network.ensure_connected(link)
