@@ -331,7 +331,7 @@ def follow(
     read: Sequence[Part[ConsumeOutcome]],
 ) -> Delivery:
     """Each record's way, from the rows of both; `outcome` and `came` are those of all parts."""
-    config = outcome.config
+    config = outcome.spec.config
     return deliver(
         in_step(written, "batches", "acked_us", outcome.start_us),
         in_step(read, "reads", "time_us", came.start_us),
@@ -358,7 +358,7 @@ def summarize(
     return {
         "topic": outcome.spec.topic,
         "partitions": consumed.outcome.partitions,
-        "client_rack": consumed.outcome.config.client_rack or None,
+        "client_rack": consumed.outcome.spec.config.client_rack or None,
         "records": {
             "sent": outcome.generated,
             "acknowledged": outcome.acknowledged,

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from kipctl.measure.distribution import Counting, Distribution, distribution
+from kipctl.measure.distribution import Counting, distribution_of
 from kipctl.measure.flips import Flip, Flips
 from kipctl.measure.parts import Part, rows_of_parts, together
 from kipctl.measure.redirects import metadata_calls, metadata_rpcs, redirects
@@ -150,15 +149,8 @@ def reads_of(outcome: ConsumeOutcome, parts: Sequence[Part[ConsumeOutcome]]) -> 
             yield renumbered
 
 
-class _Column:
-    def __init__(self, rows: IntRows) -> None:
-        self._rows = rows
-
-    def __call__(self, name: str) -> npt.NDArray[np.int64]:
-        return self._rows[:, _READ[name]]
-
-
-_column = _Column
+def _column(reads: IntRows) -> Callable[[str], IntRows]:
+    return lambda name: reads[:, _READ[name]]
 
 
 def summarize(
@@ -170,7 +162,7 @@ def summarize(
     return {
         "topic": outcome.spec.topic,
         "partitions": outcome.partitions,
-        "client_rack": outcome.config.client_rack or None,
+        "client_rack": outcome.spec.config.client_rack or None,
         "records": {"read": outcome.records, "bytes": outcome.bytes},
         "partitions_failed": outcome.errors,
         "seconds": round(seconds, 6),
@@ -206,13 +198,9 @@ def fetches(run: Measured) -> dict[str, Any]:
     }
 
 
-def _of(values: npt.NDArray[np.int64]) -> Distribution:
-    return distribution([(values, np.ones(len(values), np.int64))])
-
-
 def brokers(run: Measured) -> list[dict[str, Any]]:
     """What was read from each broker, as leader and as follower; `share` is of the bytes."""
-    racks, own_rack = run.outcome.racks, run.outcome.config.client_rack
+    racks, own_rack = run.outcome.racks, run.outcome.spec.config.client_rack
     total = sum(of.bytes for of in run.answers.brokers.values())
     return [
         {
@@ -244,11 +232,12 @@ def flip_groups(run: Measured) -> list[dict[str, Any]]:
             "times": len(alike),
             "first_ms": (alike[0].time_us - run.outcome.start_us) / 1000,
             "gap_ms": {
-                "p50": _of(np.array([flip.gap_us for flip in alike])).quantile(0.5) / 1000,
-                "max": max(flip.gap_us for flip in alike) / 1000,
+                "p50": gaps.quantile(0.5) / 1000,
+                "max": int(gaps.values[-1]) / 1000,
             },
         }
         for (before, after, why), alike in groups.items()
+        for gaps in [distribution_of(np.array([flip.gap_us for flip in alike]))]
     ]
 
 

@@ -19,15 +19,15 @@ class Ends:
         self._ends = np.zeros(0, dtype=np.int64)
 
     def __getitem__(self, partitions: IntRows) -> IntRows:
-        self._make_room(partitions)
+        self._grow(partitions)
         return self._ends[partitions]
 
     def advance(self, partitions: IntRows, ends: IntRows) -> None:
         """They have come to at least these."""
-        self._make_room(partitions)
+        self._grow(partitions)
         np.maximum.at(self._ends, partitions, ends)
 
-    def _make_room(self, partitions: IntRows) -> None:
+    def _grow(self, partitions: IntRows) -> None:
         if (missing := int(partitions.max(initial=-1)) + 1 - len(self._ends)) > 0:
             self._ends = np.concatenate([self._ends, np.zeros(missing, dtype=np.int64)])
 

@@ -75,9 +75,9 @@ def follow_batches(batches: IntRows, reads: IntRows) -> IntRows:
     acknowledged: IntRows = batches[batches[:, _BATCH["error"]] == 0].copy()
     spans = Coverage().add(_with_records(reads))
     by = _delivered_by(acknowledged, spans)
-    came = by != _NOWHERE
-    acknowledged[came, _BATCH["acked_us"]] = spans[by[came], TIME]
-    acknowledged[~came, _BATCH["error"]] = _NOT_DELIVERED
+    has_come = by != _NOWHERE
+    acknowledged[has_come, _BATCH["acked_us"]] = spans[by[has_come], TIME]
+    acknowledged[~has_come, _BATCH["error"]] = _NOT_DELIVERED
     return acknowledged
 
 
@@ -156,13 +156,13 @@ class _Matching:
     def _matched(self) -> IntRows:
         """Those of the waiting batches that a waiting answer brought; they wait no more."""
         by = _delivered_by(self._waiting, self._spans)
-        came = by != _NOWHERE
-        delivered: IntRows = self._waiting[came]
-        delivered[:, _BATCH["acked_us"]] = self._spans[by[came], TIME]
+        has_come = by != _NOWHERE
+        delivered: IntRows = self._waiting[has_come]
+        delivered[:, _BATCH["acked_us"]] = self._spans[by[has_come], TIME]
         records = delivered[:, _BATCH["records"]]
-        np.subtract.at(self._unclaimed, by[came], records)
+        np.subtract.at(self._unclaimed, by[has_come], records)
         self.records += int(records.sum())
-        self._waiting = self._waiting[~came]
+        self._waiting = self._waiting[~has_come]
         return delivered
 
 

@@ -73,6 +73,11 @@ class Counting:
         return Distribution(self._values, self._counts)
 
 
+def distribution_of(values: IntRows) -> Distribution:
+    """Of values that need be neither sorted nor unique."""
+    return Distribution(*np.unique(values, return_counts=True))
+
+
 def distribution(parts: Iterable[tuple[IntRows, IntRows]]) -> Distribution:
     """Add up (values, counts) pairs; the values need be neither sorted nor unique."""
     counting = Counting()

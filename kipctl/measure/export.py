@@ -15,7 +15,7 @@ def record_batches(outcome: Outcome, directory: Path, dataset: str) -> Iterator[
     """The rows of a dataset, in Arrow's form with the schema of `kipctl.trace.schema`."""
     constants = {
         "source": "probe",
-        "client": outcome.config.client_id,
+        "client": outcome.spec.config.client_id,
         "software_name": SOFTWARE_NAME,
         "software_version": __version__,
         **outcome.constants,

@@ -1,7 +1,8 @@
 """What several probes of a run came to together, and what one came to that died."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from functools import singledispatch
 from pathlib import Path
 from typing import Any, cast
@@ -54,12 +55,11 @@ def _as_one_run_produced(
 ) -> ProbeOutcome:
     return replace(
         outcomes[0],
-        spec=spec,
         generated=sum(outcome.generated for outcome in outcomes),
         acknowledged=sum(outcome.acknowledged for outcome in outcomes),
         failed=sum(outcome.failed for outcome in outcomes),
         unconnected=tuple(sorted({id for outcome in outcomes for id in outcome.unconnected})),
-        **_common_of_all(outcomes, start_us),
+        **_common_of_all(spec, outcomes, start_us),
     )
 
 
@@ -68,7 +68,7 @@ def _salvaged_produced(
     spec: ProbeSpec, begun: Begun, directory: Path, failure: str
 ) -> ProbeOutcome:
     """The batches that were acknowledged or given up."""
-    acknowledged, end_us, errors = 0, begun.start_us, dict[str, int]()
+    acknowledged, end_us, errors = 0, begun.start_us, Counter[str]()
     columns = COLUMNS["batches"]
     settled = [columns.index(name) for name in ("error", "records", "acked_us")]
     for rows in chunks(raw_path(directory, "batches"), len(columns)):
@@ -76,18 +76,15 @@ def _salvaged_produced(
         end_us = max(end_us, int(acked_us.max()))
         acknowledged += int(records[error == 0].sum())
         for code in np.unique(error[error != 0]).tolist():
-            name = error_name(code)
-            errors[name] = errors.get(name, 0) + int(records[error == code].sum())
-    failed = sum(errors.values())
+            errors[error_name(code)] += int(records[error == code].sum())
+    failed = errors.total()
     return ProbeOutcome(
-        spec=spec,
         interval_ns=spec.schedule(begun.start_us).interval_ns,
         generated=acknowledged + failed,
         acknowledged=acknowledged,
         failed=failed,
-        errors=errors,
-        topics=(spec.topic,),
-        **_common_of_dead(begun, directory, end_us, failure),
+        errors=dict(errors),
+        **_common_of_dead(spec, begun, directory, end_us, failure),
     )
 
 
@@ -98,16 +95,15 @@ def _salvaged_produced(
 def _as_one_run_consumed(
     spec: ConsumeSpec, outcomes: Sequence[ConsumeOutcome], start_us: int
 ) -> ConsumeOutcome:
-    """As one run. Workers that were stopped because they had read enough have done all."""
+    """Those stopped because enough was read have done all."""
     records = sum(outcome.records for outcome in outcomes)
     whole = replace(
         outcomes[0],
-        spec=spec,
         records=records,
         bytes=sum(outcome.bytes for outcome in outcomes),
         partitions=sum(outcome.partitions for outcome in outcomes),
         racks=tuple(sorted({rack for outcome in outcomes for rack in outcome.racks})),
-        **_common_of_all(outcomes, start_us),
+        **_common_of_all(spec, outcomes, start_us),
     )
     return replace(whole, stopped=whole.stopped and records < spec.num_records)
 
@@ -116,44 +112,36 @@ def _as_one_run_consumed(
 def _salvaged_consumed(
     spec: ConsumeSpec, begun: Begun, directory: Path, failure: str
 ) -> ConsumeOutcome:
-    """The Fetch answers; which partitions were given up is not known."""
+    """The answers. Which partitions were given up is not known."""
     columns = COLUMNS["reads"]
-    told = [columns.index(name) for name in ("records", "bytes", "time_us", "partition")]
+    kept = [columns.index(name) for name in ("records", "bytes", "time_us", "partition")]
     totals, end_us, partitions = np.zeros(2, np.int64), 0, set[int]()
     for rows in chunks(raw_path(directory, "reads"), len(columns)):
-        totals += rows[:, told[:2]].sum(axis=0)
-        end_us = max(end_us, int(rows[:, told[2]].max()))
-        partitions |= set(rows[:, told[3]].tolist())
+        totals += rows[:, kept[:2]].sum(axis=0)
+        end_us = max(end_us, int(rows[:, kept[2]].max()))
+        partitions |= set(rows[:, kept[3]].tolist())
     return ConsumeOutcome(
-        spec=spec,
         records=int(totals[0]),
         bytes=int(totals[1]),
         partitions=len(partitions),
         errors={},
-        topics=(spec.topic,),
         racks=names_in(directory).get("broker_rack", ()),
-        **_common_of_dead(begun, directory, end_us, failure),
+        **_common_of_dead(spec, begun, directory, end_us, failure),
     )
 
 
 # --- of both ---
 
 
-def counted_together(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """The sums, by name."""
-    total: dict[str, int] = {}
-    for one in counts:
-        for name, count in one.items():
-            total[name] = total.get(name, 0) + count
-    return total
-
-
-def _common_of_all(outcomes: Sequence[Outcome], start_us: int) -> dict[str, Any]:
+def _common_of_all(
+    spec: Spec[AnyOutcome], outcomes: Sequence[AnyOutcome], start_us: int
+) -> dict[str, Any]:
     """What outcomes of any kind come to together, by the names of Outcome's fields."""
     return {
+        "spec": spec,
         "start_us": start_us,
         "end_us": start_us + max(outcome.end_us - outcome.start_us for outcome in outcomes),
-        "errors": counted_together(outcome.errors for outcome in outcomes),
+        "errors": dict(sum((Counter(outcome.errors) for outcome in outcomes), Counter())),
         "endpoints": tuple(sorted({name for outcome in outcomes for name in outcome.endpoints})),
         "cpu_s": sum(outcome.cpu_s for outcome in outcomes),
         "health": all_healths([outcome.health for outcome in outcomes]),
@@ -163,18 +151,20 @@ def _common_of_all(outcomes: Sequence[Outcome], start_us: int) -> dict[str, Any]
     }
 
 
-def _common_of_dead(begun: Begun, directory: Path, end_us: int, failure: str) -> dict[str, Any]:
+def _common_of_dead(
+    spec: Spec[AnyOutcome], begun: Begun, directory: Path, end_us: int, failure: str
+) -> dict[str, Any]:
     """What is known of a probe of any kind that died, by the names of Outcome's fields."""
     return {
+        **asdict(begun),
+        "spec": spec,
         "cluster_id": "",
-        "start_us": begun.start_us,
         "end_us": max(begun.start_us, end_us),
-        "wall_start_us": begun.wall_start_us,
+        "topics": (spec.topic,),
         "endpoints": names_in(directory).get("hint_endpoint", ()),
         "cpu_s": 0.0,
         "stopped": True,
         "failure": failure,
-        "host": begun.host,
     }
 
 

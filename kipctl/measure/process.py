@@ -67,7 +67,7 @@ class RunningProbe(Generic[AnyOutcome]):
             assert isinstance(outcome, Outcome)
         except KipctlError as failed:
             return self._salvaged(failed.what)
-        return self._came_to(cast(AnyOutcome, outcome))
+        return self._ended(cast(AnyOutcome, outcome))
 
     def give_up(self) -> AnyOutcome:
         """End it at once, without waiting for what is under way; what it had settled."""
@@ -75,9 +75,9 @@ class RunningProbe(Generic[AnyOutcome]):
         return self._salvaged("")
 
     def _salvaged(self, failure: str) -> AnyOutcome:
-        return self._came_to(salvaged(self._spec, self._begun, self._directory, failure))
+        return self._ended(salvaged(self._spec, self._begun, self._directory, failure))
 
-    def _came_to(self, outcome: AnyOutcome) -> AnyOutcome:
+    def _ended(self, outcome: AnyOutcome) -> AnyOutcome:
         self.parts = (Part(outcome, self._directory),)
         return outcome
 

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -109,11 +108,6 @@ class Measured:
     steady: RecordTimes
     redirect_rows: IntRows
     metadata_rows: IntRows
-
-
-def measured(outcome: ProbeOutcome, directory: Path) -> Measured:
-    """Read what the probe wrote into the directory."""
-    return measured_together(outcome, [Part(outcome, directory)])
 
 
 def measured_together(outcome: ProbeOutcome, parts: Sequence[Part[ProbeOutcome]]) -> Measured:

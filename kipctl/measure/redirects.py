@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from kipctl.measure.distribution import distribution
+from kipctl.measure.distribution import distribution_of
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import LEADER_ERRORS
 from kipctl.trace.codes import PHASES, Decision, MetadataCause
@@ -34,35 +34,26 @@ def redirects(rows: IntRows) -> dict[str, Any]:
         if decision is not Decision.NOT_APPLICABLE
     }
     present = len(errors) - decisions["absent"] - decisions["draft"]
-    phases_ms = {}
-    for phase in PHASES:
-        spent = np.bincount(
-            batch_of_row, weights=rows[:, _REDIRECT[f"{phase}_us"]], minlength=batches
-        )[redirected]
-        of_batches = distribution([(spent.astype(np.int64), np.ones(len(spent), np.int64))])
-        phases_ms[phase] = {
-            "p50": of_batches.quantile(0.5) / 1000,
-            "p99": of_batches.quantile(0.99) / 1000,
-            "sum": int(spent.sum()) / 1000,
+
+    def spent_ms(*phases: str) -> dict[str, float]:
+        """What redirected batches spent in these phases."""
+        spent = rows[:, [_REDIRECT[f"{phase}_us"] for phase in phases]].sum(axis=1)
+        of_batches = np.bincount(batch_of_row, weights=spent, minlength=batches)[redirected]
+        spread = distribution_of(of_batches.astype(np.int64))
+        return {
+            "p50": spread.quantile(0.5) / 1000,
+            "p99": spread.quantile(0.99) / 1000,
+            "sum": int(of_batches.sum()) / 1000,
         }
-    client = np.bincount(
-        batch_of_row,
-        weights=rows[:, _REDIRECT["backoff_us"]] + rows[:, _REDIRECT["metadata_us"]],
-        minlength=batches,
-    )[redirected].astype(np.int64)
-    client_share = distribution([(client, np.ones(len(client), np.int64))])
+
     return {
         "batches": int(redirected.sum()),
         "errors": len(errors),
         "appended_then_failed": int((errors[:, _REDIRECT["base_offset"]] >= 0).sum()),
         "hints": {"present": present, **decisions},
         "same_epoch_retries": int(errors[:, _REDIRECT["same_epoch_retry"]].sum()),
-        "client_share_ms": {
-            "p50": client_share.quantile(0.5) / 1000,
-            "p99": client_share.quantile(0.99) / 1000,
-            "sum": int(client.sum()) / 1000,
-        },
-        "phases_ms": phases_ms,
+        "client_share_ms": spent_ms("backoff", "metadata"),
+        "phases_ms": {phase: spent_ms(phase) for phase in PHASES},
     }
 
 

@@ -19,7 +19,7 @@ from kipctl.measure.export import record_batches
 from kipctl.measure.outcomes import salvaged
 from kipctl.measure.parts import Part
 from kipctl.probe.outcome import Outcome, Spec
-from kipctl.trace.begun import Begun
+from kipctl.trace.begun import Begun, write_whole
 from kipctl.trace.clock import now_us
 from kipctl.trace.store import Run
 
@@ -135,7 +135,7 @@ class SharedFolder:
 
     def finish(self, worker: int, outcome: Outcome) -> None:
         """For a worker: leave what it came to."""
-        _put(self.directory(worker) / "outcome", pickle.dumps(outcome))
+        write_whole(self.directory(worker) / "outcome", pickle.dumps(outcome))
         self.end_file(worker).write_text("end")
 
     def is_finished(self, worker: int) -> bool:
@@ -154,13 +154,6 @@ def _loaded(path: Path, load: Callable[[bytes], T]) -> T | None:
         return load(path.read_bytes())
     except FileNotFoundError:
         return None
-
-
-def _put(path: Path, content: bytes) -> None:
-    """Write the file so that who sees it sees it whole."""
-    unfinished = path.with_suffix(".part")
-    unfinished.write_bytes(content)
-    unfinished.replace(path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +205,7 @@ def work(order: Order, worker: int, gather: Gather) -> KipctlError | None:
             gather(_FAILED)
             return failed
         if agreed:
-            _put(order.shared.directory(worker) / "failure", _one_line(failed).encode())
+            write_whole(order.shared.directory(worker) / "failure", _one_line(failed).encode())
         raise
     return None
 

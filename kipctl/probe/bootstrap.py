@@ -6,27 +6,42 @@ from kipctl.protocol.error_codes import ErrorCode, error_text
 from kipctl.protocol.message import encode
 from kipctl.protocol.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from kipctl.protocol.produce_frames import Topic
-from kipctl.transport.loop import InFlight
+from kipctl.trace.clock import now_us
+from kipctl.trace.codes import MetadataCause
+from kipctl.trace.columns import RpcRow
 from kipctl.transport.request import Cluster
 
 
-def as_flight(
-    answer: MetadataResponse, topic: str, client_id: str, cluster: Cluster, asked_us: int
-) -> InFlight:
-    """The bootstrap's Metadata request as the trace has it; `subject` is the answer's size.
+def first_metadata(topic: str, cluster: Cluster) -> tuple[MetadataResponse, RpcRow]:
+    """Metadata of the topic, and the request for it as the trace has it.
 
     The codec is exact, so the sizes are those of the frames that went over the wire.
     """
+    asked_us = now_us()
+    answer = cluster.metadata([topic])
+    answered_us = now_us()
     api = MetadataRequest.api
-    highest = cluster.any_broker().api_versions[api.key][1]
-    version = min(api.versions[1], highest)
+    version = min(api.versions[1], cluster.any_broker().api_versions[api.key][1])
     request = MetadataRequest(
         topics=(MetadataRequestTopic(name=topic),), allow_auto_topic_creation=False
     )
-    asked = encode_request(request, version, 0, client_id)
     header = 8 + (version >= api.flexible_since)  # length, correlation id, no tags
-    answered = header + len(encode(answer, version))
-    return InFlight(0, ApiKey.METADATA, version, len(asked), asked_us, 0, answered)
+    return answer, RpcRow(
+        connection=0,
+        broker=-1,
+        api_key=ApiKey.METADATA,
+        api_version=version,
+        request_bytes=len(encode_request(request, version, 0, cluster.client_id)),
+        response_bytes=header + len(encode(answer, version)),
+        sent_us=asked_us,
+        received_us=answered_us,
+        queued_behind=0,
+        queued_behind_us=0,
+        cause=MetadataCause.START,
+        topics=1,
+        critical=False,
+        error=0,
+    )
 
 
 def find_topic(name: str, metadata: MetadataResponse) -> tuple[Topic, int]:

@@ -1,24 +1,34 @@
 """What producer and consumer have in common: connections, leaders, and a row for each request."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import ceil
 from typing import Generic
 
 from kipctl.probe.config import ClientConfig
-from kipctl.probe.health import Health, health
+from kipctl.probe.health import Health
 from kipctl.probe.leader_finder import AnyPartition, LeaderFinder, MetadataCall
 from kipctl.probe.leadership import LeaderDiscovery, Node
 from kipctl.probe.metadata_policy import WorkingSet
 from kipctl.probe.network import AnyLink, Network
+from kipctl.probe.retries import Retries
 from kipctl.probe.tracing import Tracing
 from kipctl.protocol.address import Address
 from kipctl.protocol.api import ApiKey
-from kipctl.protocol.error_codes import ErrorCode
+from kipctl.protocol.error_codes import LEADER_ERRORS, ErrorCode
 from kipctl.protocol.metadata import MetadataResponse
-from kipctl.protocol.produce_frames import Topic
 from kipctl.trace.codes import MetadataCause
 from kipctl.transport.loop import InFlight
 from kipctl.transport.sockets import Sockets
 
+STALE_METADATA_ERRORS = LEADER_ERRORS | {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.LEADER_NOT_AVAILABLE,
+    ErrorCode.KAFKA_STORAGE_ERROR,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+    ErrorCode.INCONSISTENT_TOPIC_ID,
+}
+"""Errors after which every client asks for Metadata."""
 TICK_US = 50_000
 """How often a client looks after what has no moment of its own: timeouts, the trace."""
 
@@ -35,39 +45,80 @@ class ProbeClient(Generic[AnyPartition, AnyLink]):
         tracing: Tracing,
         sockets: Sockets,
         bootstrap: Iterable[Address],
+        should_stop: Callable[[], bool],
         working_set: WorkingSet | None = None,
     ) -> None:
         """`partitions` are those of each topic by name; `bootstrap` are the servers to begin with,
-        and to return to. With a working set Metadata is asked for its topics, else for all.
+        and to return to; `should_stop` is asked every 50 ms or so. With a working set Metadata is
+        asked for its topics, else for all.
         """
         self._tracing = tracing
         self._now_us = sockets.now_us
         self._network = Network(sockets, make_link, self._answered, self._lost)
         self._finder = LeaderFinder(
-            config, discovery, partitions, self._network, tracing, self, bootstrap, working_set
+            config,
+            discovery,
+            partitions,
+            self._network,
+            tracing,
+            self._leader_moved,
+            self._topic_recreated,
+            bootstrap,
+            working_set,
         )
+        self._retries = Retries(config, discovery, tracing)
+        self.errors: Counter[str] = Counter()
+        """What failed, by the error's name."""
+        self._should_stop = should_stop
         self._next_tick_us = 0
 
     def learn(self, response: MetadataResponse) -> None:
         """Take the Metadata answer that the run starts with."""
         self._finder.begin(response, self._now_us())
 
+    @property
+    def endpoints(self) -> Iterable[str]:
+        """The endpoints that hints have named, by their number in the trace."""
+        return self._retries.endpoints
+
     def health(self, start_us: int) -> Health:
         """What became of topics, and how well the client itself went on since then."""
-        return health(self._network, self._finder, start_us)
+        lags = self._network.lags_us
+        return Health(
+            self._network.throttle_ms,
+            tuple(
+                f"Topic {change}, as Metadata showed after {(seen_us - start_us) / 1e6:.1f} s."
+                for change, seen_us in self._finder.topic_changes.items()
+            ),
+            _quantile(lags, 0.5),
+            _quantile(lags, 0.99),
+            max(lags, default=0),
+        )
 
     def close(self) -> None:
         """Close every connection."""
         self._network.close()
 
+    def _tick(self, now: int) -> None:
+        """What is looked after now and then: timeouts, the trace, whether to stop."""
+        self._next_tick_us = now + TICK_US
+        self._network.lose_silent()
+        self._tracing.flush()
+        if self._should_stop():
+            self.stop()
+
     # --- what each client does in its own way ---
 
-    def leader_moved(self, partition: AnyPartition) -> None:
-        """See `leader_finder.Client`."""
+    def stop(self) -> None:
+        """Begin nothing more."""
         raise NotImplementedError
 
-    def topic_recreated(self, partitions: Sequence[AnyPartition], topic: Topic) -> None:
-        """See `leader_finder.Client`."""
+    def _leader_moved(self, partition: AnyPartition) -> None:
+        """`LeaderFinder`'s on_moved."""
+        raise NotImplementedError
+
+    def _topic_recreated(self, partitions: Sequence[AnyPartition]) -> None:
+        """`LeaderFinder`'s on_recreated."""
         raise NotImplementedError
 
     def _handle_answer(
@@ -110,3 +161,13 @@ class ProbeClient(Generic[AnyPartition, AnyLink]):
                 topics = self._handle_lost(link, flight, now)
             error = ErrorCode.NETWORK_EXCEPTION
             self._tracing.rpc(link.node.id, number, flight, 0, 0, 0, topics, error)
+
+
+def _quantile(counts: Mapping[int, int], q: float) -> int:
+    """The nearest-rank quantile of values that occurred so often; 0 if there are none."""
+    rank = max(1, ceil(round(q * sum(counts.values()), 6)))
+    for value in sorted(counts):
+        rank -= counts[value]
+        if rank <= 0:
+            return value
+    return 0

@@ -1,42 +1,23 @@
 """A client's configuration, under Kafka's own property names: what all clients have in common."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields
 from math import inf
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from kipctl.errors import UsageError
 
-AnyConfig = TypeVar("AnyConfig", bound="ClientConfig")
-Parser = Callable[[str], object]
-"""The value of a property; raises ValueError, which says why not, or KeyError."""
+T = TypeVar("T")
+INT_MAX = 2**31 - 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClientConfig:
-    """Settings that Kafka's producer and consumer share, with their names and defaults.
+def setting(default: T, parse: Callable[[str], object]) -> T:
+    """A field of a configuration that a property of its name sets.
 
-    A field `retry_backoff_ms` is the property `retry.backoff.ms`. Times are in milliseconds, sizes
-    in bytes. `receive.buffer.bytes` is left to the system (-1) unless it is given.
+    `parse` reads the property's value; it raises ValueError, which says why not, or KeyError.
     """
-
-    client_id: str
-    metadata_max_age_ms: int = 300_000
-    metadata_recovery_rebootstrap_trigger_ms: int = 300_000
-    receive_buffer_bytes: int = -1
-    reconnect_backoff_max_ms: int = 1_000
-    reconnect_backoff_ms: int = 50
-    request_timeout_ms: int = 30_000
-    retry_backoff_max_ms: int = 1_000
-    retry_backoff_ms: int = 100
-    socket_connection_setup_timeout_max_ms: int = 30_000
-    socket_connection_setup_timeout_ms: int = 10_000
-
-    @property
-    def in_flight_limit(self) -> int:
-        """Requests that may be in flight on a connection."""
-        raise NotImplementedError
+    return field(default=default, metadata={"parse": parse})
 
 
 def whole(least: int, most: float = inf) -> Callable[[str], int]:
@@ -69,30 +50,43 @@ def one_of(*names: str) -> Callable[[str], str]:
     return parse
 
 
-CLIENT_PARSERS: dict[str, Parser] = {
-    "client_id": str,
-    "metadata_max_age_ms": whole(0),
-    "metadata_recovery_rebootstrap_trigger_ms": whole(0),
-    "receive_buffer_bytes": whole(-1, 2**31 - 1),
-    "reconnect_backoff_max_ms": whole(0),
-    "reconnect_backoff_ms": whole(0),
-    "request_timeout_ms": whole(1, 2**31 - 1),
-    "retry_backoff_max_ms": whole(0),
-    "retry_backoff_ms": whole(0),
-    "socket_connection_setup_timeout_max_ms": whole(1, 2**31 - 1),
-    "socket_connection_setup_timeout_ms": whole(1, 2**31 - 1),
-}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientConfig:
+    """Settings that Kafka's producer and consumer share, with their names and defaults.
 
-
-def parse_values(
-    properties: Mapping[str, str], parsers: Mapping[str, Parser], client: str
-) -> dict[str, object]:
-    """The values of the fields that the properties name; `bootstrap.servers` is none of them.
-
-    Raises UsageError for a property that kipctl's `client` does not know (it would be silently
-    without effect), or a wrong value.
+    A field `retry_backoff_ms` is the property `retry.backoff.ms`. Times are in milliseconds, sizes
+    in bytes. `receive.buffer.bytes` is left to the system (-1) unless it is given.
     """
-    values: dict[str, object] = {}
+
+    client: ClassVar[str]
+    """What kind of client it is for."""
+
+    client_id: str
+    metadata_max_age_ms: int = setting(300_000, whole(0))
+    metadata_recovery_rebootstrap_trigger_ms: int = setting(300_000, whole(0))
+    receive_buffer_bytes: int = setting(-1, whole(-1, INT_MAX))
+    reconnect_backoff_max_ms: int = setting(1_000, whole(0))
+    reconnect_backoff_ms: int = setting(50, whole(0))
+    request_timeout_ms: int = setting(30_000, whole(1, INT_MAX))
+    retry_backoff_max_ms: int = setting(1_000, whole(0))
+    retry_backoff_ms: int = setting(100, whole(0))
+    socket_connection_setup_timeout_max_ms: int = setting(30_000, whole(1, INT_MAX))
+    socket_connection_setup_timeout_ms: int = setting(10_000, whole(1, INT_MAX))
+
+    @property
+    def in_flight_limit(self) -> int:
+        """Requests that may be in flight on a connection."""
+        raise NotImplementedError
+
+
+def parse_values(properties: Mapping[str, str], kind: type[ClientConfig]) -> dict[str, Any]:
+    """The values of the settings that the properties name; `bootstrap.servers` is none of them.
+
+    Raises UsageError for a property that the client of this kind does not have (it would be
+    silently without effect), or a wrong value.
+    """
+    parsers = {f.name: f.metadata["parse"] for f in fields(kind)}
+    values: dict[str, Any] = {}
     for name, text in properties.items():
         if name == "bootstrap.servers":
             continue
@@ -100,7 +94,7 @@ def parse_values(
         if field_name not in parsers or "_" in name:
             known = sorted(field.replace("_", ".") for field in parsers)
             raise UsageError(
-                f"Property {name!r} is not one that kipctl's {client} has.",
+                f"Property {name!r} is not one that kipctl's {kind.client} has.",
                 "Known: " + ", ".join(known) + ".",
             )
         try:
@@ -109,11 +103,6 @@ def parse_values(
             reason = f": {wrong}" if isinstance(wrong, ValueError) else ""
             raise UsageError(f"Property {name}={text!r} has a wrong value{reason}.") from None
     return values
-
-
-def changed(config: AnyConfig, values: Mapping[str, object]) -> AnyConfig:
-    """The configuration with other values."""
-    return replace(config, **dict[str, Any](values))
 
 
 def as_properties(config: ClientConfig) -> dict[str, str]:

@@ -1,12 +1,7 @@
 """What a reader has to know of a run besides its times: quotas, other topics, a client too slow."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from math import ceil
 from typing import Any
-
-from kipctl.probe.leader_finder import LeaderFinder
-from kipctl.probe.network import Network
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,27 +33,3 @@ class Health:
 
 
 HEALTHY = Health()
-
-
-def health(network: Network[Any], finder: LeaderFinder[Any, Any], start_us: int) -> Health:
-    """That of a client, as it is now; its run began at `start_us` (monotonic microseconds)."""
-    return Health(
-        network.throttle_ms,
-        tuple(
-            f"Topic {change}, as Metadata showed after {(seen_us - start_us) / 1e6:.1f} s."
-            for change, seen_us in finder.topic_changes.items()
-        ),
-        _quantile(network.lags_us, 0.5),
-        _quantile(network.lags_us, 0.99),
-        max(network.lags_us, default=0),
-    )
-
-
-def _quantile(counts: Mapping[int, int], q: float) -> int:
-    """The nearest-rank quantile of values that occurred so often; 0 if there are none."""
-    rank = max(1, ceil(round(q * sum(counts.values()), 6)))
-    for value in sorted(counts):
-        rank -= counts[value]
-        if rank <= 0:
-            return value
-    return 0

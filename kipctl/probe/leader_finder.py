@@ -1,8 +1,8 @@
 """Who leads, as far as this client knows: Metadata asked for and taken, hints taken."""
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 from uuid import UUID
 
 from kipctl.probe.config import ClientConfig
@@ -11,6 +11,7 @@ from kipctl.probe.leadership import (
     Leader,
     LeaderDiscovery,
     Leadership,
+    LedPartition,
     Node,
     retry_backoff,
 )
@@ -19,7 +20,6 @@ from kipctl.probe.metadata_policy import NEVER_US, MetadataPolicy, WorkingSet
 from kipctl.probe.network import AnyLink, Network
 from kipctl.probe.tracing import Tracing
 from kipctl.protocol.address import Address
-from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import ErrorCode
 from kipctl.protocol.message import ZERO_UUID
 from kipctl.protocol.metadata import (
@@ -38,53 +38,23 @@ NO_ROW = -1
 
 @dataclass(slots=True)
 class MetadataCall:
-    """A Metadata request. That a batch waited for it shows later than its answer."""
+    """A Metadata request."""
 
     cause: MetadataCause
     link: Link
     connection: int
     flight: InFlight
-    tracing: Tracing
     topics: tuple[str, ...] = ()
     received_us: int = 0
     response_bytes: int = 0
     behind_us: int = 0
+    """How long it stood behind other requests on its connection."""
     error: int = 0
     row: int = NO_ROW
     """Its number in the trace, once it is answered or lost."""
 
-    @property
-    def behind_until_us(self) -> int:
-        """Until when it stood behind other requests on its connection."""
-        return self.flight.sent_us + self.behind_us
 
-    def was_waited_for(self) -> None:
-        """A batch waited for its answer, which has come."""
-        self.tracing.was_critical(self.row)
-
-
-class Led(Hashable, Protocol):
-    """A partition as its client knows it."""
-
-    topic: Topic
-    leader_us: int
-    """When the leader became known."""
-    leader_rpc: object
-    """The `MetadataCall` that told it; None for a hint."""
-
-
-AnyPartition = TypeVar("AnyPartition", bound=Led)
-AnyPartition_contra = TypeVar("AnyPartition_contra", bound=Led, contravariant=True)
-
-
-class Client(Protocol[AnyPartition_contra]):
-    """Whose partitions these are, and what it is told of them."""
-
-    def leader_moved(self, partition: AnyPartition_contra) -> None:
-        """It has a new leader, one that can be reached again, or, its topic being idle, none."""
-
-    def topic_recreated(self, partitions: Sequence[AnyPartition_contra], topic: Topic) -> None:
-        """Their topic was deleted and made anew: its logs are empty, and have had no producer."""
+AnyPartition = TypeVar("AnyPartition", bound=LedPartition)
 
 
 class LeaderFinder(Generic[AnyPartition, AnyLink]):
@@ -97,20 +67,26 @@ class LeaderFinder(Generic[AnyPartition, AnyLink]):
         partitions: Mapping[str, Sequence[AnyPartition]],
         network: Network[AnyLink],
         tracing: Tracing,
-        client: Client[AnyPartition],
+        on_moved: Callable[[AnyPartition], None],
+        on_recreated: Callable[[Sequence[AnyPartition]], None],
         bootstrap: Iterable[Address] = (),
         working_set: WorkingSet | None = None,
     ) -> None:
-        """`partitions` are those of each topic by name, `bootstrap` the servers to begin with.
+        """`partitions`, `bootstrap` and `working_set` are those of `ProbeClient`.
 
-        With a working set only topics of it are asked for, else always all.
+        `on_moved` is told of a partition that has a new leader, one that can be reached again, or,
+        its topic being idle, none; `on_recreated` of those whose topic was deleted and made anew:
+        its logs are empty, and have had no producer.
         """
         self._network = network
         self._tracing = tracing
-        self._client = client
+        self._on_moved = on_moved
+        self._on_recreated = on_recreated
         self._partitions = partitions
         self._working_set = working_set
         self._leadership: Leadership[AnyPartition] = Leadership(discovery)
+        self.epoch = self._leadership.epoch
+        """The newest leader epoch known of a partition; -1 for none."""
         backoff = retry_backoff(
             discovery, config.retry_backoff_ms * 1000, config.retry_backoff_max_ms * 1000
         )
@@ -122,7 +98,8 @@ class LeaderFinder(Generic[AnyPartition, AnyLink]):
         self.topic_changes: dict[str, int] = {}
         """What has become of topics, in words, and when it was first seen."""
         self._open: MetadataCall | None = None
-        self._calls: list[MetadataCall] = []
+        self.calls: list[MetadataCall] = []
+        """The Metadata requests sent so far, where there is a working set."""
         self.due_us = NEVER_US
         """When the next Metadata request is due; NEVER_US while one is in flight."""
         self.wake_us = NEVER_US
@@ -137,11 +114,6 @@ class LeaderFinder(Generic[AnyPartition, AnyLink]):
     def _new_topics(self) -> MetadataCause | None:
         return self._working_set.new_topics if self._working_set else None
 
-    @property
-    def calls(self) -> Sequence[MetadataCall]:
-        """The Metadata requests sent so far, where there is a working set."""
-        return self._calls
-
     def renew_after(self, max_age_us: int, now_us: int) -> None:
         """Another `metadata.max.age.ms`, in microseconds, counted from now."""
         self._policy.max_age_us, self._policy.refreshed_us = max_age_us, now_us
@@ -152,10 +124,6 @@ class LeaderFinder(Generic[AnyPartition, AnyLink]):
         """A Metadata request is in flight, or one is wanted."""
         policy = self._policy
         return policy.in_flight is not None or policy.wanted is not None
-
-    def epoch(self, partition: AnyPartition) -> int:
-        """The newest leader epoch known; -1 for none."""
-        return self._leadership.epoch(partition)
 
     def link(self, partition: AnyPartition) -> AnyLink | None:
         """The link to the partition's leader, None while there is none."""
@@ -232,17 +200,15 @@ class LeaderFinder(Generic[AnyPartition, AnyLink]):
             allow_auto_topic_creation=False,
         )
         try:
-            link.send_message(request, ApiKey.METADATA, link.metadata_version, now_us)
+            link.send_message(request, link.metadata_version, now_us)
         except ConnectionLostError:
             lost = True
         flight = link.connection.in_flight[-1]
-        self._open = MetadataCall(
-            cause, link, link.connection.number, flight, self._tracing, topics
-        )
+        self._open = MetadataCall(cause, link, link.connection.number, flight, topics)
         self._reckon()
         flight.subject = self._open
         if self._working_set:
-            self._calls.append(self._open)
+            self.calls.append(self._open)
         if lost:
             self._network.lose(link)  # it comes back to `lost`, as what was sent before it
 
@@ -289,7 +255,7 @@ class LeaderFinder(Generic[AnyPartition, AnyLink]):
         for topic in working_set.answered(shown, refused, now_us):
             self._leadership.forget(self._partitions[topic])
             for partition in self._partitions[topic]:
-                self._client.leader_moved(partition)
+                self._on_moved(partition)
 
     def lost(self, call: MetadataCall, now_us: int) -> None:
         """The connection of a Metadata request was lost."""
@@ -344,7 +310,7 @@ class LeaderFinder(Generic[AnyPartition, AnyLink]):
             self._leadership.forget(of_topic)
             for partition in of_topic:
                 partition.topic = anew
-            self._client.topic_recreated(of_topic, anew)
+            self._on_recreated(of_topic)
             self.topic_changes.setdefault(f"{known.name} was deleted and made anew", now_us)
         if len(shown.partitions) > len(of_topic):
             grown = f"{known.name} grew from {len(of_topic)} to {len(shown.partitions)} partitions"
@@ -356,7 +322,7 @@ class LeaderFinder(Generic[AnyPartition, AnyLink]):
         for partition in partitions:
             partition.leader_us = now_us
             partition.leader_rpc = call
-            self._client.leader_moved(partition)
+            self._on_moved(partition)
 
     def write_unanswered(self) -> None:
         """At the end: write the request that is still in flight."""

@@ -1,12 +1,15 @@
 """What a client believes about leaders, and when it may retry: the rules of KIP-951, pure."""
 
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from kipctl.protocol.address import host_port
 from kipctl.trace.codes import Decision
+
+if TYPE_CHECKING:  # commands take their options from here, and show their help without it
+    from kipctl.protocol.produce_frames import Topic
 
 PartitionKey = TypeVar("PartitionKey", bound=Hashable)
 
@@ -63,6 +66,22 @@ class Hint:
 
 NO_HINT = Hint(Leader(NO_LEADER, NO_EPOCH))
 """An error that names no leader."""
+
+
+@dataclass(slots=True, eq=False)
+class LedPartition:
+    """A partition as any client knows it. Times are microseconds (monotonic)."""
+
+    topic: "Topic"
+    topic_position: int
+    """Its topic's number in the trace."""
+    index: int
+    leader_us: int = field(default=0, init=False)
+    """When the leader became known."""
+    leader_rpc: object = field(default=None, init=False)
+    """The `MetadataCall` that showed it; None for a hint."""
+    turn_us: int = field(default=0, init=False)
+    """When what was ahead of its next request last made way."""
 
 
 class Leadership(Generic[PartitionKey]):
@@ -123,12 +142,12 @@ class Leadership(Generic[PartitionKey]):
         for partition in partitions:
             self._leaders.pop(partition, None)
 
-    def take_hint(self, partition: PartitionKey, hint: Hint | None) -> Decision:
+    def take_hint(self, partition: PartitionKey, hint: Hint) -> Decision:
         """Take the hint of an error for a partition, if the rules allow, and say what was done.
 
         The endpoint of a hint that is followed overrides the node known by that id.
         """
-        if hint is None or hint.leader.id == NO_LEADER or hint.leader.epoch == NO_EPOCH:
+        if hint.leader.id == NO_LEADER or hint.leader.epoch == NO_EPOCH:
             return Decision.ABSENT
         if hint.is_draft:
             return Decision.DRAFT
@@ -179,12 +198,10 @@ class Attempts:
     count: int = 0
     epoch: int = NO_EPOCH
 
-    def sent(self, epoch: int) -> bool:
-        """Count an attempt; returns True if it is a retry to the same leader epoch."""
-        again = self.count > 0 and epoch <= self.epoch
+    def sent(self, epoch: int) -> None:
+        """Count an attempt, which went to that leader epoch."""
         self.count += 1
         self.epoch = max(epoch, self.epoch)
-        return again
 
     def backoff_us(self, discovery: LeaderDiscovery, known_epoch: int, drawn_us: int) -> int:
         """How long after its error the batch has to wait, when `drawn_us` is the backoff drawn.

@@ -8,7 +8,7 @@ from kipctl.errors import RefusedError
 from kipctl.probe.config import ClientConfig
 from kipctl.probe.leadership import Backoff, Node
 from kipctl.protocol.address import host_port
-from kipctl.protocol.api import ApiKey, decode_response, encode_request
+from kipctl.protocol.api import decode_response, encode_request
 from kipctl.protocol.api_versions import (
     ApiVersionsRequest,
     ApiVersionsResponse,
@@ -154,7 +154,7 @@ class Link:
         request = ApiVersionsRequest(
             client_software_name=SOFTWARE_NAME, client_software_version=__version__
         )
-        self.send_message(request, ApiKey.API_VERSIONS, version, now_us)
+        self.send_message(request, version, now_us)
 
     def finish_handshake(
         self, flight: InFlight, frame: memoryview, now_us: int
@@ -197,25 +197,20 @@ class Link:
         return version
 
     def send_message(
-        self,
-        request: Request[Any],
-        api: ApiKey,
-        version: int,
-        now_us: int,
-        subject: object = None,
+        self, request: Request[Any], version: int, now_us: int, subject: object = None
     ) -> None:
         """Encode and send a request. Raises ConnectionLostError."""
         assert self.connection is not None
         frame = encode_request(
             request, version, self.connection.next_correlation_id(), self._config.client_id
         )
-        self.send([frame], len(frame), api, version, now_us, subject)
+        self.send([frame], len(frame), request.api.key, version, now_us, subject)
 
     def send(
         self,
         buffers: list[Buffer],
         size: int,
-        api: ApiKey,
+        api_key: int,
         version: int,
         now_us: int,
         subject: object,
@@ -227,7 +222,8 @@ class Link:
         if answered:
             in_flight = connection.in_flight
             number = connection.correlation_id
-            in_flight.append(InFlight(number, api, version, size, now_us, len(in_flight), subject))
+            ahead = len(in_flight)
+            in_flight.append(InFlight(number, api_key, version, size, now_us, ahead, subject))
         connection.send(buffers)
         self.watch()
 

@@ -79,23 +79,21 @@ class MetadataPolicy:
     def answered(self, now_us: int, news: bool, of_all: bool = True) -> None:
         """An answer came; `news` says whether it changed any leader, `of_all` if it renews all."""
         self.unanswered_since_us = NEVER_US
-        in_vain = not news and self.in_flight is not MetadataCause.MAX_AGE
+        if of_all:
+            self.refreshed_us = now_us
+        self._ended(now_us, news, not news and self.in_flight is not MetadataCause.MAX_AGE)
+
+    def failed(self, now_us: int) -> None:
+        """No usable answer came: another request is wanted, after the backoff."""
+        self._ended(now_us, news=False, in_vain=True)
+        self.want(MetadataCause.ERROR_RETRY)
+
+    def _ended(self, now_us: int, news: bool, in_vain: bool) -> None:
         self._in_vain = self._in_vain + 1 if in_vain else 0
         self._wait_us = self.backoff.wait_us(max(0, self._in_vain - 1), random.random())
         self.in_flight = None
         self.answered_us = now_us
-        if of_all:
-            self.refreshed_us = now_us
         self.last_was_news = news
-
-    def failed(self, now_us: int) -> None:
-        """No usable answer came: another request is wanted, after the backoff."""
-        if self.in_flight is MetadataCause.MAX_AGE:
-            self.in_flight = None
-        unanswered_since_us = self.unanswered_since_us
-        self.answered(now_us, news=False, of_all=False)
-        self.unanswered_since_us = unanswered_since_us
-        self.want(MetadataCause.ERROR_RETRY)
 
 
 class TopicPolicy(StrEnum):

@@ -1,20 +1,23 @@
 """What every probe is told, and what it comes to, whether it produces or consumes."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import ClassVar, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Protocol, Self, TypeVar
 
+from kipctl.probe.client import ProbeClient
 from kipctl.probe.config import ClientConfig
 from kipctl.probe.health import HEALTHY, Health
 from kipctl.probe.schedule import Schedule, Share
+from kipctl.probe.undisturbed import cpu_s, undisturbed
+from kipctl.trace.begun import Begun
 from kipctl.trace.clock import now_us
 
 _LEAD_US = 20_000
 """Between the end of the preparations and the start."""
 
 
-def soon() -> int:
+def start_soon() -> int:
     """The start of a run that need not wait for anybody, monotonic microseconds."""
     return now_us() + _LEAD_US
 
@@ -28,6 +31,7 @@ class Outcome:
     api: ClassVar[str]
     """`produce` or `fetch`: what its redirects are of."""
 
+    spec: "Spec[Any]"
     cluster_id: str
     start_us: int
     end_us: int
@@ -47,16 +51,6 @@ class Outcome:
     health: Health = HEALTHY
 
     @property
-    def config(self) -> ClientConfig:
-        """The settings it ran with."""
-        raise NotImplementedError
-
-    @property
-    def share(self) -> Share:
-        """What part of the whole it was."""
-        raise NotImplementedError
-
-    @property
     def names(self) -> dict[str, tuple[str, ...]]:
         """Names that columns of its rows give by position."""
         return {"topic": self.topics, "hint_endpoint": self.endpoints}
@@ -73,17 +67,23 @@ AnyOutcome_co = TypeVar("AnyOutcome_co", bound=Outcome, covariant=True)
 
 
 class Spec(Protocol[AnyOutcome_co]):
-    """What a probe is to do, or several workers together, each its share."""
+    """What a probe is to do; several workers can do it together, each its share."""
+
+    @property
+    def topic(self) -> str: ...
 
     @property
     def config(self) -> ClientConfig: ...
+
+    @property
+    def share(self) -> Share: ...
 
     def run(
         self,
         directory: Path,
         on_start: Callable[[Schedule], None],
         should_stop: Callable[[], bool],
-        agree_on_start: Callable[[], int] = soon,
+        agree_on_start: Callable[[], int] = start_soon,
     ) -> AnyOutcome_co:
         """Do it, and write the row files into `directory`.
 
@@ -103,3 +103,32 @@ class Spec(Protocol[AnyOutcome_co]):
 def config_of_worker(config: Config, share: Share) -> Config:
     """The settings of one worker: those of all, with a client id of its own."""
     return replace(config, client_id=f"{config.client_id}-{share.worker}")
+
+
+def as_run(
+    spec: Spec[AnyOutcome],
+    client: ProbeClient[Any, Any],
+    run: Callable[[Schedule], None],
+    on_start: Callable[[Schedule], None],
+    agree_on_start: Callable[[], int],
+) -> dict[str, Any]:
+    """What a prepared client's run comes to, which is done now, by the names of Outcome's fields.
+
+    Nothing disturbs it from its start to its end.
+    """
+    with undisturbed():
+        schedule = spec.schedule(agree_on_start())
+        on_start(schedule)
+        begun = Begun.here(schedule.start_us)
+        cpu_before = cpu_s()
+        run(schedule)
+    return {
+        **asdict(begun),
+        "spec": spec,
+        "end_us": now_us(),
+        "errors": dict(client.errors),
+        "topics": (spec.topic,),
+        "endpoints": tuple(client.endpoints),
+        "cpu_s": cpu_s() - cpu_before,
+        "health": client.health(schedule.start_us),
+    }

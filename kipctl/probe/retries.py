@@ -4,8 +4,15 @@ import random
 from collections.abc import Sequence
 
 from kipctl.probe.config import ClientConfig
-from kipctl.probe.leader_finder import Led, MetadataCall
-from kipctl.probe.leadership import NO_HINT, Attempts, Hint, LeaderDiscovery, retry_backoff
+from kipctl.probe.leader_finder import MetadataCall
+from kipctl.probe.leadership import (
+    NO_HINT,
+    Attempts,
+    Hint,
+    LeaderDiscovery,
+    LedPartition,
+    retry_backoff,
+)
 from kipctl.probe.links import Link
 from kipctl.probe.tracing import Tracing
 from kipctl.protocol.error_codes import LEADER_ERRORS
@@ -18,6 +25,7 @@ class Retries:
 
     def __init__(self, config: ClientConfig, discovery: LeaderDiscovery, tracing: Tracing) -> None:
         self._discovery = discovery
+        self._tracing = tracing
         self._backoff = retry_backoff(
             discovery, config.retry_backoff_ms * 1000, config.retry_backoff_max_ms * 1000
         )
@@ -65,7 +73,7 @@ class Retries:
         self,
         attempts: Attempts,
         failed: FailedAttempt,
-        partition: Led,
+        partition: LedPartition,
         link: Link,
         epoch: int,
         sent_us: int,
@@ -88,6 +96,6 @@ class Retries:
         )
         call = partition.leader_rpc
         if failed.wait.metadata and isinstance(call, MetadataCall):
-            call.was_waited_for()
-            behind_us = max(0, call.behind_until_us - failed.error_us)
-            failed.metadata_queued_us = min(failed.wait.metadata, behind_us)
+            self._tracing.was_critical(call.row)
+            behind_us = call.flight.sent_us + call.behind_us - failed.error_us
+            failed.metadata_queued_us = min(failed.wait.metadata, max(0, behind_us))

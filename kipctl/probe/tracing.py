@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from kipctl.probe.leadership import LedPartition
 from kipctl.trace.columns import COLUMNS, RpcRow, raw_path
 from kipctl.trace.names import NamesWriter
 from kipctl.trace.redirects import FailedAttempt, phases, redirect_columns
@@ -36,7 +37,6 @@ class Tracing:
         topics: int,
         error: int,
         cause: int = -1,
-        critical: bool = False,
     ) -> int:
         """A request was answered, or its connection lost (`received_us` 0); returns the number of
         its row.
@@ -56,7 +56,7 @@ class Tracing:
                 behind_us,
                 cause,
                 topics,
-                critical,
+                False,
                 error,
             )
         )
@@ -68,8 +68,7 @@ class Tracing:
 
     def redirects(
         self,
-        topic: int,
-        partition: int,
+        partition: LedPartition,
         first_seq: int,
         records: int,
         failures: Sequence[FailedAttempt],
@@ -80,15 +79,8 @@ class Tracing:
         """What was sent again is done: its failed attempts, and their shares of the time."""
         shares = phases(failures, intended_us, last_sent_us, done_us)
         for failed, share in zip(failures, shares, strict=True):
-            self.rows["redirects"](
-                (
-                    topic,
-                    partition,
-                    first_seq,
-                    records,
-                    *redirect_columns(failed, share),
-                )
-            )
+            whose = partition.topic_position, partition.index, first_seq, records
+            self.rows["redirects"]((*whose, *redirect_columns(failed, share)))
 
     def flush(self) -> None:
         for writer in self._writers.values():

@@ -11,6 +11,13 @@ from kipctl.trace.clock import now_us
 _BEGUN_FILE = "begun"
 
 
+def write_whole(path: Path, content: bytes) -> None:
+    """Write the file so that who sees it sees it whole."""
+    unfinished = path.with_suffix(".part")
+    unfinished.write_bytes(content)
+    unfinished.replace(path)
+
+
 @dataclass(frozen=True, slots=True)
 class Begun:
     """Where and when a probe or a tap started: `start_us` on its machine's monotonic clock."""
@@ -26,10 +33,8 @@ class Begun:
         return cls(socket.gethostname(), start_us, wall_start_us)
 
     def write(self, directory: Path) -> None:
-        """Leave it beside the rows; who sees the file sees it whole."""
-        unfinished = directory / f"{_BEGUN_FILE}.part"
-        unfinished.write_text(json.dumps(asdict(self)), encoding="utf-8")
-        unfinished.replace(directory / _BEGUN_FILE)
+        """Leave it beside the rows."""
+        write_whole(directory / _BEGUN_FILE, json.dumps(asdict(self)).encode())
 
     @classmethod
     def read(cls, directory: Path) -> "Begun | None":

@@ -68,7 +68,8 @@ class Sockets:
             # epoll rounds up to milliseconds; select waits to the microsecond.
             select.select(self._epoll_only, (), (), timeout_s)
             events = self._epoll.poll(0)
-        if self._lookups.has_news and self._lookups.take_news():
+        if self._lookups.has_news:
+            self._lookups.take_news()
             events = [event for event in events if event[0] != self._lookups.answered]
         return events
 
@@ -123,12 +124,11 @@ class _Lookups:
                 self.has_news = True
                 os.eventfd_write(self.answered, 1)
 
-    def take_news(self) -> bool:
-        """Somebody polls again: what has ended by now is seen then. Returns True."""
+    def take_news(self) -> None:
+        """Somebody polls again: what has ended by now is seen then."""
         with self._lock:
             self.has_news = False
             os.eventfd_read(self.answered)
-        return True
 
     def close(self) -> None:
         with self._lock:

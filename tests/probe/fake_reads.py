@@ -12,7 +12,7 @@ from rows import read_back
 
 from kipctl.probe.consume.config import ConsumerConfig
 from kipctl.probe.consume.positions import NO_OFFSET, Partition
-from kipctl.probe.consume.run import ConsumeOutcome, ConsumeSpec, run_consumer
+from kipctl.probe.consume.run import ConsumeOutcome, ConsumeSpec
 from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.primitives import MalformedFrame
@@ -31,7 +31,7 @@ class Received:
     )
 
     def take(self, partition: Partition, fetched: memoryview, offset: int) -> None:
-        """`run_consumer`'s on_records."""
+        """`ConsumeSpec.run`'s on_records."""
         content, at = bytes(fetched), 0
         while len(content) - at >= BATCH_HEADER_SIZE:
             try:
@@ -137,7 +137,7 @@ def run_read(
         received.take(partition, fetched, offset)
         on_records(received)
 
-    outcome = run_consumer(spec, directory, lambda schedule: None, should_stop, on_records=take)
+    outcome = spec.run(directory, lambda schedule: None, should_stop, on_records=take)
     rows = {name: read_back(directory, name) for name in ("reads", "rpcs", "redirects")}
     ran = ReadRan(outcome, received, **rows)
     _is_consistent(ran)
@@ -148,7 +148,7 @@ def _is_consistent(ran: ReadRan) -> None:
     assert ran.outcome.records == sum(row["records"] for row in ran.reads)
     assert ran.outcome.bytes == sum(row["bytes"] for row in ran.reads)
     assert all(ran.outcome.start_us <= r["time_us"] <= ran.outcome.end_us for r in ran.reads)
-    if not ran.outcome.config.reads_committed:
+    if not ran.outcome.spec.config.reads_committed:
         assert ran.outcome.records == ran.received.count
     sent = {(r["broker"], r["sent_us"]) for r in ran.rpcs if r["api_key"] == ApiKey.FETCH}
     read_at = {(row["partition"], row["time_us"]) for row in ran.reads if not row["error"]}

@@ -9,10 +9,11 @@ from typing import Any
 from fake_broker import TOPIC, FakeCluster
 from rows import read_back
 
-from kipctl.measure.produced import measured, summarize
+from kipctl.measure.parts import Part
+from kipctl.measure.produced import measured_together, summarize
 from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.probe.produce.config import ProducerConfig
-from kipctl.probe.produce.run import ProbeOutcome, ProbeSpec, run_probe
+from kipctl.probe.produce.run import ProbeOutcome, ProbeSpec
 from kipctl.protocol.api import ApiKey
 from kipctl.trace.codes import PHASES, MetadataCause
 
@@ -73,13 +74,17 @@ def run_fake(
         discovery=discovery,
         config=ProducerConfig(**(defaults | config)),
     )
-    return read_ran(run_probe(spec, directory, lambda schedule: None, should_stop), directory)
+    return read_ran(spec.run(directory, lambda schedule: None, should_stop), directory)
 
 
 def read_ran(outcome: ProbeOutcome, directory: Path) -> Ran:
     """What a run wrote into the directory, after a look at what holds of every run."""
     rows = {name: read_back(directory, name) for name in ("batches", "rpcs", "redirects")}
-    ran = Ran(outcome, **rows, summary=summarize(measured(outcome, directory), [], None))
+    ran = Ran(
+        outcome,
+        **rows,
+        summary=summarize(measured_together(outcome, [Part(outcome, directory)]), [], None),
+    )
     _is_consistent(ran)
     return ran
 

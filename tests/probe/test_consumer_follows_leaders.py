@@ -268,7 +268,7 @@ def test_refresh_backs_off_while_metadata_shows_nothing_newer(tmp_path: Path) ->
         calls = ran.calls(ApiKey.METADATA)
         assert len(calls) >= 3
         pauses = [b["sent_us"] - a["received_us"] for a, b in pairwise(calls)]
-        assert min(pauses) >= BACKOFF_MS * 1000
+        assert min(pauses) >= BACKOFF_MS * 800  # with its jitter (KIP-580)
 
 
 @pytest.mark.parametrize("moves", [1, 3])

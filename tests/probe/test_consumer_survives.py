@@ -10,7 +10,7 @@ from fake_log import READ_VERSIONS, Fetching, ReadCluster, ReadReply
 from fake_reads import Received, read_fake, run_read
 
 from kipctl.probe.consume.config import ConsumerConfig
-from kipctl.probe.consume.run import ConsumeSpec, run_consumer
+from kipctl.probe.consume.run import ConsumeSpec
 from kipctl.probe.schedule import Share
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import ErrorCode
@@ -225,7 +225,7 @@ def test_a_corrupt_batch_ends_its_partition_unless_crcs_are_not_checked(
         if not check_crcs:
             config = ConsumerConfig(auto_offset_reset="earliest", check_crcs=False)
             spec = ConsumeSpec(cluster.bootstrap_server, TOPIC, 4, config=config)
-            outcome = run_consumer(spec, tmp_path, lambda schedule: None, lambda: False)
+            outcome = spec.run(tmp_path, lambda schedule: None, lambda: False)
             assert (outcome.records, outcome.errors) == (4, {})
             return
         ran = read_fake(cluster, tmp_path, 4, timeout_ms=1500, fetch_max_wait_ms=20)

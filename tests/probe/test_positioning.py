@@ -13,7 +13,7 @@ from kipctl.probe.consume.config import ConsumerConfig
 from kipctl.probe.consume.link import ConsumerLink
 from kipctl.probe.consume.positioning import PositionCall, Positioning
 from kipctl.probe.consume.positions import Partition, State
-from kipctl.probe.leader_finder import Client, LeaderFinder
+from kipctl.probe.leader_finder import LeaderFinder
 from kipctl.probe.leadership import LeaderDiscovery, Node
 from kipctl.probe.network import Network
 from kipctl.probe.tracing import Tracing
@@ -64,7 +64,8 @@ def test_what_is_asked_over_a_connection_that_breaks_is_asked_again_later(
         {"t": partitions},
         network,
         tracing,
-        Mock(spec=Client),
+        Mock(),
+        Mock(),
     )
     positioning = Positioning(
         config, finder, network, lambda partition, now_us: None, lambda partition, now_us: NO_ROW

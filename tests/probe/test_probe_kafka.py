@@ -17,7 +17,7 @@ from kipctl.lab.cluster import Lab
 from kipctl.measure.process import running_probe
 from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.probe.produce.config import ProducerConfig
-from kipctl.probe.produce.run import ProbeSpec, run_probe
+from kipctl.probe.produce.run import ProbeSpec
 from kipctl.protocol.error_codes import ErrorCode
 from kipctl.trace.clock import now_us
 from kipctl.trace.codes import Decision
@@ -179,7 +179,7 @@ def test_every_compression_and_acks_is_accepted_and_what_is_written_can_be_read(
                 partitioner="round-robin",
             ),
         )
-        outcome = run_probe(spec, folder, lambda schedule: None, lambda: False)
+        outcome = spec.run(folder, lambda schedule: None, lambda: False)
         assert outcome.acknowledged == 200
         assert not read_ran(outcome, folder).redirects
         expected[value] = 200

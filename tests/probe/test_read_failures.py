@@ -9,6 +9,7 @@ from kipctl.probe.consume.link import ConsumerLink
 from kipctl.probe.consume.positions import Partition
 from kipctl.probe.consume.session import Wanted
 from kipctl.probe.leadership import LeaderDiscovery, Node
+from kipctl.probe.retries import Retries
 from kipctl.probe.tracing import Tracing
 from kipctl.protocol.error_codes import ErrorCode
 from kipctl.protocol.message import ZERO_UUID
@@ -26,13 +27,17 @@ def link(node: int) -> ConsumerLink:
     return ConsumerLink(Node(node, "localhost", 9092), CONFIG, SOCKETS)
 
 
+def failures_of(tracing: Tracing) -> Failures:
+    return Failures(Retries(CONFIG, LeaderDiscovery.KIP951, tracing), tracing)
+
+
 def test_a_newer_leader_that_refuses_while_a_retry_is_under_way_is_waited_for(
     tmp_path: Path,
 ) -> None:
     """The retry went to the older epoch; what was refused was asked in the newer one."""
     partition = Partition(Topic("t", ZERO_UUID), 0, 0, 0)
     with closing(Tracing(tmp_path, ("redirects",))) as tracing:
-        failures = Failures(CONFIG, LeaderDiscovery.KIP951, tracing)
+        failures = failures_of(tracing)
         not_leader, unknown = ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_LEADER_EPOCH
         failures.add(partition, link(1), Wanted(0, 4), 1_000, not_leader, 2_000)
         failures.sent_again(partition, link(1), 4, 30_000)
@@ -46,7 +51,7 @@ def test_an_answer_that_comes_before_the_retry_ends_the_wait_for_it(tmp_path: Pa
     """Another broker was still being asked when the leader refused: the phases are the whole."""
     partition = Partition(Topic("t", ZERO_UUID), 0, 0, 0)
     with closing(Tracing(tmp_path, ("redirects",))) as tracing:
-        failures = Failures(CONFIG, LeaderDiscovery.KIP951, tracing)
+        failures = failures_of(tracing)
         fenced = ErrorCode.FENCED_LEADER_EPOCH
         failures.add(partition, link(1), Wanted(0, 4), 1_000, fenced, 2_000)
         failures.over(partition, 3, 9_000)
@@ -61,7 +66,7 @@ def test_a_second_refusal_before_a_retry_ends_the_wait_for_it(tmp_path: Path) ->
     """A broker that was asked before is asked again next, and its old answer comes first."""
     partition = Partition(Topic("t", ZERO_UUID), 0, 0, 0)
     with closing(Tracing(tmp_path, ("redirects",))) as tracing:
-        failures = Failures(CONFIG, LeaderDiscovery.KIP951, tracing)
+        failures = failures_of(tracing)
         not_leader = ErrorCode.NOT_LEADER_OR_FOLLOWER
         failures.add(partition, link(1), Wanted(0, -1), 1_000, not_leader, 2_000)
         failures.add(partition, link(2), Wanted(0, -1), 1_500, not_leader, 5_000)

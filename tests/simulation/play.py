@@ -5,7 +5,6 @@ from collections import Counter, defaultdict
 from contextlib import closing
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from cluster import PRODUCER_ID
 from stage import BOOTSTRAP, Seen, Stage, played
@@ -73,7 +72,6 @@ class _Play(Stage):
                 partitioner("round-robin", partitions, payloads[0].capacity, choose),
                 tracing,
                 *producer_id,
-                lambda: None,
                 self.sockets,  # type: ignore[arg-type]
                 [BOOTSTRAP],
             )
@@ -81,10 +79,10 @@ class _Play(Stage):
             self.producer.learn(metadata)
             self.producer.connect_all(10_000_000)
             self.let_happen()
-            totals = self.producer.run(Schedule(world.now_us, story.num_records, story.throughput))
+            self.producer.run(Schedule(world.now_us, story.num_records, story.throughput))
         tracing.flush()
-        self._look_back(totals)
-        return self.seen(records=story.num_records, failed=totals.failed)
+        self._look_back(self.producer)
+        return self.seen(records=story.num_records, failed=self.producer.failed)
 
     def _send_to_many(
         self, payloads: list[Variant], producer_id: tuple[int, int], tracing: Tracing
@@ -137,7 +135,7 @@ class _Play(Stage):
 
     # --- afterwards ---
 
-    def _look_back(self, totals: Any) -> None:
+    def _look_back(self, producer: Producer) -> None:
         story, cluster = self.story, self.cluster
         batches, redirects = self.rows("batches"), self.rows("redirects")
         settled: Counter[int] = Counter()
@@ -148,7 +146,7 @@ class _Play(Stage):
             if not row["error"]:
                 acknowledged.update(records)
         assert settled == Counter(range(story.num_records)), "a record is not settled once"
-        assert len(acknowledged) == totals.acknowledged
+        assert len(acknowledged) == producer.acknowledged
         in_log = Counter[int]()
         for log in cluster.logs.values():
             in_log.update(log.copies.keys())
@@ -163,7 +161,7 @@ class _Play(Stage):
         self.retries_back_off()
         refusing = {"refuse", "recreate", "regret"}
         if patient and not refusing & {fault.kind for fault in story.faults}:
-            assert not totals.failed, f"{totals.errors} though nothing refuses them"
+            assert not producer.failed, f"{producer.errors} though nothing refuses them"
 
     def _phases_add_up(
         self, batches: list[dict[str, int]], redirects: list[dict[str, int]]

@@ -7,7 +7,6 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from fetching import Batch, Fetching, Log
 from stage import BOOTSTRAP, Seen, Stage, played
@@ -17,6 +16,7 @@ from story_of_reading import READING_FAULTS, ReadingStory
 from kipctl.probe.bootstrap import find_topic
 from kipctl.probe.consume.consumer import Consumer
 from kipctl.probe.consume.positions import NO_OFFSET, Partition, State
+from kipctl.probe.leadership import LedPartition
 from kipctl.probe.tracing import Tracing
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.records import BATCH_HEADER_SIZE
@@ -56,8 +56,7 @@ class _Tracing(Tracing):
 
     def redirects(
         self,
-        topic: int,
-        partition: int,
+        partition: LedPartition,
         first_seq: int,
         records: int,
         failures: Sequence[FailedAttempt],
@@ -67,7 +66,7 @@ class _Tracing(Tracing):
     ) -> None:
         self.took.append((len(failures), done_us - intended_us))
         super().redirects(
-            topic, partition, first_seq, records, failures, intended_us, last_sent_us, done_us
+            partition, first_seq, records, failures, intended_us, last_sent_us, done_us
         )
 
 
@@ -111,12 +110,12 @@ class _Play(Stage):
                 Consumer(
                     story.config,
                     story.discovery,
-                    [self.partitions],
+                    self.partitions,
                     self.partitions,
                     tracing,
-                    self._stop_when_all_is_read,
                     self.sockets,  # type: ignore[arg-type]
                     [BOOTSTRAP],
+                    self._is_all_read,
                     self._read,
                 )
             ) as self.consumer,
@@ -126,8 +125,8 @@ class _Play(Stage):
             self._grows_until_us = world.now_us + story.over_us
             world.after(story.append_every_us, self._grow)
             self.consumer.find_positions(10_000_000, 2_000_000)
-            totals = self.consumer.run(world.now_us, _FOREVER_US, _FOREVER_US)
-        self._look_back(totals, tracing)
+            self.consumer.run(world.now_us, _FOREVER_US, _FOREVER_US)
+        self._look_back(self.consumer, tracing)
         return self._reached()
 
     def _grow(self) -> None:
@@ -169,10 +168,9 @@ class _Play(Stage):
             self._readers[partition] = reader
         return reader
 
-    def _stop_when_all_is_read(self) -> None:
-        assert self.consumer
-        if self.world.now_us > self._grows_until_us and all(map(self._is_read, self.partitions)):
-            self.consumer.stop()
+    def _is_all_read(self) -> bool:
+        grows = self.world.now_us <= self._grows_until_us
+        return not grows and all(map(self._is_read, self.partitions))
 
     def _is_read(self, partition: Partition) -> bool:
         if partition.state is State.FAILED:
@@ -229,7 +227,7 @@ class _Play(Stage):
 
     # --- afterwards ---
 
-    def _look_back(self, totals: Any, tracing: _Tracing) -> None:
+    def _look_back(self, consumer: Consumer, tracing: _Tracing) -> None:
         kinds = {fault.kind for fault in self.story.faults}
         # Without epochs an old view leads back to a leader that is deposed, and has less.
         has_epochs = self.story.fetch_version >= 9 and self.story.metadata_version >= 7
@@ -238,9 +236,9 @@ class _Play(Stage):
             and (not has_epochs or kinds & {"lose", "delete"})
         )
         failed = [_shown(p) for p in self.partitions if p.state is State.FAILED]
-        assert may_fail or not failed, f"given up: {failed}, {totals.errors}"
-        assert len(failed) <= sum(totals.errors.values())
-        assert totals.records == self._records
+        assert may_fail or not failed, f"given up: {failed}, {consumer.errors}"
+        assert len(failed) <= sum(consumer.errors.values())
+        assert consumer.records == self._records
         assert sum(row["records"] for row in self.rows("reads")) == self._records
         redirects = self.rows("redirects")
         for count, whole in tracing.took:

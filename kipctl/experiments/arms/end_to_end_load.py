@@ -217,7 +217,9 @@ class _ProbeReader:
                 part.outcome, start_us=written.start_us, wall_start_us=written.wall_start_us
             )
             _write(run, replace(part, outcome=start), 1)
-        return {"consumer": without_secrets(as_properties(self._probe.parts[0].outcome.config))}
+        return {
+            "consumer": without_secrets(as_properties(self._probe.parts[0].outcome.spec.config))
+        }
 
 
 def _write(run: Run, part: Part[Any], number: int) -> None:

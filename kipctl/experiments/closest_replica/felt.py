@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from kipctl.measure.distribution import distribution
+from kipctl.measure.distribution import distribution_of
 from kipctl.protocol.error_codes import error_name
 from kipctl.trace.columns import COLUMNS
 from kipctl.trace.rows import IntRows
@@ -93,5 +93,5 @@ def _spread_ms(times_us: Sequence[int]) -> dict[str, float] | None:
     if not times_us:
         return None
     values = np.array(times_us, dtype=np.int64)
-    shown = distribution([(values, np.ones(len(values), dtype=np.int64))]).as_ms()
+    shown = distribution_of(values).as_ms()
     return {name: shown[name] for name in ("p50", "max")}

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from kipctl.experiments.metadata.plan import Phase
-from kipctl.measure.distribution import distribution
+from kipctl.measure.distribution import distribution_of
 from kipctl.probe.produce.config import LEAST_IDLE_MS
 from kipctl.probe.produce.many_topics import Leg
 from kipctl.trace.codes import MetadataCause
@@ -149,7 +149,7 @@ def spread_ms(times_us: Sequence[int]) -> dict[str, float] | None:
     if not times_us:
         return None
     values = np.array(times_us, dtype=np.int64)
-    spread = distribution([(values, np.ones(len(values), dtype=np.int64))])
+    spread = distribution_of(values)
     return spread.as_ms() | {"sum": int(values.sum()) / 1000}
 
 

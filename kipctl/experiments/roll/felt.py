@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from kipctl.experiments.roll.restarts import Restart
-from kipctl.measure.distribution import Distribution, distribution
+from kipctl.measure.distribution import Distribution, distribution, distribution_of
 from kipctl.trace.columns import COLUMNS
 from kipctl.trace.rows import IntRows
 
@@ -127,7 +127,7 @@ def felt_in(
         total = np.zeros(len(first_us), dtype=np.int64)
         for phase in phases:
             np.add.at(total, batch, redirects[:, _REDIRECT[f"{phase}_us"]])
-        return spread_ms(distribution([(total[mine], np.ones(int(mine.sum()), dtype=np.int64))]))
+        return spread_ms(distribution_of(total[mine]))
 
     return {
         "seconds": sum(half.end_us - half.begin_us for half in spans) / 1e6,

@@ -3,22 +3,22 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kipctl.probe.config import (
-    CLIENT_PARSERS,
-    ClientConfig,
-    Parser,
-    changed,
-    one_of,
-    parse_values,
-    truth,
-    whole,
-)
+from kipctl.probe.config import INT_MAX, ClientConfig, one_of, parse_values, setting, truth, whole
 from kipctl.protocol.api import LARGEST_FRAME
 
 READ_COMMITTED = "read_committed"
-_INT_MAX = 2**31 - 1
 _LARGEST_FETCH = LARGEST_FRAME - (16 << 20)
 """What else is in an answer: a first batch that is longer still, and each partition's head."""
+
+
+def _fetch_max(text: str) -> int:
+    size = whole(0, INT_MAX)(text)
+    if size > _LARGEST_FETCH:
+        raise ValueError(
+            f"kipctl takes answers of {LARGEST_FRAME >> 20} MiB, so it must be at most "
+            f"{_LARGEST_FETCH}"
+        )
+    return size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,15 +28,17 @@ class ConsumerConfig(ClientConfig):
     There is no group: partitions are assigned. `client.rack` is empty for none.
     """
 
-    client_id: str = "kipctl-perf-consumer"
-    auto_offset_reset: str = "latest"
-    check_crcs: bool = True
-    client_rack: str = ""
-    fetch_max_bytes: int = 52_428_800
-    fetch_max_wait_ms: int = 500
-    fetch_min_bytes: int = 1
-    isolation_level: str = "read_uncommitted"
-    max_partition_fetch_bytes: int = 1_048_576
+    client = "consumer"
+
+    client_id: str = setting("kipctl-perf-consumer", str)
+    auto_offset_reset: str = setting("latest", one_of("earliest", "latest", "none"))
+    check_crcs: bool = setting(True, truth)
+    client_rack: str = setting("", str)
+    fetch_max_bytes: int = setting(52_428_800, _fetch_max)
+    fetch_max_wait_ms: int = setting(500, whole(0, INT_MAX))
+    fetch_min_bytes: int = setting(1, whole(0, INT_MAX))
+    isolation_level: str = setting("read_uncommitted", one_of("read_uncommitted", READ_COMMITTED))
+    max_partition_fetch_bytes: int = setting(1_048_576, whole(0, INT_MAX))
 
     @property
     def in_flight_limit(self) -> int:
@@ -48,27 +50,6 @@ class ConsumerConfig(ClientConfig):
         return self.isolation_level == READ_COMMITTED
 
 
-def _fetch_max(text: str) -> int:
-    size = whole(0, _INT_MAX)(text)
-    if size > _LARGEST_FETCH:
-        raise ValueError(
-            f"kipctl takes answers of {LARGEST_FRAME >> 20} MiB, so it must be at most "
-            f"{_LARGEST_FETCH}"
-        )
-    return size
-
-
-_PARSERS: dict[str, Parser] = {
-    **CLIENT_PARSERS,
-    "auto_offset_reset": one_of("earliest", "latest", "none"),
-    "check_crcs": truth,
-    "client_rack": str,
-    "fetch_max_bytes": _fetch_max,
-    "fetch_max_wait_ms": whole(0, _INT_MAX),
-    "fetch_min_bytes": whole(0, _INT_MAX),
-    "isolation_level": one_of("read_uncommitted", READ_COMMITTED),
-    "max_partition_fetch_bytes": whole(0, _INT_MAX),
-}
 _MEANINGLESS = ("group.id", "key.deserializer", "value.deserializer", "enable.auto.commit")
 """Settings that Kafka's tools are given and that say nothing where partitions are assigned and
 records are counted."""
@@ -80,4 +61,4 @@ def parse_properties(properties: Mapping[str, str]) -> ConsumerConfig:
     Raises UsageError for a property that kipctl does not know or a wrong value.
     """
     named = {name: text for name, text in properties.items() if name not in _MEANINGLESS}
-    return changed(ConsumerConfig(), parse_values(named, _PARSERS, "consumer"))
+    return ConsumerConfig(**parse_values(named, ConsumerConfig))

@@ -11,12 +11,11 @@ Java; with its position's check it is that redirect's phase `queued`.
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from kipctl.probe.client import TICK_US, ProbeClient
+from kipctl.probe.client import STALE_METADATA_ERRORS, ProbeClient
 from kipctl.probe.consume.config import ConsumerConfig
 from kipctl.probe.consume.failures import Failures
-from kipctl.probe.consume.hints import hint_of
 from kipctl.probe.consume.link import ConsumerLink
 from kipctl.probe.consume.positioning import PositionCall, Positioning
 from kipctl.probe.consume.positions import RETRIABLE_ERRORS, Check, Partition, State
@@ -24,6 +23,7 @@ from kipctl.probe.consume.readers import Readers
 from kipctl.probe.consume.reads import NOTHING, Reads
 from kipctl.probe.consume.requests import fetch_request
 from kipctl.probe.consume.session import Wanted
+from kipctl.probe.hints import hint_in_fetch
 from kipctl.probe.leadership import NO_HINT, LeaderDiscovery
 from kipctl.probe.tracing import Tracing
 from kipctl.protocol.address import Address
@@ -31,37 +31,20 @@ from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import LEADER_ERRORS, ErrorCode, error_name
 from kipctl.protocol.fetch_frames import FetchAnswer, Fetched, read_fetch
 from kipctl.protocol.primitives import MalformedFrame
-from kipctl.protocol.produce_frames import Topic
 from kipctl.protocol.record_counts import OldFormatError, count_records
 from kipctl.trace.codes import Decision, MetadataCause, RangeHandling
 from kipctl.transport.loop import ConnectionLostError, InFlight
 from kipctl.transport.sockets import Sockets
 
-_STALE_METADATA_ERRORS = LEADER_ERRORS | {
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-    ErrorCode.LEADER_NOT_AVAILABLE,
+_STALE_METADATA_ERRORS = STALE_METADATA_ERRORS | {
     ErrorCode.REPLICA_NOT_AVAILABLE,
-    ErrorCode.KAFKA_STORAGE_ERROR,
     ErrorCode.OFFSET_NOT_AVAILABLE,
-    ErrorCode.UNKNOWN_TOPIC_ID,
-    ErrorCode.INCONSISTENT_TOPIC_ID,
 }
 _POSITIONS_TICK_US = 20_000
 
 OnRecords = Callable[[Partition, memoryview, int], None]
 """Called with a partition, the batches fetched for it, of which the last may be cut off or wrong,
 and the offset that was asked for; the bytes are good for this call only."""
-
-
-@dataclass(slots=True)
-class Totals:
-    """What the run came to."""
-
-    records: int = 0
-    bytes: int = 0
-    """Of whole batches, as they come over the wire."""
-    errors: dict[str, int] = field(default_factory=dict)
-    """Partitions that were given up, by the error's name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,57 +55,55 @@ class _FetchCall:
 
 
 class Consumer(ProbeClient[Partition, ConsumerLink]):
-    """Reads the partitions that are assigned and writes the trace."""
+    """Reads the partitions of one topic that are assigned and writes the trace.
+
+    Its `errors` are those for which partitions were given up.
+    """
 
     def __init__(
         self,
         config: ConsumerConfig,
         discovery: LeaderDiscovery,
-        partitions: Sequence[Sequence[Partition]],
+        partitions: Sequence[Partition],
         assigned: Iterable[Partition],
         tracing: Tracing,
-        on_tick: Callable[[], None],
         sockets: Sockets,
         bootstrap: Iterable[Address],
+        should_stop: Callable[[], bool],
         on_records: OnRecords | None = None,
     ) -> None:
-        """`partitions` are all those of each topic; `on_tick` is called every 50 ms or so;
-        `bootstrap` are the servers to begin with, and to return to.
-        """
+        """`partitions` are all those of the topic; for the rest see `ProbeClient`."""
         self._config = config
-        self._on_tick = on_tick
         self._on_records = on_records
-        self._topics: list[Topic] = [of_topic[0].topic for of_topic in partitions]
-        self._by_topic: dict[str | bytes, Sequence[Partition]] = {}
-        for of_topic in partitions:
-            topic = of_topic[0].topic
-            self._by_topic |= {topic.name: of_topic, topic.id.bytes: of_topic}
+        topic = partitions[0].topic
+        self._by_topic: dict[str | bytes, Sequence[Partition]] = {
+            topic.name: partitions,
+            topic.id.bytes: partitions,
+        }
         super().__init__(
             config,
             discovery,
-            {of_topic[0].topic.name: of_topic for of_topic in partitions},
+            {topic.name: partitions},
             lambda node: ConsumerLink(node, config, sockets),
             tracing,
             sockets,
             bootstrap,
+            should_stop,
         )
         self._reads = Reads(self._finder, tracing)
         self._positioning = Positioning(
             config, self._finder, self._network, self._settled, self._reads.row_without_answer
         )
         self._readers = Readers(assigned, self._finder, self._network, self._positioning.add)
-        self._failures = Failures(config, discovery, tracing)
-        self.totals = Totals()
+        self._failures = Failures(self._retries, tracing)
+        self.records = 0
+        self.bytes = 0
+        """Of whole batches, as they come over the wire."""
         self._late: list[Partition] = []
         """Without a position when the run began."""
         self._read_us = 0
         self.is_stopped = False
         """Somebody asked to read nothing more."""
-
-    @property
-    def endpoints(self) -> Sequence[str]:
-        """The endpoints that hints have named, by their number in the trace."""
-        return tuple(self._failures.endpoints)
 
     @property
     def racks(self) -> Sequence[str]:
@@ -165,7 +146,7 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
 
     # --- the run ---
 
-    def run(self, start_us: int, num_records: int, timeout_us: int) -> Totals:
+    def run(self, start_us: int, num_records: int, timeout_us: int) -> None:
         """Read from then on, until there are so many records, or for so long there was none."""
         self._read_us = start_us
         while not self._is_over(self._now_us(), num_records, timeout_us):
@@ -183,7 +164,6 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
                 self._fetch_from_all()
             self._network.poll(until)
         self._end(self._now_us())
-        return self.totals
 
     def stop(self) -> None:
         """Read nothing more."""
@@ -192,7 +172,7 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
     def _is_over(self, now: int, num_records: int, timeout_us: int) -> bool:
         return (
             self.is_stopped
-            or self.totals.records >= num_records
+            or self.records >= num_records
             or now - self._read_us > timeout_us
             or all(p.state is State.FAILED for p in self._readers.assigned)
         )
@@ -206,17 +186,15 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
             self._finder.ask(now)
         self._positioning.ask(now)
         if now >= self._next_tick_us:
-            self._next_tick_us = now + TICK_US
-            self._network.lose_silent()
-            self._tracing.flush()
-            self._on_tick()
+            self._tick(now)
             self._readers.move(now)
 
     def _end(self, now: int) -> None:
         """Write what is still open."""
         for partition in self._readers.assigned:
             if partition.state is State.RESET and partition in self._late:
-                self._count_error(ErrorCode.LEADER_NOT_AVAILABLE)  # nobody said where to begin
+                # Nobody said where to begin.
+                self.errors[error_name(ErrorCode.LEADER_NOT_AVAILABLE)] += 1
             if partition.check:
                 self._reads.write(partition.check.row)
             self._failures.over(partition, 0, now)
@@ -224,8 +202,8 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
 
     # --- what becomes of partitions ---
 
-    def leader_moved(self, partition: Partition) -> None:
-        """See `leader_finder.Client`: the position is checked with the leader, then read on."""
+    def _leader_moved(self, partition: Partition) -> None:
+        """The position is checked with the leader, then read on."""
         partition.choice.clear()
         if partition.check:
             partition.check.answers.clear()  # they were the old leader's
@@ -238,9 +216,9 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
                 self._readers.wait(partition, partition.failures[-1].error_us + wait_us)
         self._readers.place(partition, self._now_us())
 
-    def topic_recreated(self, partitions: Sequence[Partition], topic: Topic) -> None:
-        """See `leader_finder.Client`: what was read before says nothing of the new logs."""
-        self._by_topic[topic.id.bytes] = partitions
+    def _topic_recreated(self, partitions: Sequence[Partition]) -> None:
+        """What was read before says nothing of the new logs."""
+        self._by_topic[partitions[0].topic.id.bytes] = partitions
         for link in self._network.links:
             for flight in link.connection.in_flight if link.connection else ():
                 if isinstance(flight.subject, _FetchCall | PositionCall):
@@ -258,7 +236,7 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
             if row.range_handling == RangeHandling.WAIT:
                 self._readers.wait(partition, now + self._config.retry_backoff_ms * 1000)
         if partition.state is State.FAILED:
-            self._count_error(partition.error or ErrorCode.OFFSET_OUT_OF_RANGE)
+            self.errors[error_name(partition.error or ErrorCode.OFFSET_OUT_OF_RANGE)] += 1
         partition.turn_us = now
         self._readers.place(partition, now)
 
@@ -266,9 +244,8 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
 
     def _fetch_from_all(self) -> None:
         for link in self._network.links:
-            now = (
-                self._now_us()
-            )  # not before a link's loss, which may just have sent its readers here
+            # Not before a link's loss, which may just have sent its readers here.
+            now = self._now_us()
             if link.readers and not link.is_fetching and now >= link.not_before_us:
                 self._fetch(link, now)
 
@@ -280,10 +257,10 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
         for partition, want in wanted.items():
             self._failures.sent_again(partition, link, want.leader_epoch, now)
         asked = link.session.ask({link.named(p): want for p, want in wanted.items()})
-        request = fetch_request(self._config, asked, self._config.max_partition_fetch_bytes)
+        request = fetch_request(self._config, asked)
         link.is_fetching = True
         try:
-            link.send_message(request, ApiKey.FETCH, link.fetch_version, now, _FetchCall(wanted))
+            link.send_message(request, link.fetch_version, now, _FetchCall(wanted))
         except ConnectionLostError:
             self._network.lose(link)
 
@@ -322,7 +299,7 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
                 self._refused(link, partition, want, fetched, answer, flight, now)
             else:
                 self._read(link, partition, want, fetched, now)
-        return 0, len(self._topics)
+        return 0, 1
 
     def _read(
         self, link: ConsumerLink, partition: Partition, want: Wanted, fetched: Fetched, now: int
@@ -351,8 +328,8 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
             partition.offset = counted.next_offset
             partition.epoch = counted.epoch
             self._read_us = now
-            self.totals.records += counted.records
-            self.totals.bytes += counted.bytes
+            self.records += counted.records
+            self.bytes += counted.bytes
         if is_elsewhere:
             self._named(partition, fetched.preferred_read_replica, now)
 
@@ -390,7 +367,7 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
             return
         hint, decision = NO_HINT, Decision.NOT_APPLICABLE
         if error in LEADER_ERRORS:
-            hint = hint_of(fetched, answer, flight.api_version)
+            hint = hint_in_fetch(fetched, answer, flight.api_version)
             decision = self._finder.take_hint(partition, hint, now)
         if error in _STALE_METADATA_ERRORS:
             self._finder.want(MetadataCause.LEADER_CHANGE)
@@ -406,13 +383,9 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
 
     def _fail(self, partition: Partition, error: int, now: int) -> None:
         """Nothing more can be read of it."""
-        self._count_error(error)
+        self.errors[error_name(error)] += 1
         partition.state = State.FAILED
         self._readers.place(partition, now)
-
-    def _count_error(self, error: int) -> None:
-        name = error_name(error)
-        self.totals.errors[name] = self.totals.errors.get(name, 0) + 1
 
     # --- answers and losses ---
 
@@ -422,12 +395,12 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
         if flight.api_key == ApiKey.FETCH:
             return self._fetched(link, flight, frame, now)
         self._positioning.answered(link, flight, frame, now)
-        return 0, len(self._topics)
+        return 0, 1
 
     def _handle_lost(self, link: ConsumerLink, flight: InFlight, now: int) -> int:
         if isinstance(flight.subject, PositionCall):
             self._positioning.lost(flight.subject, now)
-        return len(self._topics)
+        return 1
 
     def _lost(self, link: ConsumerLink, number: int, flights: list[InFlight], now: int) -> None:
         """Leaders are read, of what was read there (`ProbeClient`)."""

@@ -1,12 +1,9 @@
 """What Fetches of a partition met since its last good answer: their record, their backoff."""
 
-from collections.abc import Iterable
-
-from kipctl.probe.config import ClientConfig
 from kipctl.probe.consume.link import ConsumerLink
 from kipctl.probe.consume.positions import Partition
 from kipctl.probe.consume.session import Wanted
-from kipctl.probe.leadership import NO_HINT, Attempts, Hint, LeaderDiscovery
+from kipctl.probe.leadership import NO_HINT, Attempts, Hint
 from kipctl.probe.retries import Retries
 from kipctl.probe.tracing import Tracing
 from kipctl.trace.codes import Decision
@@ -20,14 +17,9 @@ class Failures:
     Times are microseconds (monotonic).
     """
 
-    def __init__(self, config: ClientConfig, discovery: LeaderDiscovery, tracing: Tracing) -> None:
+    def __init__(self, retries: Retries, tracing: Tracing) -> None:
+        self._retries = retries
         self._tracing = tracing
-        self._retries = Retries(config, discovery, tracing)
-
-    @property
-    def endpoints(self) -> Iterable[str]:
-        """The endpoints that hints have named, by their number in the trace."""
-        return self._retries.endpoints
 
     def add(
         self,
@@ -97,8 +89,7 @@ class Failures:
         if failed.to_broker == _NOTHING:
             failed.given_up(now_us, failed.backoff_us)
         self._tracing.redirects(
-            partition.topic_position,
-            partition.index,
+            partition,
             partition.offset,
             records,
             partition.failures,

@@ -105,13 +105,13 @@ class Positioning:
     def _send(self, link: ConsumerLink, call: PositionCall, now_us: int) -> None:
         request: Request[Any]
         if call.question is Question.EPOCH_END:
-            request, version = leader_epoch_request(call.wanted.items()), link.leader_epoch_version
+            request, version = leader_epoch_request(call.wanted), link.leader_epoch_version
         else:
             request, version = self._list_offsets(call), link.list_offsets_version
         for partition in call.wanted:
             partition.asked = True
         try:
-            link.send_message(request, ApiKey(request.api.key), version, now_us, call)
+            link.send_message(request, version, now_us, call)
         except ConnectionLostError:
             self._network.lose(link)  # it comes back to `lost`, as what was sent before it
 

@@ -5,7 +5,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from kipctl.probe.consume.replica_choice import ReplicaChoice
-from kipctl.probe.leadership import NO_EPOCH, Attempts
+from kipctl.probe.leadership import NO_EPOCH, Attempts, LedPartition
 from kipctl.protocol.error_codes import ErrorCode
 from kipctl.protocol.produce_frames import Topic
 from kipctl.trace.codes import RangeCase, RangeHandling
@@ -52,69 +52,42 @@ class Place:
         return isinstance(other, Place) and (self.topic, self.index) == (other.topic, other.index)
 
 
-class Partition:
+@dataclass(slots=True, eq=False)
+class Partition(LedPartition):
     """One partition: where it is read on, from which broker, and what is being done about it.
 
     Times are microseconds (monotonic); 0 is never.
     """
 
-    __slots__ = (
-        "ask_us",
-        "asked",
-        "attempts",
-        "check",
-        "choice",
-        "epoch",
-        "error",
-        "failures",
-        "index",
-        "last_sent_us",
-        "leader_rpc",
-        "leader_us",
-        "offset",
-        "place",
-        "retry_us",
-        "sent_us",
-        "since_ms",
-        "state",
-        "topic",
-        "topic_position",
-        "turn_us",
-    )
+    offset: int
+    """Where to begin, then where to read on; with NO_OFFSET `auto.offset.reset` says."""
+    epoch: int = NO_EPOCH
+    """The leader epoch of the batch read last."""
+    place: Place = field(init=False)
+    state: State = field(init=False)
+    since_ms: int = 0
+    """Begin with what was written at this time (wall clock) or later, else at the end; 0 for
+    where `auto.offset.reset` says."""
+    choice: ReplicaChoice = field(init=False)
+    asked: bool = False
+    """A question about its position is under way."""
+    ask_us: int = 0
+    """Not before this is the next one asked."""
+    error: int = 0
+    """Why it is FAILED."""
+    check: "Check | None" = None
+    retry_us: int = 0
+    """Not before this is it read again; 0 if there is nothing to wait for."""
+    attempts: Attempts | None = None
+    failures: list[FailedAttempt] = field(default_factory=list)
+    """Since the last answer without error."""
+    sent_us: int = 0
+    """When the first of them was asked."""
+    last_sent_us: int = 0
 
-    def __init__(self, topic: Topic, topic_position: int, index: int, offset: int) -> None:
-        """`offset` is where to begin; NO_OFFSET lets `auto.offset.reset` say."""
-        self.topic = topic
-        self.topic_position = topic_position
-        self.index = index
-        self.place = Place(topic, index)
-        self.offset = offset
-        self.epoch = NO_EPOCH
-        """The leader epoch of the batch read last."""
-        self.state = State.RESET if offset == NO_OFFSET else State.READY
-        self.since_ms = 0
-        """Begin with what was written at this time (wall clock) or later, else at the end; 0 for
-        where `auto.offset.reset` says."""
-        self.choice = ReplicaChoice()
-        self.asked = False
-        """A question about its position is under way."""
-        self.ask_us = 0
-        """Not before this is the next one asked."""
-        self.error = 0
-        """Why it is FAILED."""
-        self.check: Check | None = None
-        self.retry_us = 0
-        """Not before this is it read again; 0 if there is nothing to wait for."""
-        self.leader_us = 0
-        self.leader_rpc: object = None
-        self.turn_us = 0
-        """When its position was last found to be good, or the broker free to be asked."""
-        self.attempts: Attempts | None = None
-        self.failures: list[FailedAttempt] = []
-        """Since the last answer without error."""
-        self.sent_us = 0
-        """When the first of them was asked."""
-        self.last_sent_us = 0
+    def __post_init__(self) -> None:
+        self.place, self.choice = Place(self.topic, self.index), ReplicaChoice()
+        self.state = State.RESET if self.offset == NO_OFFSET else State.READY
 
     def restart(self) -> None:
         """The topic was made anew: there is no position in it yet."""

@@ -23,11 +23,8 @@ class Reads:
         self.racks: dict[str, int] = {}
         tracing.names["broker_rack"] = self.racks
         self._finder = finder
-        self._append = tracing.rows["reads"]
-
-    def write(self, row: ReadRow) -> None:
-        """Append a row to the trace."""
-        self._append(row)
+        self.write = tracing.rows["reads"]
+        """Appends a row to the trace."""
 
     def row(
         self,

@@ -40,8 +40,3 @@ class ReplicaChoice:
             self.preferred = NO_REPLICA
             return leader
         return self.preferred
-
-    @property
-    def expires_us(self) -> int | None:
-        """When the lease ends; None while it is the leader that is read from."""
-        return None if self.preferred == NO_REPLICA else self._expires_us

@@ -22,10 +22,8 @@ from kipctl.protocol.produce_frames import Topic
 _READ_COMMITTED = 1
 
 
-def fetch_request(
-    config: ConsumerConfig, asked: Asked[Partition | Place], max_bytes: int
-) -> FetchRequest:
-    """A Fetch that says to the session what is new; at most `max_bytes` of each partition."""
+def fetch_request(config: ConsumerConfig, asked: Asked[Partition | Place]) -> FetchRequest:
+    """A Fetch that says to the session what is new."""
     topics: dict[Topic, list[FetchPartition]] = {}
     for place, (offset, epoch) in asked.send.items():
         topics.setdefault(place.topic, []).append(
@@ -33,7 +31,7 @@ def fetch_request(
                 partition=place.index,
                 current_leader_epoch=epoch,
                 fetch_offset=offset,
-                partition_max_bytes=max_bytes,
+                partition_max_bytes=config.max_partition_fetch_bytes,
             )
         )
     forgotten: dict[Topic, list[int]] = {}
@@ -59,49 +57,43 @@ def fetch_request(
 
 
 def list_offsets_request(
-    config: ConsumerConfig,
-    wanted: Mapping[Partition, Wanted],
-    timestamp: int,
-    replica_id: int = CONSUMER_REPLICA_ID,
+    config: ConsumerConfig, wanted: Mapping[Partition, Wanted], timestamp: int, replica_id: int
 ) -> ListOffsetsRequest:
     """Asks for one end of each partition's log; offsets in `wanted` are of no matter."""
-    topics: dict[str, list[ListOffsetsPartition]] = {}
-    for partition, (_, epoch) in wanted.items():
-        topics.setdefault(partition.topic.name, []).append(
-            ListOffsetsPartition(
-                partition_index=partition.index, current_leader_epoch=epoch, timestamp=timestamp
-            )
+    partitions = tuple(
+        ListOffsetsPartition(
+            partition_index=partition.index,
+            current_leader_epoch=want.leader_epoch,
+            timestamp=timestamp,
         )
+        for partition, want in wanted.items()
+    )
     return ListOffsetsRequest(
         replica_id=replica_id,
         isolation_level=(
             _READ_COMMITTED if config.reads_committed and replica_id == CONSUMER_REPLICA_ID else 0
         ),
-        topics=tuple(
-            ListOffsetsTopic(name=name, partitions=tuple(partitions))
-            for name, partitions in topics.items()
-        ),
+        topics=(ListOffsetsTopic(name=_topic_of(wanted), partitions=partitions),),
         timeout_ms=config.request_timeout_ms,
     )
 
 
-def leader_epoch_request(
-    wanted: Iterable[tuple[Partition, Wanted]],
-) -> OffsetForLeaderEpochRequest:
+def leader_epoch_request(wanted: Mapping[Partition, Wanted]) -> OffsetForLeaderEpochRequest:
     """Asks where the leader's log has the end of the epoch that each partition was read in."""
-    topics: dict[str, list[OffsetForLeaderPartition]] = {}
-    for partition, want in wanted:
-        topics.setdefault(partition.topic.name, []).append(
-            OffsetForLeaderPartition(
-                partition=partition.index,
-                current_leader_epoch=want.leader_epoch,
-                leader_epoch=partition.epoch,
-            )
+    partitions = tuple(
+        OffsetForLeaderPartition(
+            partition=partition.index,
+            current_leader_epoch=want.leader_epoch,
+            leader_epoch=partition.epoch,
         )
+        for partition, want in wanted.items()
+    )
     return OffsetForLeaderEpochRequest(
         replica_id=CONSUMER_REPLICA_ID,
-        topics=tuple(
-            OffsetForLeaderTopic(topic=name, partitions=tuple(partitions))
-            for name, partitions in topics.items()
-        ),
+        topics=(OffsetForLeaderTopic(topic=_topic_of(wanted), partitions=partitions),),
     )
+
+
+def _topic_of(partitions: Iterable[Partition]) -> str:
+    """The name of the one topic that a consumer reads."""
+    return next(iter(partitions)).topic.name

@@ -29,7 +29,9 @@ class Accumulator:
         self._partitions = partitions
         self._partitioner = partitioner
         self._next_variant = cycle(variants).__next__
-        self._room = max(1, config.buffer_memory * variants[0].capacity // variants[0].ends[-1])
+        self._buffer_records = max(
+            1, config.buffer_memory * variants[0].capacity // variants[0].ends[-1]
+        )
         self._schedule = Schedule(0, 0, 0)
         self._throttled = False
         self._own_records = 0
@@ -69,10 +71,9 @@ class Accumulator:
         schedule = self._schedule
         if self._throttled:
             end = schedule.due(now_us)
-            intended_us: Callable[[int], int] = schedule.intended_us
         else:
-            end = min(self._own_records, self.settled + self._room)
-            intended_us = _always(now_us)
+            end = min(self._own_records, self.settled + self._buffer_records)
+        intended_us = schedule.intended_us if self._throttled else lambda seq: now_us
         first, self.generated = self.generated, max(end, self.generated)
         if end >= self._own_records or not self._throttled:
             self.due_us = NEVER_US  # unthrottled: until a batch is settled
@@ -152,7 +153,3 @@ class Accumulator:
             self._partitioner.load(
                 [len(p.queue) for p in self._partitions], [has_leader(p) for p in self._partitions]
             )
-
-
-def _always(time_us: int) -> Callable[[int], int]:
-    return lambda seq: time_us

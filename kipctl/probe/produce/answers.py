@@ -4,11 +4,10 @@ from collections.abc import Mapping
 from typing import NamedTuple
 from uuid import UUID
 
-from kipctl.probe.drafts import drafted
-from kipctl.probe.leadership import NO_HINT, Hint, Leader, Node
+from kipctl.probe.hints import hint_in_produce
+from kipctl.probe.leadership import NO_HINT, Hint
 from kipctl.probe.produce.batches import Batch
 from kipctl.protocol.api import decode_response
-from kipctl.protocol.draft_hints import drafted_in_produce
 from kipctl.protocol.error_codes import ErrorCode
 from kipctl.protocol.message import decode, encode
 from kipctl.protocol.produce import (
@@ -66,7 +65,6 @@ def read_answers(
     nothing comes last, as lost; one that was given up meanwhile is left out. Raises MalformedFrame.
     """
     _, response = decode_response(ProduceRequest, flight.api_version, frame)
-    nodes = {e.node_id: Node(e.node_id, e.host, e.port, e.rack) for e in response.node_endpoints}
     unanswered: dict[tuple[int, int], Batch] = {
         (batch.partition.topic_position, batch.partition.index): batch for batch in flight.subject
     }
@@ -80,11 +78,7 @@ def read_answers(
             error = result.error_code
             if error == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:  # it was written before
                 error = 0
-            draft = drafted_in_produce(
-                flight.api_version, result.unknown_tags, response.unknown_tags
-            )
-            leader = Leader(result.current_leader.leader_id, result.current_leader.leader_epoch)
-            hint = drafted(draft) if draft else Hint(leader, nodes.get(leader.id))
+            hint = hint_in_produce(result, response, flight.api_version)
             answers.append(Answer(batch, error, result.base_offset, hint))
     lost = ErrorCode.NETWORK_EXCEPTION
     forgotten = [batch for batch in unanswered.values() if not batch.is_settled]

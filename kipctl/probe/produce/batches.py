@@ -3,12 +3,12 @@
 from bisect import insort
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from operator import attrgetter
 
 from kipctl.errors import RefusedError
-from kipctl.probe.leadership import NO_EPOCH, Attempts
+from kipctl.probe.leadership import NO_EPOCH, Attempts, LedPartition
 from kipctl.probe.produce.payloads import Variant
-from kipctl.protocol.produce_frames import Topic
 from kipctl.trace.redirects import FailedAttempt
 
 NO_SEQUENCE = -1
@@ -19,6 +19,7 @@ _NOWHERE = 1 << 62
 _first_seq = attrgetter("first_seq")
 
 
+@dataclass(slots=True, eq=False)
 class Batch:
     """A run of records for one partition, from its creation to its acknowledgement.
 
@@ -26,112 +27,57 @@ class Batch:
     base sequence. Times are microseconds (monotonic); 0 is never.
     """
 
-    __slots__ = (
-        "attempts",
-        "broker",
-        "failures",
-        "first_seq",
-        "intended_us",
-        "is_settled",
-        "last_sent_us",
-        "number",
-        "partition",
-        "producer_epoch",
-        "records",
-        "section",
-        "sent_us",
-        "sequence",
-        "stride",
-        "variant",
-    )
-
-    def __init__(
-        self,
-        partition: "Partition",
-        first_seq: int,
-        stride: int,
-        intended_us: int,
-        variant: Variant,
-    ) -> None:
-        self.partition = partition
-        self.first_seq = first_seq
-        self.stride = stride
-        self.records = 0
-        self.intended_us = intended_us
-        self.variant = variant
-        self.section: memoryview | None = None
-        """Its records as they go on the wire, once it was taken to be sent."""
-        self.sent_us = 0
-        self.last_sent_us = 0
-        self.broker = -1
-        self.attempts: Attempts | None = None
-        self.failures: list[FailedAttempt] | None = None
-        self.number = -1
-        """Its place among the partition's batches that were ever sent, from 0."""
-        self.sequence = NO_SEQUENCE
-        self.producer_epoch = NO_EPOCH
-        self.is_settled = False
-        """Acknowledged or given up; an answer may still come to one that was in flight."""
+    partition: "Partition"
+    first_seq: int
+    stride: int
+    intended_us: int
+    variant: Variant
+    records: int = 0
+    section: memoryview | None = None
+    """Its records as they go on the wire, once it was taken to be sent."""
+    sent_us: int = 0
+    last_sent_us: int = 0
+    broker: int = -1
+    attempts: Attempts | None = None
+    failures: list[FailedAttempt] | None = None
+    number: int = -1
+    """Its place among the partition's batches that were ever sent, from 0."""
+    sequence: int = NO_SEQUENCE
+    producer_epoch: int = NO_EPOCH
+    is_settled: bool = False
+    """Acknowledged or given up; an answer may still come to one that was in flight."""
 
     @property
     def is_full(self) -> bool:
         return self.records >= self.variant.capacity
 
 
-class Partition:
+@dataclass(slots=True, eq=False)
+class Partition(LedPartition):
     """One partition's queue. `ordered`: batches must not overtake one another (idempotence).
 
     `window`: no batch goes out that is so many batches after one that is under way.
     """
 
-    __slots__ = (
-        "index",
-        "leader_rpc",
-        "leader_us",
-        "next_number",
-        "next_sequence",
-        "ordered",
-        "outstanding",
-        "producer_epoch",
-        "queue",
-        "renumber_from",
-        "started",
-        "topic",
-        "topic_position",
-        "turn_us",
-        "unresolved",
-        "wake_us",
-        "window",
-    )
+    ordered: bool
+    window: int
+    producer_epoch: int = 0
+    started: bool = field(init=False)
+    """With idempotence: a batch was acknowledged, so every replica knows the producer."""
+    queue: deque[Batch] = field(default_factory=deque)
+    outstanding: list[Batch] = field(default_factory=list)
+    next_number: int = 0
+    next_sequence: int = 0
+    unresolved: bool = False
+    """A batch was given up, and whether it was appended is not known."""
+    renumber_from: int = _NOWHERE
+    """The number of the lowest batch that was refused for good: no leader will ever take the
+    sequences from it on. Those before it may be in the log."""
+    wake_us: int = 0
+    """When a timer looks at the queue again; 0 for no timer."""
 
-    def __init__(
-        self, topic: Topic, topic_position: int, index: int, ordered: bool, window: int
-    ) -> None:
-        self.topic = topic
-        self.topic_position = topic_position
-        self.index = index
-        self.ordered = ordered
-        self.window = window
-        self.started = not ordered
-        """With idempotence: a batch was acknowledged, so every replica knows the producer."""
-        self.queue: deque[Batch] = deque()
-        self.outstanding: list[Batch] = []
-        self.next_number = 0
-        self.next_sequence = 0
-        self.producer_epoch = 0
-        self.unresolved = False
-        """A batch was given up, and whether it was appended is not known."""
-        self.renumber_from = _NOWHERE
-        """The number of the lowest batch that was refused for good: no leader will ever take the
-        sequences from it on. Those before it may be in the log."""
-        self.leader_us = 0
-        """When the leader became known."""
-        self.leader_rpc: object = None
-        """The Metadata request that told it; None for a hint."""
-        self.turn_us = 0
-        """When a batch ahead last made way."""
-        self.wake_us = 0
-        """When a timer looks at the queue again; 0 for no timer."""
+    def __post_init__(self) -> None:
+        self.restart()
 
     def append(
         self,

@@ -5,13 +5,11 @@ from dataclasses import dataclass, replace
 
 from kipctl.errors import UsageError
 from kipctl.probe.config import (
-    CLIENT_PARSERS,
     ClientConfig,
-    Parser,
     as_properties,
-    changed,
     one_of,
     parse_values,
+    setting,
     truth,
     whole,
 )
@@ -23,6 +21,17 @@ LEAST_IDLE_MS = 5_000
 COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
+def _acks(text: str) -> int:
+    return {"all": -1, "-1": -1, "0": 0, "1": 1}[text]
+
+
+def _linger(text: str) -> float:
+    value = float(text)
+    if not value >= 0:  # nan is neither
+        raise ValueError("it must be at least 0")
+    return value
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerConfig(ClientConfig):
     """Settings of the probe's producer; names and defaults are those of Kafka's producer.
@@ -32,19 +41,21 @@ class ProducerConfig(ClientConfig):
     idle for `metadata.max.idle.ms` (KIP-526) only where there are many: in `perf metadata`.
     """
 
-    client_id: str = "kipctl-perf"
-    acks: int = -1
-    batch_size: int = 16384
-    buffer_memory: int = 32 * 1024 * 1024
-    compression_type: str = "none"
-    delivery_timeout_ms: int = 120_000
-    enable_idempotence: bool = True
-    linger_ms: float = 0
-    max_in_flight_requests_per_connection: int = 5
-    max_request_size: int = 1_048_576
-    metadata_max_idle_ms: int = 300_000
-    partitioner: str = "sticky"
-    retries: int = 2_147_483_647
+    client = "producer"
+
+    client_id: str = setting("kipctl-perf", str)
+    acks: int = setting(-1, _acks)
+    batch_size: int = setting(16384, whole(0))
+    buffer_memory: int = setting(32 * 1024 * 1024, whole(0))
+    compression_type: str = setting("none", one_of(*COMPRESSIONS))
+    delivery_timeout_ms: int = setting(120_000, whole(0))
+    enable_idempotence: bool = setting(True, truth)
+    linger_ms: float = setting(0, _linger)
+    max_in_flight_requests_per_connection: int = setting(5, whole(1))
+    max_request_size: int = setting(1_048_576, whole(1))
+    metadata_max_idle_ms: int = setting(300_000, whole(LEAST_IDLE_MS))
+    partitioner: str = setting("sticky", one_of("sticky", "round-robin"))
+    retries: int = setting(2_147_483_647, whole(0))
 
     @property
     def in_flight_limit(self) -> int:
@@ -68,33 +79,6 @@ class ProducerConfig(ClientConfig):
             )
 
 
-def _acks(text: str) -> int:
-    return {"all": -1, "-1": -1, "0": 0, "1": 1}[text]
-
-
-def _linger(text: str) -> float:
-    value = float(text)
-    if not value >= 0:  # nan is neither
-        raise ValueError("it must be at least 0")
-    return value
-
-
-_PARSERS: dict[str, Parser] = {
-    **CLIENT_PARSERS,
-    "acks": _acks,
-    "batch_size": whole(0),
-    "buffer_memory": whole(0),
-    "compression_type": one_of(*COMPRESSIONS),
-    "delivery_timeout_ms": whole(0),
-    "enable_idempotence": truth,
-    "linger_ms": _linger,
-    "max_in_flight_requests_per_connection": whole(1),
-    "max_request_size": whole(1),
-    "metadata_max_idle_ms": whole(LEAST_IDLE_MS),
-    "partitioner": one_of("sticky", "round-robin"),
-    "retries": whole(0),
-}
-
 _JAVA_PARTITIONERS = {
     "org.apache.kafka.clients.producer.RoundRobinPartitioner": "round-robin",
 }
@@ -114,8 +98,8 @@ def parse_properties(properties: Mapping[str, str]) -> ProducerConfig:
         if of_java not in _JAVA_PARTITIONERS:
             raise UsageError(f"partitioner.class={of_java}: kipctl has no such partitioner.")
         named["partitioner"] = _JAVA_PARTITIONERS[of_java]
-    values = parse_values(named, _PARSERS, "producer")
-    config = changed(ProducerConfig(enable_idempotence=False), values)
+    values = parse_values(named, ProducerConfig)
+    config = ProducerConfig(**{"enable_idempotence": False, **values})
     if "enable_idempotence" in values:
         return config
     allowed = (

@@ -153,7 +153,6 @@ class ManyTopicsProducer(Producer):
             RoundRobin(sum(counts)),
             tracing,
             *producer,
-            on_tick=lambda: None,
             sockets=sockets,
             bootstrap=bootstrap,
             working_set=self._working_set,
@@ -191,8 +190,8 @@ class ManyTopicsProducer(Producer):
 
         Raises TimedOutError when a topic does not come to be known.
         """
-        turns, finder, totals = self._turns, self._finder, self.totals
-        calls, failed, waits = len(finder.calls), totals.failed, len(turns.waits_us)
+        turns, finder = self._turns, self._finder
+        calls, failed, waits = len(finder.calls), self.failed, len(turns.waits_us)
         self._latencies_us = []
         began_us = self._now_us()
         for leg in legs:
@@ -204,7 +203,7 @@ class ManyTopicsProducer(Producer):
             self._turn()
         return Sent(
             sum(leg.records for leg in legs),
-            totals.failed - failed,
+            self.failed - failed,
             (self._now_us() - began_us) / 1e6,
             self._latencies_us,
             turns.waits_us[waits:],

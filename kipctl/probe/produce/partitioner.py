@@ -4,7 +4,6 @@ import random
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from itertools import accumulate
-from typing import Protocol
 
 from kipctl.probe.schedule import WHOLE, Share
 
@@ -12,22 +11,21 @@ Run = tuple[int, int, int, int]
 """(partition position, first sequence number, stride, count)"""
 
 
-class Partitioner(Protocol):
+class Partitioner:
     """Assigns the records of numbers first..end-1 to partitions."""
 
-    def runs(self, first: int, end: int) -> list[Run]: ...
+    looks_at_load = False
+    """Whether `load` matters to it."""
 
-    looks_at_load: bool
-    """Whether it matters to it what `load` tells."""
+    def runs(self, first: int, end: int) -> list[Run]:
+        raise NotImplementedError
 
     def load(self, queued: Sequence[int], available: Sequence[bool]) -> None:
         """Tell how many batches wait for each partition, and which have a leader."""
 
 
-class RoundRobin:
+class RoundRobin(Partitioner):
     """Record `seq` goes to partition `seq % partitions` (Kafka's RoundRobinPartitioner)."""
-
-    looks_at_load = False
 
     def __init__(self, partitions: int) -> None:
         self._partitions = partitions
@@ -38,11 +36,8 @@ class RoundRobin:
             (seq % n, seq, n, (end - seq + n - 1) // n) for seq in range(first, min(end, first + n))
         ]
 
-    def load(self, queued: Sequence[int], available: Sequence[bool]) -> None:
-        """Round robin does not look."""
 
-
-class Sticky:
+class Sticky(Partitioner):
     """Fills one batch of a partition, then picks another at random (KIP-794, Java's default).
 
     Partitions without a leader are left out, and one with many batches waiting is picked less often
@@ -83,7 +78,7 @@ class Sticky:
         return runs
 
 
-class Shared:
+class Shared(Partitioner):
     """Of all partitions and records, those in one worker's share, dealt out by another partitioner.
 
     That one counts the worker's own from 0; here they get their numbers among all.

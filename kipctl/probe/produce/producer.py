@@ -1,4 +1,4 @@
-"""The producer: an open loop of records over non-blocking sockets, with every leader move felt.
+"""The producer: an open loop of records over non-blocking sockets, each failed attempt traced.
 
 One thread, one connection per broker. What is decided is decided elsewhere: which records are due
 and what may go out (`accumulator`, `batches`), who leads and when a retry may follow
@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from uuid import UUID
 
-from kipctl.probe.client import TICK_US, ProbeClient
+from kipctl.probe.client import STALE_METADATA_ERRORS, TICK_US, ProbeClient
 from kipctl.probe.leadership import (
     NO_HINT,
     Attempts,
@@ -31,13 +31,11 @@ from kipctl.probe.produce.link import ProducerLink
 from kipctl.probe.produce.partitioner import Partitioner
 from kipctl.probe.produce.payloads import Variant
 from kipctl.probe.produce.rows import batch_done
-from kipctl.probe.produce.totals import Totals
-from kipctl.probe.retries import Retries
 from kipctl.probe.schedule import Schedule
 from kipctl.probe.tracing import Tracing
 from kipctl.protocol.address import Address
 from kipctl.protocol.api import ApiKey
-from kipctl.protocol.error_codes import LEADER_ERRORS, ErrorCode
+from kipctl.protocol.error_codes import LEADER_ERRORS, ErrorCode, error_name
 from kipctl.protocol.produce_frames import (
     PartitionRecords,
     Topic,
@@ -47,13 +45,6 @@ from kipctl.trace.codes import Decision, MetadataCause
 from kipctl.transport.loop import ConnectionLostError, InFlight
 from kipctl.transport.sockets import Sockets
 
-_STALE_METADATA_ERRORS = LEADER_ERRORS | {
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-    ErrorCode.LEADER_NOT_AVAILABLE,
-    ErrorCode.KAFKA_STORAGE_ERROR,
-    ErrorCode.UNKNOWN_TOPIC_ID,
-    ErrorCode.INCONSISTENT_TOPIC_ID,
-}
 _NOT_APPENDED = (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID)
 """The broker does not know the batches before it; the second one is that of brokers before 2.5."""
 _RETRIABLE = frozenset(code for code in ErrorCode if code.retriable)
@@ -76,33 +67,29 @@ class Producer(ProbeClient[Partition, ProducerLink]):
         tracing: Tracing,
         producer_id: int,
         producer_epoch: int,
-        on_tick: Callable[[], None],
         sockets: Sockets,
         bootstrap: Iterable[Address],
+        should_stop: Callable[[], bool] = lambda: False,
         working_set: WorkingSet | None = None,
     ) -> None:
-        """`partitions` counts those of each topic; `on_tick` is called every 50 ms or so;
-        `bootstrap` are the servers to begin with, and to return to.
-
-        With a working set Metadata is asked for topics of it, else always for all.
-        """
+        """`partitions` counts those of each topic; for the rest see `ProbeClient`."""
         self._config = config
         self._topics = topics
         self._producer_id = producer_id
-        self._on_tick = on_tick
         ordered = config.enable_idempotence
         in_flight = config.max_in_flight_requests_per_connection
         window = in_flight if ordered or in_flight == 1 else NO_WINDOW
         self._by_topic = [
-            [Partition(topic, position, index, ordered, window) for index in range(count)]
+            [
+                Partition(topic, position, index, ordered, window, producer_epoch)
+                for index in range(count)
+            ]
             for position, (topic, count) in enumerate(zip(topics, partitions, strict=True))
         ]
         self._topic_position: dict[str | UUID, int] = {
             topic.name: i for i, topic in enumerate(topics)
         } | {topic.id: i for i, topic in enumerate(topics)}
         self._partitions = [p for of_topic in self._by_topic for p in of_topic]
-        for partition in self._partitions:
-            partition.producer_epoch = producer_epoch
         self._attributes = int(variants[0].compression)
         self._accumulator = Accumulator(config, self._partitions, partitioner, variants)
         super().__init__(
@@ -113,10 +100,11 @@ class Producer(ProbeClient[Partition, ProducerLink]):
             tracing,
             sockets,
             bootstrap,
+            should_stop,
             working_set,
         )
-        self._retries = Retries(config, discovery, tracing)
-        self.totals = Totals()
+        self.acknowledged = 0
+        """Records."""
         self._wall_offset_us = 0
 
     # --- before the run ---
@@ -128,7 +116,7 @@ class Producer(ProbeClient[Partition, ProducerLink]):
         speaks no common version.
         """
         deadline = self._now_us() + timeout_us
-        links = {link for p in self._partitions if (link := self._finder.link(p)) is not None}
+        links = dict.fromkeys(filter(None, map(self._finder.link, self._partitions)))
         while self._now_us() < deadline and not all(link.ready for link in links):
             for link in links:
                 self._network.ensure_connected(link)
@@ -139,14 +127,13 @@ class Producer(ProbeClient[Partition, ProducerLink]):
 
     # --- the run ---
 
-    def run(self, schedule: Schedule) -> Totals:
+    def run(self, schedule: Schedule) -> None:
         """Send all records of the schedule."""
         self._wall_offset_us = time.time_ns() // 1000 - self._now_us()
         self._accumulator.start(schedule)
         while not self._accumulator.is_over:
             self._turn()
         self._finder.write_unanswered()
-        return self.totals
 
     def _turn(self) -> None:
         """Do what is due, then wait for answers until the next thing is."""
@@ -177,22 +164,20 @@ class Producer(ProbeClient[Partition, ProducerLink]):
         )
 
     @property
-    def endpoints(self) -> Iterable[str]:
-        """The endpoints that hints have named, by their number in the trace."""
-        return self._retries.endpoints
-
-    @property
     def generated(self) -> int:
         """How many records were handed to the partitions' queues."""
         return self._accumulator.generated
+
+    @property
+    def failed(self) -> int:
+        """How many of them were given up."""
+        return sum(self.errors.values())
 
     def stop(self) -> None:
         """Generate no further records; those under way are still waited for."""
         self._accumulator.stop()
 
     def _tick(self, now: int) -> None:
-        """What is looked after now and then: timeouts, the partitioner's load, the trace."""
-        self._next_tick_us = now + TICK_US
         for batch in self._accumulator.expired(now):
             if batch in batch.partition.outstanding:
                 self._attempt_failed(batch, ErrorCode.REQUEST_TIMED_OUT, now)
@@ -200,10 +185,8 @@ class Producer(ProbeClient[Partition, ProducerLink]):
             if batch.failures:
                 self._waited_in_vain(batch, now)
             self._settle(batch, now, ErrorCode.REQUEST_TIMED_OUT, NO_OFFSET)
-        self._network.lose_silent()
+        super()._tick(now)
         self._accumulator.load(self._finder.has_leader)
-        self._tracing.flush()
-        self._on_tick()
 
     def _queue_up(self, partition: Partition) -> None:
         """The partition may have something to send: let its leader's link look at it."""
@@ -214,16 +197,14 @@ class Producer(ProbeClient[Partition, ProducerLink]):
             else:
                 self._finder.want(MetadataCause.LEADER_CHANGE)
 
-    def leader_moved(self, partition: Partition) -> None:
-        """See `leader_finder.Client`."""
+    def _leader_moved(self, partition: Partition) -> None:
         for link in self._network.links:
             link.pending.pop(partition, None)
         self._queue_up(partition)
 
-    def topic_recreated(self, partitions: Sequence[Partition], topic: Topic) -> None:
-        """See `leader_finder.Client`."""
-        self._topic_position[topic.id] = self._topic_position[topic.name]
+    def _topic_recreated(self, partitions: Sequence[Partition]) -> None:
         for partition in partitions:
+            self._topic_position[partition.topic.id] = partition.topic_position
             partition.restart()
 
     # --- sending ---
@@ -368,7 +349,7 @@ class Producer(ProbeClient[Partition, ProducerLink]):
         """Give the batch up, or put it back to be tried again."""
         attempts = batch.attempts
         assert attempts is not None
-        if error in _STALE_METADATA_ERRORS:
+        if error in STALE_METADATA_ERRORS:
             self._finder.want(MetadataCause.LEADER_CHANGE)
         failed = self._retries.failed(
             attempts,
@@ -408,7 +389,10 @@ class Producer(ProbeClient[Partition, ProducerLink]):
         partition = batch.partition
         self._accumulator.settle(batch, error != 0, refused)
         batch_done(self._tracing, batch, done_us, error, base_offset)
-        self.totals.settled(batch.records, error)
+        if error:
+            self.errors[error_name(error)] += batch.records
+        else:
+            self.acknowledged += batch.records
         if partition.window < NO_WINDOW:
             partition.turn_us = done_us
             self._queue_up(partition)

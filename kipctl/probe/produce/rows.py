@@ -28,8 +28,7 @@ def batch_done(tracing: Tracing, batch: Batch, done_us: int, error: int, base_of
     )
     if batch.failures:
         tracing.redirects(
-            partition.topic_position,
-            partition.index,
+            partition,
             batch.first_seq,
             batch.records,
             batch.failures,

@@ -1,7 +1,6 @@
 """One run of the probe's producer, from the bootstrap to the trace files."""
 
 import random
-import socket
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -9,21 +8,24 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from kipctl.errors import UnreachableError
-from kipctl.probe.bootstrap import as_flight, find_topic
+from kipctl.probe.bootstrap import find_topic, first_metadata
 from kipctl.probe.leadership import LeaderDiscovery
-from kipctl.probe.outcome import Outcome, config_of_worker, soon
+from kipctl.probe.outcome import (
+    Outcome,
+    as_run,
+    config_of_worker,
+    start_soon,
+)
 from kipctl.probe.produce.config import ProducerConfig
 from kipctl.probe.produce.partitioner import partitioner
 from kipctl.probe.produce.payloads import file_values, random_values, variants
 from kipctl.probe.produce.producer import Producer
 from kipctl.probe.schedule import WHOLE, Schedule, Share
 from kipctl.probe.tracing import Tracing
-from kipctl.probe.undisturbed import cpu_s, undisturbed
 from kipctl.protocol.compression import Compression
 from kipctl.protocol.error_codes import ErrorCode, error_name
 from kipctl.protocol.init_producer_id import InitProducerIdRequest
 from kipctl.trace.clock import now_us
-from kipctl.trace.codes import MetadataCause
 from kipctl.transport.request import Cluster
 from kipctl.transport.sockets import Sockets
 
@@ -57,10 +59,59 @@ class ProbeSpec:
         directory: Path,
         on_start: Callable[[Schedule], None],
         should_stop: Callable[[], bool],
-        agree_on_start: Callable[[], int] = soon,
+        agree_on_start: Callable[[], int] = start_soon,
     ) -> "ProbeOutcome":
         """See `Spec.run`."""
-        return run_probe(self, directory, on_start, should_stop, agree_on_start)
+        choose = random.Random(self.seed + self.share.worker)
+        config = self.config
+        compression = Compression[config.compression_type.upper()]
+        if self.payload_file is not None:
+            pool = file_values(self.payload_file, self.payload_delimiter)
+        else:
+            pool = random_values(self.record_size, choose, config.batch_size)
+        batches = variants(pool, config.batch_size, compression, choose)
+        with Cluster(self.bootstrap_server, config.client_id, _BOOTSTRAP_TIMEOUT_S) as cluster:
+            metadata, first_row = first_metadata(self.topic, cluster)
+            topic, partitions = find_topic(self.topic, metadata)
+            producer_id, producer_epoch = -1, -1
+            if config.enable_idempotence:
+                producer_id, producer_epoch = new_producer_id(cluster)
+        with (
+            closing(Tracing(directory, ProbeOutcome.datasets)) as tracing,
+            closing(
+                Producer(
+                    config,
+                    self.discovery,
+                    [topic],
+                    [partitions],
+                    batches,
+                    partitioner(
+                        config.partitioner, partitions, batches[0].capacity, choose, self.share
+                    ),
+                    tracing,
+                    producer_id,
+                    producer_epoch,
+                    Sockets(now_us),
+                    cluster.bootstrap,
+                    should_stop,
+                )
+            ) as producer,
+        ):
+            tracing.rows["rpcs"](first_row)
+            producer.learn(metadata)
+            unconnected = producer.connect_all(_CONNECT_TIMEOUT_US)
+            ran = as_run(self, producer, producer.run, on_start, agree_on_start)
+        schedule = self.schedule(ran["start_us"])
+        return ProbeOutcome(
+            cluster_id=metadata.cluster_id or "",
+            interval_ns=schedule.interval_ns,
+            generated=producer.generated,
+            acknowledged=producer.acknowledged,
+            failed=producer.failed,
+            unconnected=unconnected,
+            stopped=producer.generated < schedule.own_records,
+            **ran,
+        )
 
     def of_worker(self, share: Share) -> "ProbeSpec":
         """See `Spec.of_worker`."""
@@ -88,97 +139,6 @@ class ProbeOutcome(Outcome):
     failed: int
     unconnected: tuple[int, ...] = ()
     """Leaders that could not be reached before the start: what was for them waited from then on."""
-
-    @property
-    def config(self) -> ProducerConfig:
-        return self.spec.config
-
-    @property
-    def share(self) -> Share:
-        return self.spec.share
-
-
-def run_probe(
-    spec: ProbeSpec,
-    directory: Path,
-    on_start: Callable[[Schedule], None],
-    should_stop: Callable[[], bool],
-    agree_on_start: Callable[[], int] = soon,
-) -> ProbeOutcome:
-    """Produce the records (`Spec.run`)."""
-    choose = random.Random(spec.seed + spec.share.worker)
-    config = spec.config
-    compression = Compression[config.compression_type.upper()]
-    if spec.payload_file is not None:
-        pool = file_values(spec.payload_file, spec.payload_delimiter)
-    else:
-        pool = random_values(spec.record_size, choose, config.batch_size)
-    batches = variants(pool, config.batch_size, compression, choose)
-    with Cluster(spec.bootstrap_server, config.client_id, _BOOTSTRAP_TIMEOUT_S) as cluster:
-        asked_us = now_us()
-        metadata = cluster.metadata([spec.topic])
-        answered_us = now_us()
-        start = as_flight(metadata, spec.topic, config.client_id, cluster, asked_us)
-        topic, partitions = find_topic(spec.topic, metadata)
-        producer_id, producer_epoch = -1, -1
-        if config.enable_idempotence:
-            producer_id, producer_epoch = new_producer_id(cluster)
-
-    producer: Producer
-
-    def on_tick() -> None:
-        if should_stop():
-            producer.stop()
-
-    with (
-        closing(Tracing(directory, ProbeOutcome.datasets)) as tracing,
-        closing(
-            Producer(
-                config,
-                spec.discovery,
-                [topic],
-                [partitions],
-                batches,
-                partitioner(
-                    config.partitioner, partitions, batches[0].capacity, choose, spec.share
-                ),
-                tracing,
-                producer_id,
-                producer_epoch,
-                on_tick,
-                Sockets(now_us),
-                cluster.bootstrap,
-            )
-        ) as producer,
-    ):
-        tracing.rpc(-1, 0, start, answered_us, start.subject, 0, 1, 0, MetadataCause.START)
-        producer.learn(metadata)
-        unconnected = producer.connect_all(_CONNECT_TIMEOUT_US)
-        with undisturbed():
-            schedule = spec.schedule(agree_on_start())
-            on_start(schedule)
-            wall_start_us = time.time_ns() // 1000 + schedule.start_us - now_us()
-            cpu_before = cpu_s()
-            totals = producer.run(schedule)
-    return ProbeOutcome(
-        spec=spec,
-        cluster_id=metadata.cluster_id or "",
-        start_us=schedule.start_us,
-        end_us=now_us(),
-        wall_start_us=wall_start_us,
-        interval_ns=schedule.interval_ns,
-        generated=producer.generated,
-        acknowledged=totals.acknowledged,
-        failed=totals.failed,
-        unconnected=unconnected,
-        errors=totals.errors,
-        topics=(spec.topic,),
-        endpoints=tuple(producer.endpoints),
-        cpu_s=cpu_s() - cpu_before,
-        stopped=producer.generated < schedule.own_records,
-        host=socket.gethostname(),
-        health=producer.health(schedule.start_us),
-    )
 
 
 def new_producer_id(cluster: Cluster) -> tuple[int, int]:
