@@ -290,6 +290,7 @@ class LeaderFinder(Generic[AnyPartition, AnyLink]):
                     leaders[of_topic[index]] = Leader(leader, epoch)
         nodes = [Node(b.node_id, b.host, b.port, b.rack) for b in brokers]
         changed = self._leadership.take_metadata(nodes, leaders)
+        self._network.move(self._leadership.nodes)
         self._moved(changed, call, now_us)
         known = self._leadership.nodes
         if any(leader.id not in known for leader in leaders.values()):  # or there is none (-1)

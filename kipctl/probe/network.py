@@ -2,7 +2,7 @@
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from math import inf
 from typing import Generic, TypeVar
 
@@ -102,6 +102,13 @@ class Network(Generic[AnyLink]):
             if moved and link.connection is not None:
                 self.lose(link)
         return link
+
+    def move(self, nodes: Mapping[int, Node]) -> None:
+        """Connect the links that there are to these addresses from now on: what waits on one for a
+        broker that has moved would wait for ever.
+        """
+        for id in self._links.keys() & nodes.keys():
+            self.link(nodes[id])
 
     def ensure_connected(self, link: AnyLink) -> bool:
         """True when the link is ready; begins to connect when it is not and may be."""

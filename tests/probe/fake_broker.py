@@ -179,6 +179,11 @@ class FakeCluster:
         """A new leader, in the next epoch."""
         self.leaders[partition] = Leader(to, self.leaders[partition].epoch + 1)
 
+    def readdress(self, broker: int) -> None:
+        """The broker comes back at another port, as a pod does at another address."""
+        self.brokers[broker].close()
+        self.brokers[broker] = _Broker(self, broker)
+
     def records_in_log(self) -> int:
         return sum(len(p.batch.records) for batches in self.log.values() for p in batches)
 

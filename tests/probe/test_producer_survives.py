@@ -111,6 +111,23 @@ def test_the_leader_moves_away_from_a_broker_that_died(tmp_path: Path) -> None:
         assert {p.broker for p in cluster.log[0]} == {2}
 
 
+def test_a_leader_that_comes_back_at_another_address_is_sent_to_there(tmp_path: Path) -> None:
+    """Its epoch is the same, and no other record comes to the partition meanwhile."""
+    with FakeCluster(brokers=2) as cluster:
+
+        def script(produced: Produced) -> Reply | None:
+            if len(cluster.produced) == 1:
+                cluster.readdress(1)
+                raise HangUp
+            return None
+
+        cluster.script = script
+        ran = run_fake(
+            cluster, tmp_path, num_records=1, request_timeout_ms=3_000, delivery_timeout_ms=5_000
+        )
+        assert ran.outcome.acknowledged == 1
+
+
 def test_a_broker_that_never_answers_is_left_after_request_timeout_ms(tmp_path: Path) -> None:
     with FakeCluster(brokers=1) as cluster:
         first_only(Silence(), cluster)
