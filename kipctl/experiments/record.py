@@ -115,11 +115,11 @@ class Recorder:
 
         Parts that their workers have recorded already are left as they are.
         """
-        for number, part in enumerate(parts):
+        for part in parts:
             if not part.recorded:
                 for dataset in part.outcome.datasets:
                     batches = record_batches(part.outcome, part.directory, dataset)
-                    self.run.write(dataset, batches, number)
+                    self.run.write(dataset, batches, part.number)
         self.run.write("events", [event_rows(events, start_us)])
 
     def close(

@@ -24,6 +24,11 @@ class Part(Generic[AnyOutcome]):
     directory: Path
     recorded: bool = False
 
+    @property
+    def number(self) -> int:
+        """Its number among the probes of the run, which its folder is called by."""
+        return int(self.directory.name)
+
 
 def moved(rows: IntRows, dataset: str, by_us: int) -> IntRows:
     """Rows of a dataset with every moment later by so much; 0, which is never, stays."""

@@ -292,8 +292,7 @@ class LeaderFinder(Generic[AnyPartition, AnyLink]):
         changed = self._leadership.take_metadata(nodes, leaders)
         self._network.move(self._leadership.nodes)
         self._moved(changed, call, now_us)
-        known = self._leadership.nodes
-        if any(leader.id not in known for leader in leaders.values()):  # or there is none (-1)
+        if self._leadership.lacks_any(leaders):
             self.want(MetadataCause.LEADER_CHANGE)
         return bool(changed)
 

@@ -102,6 +102,12 @@ class Leadership(Generic[PartitionKey]):
         leader = self._leaders.get(partition)
         return leader if leader is not None and leader.id in self.nodes else None
 
+    def lacks_any(self, partitions: Iterable[PartitionKey]) -> bool:
+        """Whether one of them has no leader that can be reached."""
+        leaders, nodes = self._leaders, self.nodes
+        found = map(leaders.get, partitions)
+        return any(leader is None or leader.id not in nodes for leader in found)
+
     def epoch(self, partition: PartitionKey) -> int:
         """The newest leader epoch seen, -1 when none was."""
         leader = self._leaders.get(partition)

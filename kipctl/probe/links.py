@@ -128,18 +128,17 @@ class Link:
         now_us = self._sockets.now_us()
         self.retry_us = now_us + self._reconnect.wait_us(self._attempts, random.random())
         self._setup_until_us = now_us + self._setup.wait_us(self._attempts, random.random())
+        address = self._address
+        self._attempts += 1  # also if it fails at once
+        self._address += 1
         connection = self._sockets.connect(
-            self.node.host,
-            self.node.port,
-            number,
-            self._address,
-            self._config.receive_buffer_bytes,
+            self.node.host, self.node.port, number, address, self._config.receive_buffer_bytes
         )
         if connection is None:
+            self._attempts -= 1
+            self._address = address
             self.retry_us = now_us
             return None
-        self._attempts += 1
-        self._address += 1
         self._watched = READ | WRITE
         self.connection = connection
         return connection

@@ -73,6 +73,11 @@ class Network(Generic[AnyLink]):
             )
         self.wake_us = self._throttled_until_us
 
+    def begin(self) -> None:
+        """The run begins: how late the client went on before does not count."""
+        self.lags_us.clear()
+        self._until_us = NEVER_US
+
     def throttle(self, link: Link, flight: InFlight, throttle_ms: int, now_us: int) -> None:
         """An answer says for how long the broker does not read from this connection.
 
@@ -156,8 +161,9 @@ class Network(Generic[AnyLink]):
 
     def poll(self, until_us: int) -> None:
         """Handle what the sockets have; wait until then, to the microsecond, if nothing."""
-        self._until_us = until_us
-        for socket, mask in self._sockets.poll(max(0, until_us - self._clock()) / 1e6):
+        now = self._clock()
+        self._until_us = max(until_us, now)  # it is not late for a moment that had passed already
+        for socket, mask in self._sockets.poll(max(0, until_us - now) / 1e6):
             link = self._link_of_socket[socket]
             if link.connection is None or link.connection.fileno() != socket:
                 continue

@@ -14,8 +14,10 @@ from fake_broker import FakeCluster
 from rows import read_back, rows_of
 
 from kipctl.errors import KipctlError, PipelineError, UsageError
+from kipctl.experiments.record import Recorder
 from kipctl.measure import worker as worker_module
 from kipctl.measure.consumed import reads_of
+from kipctl.measure.export import record_batches
 from kipctl.measure.outcomes import as_one_run, salvaged
 from kipctl.measure.parts import Part, moved
 from kipctl.measure.produced import measured_together, summarize
@@ -350,3 +352,35 @@ def test_moments_move_and_never_stays_never() -> None:
     assert moved(rows, "batches", 0) is rows
     (rpc,) = moved(rows_of("rpcs", {"sent_us": 7, "queued_behind_us": 9}), "rpcs", 1)
     assert rpc[COLUMNS["rpcs"].index("queued_behind_us")] == 9
+
+
+def test_a_salvaged_worker_takes_no_other_ones_place_in_the_record(tmp_path: Path) -> None:
+    """One has not begun: those behind it keep their numbers."""
+    record = tmp_path / "run"
+    record.mkdir()
+    whole = ProbeSpec("h:1", "t", 4000, 1000)
+    (tmp_path / "shared").mkdir()
+    specs = tuple(whole.of_worker(Share(worker, 4)) for worker in range(4))
+    given = Order(specs, SharedFolder.prepare(tmp_path / "shared", 4), record)
+
+    def settled(worker: int, records: int) -> Path:
+        directory = given.shared.join(worker)
+        Begun("h", 1000, 1000).write(directory)
+        rows = np.zeros((records, len(COLUMNS["batches"])), np.int64)
+        rows[:, COLUMNS["batches"].index("records")] = 1
+        rows.tofile(raw_path(directory, "batches"))
+        return directory
+
+    for worker in (0, 2):
+        directory = settled(worker, 1000)
+        outcome = salvaged(specs[worker], Begun("h", 1000, 1000), directory, "")
+        for dataset in outcome.datasets:
+            Run(record).write(dataset, record_batches(outcome, directory, dataset), worker)
+        given.shared.finish(worker, outcome)
+    given.shared.join(1)
+    settled(3, 10)
+    found = (finished_part(given, w) or salvaged_part(given, w, "died") for w in range(4))
+    parts = [part for part in found if part]
+    Recorder(Run(record), "perf produce", "t", {}, {}).write_rows(1000, parts, [])
+    of_clients = Run(record).read("batches").group_by("client").aggregate([("records", "sum")])
+    assert sorted(row["records_sum"] for row in of_clients.to_pylist()) == [10, 1000, 1000]

@@ -138,6 +138,18 @@ def test_a_node_that_metadata_no_longer_shows_leads_nothing() -> None:
     assert known.epoch(P) == 5
 
 
+def test_a_leader_that_cannot_be_reached_is_lacking_whatever_old_metadata_names_instead() -> None:
+    known = leadership(leader=Leader(2, 5))
+    assert not known.lacks_any([P])
+    known.take_metadata([ONE], {P: Leader(2, 5)})
+    assert known.lacks_any([P])
+    known.take_metadata([ONE], {P: Leader(1, 4)})  # not taken: it is older
+    assert known.lacks_any([P])
+    known.take_metadata([ONE, TWO], {P: Leader(1, 4)})
+    assert not known.lacks_any([P])
+    assert known.lacks_any([Q])
+
+
 def test_an_answer_without_nodes_is_none() -> None:
     leadership = Leadership[str](LeaderDiscovery.KIP951)
     node = Node(1, "h", 1)

@@ -149,6 +149,7 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
     def run(self, start_us: int, num_records: int, timeout_us: int) -> None:
         """Read from then on, until there are so many records, or for so long there was none."""
         self._read_us = start_us
+        self._network.begin()
         while not self._is_over(self._now_us(), num_records, timeout_us):
             now = self._now_us()
             self._look_after(now)

@@ -131,6 +131,7 @@ class Producer(ProbeClient[Partition, ProducerLink]):
         """Send all records of the schedule."""
         self._wall_offset_us = time.time_ns() // 1000 - self._now_us()
         self._accumulator.start(schedule)
+        self._network.begin()
         while not self._accumulator.is_over:
             self._turn()
         self._finder.write_unanswered()

@@ -1,0 +1,107 @@
+"""What the network of a client does by itself: connecting, and how late its loop is."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kipctl.probe.config import ClientConfig
+from kipctl.probe.leadership import Node
+from kipctl.probe.links import Link
+from kipctl.probe.metadata_policy import NEVER_US
+from kipctl.probe.network import Network
+from kipctl.probe.produce.config import ProducerConfig
+from kipctl.transport.loop import ConnectionLostError
+
+START_US = 50_000_000_000
+"""Of a clock that runs since the machine was started."""
+
+
+class Sockets:
+    """A clock that goes on as far as polls wait, and hosts that no connection leads to."""
+
+    def __init__(self) -> None:
+        self.now = START_US
+        self.tried: list[int] = []
+        self.handle: Callable[[], None] = lambda: None
+
+    def now_us(self) -> int:
+        return self.now
+
+    def connect(self, host: str, port: int, number: int, address: int, buffer: int) -> None:
+        self.tried.append(address)
+        raise ConnectionLostError("no route")
+
+    def poll(self, seconds: float) -> list[tuple[int, int]]:
+        self.now += round(seconds * 1e6)
+        self.handle()
+        return []
+
+
+def made() -> tuple[Sockets, Network[Link]]:
+    sockets: Any = Sockets()
+    config: ClientConfig = ProducerConfig()
+    lost: list[Link] = []
+    network: Network[Link] = Network(
+        sockets,
+        lambda node: Link(node, config, sockets),
+        lambda *_: None,
+        lambda link, *_: lost.append(link),
+    )
+    return sockets, network
+
+
+def test_each_attempt_goes_to_the_next_address_later_and_later_also_if_it_fails_at_once() -> None:
+    sockets, network = made()
+    link = network.link(Node(1, "host", 9092))
+    tried_us = []
+    while len(tried_us) < 6:
+        network.wake(sockets.now)
+        before = len(sockets.tried)
+        network.ensure_connected(link)
+        if len(sockets.tried) > before:
+            tried_us.append(sockets.now)
+        network.poll(min(sockets.now + 1_000, network.wake_us))
+    assert sockets.tried == [0, 1, 2, 3, 4, 5]
+    assert link.has_failed
+    assert network.are_out_of_reach([link.node])
+    assert tried_us[5] - tried_us[4] > 4 * (tried_us[1] - tried_us[0])
+
+
+@pytest.mark.parametrize(
+    ("until_us", "handled_us", "lags"),
+    [
+        (START_US + 1_000, 0, [0]),  # woken when it was to be
+        (START_US + 1_000, 700, [700]),  # what came took so long
+        (START_US - 5_000, 30, [30]),  # that moment had passed before: it was promised to nobody
+        (0, 30, [30]),  # at once
+        (NEVER_US, 0, []),
+    ],
+)
+def test_the_loop_is_late_by_what_it_does_after_the_moment_it_waited_for(
+    until_us: int, handled_us: int, lags: list[int]
+) -> None:
+    sockets, network = made()
+
+    def handle() -> None:
+        sockets.now += handled_us
+
+    sockets.handle = handle
+    network.begin()
+    if until_us == NEVER_US:
+        sockets.poll = lambda seconds: []  # type: ignore[method-assign]
+    network.poll(until_us)
+    network.wake(sockets.now)
+    assert list(network.lags_us) == lags
+
+
+def test_how_late_it_was_before_the_run_does_not_count() -> None:
+    sockets, network = made()
+    network.poll(START_US + 100)
+    sockets.now += 3_000_000
+    network.wake(sockets.now)
+    network.poll(sockets.now + 100)
+    sockets.now += 3_000_000
+    network.begin()
+    network.wake(sockets.now)
+    assert not network.lags_us
