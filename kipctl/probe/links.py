@@ -41,7 +41,9 @@ class Link:
         self.ready = False
         self.ready_us = 0
         self.window_us = 0
-        """When the in-flight window last opened after it was full."""
+        """When the next request could go out again, after the in-flight window was full or the one
+        before was not wholly written.
+        """
         self.retry_us = 0
         """No new connection before this."""
         self.throttled_until_us = 0

@@ -180,6 +180,8 @@ class Network(Generic[AnyLink]):
         elif mask & WRITE:
             connection.write()
             link.watch()
+            if not connection.wants_write:
+                link.window_us = self._clock()
         if not mask & ~WRITE:
             return
         frames = connection.read()

@@ -85,16 +85,56 @@ class Retries:
         ahead of the retry made way.
         """
         failed.to_broker, failed.to_epoch = link.node.id, epoch
+        wait_us = self.wait_us(attempts, [failed], epoch)
+        self._split(
+            failed, partition, wait_us, sent_us, partition.leader_us, link, link.ready_us, turn_us
+        )
+
+    def given_up(
+        self,
+        attempts: Attempts | None,
+        failed: FailedAttempt,
+        partition: LedPartition,
+        link: Link | None,
+        epoch: int,
+        now_us: int,
+    ) -> None:
+        """What failed is not sent again: its wait until now is this attempt's.
+
+        It still waits for whatever it lacks: a leader, a connection to it (`link`), its turn.
+        """
+        wait_us = self.wait_us(attempts, [failed], epoch)
+        if link is None:
+            self._split(failed, partition, wait_us, now_us, now_us, None, 0, 0)
+            return
+        connected_us = link.ready_us if link.ready else now_us
+        may_go = link.may_send or link.is_throttled
+        turn_us = max(partition.turn_us, link.window_us) if may_go else now_us
+        self._split(
+            failed, partition, wait_us, now_us, partition.leader_us, link, connected_us, turn_us
+        )
+
+    def _split(
+        self,
+        failed: FailedAttempt,
+        partition: LedPartition,
+        wait_us: int,
+        until_us: int,
+        leader_us: int,
+        link: Link | None,
+        connected_us: int,
+        turn_us: int,
+    ) -> None:
         failed.wait = split_wait(
             failed.error_us,
-            sent_us,
-            failed.error_us + self.wait_us(attempts, [failed], epoch),
-            partition.leader_us,
-            link.ready_us,
+            until_us,
+            failed.error_us + wait_us,
+            leader_us,
+            connected_us,
             turn_us,
-            link.throttled_until_us,
+            link.throttled_until_us if link else 0,
         )
-        call = partition.leader_rpc
+        call = partition.leader_rpc if link else None
         if failed.wait.metadata and isinstance(call, MetadataCall):
             self._tracing.was_critical(call.row)
             behind_us = call.flight.sent_us + call.behind_us - failed.error_us

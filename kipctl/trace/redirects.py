@@ -31,10 +31,10 @@ def split_wait(
 
     The retry had to wait, one after the other, for the backoff (until `allowed_us`), for Metadata
     to name the leader (`leader_us`), for a connection to it (`connected_us`), until the leader's
-    quota let it (`throttled_us`, KIP-219), and for its turn behind batches ahead of it or a full
-    in-flight window (`turn_us`, counted as queued). What was over before the step before it cost
-    nothing. The client's own slowness after all five is charged to what it waited for: metadata if
-    it did, else backoff.
+    quota let it (`throttled_us`, KIP-219), and for its turn behind batches ahead of it, a full
+    in-flight window, or a request that the socket had not taken yet (`turn_us`, counted as queued).
+    What was over before the step before it cost nothing. The client's own slowness after all five
+    is charged to what it waited for: metadata if it did, else backoff.
     """
     ends = [error_us]
     for end in (allowed_us, leader_us, connected_us, throttled_us, turn_us):
@@ -79,11 +79,6 @@ class FailedAttempt:
         self.hint_leader, self.hint_epoch = leader, epoch
         if address is not None:
             self.hint_endpoint = endpoints.setdefault(address, len(endpoints))
-
-    def given_up(self, now_us: int, backoff_us: int) -> None:
-        """What failed is not sent again: its wait until now is this attempt's."""
-        allowed_us = self.error_us + backoff_us
-        self.wait = split_wait(self.error_us, now_us, allowed_us, now_us, 0, 0)
 
 
 def _did_not_know_yet(failed: FailedAttempt, before: Sequence[FailedAttempt]) -> bool:

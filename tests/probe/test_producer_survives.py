@@ -2,6 +2,7 @@
 
 import select
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -350,6 +351,64 @@ def test_delivery_timeout_ms_gives_up_what_is_never_accepted(
         for batch in ran.batches:
             assert batch["acked_us"] - batch["intended_us"] >= 1_000_000
             assert batch["attempts"] > 1
+
+
+@pytest.mark.parametrize("discovery", list(LeaderDiscovery))
+def test_who_waits_in_vain_for_a_connection_did_not_wait_for_metadata(
+    tmp_path: Path, discovery: LeaderDiscovery
+) -> None:
+    """The new leader is known at once, from its hint or from Metadata, and is down."""
+    with FakeCluster(brokers=2) as cluster:
+
+        def script(produced: Produced) -> Reply | None:
+            if len(cluster.produced) == 3:
+                cluster.brokers[2].close()
+                cluster.move(0, to=2)
+            return None
+
+        cluster.script = script
+        ran = run_fake(
+            cluster,
+            tmp_path,
+            num_records=6,
+            throughput=50,
+            discovery=discovery,
+            delivery_timeout_ms=1500,
+            request_timeout_ms=1000,
+        )
+        assert ran.outcome.failed == 4
+        phases = ran.summary["redirects"]["phases_ms"]
+        assert phases["connect"]["sum"] > 1000
+        assert phases["metadata"]["sum"] < 500
+
+
+def test_who_waits_until_the_socket_takes_what_was_ahead_was_queued(tmp_path: Path) -> None:
+    """The new leader reads nothing for a while, and one of its own requests fills the socket."""
+    stalled_us: list[float] = []
+    with FakeCluster(brokers=2, partitions=2) as cluster:
+
+        def script(produced: Produced) -> Reply | None:
+            if produced.broker == 2 and not stalled_us:
+                stalled_us.append(time.monotonic())
+                time.sleep(3)
+            if produced.broker == 1 and stalled_us and time.monotonic() > stalled_us[0] + 1:
+                cluster.move(0, to=2) if cluster.leaders[0].id == 1 else None
+            return None
+
+        cluster.script = script
+        ran = run_fake(
+            cluster,
+            tmp_path,
+            num_records=3000,
+            throughput=1000,
+            record_size=20_000,
+            batch_size=900_000,
+            max_in_flight_requests_per_connection=100_000,
+        )
+        assert ran.outcome.failed == 0
+        phases = ran.summary["redirects"]["phases_ms"]
+        assert phases["queued"]["sum"] > 200
+        assert phases["backoff"]["sum"] < 100
 
 
 def test_a_leader_that_cannot_be_reached_before_the_start_is_told_of(

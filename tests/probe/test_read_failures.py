@@ -2,6 +2,10 @@
 
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
 
 from kipctl.probe.consume.config import ConsumerConfig
 from kipctl.probe.consume.failures import Failures
@@ -27,8 +31,59 @@ def link(node: int) -> ConsumerLink:
     return ConsumerLink(Node(node, "localhost", 9092), CONFIG, SOCKETS)
 
 
-def failures_of(tracing: Tracing) -> Failures:
-    return Failures(Retries(CONFIG, LeaderDiscovery.KIP951, tracing), tracing)
+class Finder:
+    """Knows the leader since the failure, epoch 4, and is connected with it or not."""
+
+    def __init__(self, leader: ConsumerLink | None) -> None:
+        self.leader = leader
+
+    def link(self, partition: Partition) -> ConsumerLink | None:
+        return self.leader
+
+    def epoch(self, partition: Partition) -> int:
+        return 4
+
+
+def failures_of(tracing: Tracing, leader: ConsumerLink | None = None) -> Failures:
+    finder: Any = Finder(leader)
+    return Failures(Retries(CONFIG, LeaderDiscovery.KIP951, tracing), tracing, finder)
+
+
+@pytest.mark.parametrize(
+    ("state", "waited_for"),
+    [
+        ("no leader", "metadata"),
+        ("not connected", "connect"),
+        ("throttled", "throttled"),
+        ("full", "queued"),
+    ],
+)
+def test_who_gives_up_has_waited_for_what_it_lacked(
+    tmp_path: Path, state: str, waited_for: str
+) -> None:
+    """Not for Metadata, which had named the leader long before."""
+    partition = Partition(Topic("t", ZERO_UUID), 0, 0, 0)
+    partition.leader_us = 2_500
+    leader = link(2)
+    connection: Any = SimpleNamespace(in_flight=[], wants_write=state == "full")
+    if state != "not connected":
+        leader.ready, leader.ready_us, leader.connection = True, 900, connection
+    if state == "throttled":
+        leader.is_throttled, leader.throttled_until_us = True, 5_000_000
+    with closing(Tracing(tmp_path, ("redirects",))) as tracing:
+        failures = failures_of(tracing, None if state == "no leader" else leader)
+        not_leader = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        failures.add(partition, link(1), Wanted(0, 4), 1_000, not_leader, 2_000)
+        failures.over(partition, 0, 3_002_000)
+        tracing.flush()
+        columns = COLUMNS["redirects"]
+        (row,) = read_rows(raw_path(tmp_path, "redirects"), len(columns)).tolist()
+    shown = dict(zip(columns, row, strict=True))
+    spent = {phase: shown[f"{phase}_us"] for phase in PHASES}
+    assert sum(spent.values()) == 3_001_000
+    assert 15_000 <= spent["backoff"] <= 25_000
+    assert max(spent, key=lambda phase: spent[phase]) == waited_for
+    assert waited_for == "metadata" or spent["metadata"] == 0
 
 
 def test_a_newer_leader_that_refuses_while_a_retry_is_under_way_is_waited_for(

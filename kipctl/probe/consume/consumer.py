@@ -95,7 +95,7 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
             config, self._finder, self._network, self._settled, self._reads.row_without_answer
         )
         self._readers = Readers(assigned, self._finder, self._network, self._positioning.add)
-        self._failures = Failures(self._retries, tracing)
+        self._failures = Failures(self._retries, tracing, self._finder)
         self.records = 0
         self.bytes = 0
         """Of whole batches, as they come over the wire."""

@@ -3,6 +3,7 @@
 from kipctl.probe.consume.link import ConsumerLink
 from kipctl.probe.consume.positions import Partition
 from kipctl.probe.consume.session import Wanted
+from kipctl.probe.leader_finder import LeaderFinder
 from kipctl.probe.leadership import NO_HINT, Attempts, Hint
 from kipctl.probe.retries import Retries
 from kipctl.probe.tracing import Tracing
@@ -17,9 +18,15 @@ class Failures:
     Times are microseconds (monotonic).
     """
 
-    def __init__(self, retries: Retries, tracing: Tracing) -> None:
+    def __init__(
+        self,
+        retries: Retries,
+        tracing: Tracing,
+        finder: LeaderFinder[Partition, ConsumerLink],
+    ) -> None:
         self._retries = retries
         self._tracing = tracing
+        self._finder = finder
 
     def add(
         self,
@@ -40,7 +47,7 @@ class Failures:
             partition.sent_us = partition.last_sent_us = sent_us
         elif partition.failures[-1].to_broker == _NOTHING:
             # This was under way before that failed: what was waited until now is that one's.
-            partition.failures[-1].given_up(now_us, partition.failures[-1].backoff_us)
+            self._given_up(partition, now_us)
             partition.last_sent_us = now_us
         # It may have been sent to a newer leader while the retry to an older one was under way.
         partition.attempts.epoch = max(partition.attempts.epoch, want.leader_epoch)
@@ -79,15 +86,25 @@ class Failures:
         partition.attempts.sent(epoch)
         partition.last_sent_us = now_us
 
+    def _given_up(self, partition: Partition, now_us: int) -> None:
+        """What failed last is not sent again: it waited until now."""
+        self._retries.given_up(
+            partition.attempts,
+            partition.failures[-1],
+            partition,
+            self._finder.link(partition),
+            self._finder.epoch(partition),
+            now_us,
+        )
+
     def over(self, partition: Partition, records: int, now_us: int) -> None:
         """It was answered without error, or is given up: write what it met, the time from the first
         Fetch on. The answer may be to a Fetch from before its last failure, which was under way.
         """
         if not partition.failures:
             return
-        failed = partition.failures[-1]
-        if failed.to_broker == _NOTHING:
-            failed.given_up(now_us, failed.backoff_us)
+        if partition.failures[-1].to_broker == _NOTHING:
+            self._given_up(partition, now_us)
         self._tracing.redirects(
             partition,
             partition.offset,

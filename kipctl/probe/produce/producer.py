@@ -412,4 +412,12 @@ class Producer(ProbeClient[Partition, ProducerLink]):
     def _waited_in_vain(self, batch: Batch, now: int) -> None:
         """The batch ends while it waits: that wait belongs to its last failed attempt."""
         assert batch.failures
-        batch.failures[-1].given_up(now, self._backoff_us(batch.partition))
+        partition, finder = batch.partition, self._finder
+        self._retries.given_up(
+            batch.attempts,
+            batch.failures[-1],
+            partition,
+            finder.link(partition),
+            finder.epoch(partition),
+            now,
+        )
