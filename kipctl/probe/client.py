@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import ceil
-from typing import Generic
+from typing import ClassVar, Generic
 
 from kipctl.probe.config import ClientConfig
 from kipctl.probe.health import Health
@@ -36,6 +36,10 @@ TICK_US = 50_000
 class ProbeClient(Generic[AnyPartition, AnyLink]):
     """One thread, one connection per broker. Times are monotonic microseconds."""
 
+    _baseline_backs_off: ClassVar[bool]
+    """Whether a client of this kind waited out its backoff before KIP-951, although it knew a newer
+    leader already."""
+
     def __init__(
         self,
         config: ClientConfig,
@@ -66,7 +70,12 @@ class ProbeClient(Generic[AnyPartition, AnyLink]):
             bootstrap,
             working_set,
         )
-        self._retries = Retries(config, discovery, tracing)
+        self._retries = Retries(
+            config,
+            discovery,
+            tracing,
+            self._baseline_backs_off and discovery is LeaderDiscovery.BASELINE,
+        )
         self.errors: Counter[str] = Counter()
         """What failed, by the error's name."""
         self._should_stop = should_stop

@@ -209,15 +209,12 @@ class Attempts:
         self.count += 1
         self.epoch = max(epoch, self.epoch)
 
-    def backoff_us(self, discovery: LeaderDiscovery, known_epoch: int, drawn_us: int) -> int:
+    def backoff_us(self, known_epoch: int, drawn_us: int, always: bool) -> int:
         """How long after its error the batch has to wait, when `drawn_us` is the backoff drawn.
 
-        Nothing once a newer leader epoch is known than the one last sent to; under `baseline`
-        always the backoff.
+        Nothing once a newer leader epoch is known than the one last sent to, unless `always`.
         """
-        if discovery is not LeaderDiscovery.BASELINE and known_epoch > self.epoch:
-            return 0
-        return drawn_us
+        return drawn_us if always or known_epoch <= self.epoch else 0
 
 
 def retry_backoff(discovery: LeaderDiscovery, initial_us: int, limit_us: int) -> Backoff:

@@ -23,8 +23,15 @@ from kipctl.trace.redirects import FailedAttempt, split_wait
 class Retries:
     """The rules of one client's retries. Times are monotonic microseconds."""
 
-    def __init__(self, config: ClientConfig, discovery: LeaderDiscovery, tracing: Tracing) -> None:
-        self._discovery = discovery
+    def __init__(
+        self,
+        config: ClientConfig,
+        discovery: LeaderDiscovery,
+        tracing: Tracing,
+        always_back_off: bool,
+    ) -> None:
+        """`always_back_off`: also when a newer leader is known already."""
+        self._always_back_off = always_back_off
         self._tracing = tracing
         self._backoff = retry_backoff(
             discovery, config.retry_backoff_ms * 1000, config.retry_backoff_max_ms * 1000
@@ -67,7 +74,7 @@ class Retries:
         """How long after its last failure it may be sent again, if this leader epoch is known."""
         if not failures or attempts is None:
             return 0
-        return attempts.backoff_us(self._discovery, epoch, failures[-1].backoff_us)
+        return attempts.backoff_us(epoch, failures[-1].backoff_us, self._always_back_off)
 
     def resent(
         self,

@@ -46,7 +46,7 @@ class Finder:
 
 def failures_of(tracing: Tracing, leader: ConsumerLink | None = None) -> Failures:
     finder: Any = Finder(leader)
-    return Failures(Retries(CONFIG, LeaderDiscovery.KIP951, tracing), tracing, finder)
+    return Failures(Retries(CONFIG, LeaderDiscovery.KIP951, tracing, False), tracing, finder)
 
 
 @pytest.mark.parametrize(

@@ -60,6 +60,10 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
     Its `errors` are those for which partitions were given up.
     """
 
+    _baseline_backs_off = False
+    """Java's asks for Metadata, and reads from the leader as soon as that names another (its
+    `Fetcher.initializeCompletedFetch`, `requestMetadataUpdate`)."""
+
     def __init__(
         self,
         config: ConsumerConfig,

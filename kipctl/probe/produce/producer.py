@@ -56,6 +56,8 @@ class Producer(ProbeClient[Partition, ProducerLink]):
     `run` returns when every record is acknowledged or given up, or soon after `stop`.
     """
 
+    _baseline_backs_off = True
+
     def __init__(
         self,
         config: ProducerConfig,
