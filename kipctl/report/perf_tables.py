@@ -63,18 +63,18 @@ def times_table(document: Document) -> Table:
     )
 
 
-def health_notes(document: Document, beside_ms: float) -> Iterator[str]:
-    """What a reader has to know besides the times (`kipctl.probe.health`).
+def health_notes(document: Document, beside_ms: float, client: str = "client") -> Iterator[str]:
+    """What a reader has to know besides the times (`kipctl.probe.health`), of this client.
 
-    That the client went on late is said when its p99 is a tenth of `beside_ms`, and a millisecond.
+    That it went on late is said when its p99 is a tenth of `beside_ms`, and a millisecond.
     """
     yield from document.get("topic_changes", ())
     if throttle_ms := document.get("throttle_ms", 0):
-        yield f"Brokers throttled the client for {throttle_ms / 1000:,.1f} s in all (quotas)."
+        yield f"Brokers throttled the {client} for {throttle_ms / 1000:,.1f} s in all (quotas)."
     lag = document.get("loop_lag_ms")
     if lag and lag["p99"] >= max(1.0, beside_ms / 10):
         yield (
-            f"The client itself went on up to {lag['p99']:.1f} ms late (p99; at most "
+            f"The {client} itself went on up to {lag['p99']:.1f} ms late (p99; at most "
             f"{lag['max']:.1f} ms): it had too much to do, or the machine had."
         )
 
