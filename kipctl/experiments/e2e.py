@@ -46,6 +46,7 @@ from kipctl.measure.redirects import metadata_rpcs, redirects
 from kipctl.probe.config import as_properties
 from kipctl.probe.consume.config import ConsumerConfig
 from kipctl.probe.consume.run import ConsumeOutcome, ConsumeSpec
+from kipctl.probe.health import health_document
 from kipctl.probe.outcome import AnyOutcome, Outcome
 from kipctl.probe.produce.run import ProbeOutcome
 from kipctl.signals import Cut, cut_in_order
@@ -203,7 +204,7 @@ def measure(
         )
     if outcome.stopped:
         raise InterruptedRunError(
-            f"Interrupted: of {spec.num_records} records {outcome.generated} were sent, "
+            f"Interrupted: of {spec.num_records} records {outcome.generated} were {outcome.sent}, "
             f"{delivery.delivered} came. {conducted.interrupted}\n" + " ".join(result.kafka_lines),
             undo(plan.produce, spec.topic, actions),
         )
@@ -382,12 +383,12 @@ def summarize(
         "seconds": round(times.seconds, 6),
         "records_per_second": round(times.latency.total / times.seconds, 1),
         "cpu_seconds": {
-            "producer": round(outcome.cpu_s, 3),
-            "consumer": round(consumed.outcome.cpu_s, 3),
+            "producer": outcome.cpu_seconds,
+            "consumer": consumed.outcome.cpu_seconds,
         },
         "health": {
-            "producer": outcome.health.as_document(),
-            "consumer": consumed.outcome.health.as_document(),
+            "producer": health_document(outcome.health),
+            "consumer": health_document(consumed.outcome.health),
         },
         "fetches": fetches(consumed),
         "brokers": brokers(consumed),

@@ -9,6 +9,7 @@ from kipctl.report.perf_tables import (
     health_notes,
     metadata_table,
     redirects_table,
+    sent,
 )
 from kipctl.report.tables import Column, Table
 
@@ -56,8 +57,9 @@ def times_table(document: Document) -> Table:
     records = document["records"]
     failed = "".join(f" {count:,} x {name}" for name, count in records["errors"].items())
     version = document["kafka_version"]
+    written = sent(document.get("health", {}).get("producer", {}))
     notes = [
-        f"{records['sent']:,} records sent, {records['acknowledged']:,} acknowledged, "
+        f"{records['sent']:,} records {written}, {records['acknowledged']:,} acknowledged, "
         f"{records['failed']:,} failed{':' + failed if failed else ''}; "
         f"{records['delivered']:,} came; {document['records_per_second']:,.0f} records/s."
     ]

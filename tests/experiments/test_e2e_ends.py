@@ -178,6 +178,18 @@ def test_what_was_acknowledged_is_waited_for_however_the_producer_ends(
     assert (records["acknowledged"], records["delivered"], records["missing"]) == (10, 10, 0)
 
 
+def test_of_a_producer_that_did_not_come_to_tell_nothing_is_said_to_be_known(ran: Any) -> None:
+    document = ran(failure="It died.")
+    health = {"throttle_ms": None, "topic_changes": None, "loop_lag_ms": None}
+    assert document["health"]["producer"] == health
+    assert document["health"]["consumer"]["throttle_ms"] == 0
+    assert document["cpu_seconds"] == {"producer": None, "consumer": 1.0}
+    notes = times_table(document).notes
+    assert notes[0].startswith("10 records settled, 10 acknowledged")
+    assert notes[1].startswith("What quotas, and topics made anew, did to the producer")
+    assert len(notes) == 2
+
+
 @pytest.mark.parametrize("is_interrupted", [False, True])
 def test_what_did_not_come_though_it_was_waited_for_is_missing(
     ran: Any, is_interrupted: bool
