@@ -46,6 +46,7 @@ from kipctl.measure.redirects import metadata_rpcs, redirects
 from kipctl.probe.config import as_properties
 from kipctl.probe.consume.config import ConsumerConfig
 from kipctl.probe.consume.run import ConsumeOutcome, ConsumeSpec
+from kipctl.probe.health import health_document
 from kipctl.probe.outcome import AnyOutcome, Outcome
 from kipctl.probe.produce.run import ProbeOutcome
 from kipctl.signals import Cut, cut_in_order
@@ -69,8 +70,8 @@ _READ = {name: i for i, name in enumerate(COLUMNS["reads"])}
 class EndToEndPlan:
     """What is produced, and how it is read; the consumer begins at the end of the topic's log.
 
-    When all is sent, it is waited until all that was acknowledged has come, or nothing has for
-    `quiet_s`.
+    When all is sent, or Ctrl-C has ended it, it is waited until all that was acknowledged has come,
+    or nothing has for `quiet_s`.
     """
 
     produce: PerfPlan
@@ -173,11 +174,11 @@ def measure(
             conducted = conduct(load, cluster, spec.topic, plan.produce, listeners.message, cut)
             outcome, actions = conducted.outcome, conducted.actions
             tell_of_unconnected(outcome, listeners.message)
-            if not outcome.stopped:
-                ends = acknowledged_ends(writer.parts)
-                await_offsets(reader, ends, plan.quiet_s, lambda: cut.again)
-                outcome = replace(outcome, stopped=cut.again)
+            ends = acknowledged_ends(writer.parts)
+            was_awaited = await_offsets(reader, ends, plan.quiet_s, lambda: cut.again)
+            outcome = replace(outcome, stopped=outcome.stopped or cut.again)
             came = settled(reader, Cut())
+            was_awaited = was_awaited and not came.failure
             outcome = replace(outcome, failure=outcome.failure or came.failure)
             parts = together(outcome, writer.parts, reader.parts)
             is_recorded = bool(outcome.generated or outcome.failure)
@@ -189,7 +190,7 @@ def measure(
             produced = measured_together(outcome, writer.parts)
             consumed = measured(came, reader.parts)
             delivery = follow(outcome, writer.parts, came, reader.parts)
-            document = summarize(produced, consumed, delivery, actions, version)
+            document = summarize(produced, consumed, delivery, actions, version, was_awaited)
             if recorder and is_recorded:
                 recorder.evaluated(document)
     result = EndToEndResult(produced, consumed, delivery, document)
@@ -203,7 +204,7 @@ def measure(
         )
     if outcome.stopped:
         raise InterruptedRunError(
-            f"Interrupted: of {spec.num_records} records {outcome.generated} were sent, "
+            f"Interrupted: of {spec.num_records} records {outcome.generated} were {outcome.sent}, "
             f"{delivery.delivered} came. {conducted.interrupted}\n" + " ".join(result.kafka_lines),
             undo(plan.produce, spec.topic, actions),
         )
@@ -282,25 +283,29 @@ def await_offsets(
     ends: Mapping[int, int],
     quiet_s: float,
     should_stop: Callable[[], bool] = lambda: False,
-) -> None:
+) -> bool:
     """Wait until every partition was read to its end, or no record has come for so long.
 
-    It ends too when the reader is done, and when it should stop.
+    It ends too when the reader is done, and when it should stop: then it returns False, as what has
+    not come might have.
     """
     missing, quiet_since = dict(ends), time.monotonic()
-    while missing and not reader.is_done_by(0) and not should_stop():
+    while missing and not reader.is_done_by(0):
+        if should_stop():
+            return False
         was_quiet = time.monotonic() - quiet_since >= quiet_s
         rows = reader.new_rows("reads")
         rows = rows[rows[:, _READ["records"]] > 0]
         if len(rows):
             quiet_since = time.monotonic()
         elif was_quiet:
-            return
+            return True
         else:
             time.sleep(_LOOK_S)
         for partition, after in rows[:, [_READ["partition"], _READ["next_offset"]]].tolist():
             if after >= missing.get(partition, 0):
                 missing.pop(partition, None)
+    return True
 
 
 def together(
@@ -348,13 +353,16 @@ def summarize(
     delivery: Delivery,
     actions: list[dict[str, Any]],
     kafka_version: str | None,
+    was_awaited: bool,
 ) -> dict[str, Any]:
     """The object that `perf e2e --output json` prints.
 
     `latency_ms` is from the intended send time to the answer that brought the record; times and
-    the rate leave the warm-up out, all else is of the whole run.
+    the rate leave the warm-up out, all else is of the whole run. Unless what was acknowledged
+    `was_awaited` nobody knows whether any is missing: it may have been on its way.
     """
     outcome, times = produced.outcome, delivery.times
+    is_known = was_awaited or not delivery.missing
     return {
         "topic": outcome.spec.topic,
         "partitions": consumed.outcome.partitions,
@@ -365,7 +373,7 @@ def summarize(
             "failed": outcome.failed,
             "errors": outcome.errors,
             "delivered": delivery.delivered,
-            "missing": delivery.missing,
+            "missing": delivery.missing if is_known else None,
             "twice": delivery.twice,
             "extra": delivery.extra,
         },
@@ -375,8 +383,12 @@ def summarize(
         "seconds": round(times.seconds, 6),
         "records_per_second": round(times.latency.total / times.seconds, 1),
         "cpu_seconds": {
-            "producer": round(outcome.cpu_s, 3),
-            "consumer": round(consumed.outcome.cpu_s, 3),
+            "producer": outcome.cpu_seconds,
+            "consumer": consumed.outcome.cpu_seconds,
+        },
+        "health": {
+            "producer": health_document(outcome.health),
+            "consumer": health_document(consumed.outcome.health),
         },
         "fetches": fetches(consumed),
         "brokers": brokers(consumed),

@@ -184,7 +184,7 @@ def measure(
         )
     if outcome.stopped:
         raise InterruptedRunError(
-            f"Interrupted: of {spec.num_records} records {outcome.generated} were sent, "
+            f"Interrupted: of {spec.num_records} records {outcome.generated} were {outcome.sent}, "
             f"{outcome.acknowledged} acknowledged. {conducted.interrupted}\n"
             f"{result.kafka_lines[0]}",
             undo(plan, spec.topic, actions),

@@ -85,7 +85,9 @@ def _repaired(run: Run, known: Mapping[str, Any], rows: Path) -> Mapping[str, An
             record(outcome, together(outcome, written, read))
             produced, consumed = measured_together(outcome, written), measured(came, read)
             delivery = follow(outcome, written, came, read)
-            document = summarize_e2e(produced, consumed, delivery, actions, version)
+            # A consumer that was stopped, or killed, may have had records still to come.
+            was_awaited = is_recorded and not run.description.get("stopped")
+            document = summarize_e2e(produced, consumed, delivery, actions, version, was_awaited)
     recorder.evaluated(document)
     return document
 

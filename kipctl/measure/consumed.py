@@ -13,6 +13,7 @@ from kipctl.measure.flips import Flip, Flips
 from kipctl.measure.parts import Part, rows_of_parts, together
 from kipctl.measure.redirects import metadata_calls, metadata_rpcs, redirects
 from kipctl.probe.consume.run import ConsumeOutcome
+from kipctl.probe.health import health_document
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import error_name
 from kipctl.trace.codes import RangeCase, RangeHandling
@@ -158,7 +159,8 @@ def summarize(
 ) -> dict[str, Any]:
     """The object that `perf consume --output json` prints; bytes are of whole record batches."""
     outcome, seconds = run.outcome, run.seconds
-    gigabytes = outcome.bytes / 1e9
+    gigabytes, cpu_s = outcome.bytes / 1e9, outcome.cpu_s
+    per_gb = round(cpu_s / gigabytes, 3) if gigabytes and cpu_s is not None else None
     return {
         "topic": outcome.spec.topic,
         "partitions": outcome.partitions,
@@ -168,9 +170,9 @@ def summarize(
         "seconds": round(seconds, 6),
         "mb_per_second": round(outcome.bytes / MEGABYTE / seconds, 3) if seconds else 0.0,
         "records_per_second": round(outcome.records / seconds, 1) if seconds else 0.0,
-        "cpu_seconds": round(outcome.cpu_s, 3),
-        **outcome.health.as_document(),
-        "cpu_seconds_per_gb": round(outcome.cpu_s / gigabytes, 3) if gigabytes else None,
+        "cpu_seconds": outcome.cpu_seconds,
+        **health_document(outcome.health),
+        "cpu_seconds_per_gb": per_gb,
         "fetches": fetches(run),
         "brokers": brokers(run),
         "flips": flip_groups(run),

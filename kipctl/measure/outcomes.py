@@ -143,7 +143,7 @@ def _common_of_all(
         "end_us": start_us + max(outcome.end_us - outcome.start_us for outcome in outcomes),
         "errors": dict(sum((Counter(outcome.errors) for outcome in outcomes), Counter())),
         "endpoints": tuple(sorted({name for outcome in outcomes for name in outcome.endpoints})),
-        "cpu_s": sum(outcome.cpu_s for outcome in outcomes),
+        "cpu_s": _all_cpu_s([outcome.cpu_s for outcome in outcomes]),
         "health": all_healths([outcome.health for outcome in outcomes]),
         "stopped": any(outcome.stopped for outcome in outcomes),
         "host": ", ".join(dict.fromkeys(outcome.host for outcome in outcomes)),
@@ -162,18 +162,30 @@ def _common_of_dead(
         "end_us": max(begun.start_us, end_us),
         "topics": (spec.topic,),
         "endpoints": names_in(directory).get("hint_endpoint", ()),
-        "cpu_s": 0.0,
+        "cpu_s": None,
+        "health": None,
         "stopped": True,
         "failure": failure,
     }
 
 
-def all_healths(of_workers: Sequence[Health]) -> Health:
-    """That of a run of several workers: throttle times are added, of lags the worst is taken."""
+def all_healths(of_workers: Sequence[Health | None]) -> Health | None:
+    """That of a run of several workers: throttle times are added, of lags the worst is taken.
+
+    It is not known (None) unless that of each is.
+    """
+    known = [one for one in of_workers if one is not None]
+    if len(known) < len(of_workers):
+        return None
     return Health(
-        sum(one.throttle_ms for one in of_workers),
-        tuple(dict.fromkeys(change for one in of_workers for change in one.topic_changes)),
-        max(one.lag_p50_us for one in of_workers),
-        max(one.lag_p99_us for one in of_workers),
-        max(one.lag_max_us for one in of_workers),
+        sum(one.throttle_ms for one in known),
+        tuple(dict.fromkeys(change for one in known for change in one.topic_changes)),
+        max(one.lag_p50_us for one in known),
+        max(one.lag_p99_us for one in known),
+        max(one.lag_max_us for one in known),
     )
+
+
+def _all_cpu_s(of_workers: Sequence[float | None]) -> float | None:
+    known = [one for one in of_workers if one is not None]
+    return sum(known) if len(known) == len(of_workers) else None

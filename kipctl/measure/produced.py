@@ -10,6 +10,7 @@ import numpy as np
 from kipctl.measure.distribution import QUANTILES, Counting, Distribution
 from kipctl.measure.parts import Part, rows_of_parts, together
 from kipctl.measure.redirects import metadata_calls, metadata_rpcs, redirects
+from kipctl.probe.health import health_document
 from kipctl.probe.produce.run import ProbeOutcome
 from kipctl.trace.columns import COLUMNS
 from kipctl.trace.rows import IntRows
@@ -143,8 +144,8 @@ def summarize(
         "latency_ms": times.latency.as_ms(),
         "service_ms": times.service.as_ms(),
         "records_per_second": round(times.latency.total / times.seconds, 1),
-        "cpu_seconds": round(outcome.cpu_s, 3),
-        **outcome.health.as_document(),
+        "cpu_seconds": outcome.cpu_seconds,
+        **health_document(outcome.health),
         "redirects": redirects(run.redirect_rows),
         "metadata_rpcs": metadata_rpcs(run.metadata_rows),
         "actions": list(actions),

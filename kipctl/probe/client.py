@@ -58,7 +58,7 @@ class ProbeClient(Generic[AnyPartition, AnyLink]):
         """
         self._tracing = tracing
         self._now_us = sockets.now_us
-        self._network = Network(sockets, make_link, self._answered, self._lost)
+        self._network = Network(sockets, make_link, self._answered, self._lost, self._written)
         self._finder = LeaderFinder(
             config,
             discovery,
@@ -134,6 +134,10 @@ class ProbeClient(Generic[AnyPartition, AnyLink]):
         self, link: AnyLink, flight: InFlight, frame: memoryview, now: int
     ) -> tuple[int, int]:
         """Take an answer; returns its error and its number of topics. Raises MalformedFrame."""
+        raise NotImplementedError
+
+    def _written(self, link: AnyLink, flight: InFlight) -> None:
+        """A request that has no answer is wholly written (`Network`'s on_written)."""
         raise NotImplementedError
 
     def _handle_lost(self, link: AnyLink, flight: InFlight, now: int) -> int:

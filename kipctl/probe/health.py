@@ -32,4 +32,6 @@ class Health:
         }
 
 
-HEALTHY = Health()
+def health_document(health: Health | None) -> dict[str, Any]:
+    """The same; null is what is not known."""
+    return health.as_document() if health else dict.fromkeys(Health().as_document())

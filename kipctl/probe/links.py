@@ -38,6 +38,8 @@ class Link:
     def __init__(self, node: Node, config: ClientConfig, sockets: Sockets) -> None:
         self.node = node
         self.connection: LoopConnection | None = None
+        self.unwritten: InFlight | None = None
+        """A request that has no answer, until it is wholly written."""
         self.ready = False
         self.ready_us = 0
         self.window_us = 0
@@ -101,7 +103,8 @@ class Link:
             return False
         if self.ready:
             in_flight = self.connection.in_flight
-            return bool(in_flight) and in_flight[0].sent_us <= now_us - self._request_timeout_us
+            oldest = in_flight[0] if in_flight else self.unwritten
+            return oldest is not None and oldest.sent_us <= now_us - self._request_timeout_us
         return self._setup_until_us <= now_us
 
     def answered(self, frame: memoryview, now_us: int) -> tuple[InFlight, int]:
@@ -217,14 +220,20 @@ class Link:
         subject: object,
         answered: bool = True,
     ) -> None:
-        """Write a frame; `answered` is False for acks=0. Raises ConnectionLostError."""
+        """Write a frame; `answered` is False for acks=0. Raises ConnectionLostError.
+
+        What has no answer is `unwritten`, until somebody takes it from there.
+        """
         connection = self.connection
         assert connection is not None
+        in_flight = connection.in_flight
+        number = connection.correlation_id
+        ahead = len(in_flight)
+        flight = InFlight(number, api_key, version, size, now_us, ahead, subject)
         if answered:
-            in_flight = connection.in_flight
-            number = connection.correlation_id
-            ahead = len(in_flight)
-            in_flight.append(InFlight(number, api_key, version, size, now_us, ahead, subject))
+            in_flight.append(flight)
+        else:
+            self.unwritten = flight
         connection.send(buffers)
         self.watch()
 
@@ -236,11 +245,22 @@ class Link:
             self._sockets.watch(self.connection, wanted)
             self._watched = wanted
 
+    def take_written(self) -> InFlight | None:
+        """The request that has no answer, once it is wholly written; it is told of once."""
+        assert self.connection is not None
+        if self.connection.wants_write:
+            return None
+        written, self.unwritten = self.unwritten, None
+        return written
+
     def drop(self) -> list[InFlight]:
-        """Close the connection; returns the requests that were in flight on it."""
+        """Close the connection; returns the requests that were in flight on it, or on their way."""
         if self.connection is None:
             return []
         lost = list(self.connection.in_flight)
+        if self.unwritten:
+            lost.append(self.unwritten)
+            self.unwritten = None
         self.connection.close()
         self.connection = None
         self.ready = False

@@ -30,10 +30,14 @@ microseconds) the request stood behind earlier ones on its connection. The frame
 for this call only. If it raises MalformedFrame the connection is lost, and the request with it."""
 OnLost = Callable[[AnyLink, int, list[InFlight], int], None]
 """Called with the link, its connection's number, the requests in flight on it, and when."""
+OnWritten = Callable[[AnyLink, InFlight], None]
+"""Called with the link and a request without an answer (acks=0) that had to wait for the socket."""
 
 
 class Network(Generic[AnyLink]):
-    """One link per broker. What arrives is handed to `on_answer`, what breaks to `on_lost`."""
+    """One link per broker. What arrives is handed to `on_answer`, what breaks to `on_lost`, and
+    what needs no answer to `on_written`, if it was not written when it was sent.
+    """
 
     def __init__(
         self,
@@ -41,12 +45,14 @@ class Network(Generic[AnyLink]):
         make_link: Callable[[Node], AnyLink],
         on_answer: OnAnswer[AnyLink],
         on_lost: OnLost[AnyLink],
+        on_written: OnWritten[AnyLink] = lambda *_: None,
     ) -> None:
         self._sockets = sockets
         self._clock = sockets.now_us
         self._make_link = make_link
         self._on_answer = on_answer
         self._on_lost = on_lost
+        self._on_written = on_written
         self._links: dict[int, AnyLink] = {}
         self._link_of_socket: dict[int, AnyLink] = {}
         self._connections = 0
@@ -182,6 +188,8 @@ class Network(Generic[AnyLink]):
             link.watch()
             if not connection.wants_write:
                 link.window_us = self._clock()
+            if written := link.take_written():
+                self._on_written(link, written)
         if not mask & ~WRITE:
             return
         frames = connection.read()

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 from kipctl.probe.client import ProbeClient
 from kipctl.probe.config import ClientConfig
-from kipctl.probe.health import HEALTHY, Health
+from kipctl.probe.health import Health
 from kipctl.probe.schedule import Schedule, Share
 from kipctl.probe.undisturbed import cpu_s, undisturbed
 from kipctl.trace.begun import Begun
@@ -41,14 +41,27 @@ class Outcome:
     """What failed, by the error's name."""
     topics: tuple[str, ...]
     endpoints: tuple[str, ...]
-    cpu_s: float
-    """User and system CPU time of the probe during the run."""
+    cpu_s: float | None
+    """User and system CPU time of the probe during the run; None where it did not come to tell."""
     stopped: bool
     failure: str = ""
     """Why it broke off, when nobody asked it to; then it counts what is known of."""
     host: str = ""
     """The machine that it ran on."""
-    health: Health = HEALTHY
+    health: Health | None = None
+    """None where it did not come to tell."""
+
+    @property
+    def cpu_seconds(self) -> float | None:
+        """`cpu_s` as documents have it."""
+        return None if self.cpu_s is None else round(self.cpu_s, 3)
+
+    @property
+    def sent(self) -> str:
+        """What is known of records that are counted: of a probe that did not come to tell, only
+        those that it had settled are.
+        """
+        return "settled" if self.health is None else "sent"
 
     @property
     def names(self) -> dict[str, tuple[str, ...]]:

@@ -1,10 +1,16 @@
 """Tables of an end-to-end run, from the document that `--output json` prints."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kipctl.report.consume_tables import brokers_table, flips_table, out_of_range_table
-from kipctl.report.perf_tables import actions_table, metadata_table, redirects_table
+from kipctl.report.perf_tables import (
+    actions_table,
+    health_notes,
+    metadata_table,
+    redirects_table,
+    sent,
+)
 from kipctl.report.tables import Column, Table
 
 Document = Mapping[str, Any]
@@ -34,17 +40,35 @@ def _came(document: Document) -> int:
     return int(sum(document["records"][name] for name in ("delivered", "twice", "extra")))
 
 
+def _health_notes(document: Document) -> Iterator[str]:
+    """Those of both clients; what both saw become of a topic is said once."""
+    of_clients = document.get("health", {})
+    told = set[str]()
+    for client, beside in (("producer", "acknowledged_ms"), ("consumer", "latency_ms")):
+        for note in health_notes(of_clients.get(client, {}), document[beside]["p99"], client):
+            what = note.partition(", as Metadata showed")[0]
+            if what not in told:
+                yield note
+            told.add(what)
+
+
 def times_table(document: Document) -> Table:
     """How long records took to come, and to be acknowledged, in ms."""
     records = document["records"]
     failed = "".join(f" {count:,} x {name}" for name, count in records["errors"].items())
     version = document["kafka_version"]
+    written = sent(document.get("health", {}).get("producer", {}))
     notes = [
-        f"{records['sent']:,} records sent, {records['acknowledged']:,} acknowledged, "
+        f"{records['sent']:,} records {written}, {records['acknowledged']:,} acknowledged, "
         f"{records['failed']:,} failed{':' + failed if failed else ''}; "
         f"{records['delivered']:,} came; {document['records_per_second']:,.0f} records/s."
     ]
-    if records["missing"]:
+    if records["missing"] is None:
+        notes.append(
+            "How many of the acknowledged are missing is not known: the consumer ended before it "
+            "was waited for them."
+        )
+    elif records["missing"]:
         notes.append(f"{records['missing']:,} were acknowledged and did not come.")
     if records["twice"]:
         notes.append(f"{records['twice']:,} came twice: the consumer went back.")
@@ -53,6 +77,7 @@ def times_table(document: Document) -> Table:
             f"{records['extra']:,} came besides: attempts that were appended and then failed, or "
             "somebody else's."
         )
+    notes += _health_notes(document)
     return Table(
         f"End to end through {document['topic']}, leader discovery {document['leader_discovery']}"
         + (f", Kafka {version}" if version else ""),

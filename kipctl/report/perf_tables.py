@@ -55,7 +55,8 @@ def times_table(document: Document) -> Table:
             )
         ),
         (
-            f"{records['sent']:,} records sent, {records['acknowledged']:,} acknowledged, "
+            f"{records['sent']:,} records {sent(document)}, "
+            f"{records['acknowledged']:,} acknowledged, "
             f"{records['failed']:,} failed{':' + failed if failed else ''}; "
             f"{document['records_per_second']:,.0f} records/s.",
             *health_notes(document, document["latency_ms"]["p99"]),
@@ -63,20 +64,36 @@ def times_table(document: Document) -> Table:
     )
 
 
-def health_notes(document: Document, beside_ms: float) -> Iterator[str]:
-    """What a reader has to know besides the times (`kipctl.probe.health`).
+def health_notes(document: Document, beside_ms: float, client: str = "client") -> Iterator[str]:
+    """What a reader has to know besides the times (`kipctl.probe.health`), of this client.
 
-    That the client went on late is said when its p99 is a tenth of `beside_ms`, and a millisecond.
+    That it went on late is said when its p99 is a tenth of `beside_ms`, and a millisecond.
     """
+    if not _is_told(document):
+        yield (
+            f"What quotas, and topics made anew, did to the {client}, and how late it went on "
+            "itself, is not known: it did not come to tell."
+        )
+        return
     yield from document.get("topic_changes", ())
     if throttle_ms := document.get("throttle_ms", 0):
-        yield f"Brokers throttled the client for {throttle_ms / 1000:,.1f} s in all (quotas)."
+        yield f"Brokers throttled the {client} for {throttle_ms / 1000:,.1f} s in all (quotas)."
     lag = document.get("loop_lag_ms")
     if lag and lag["p99"] >= max(1.0, beside_ms / 10):
         yield (
-            f"The client itself went on up to {lag['p99']:.1f} ms late (p99; at most "
+            f"The {client} itself went on up to {lag['p99']:.1f} ms late (p99; at most "
             f"{lag['max']:.1f} ms): it had too much to do, or the machine had."
         )
+
+
+def sent(of_producer: Document) -> str:
+    """What the number of records `sent` says: one that did not come to tell had settled so many."""
+    return "sent" if _is_told(of_producer) else "settled"
+
+
+def _is_told(document: Document) -> bool:
+    """Runs of older versions have none of it."""
+    return document.get("throttle_ms", 0) is not None
 
 
 def redirects_table(document: Document, of_fetches: bool = False) -> Table:

@@ -24,6 +24,7 @@ from kipctl.probe.consume.run import ConsumeSpec
 from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.probe.produce.config import ProducerConfig
 from kipctl.probe.produce.run import ProbeSpec
+from kipctl.report.perf_tables import perf_tables
 from kipctl.trace.clock import now_us
 from kipctl.trace.runs import look
 from kipctl.trace.store import ROWS_FOLDER, RUN_FILE, Run
@@ -66,6 +67,11 @@ def test_what_was_settled_becomes_a_run_that_says_that_it_failed(tmp_path: Path)
     assert len(batches) >= 30
     sent = sum(batch["records"] for batch in batches)
     assert document["records"]["acknowledged"] == sent <= accepted
+    not_known = ("throttle_ms", "topic_changes", "loop_lag_ms", "cpu_seconds")
+    assert [document[name] for name in not_known] == [None] * 4
+    notes = perf_tables(document)[0].notes
+    assert notes[0].startswith(f"{sent:,} records settled, {sent:,} acknowledged")
+    assert notes[1].endswith("is not known: it did not come to tell.")
     assert {batch["topic"] for batch in batches} == {TOPIC}
     assert look(folder).flaw.startswith("it failed: kipctl was killed")
     described = run.description

@@ -371,7 +371,10 @@ class _Broker:
         with suppress(OSError, HangUp), connection, connection.makefile("rb") as stream:
             self._streams[number] = stream
             while size := stream.read(4):
-                frame = stream.read(*struct.unpack(">i", size))
+                (length,) = struct.unpack(">i", size)
+                frame = stream.read(length)
+                if len(frame) < length:
+                    break  # the client has hung up in the midst of it
                 if silent:
                     continue  # a broker that hangs still takes what its socket buffers hold
                 try:

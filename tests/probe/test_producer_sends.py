@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -11,12 +12,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_broker import VERSIONS, FakeCluster, Produced, Reply, Silence
-from fake_run import IDEMPOTENT, assert_all_in_the_log_once_and_in_order, run_fake
+from fake_broker import VERSIONS, FakeCluster, HangUp, Produced, Reply, Silence
+from fake_run import (
+    IDEMPOTENT,
+    ONE_RECORD_EACH,
+    Ran,
+    assert_all_in_the_log_once_and_in_order,
+    run_fake,
+)
 
 from kipctl.errors import KipctlError, RefusedError, UsageError
 from kipctl.measure.process import running_probe
-from kipctl.probe.produce import payloads
+from kipctl.probe.produce import payloads, run
 from kipctl.probe.produce.config import ProducerConfig
 from kipctl.probe.produce.run import ProbeSpec
 from kipctl.protocol.api import ApiKey
@@ -215,6 +222,131 @@ def test_acks_0_waits_for_nothing(tmp_path: Path) -> None:
         assert {(r["received_us"], r["response_bytes"], r["error"]) for r in requests} == {
             (0, 0, 0)
         }
+
+
+# With acks=0 no answer tells that a request has arrived: it is done when it is written.
+
+LARGE = 8_000_000
+"""No socket of `little_room` takes a record of so many bytes at once."""
+
+
+def little_room(cluster: FakeCluster) -> None:
+    """Brokers whose sockets take little that is not read."""
+    for broker in cluster.brokers.values():
+        broker._listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+
+
+def write_large(cluster: FakeCluster, directory: Path, **given: Any) -> Ran:
+    """Two records, a request each, without an answer; the second finds the first in its way."""
+    little_room(cluster)
+    with pytest.MonkeyPatch.context() as patch:  # random letters would take seconds
+        patch.setattr(payloads, "_VARIANTS", 1)
+        patch.setattr(run, "random_values", lambda size, *_: [bytes(size)])
+        return run_fake(
+            cluster,
+            directory,
+            num_records=2,
+            record_size=LARGE,
+            **ONE_RECORD_EACH,
+            acks=0,
+            **given,
+        )
+
+
+def test_acks_0_is_acknowledged_when_it_is_written(tmp_path: Path) -> None:
+    ticks, arrived = threading.Semaphore(0), threading.Semaphore(0)
+    reads_on_us = []
+    with FakeCluster(brokers=1) as cluster:
+
+        def script(produced: Produced) -> Reply:
+            if not reads_on_us:
+                for _ in range(4):
+                    assert ticks.acquire(timeout=60)
+                reads_on_us.append(now_us())
+            reply = cluster.append(produced)
+            arrived.release()
+            return reply
+
+        cluster.script = script
+        ran = write_large(cluster, tmp_path, should_stop=lambda: bool(ticks.release()))
+        for _ in range(2):
+            assert arrived.acquire(timeout=60)
+        assert cluster.records_in_log() == ran.outcome.acknowledged == 2
+        written_us = [row["acked_us"] for row in ran.batches]
+        assert written_us[0] < reads_on_us[0] < written_us[1]
+        assert len(ran.calls(ApiKey.PRODUCE)) == 2
+        assert ran.redirects == []
+
+
+@pytest.mark.parametrize("is_cut", [True, False])
+def test_acks_0_what_is_lost_before_it_is_written_is_sent_again(
+    tmp_path: Path, is_cut: bool
+) -> None:
+    """Either the broker hangs up, or it reads nothing for longer than request.timeout.ms."""
+    second = threading.Event()
+    ticks = threading.Semaphore(0)
+
+    def script(produced: Produced) -> Reply | None:
+        if len(cluster.produced) > 1:
+            second.set()
+        elif is_cut:
+            for _ in range(2):
+                assert ticks.acquire(timeout=60)
+            raise HangUp
+        else:
+            assert second.wait(timeout=60)
+        return None
+
+    with FakeCluster(brokers=1, script=script) as cluster:
+        ran = write_large(
+            cluster,
+            tmp_path,
+            should_stop=lambda: bool(ticks.release()),
+            request_timeout_ms=120_000 if is_cut else 300,
+        )
+        assert second.wait(timeout=60)
+        assert ran.outcome.acknowledged == 2
+        assert [row["attempts"] for row in ran.batches] == [1, 2]
+        (failed,) = ran.redirects
+        assert failed["error"] == ErrorCode.NETWORK_EXCEPTION
+        errors = [row["error"] for row in ran.calls(ApiKey.PRODUCE)]
+        assert errors == [0, ErrorCode.NETWORK_EXCEPTION, 0]
+
+
+def test_acks_0_without_retries_what_is_lost_before_it_is_written_has_failed(
+    tmp_path: Path,
+) -> None:
+    ticks = threading.Semaphore(0)
+
+    def script(produced: Produced) -> Reply | None:
+        for _ in range(2):
+            assert ticks.acquire(timeout=60)
+        raise HangUp
+
+    with FakeCluster(brokers=1, script=script) as cluster:
+        ran = write_large(cluster, tmp_path, should_stop=lambda: bool(ticks.release()), retries=0)
+        assert ran.outcome.acknowledged == 1
+        assert ran.outcome.errors == {"NETWORK_EXCEPTION": 1}
+
+
+def test_acks_0_what_is_not_written_by_delivery_timeout_has_failed(tmp_path: Path) -> None:
+    over = threading.Event()
+
+    def script(produced: Produced) -> Reply | None:
+        assert over.wait(timeout=60)
+        return None
+
+    with FakeCluster(brokers=1, script=script) as cluster:
+        ran = write_large(
+            cluster,
+            tmp_path,
+            request_timeout_ms=200,
+            delivery_timeout_ms=200,
+            socket_connection_setup_timeout_ms=60_000,
+        )
+        over.set()
+        assert ran.outcome.acknowledged == 1
+        assert ran.outcome.failed == 1
 
 
 def test_unthrottled_no_more_is_handed_over_than_buffer_memory_holds(tmp_path: Path) -> None:

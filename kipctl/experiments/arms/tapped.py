@@ -265,6 +265,6 @@ def _probe_conducted(
         "records": outcome.acknowledged,
         "failed": outcome.failed,
         "latency_ms": measured.steady.latency.as_ms(),
-        "cpu_seconds": round(outcome.cpu_s, 3),
+        "cpu_seconds": outcome.cpu_seconds,
         "error": outcome.failure or next(iter(outcome.errors), None),
     }

@@ -293,16 +293,17 @@ class Producer(ProbeClient[Partition, ProducerLink]):
             link.send(buffers, size, ApiKey.PRODUCE, encoder.version, sent, batches, answered)
         except ConnectionLostError:
             self._network.lose(link)
-            if not answered:
-                self._all_failed(batches, self._now_us())
             return
-        if not answered:
-            done = self._now_us()
-            number = connection.correlation_id
-            flight = InFlight(number, ApiKey.PRODUCE, encoder.version, size, sent, link.load, None)
-            broker = link.node.id
-            self._tracing.rpc(broker, connection.number, flight, 0, 0, 0, len(topics), 0)
-            for batch in batches:
+        if not answered and (written := link.take_written()):
+            self._written(link, written)
+
+    def _written(self, link: ProducerLink, flight: InFlight) -> None:
+        """With acks=0 that is all that is ever known (Java's `handleCompletedSends`)."""
+        assert link.connection is not None
+        done, number = self._now_us(), link.connection.number
+        self._tracing.rpc(link.node.id, number, flight, 0, 0, 0, self._topics_in(flight), 0)
+        for batch in flight.subject:
+            if not batch.is_settled:
                 self._settle(batch, done, 0, NO_OFFSET)
 
     # --- answers ---
