@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import Any, Generic, Protocol
 
 import numpy as np
@@ -60,6 +61,8 @@ _CLIENT_ID = "kipctl"
 _ADMIN_TIMEOUT_S = 30.0
 _LOOK_S = 0.02
 _LOOK_US = 50_000
+_SKEW_US = 1_000_000
+"""How much the clocks of workers' machines may differ."""
 _ALL = 1 << 62
 _FOREVER_MS = 1 << 40
 _BATCH = {name: i for i, name in enumerate(COLUMNS["batches"])}
@@ -337,13 +340,15 @@ def follow(
 ) -> Delivery:
     """Each record's way, from the rows of both; `outcome` and `came` are those of all parts."""
     config = outcome.spec.config
+    is_one_machine = len(written) == len(read) == 1
     return deliver(
-        in_step(written, "batches", "acked_us", outcome.start_us),
-        in_step(read, "reads", "time_us", came.start_us),
+        partial(in_step, written, "batches", "acked_us", outcome.start_us),
+        partial(in_step, read, "reads", "time_us", came.start_us),
         outcome.start_us,
         outcome.interval_ns,
         outcome.spec.warmup_records,
         late_us=round((config.delivery_timeout_ms + config.request_timeout_ms) * 1000),
+        skew_us=0 if is_one_machine else _SKEW_US,
     )
 
 

@@ -8,8 +8,8 @@ from kipctl.trace.columns import COLUMNS
 from kipctl.trace.rows import IntRows
 
 _READ = {name: i for i, name in enumerate(COLUMNS["reads"])}
-PARTITION, BEGIN, END, TIME = range(4)
-"""The columns of spans: `END` is after the last offset."""
+PARTITION, BEGIN, END, TIME, AGAIN = range(5)
+"""The columns of spans: `END` is after the last offset, `AGAIN` 1 if they had been read before."""
 
 
 class Ends:
@@ -19,17 +19,31 @@ class Ends:
         self._ends = np.zeros(0, dtype=np.int64)
 
     def __getitem__(self, partitions: IntRows) -> IntRows:
-        self._grow(partitions)
+        if (missing := int(partitions.max(initial=-1)) + 1 - len(self._ends)) > 0:
+            self._ends = np.concatenate([self._ends, np.zeros(missing, dtype=np.int64)])
         return self._ends[partitions]
+
+    def before(self, partitions: IntRows, ends: IntRows) -> IntRows:
+        """How far each of these, by partition and then one after the other, found it come."""
+        before = self[partitions]
+        edges = np.flatnonzero(np.diff(partitions, prepend=-1, append=-1))
+        for begin, end in pairwise(edges.tolist()):
+            so_far = np.concatenate([before[begin : begin + 1], ends[begin : end - 1]])
+            before[begin:end] = np.maximum.accumulate(so_far)
+        return before
 
     def advance(self, partitions: IntRows, ends: IntRows) -> None:
         """They have come to at least these."""
-        self._grow(partitions)
+        self[partitions]
         np.maximum.at(self._ends, partitions, ends)
 
-    def _grow(self, partitions: IntRows) -> None:
-        if (missing := int(partitions.max(initial=-1)) + 1 - len(self._ends)) > 0:
-            self._ends = np.concatenate([self._ends, np.zeros(missing, dtype=np.int64)])
+
+def offsets_read(reads: IntRows) -> IntRows:
+    """Rows of `reads` as spans of shape (n, 5), by partition, each in their own order."""
+    names = ("partition", "fetch_offset", "next_offset", "time_us")
+    spans = np.zeros((len(reads), 5), dtype=np.int64)
+    spans[:, :AGAIN] = reads[:, [_READ[name] for name in names]]
+    return spans[np.argsort(spans[:, PARTITION], kind="stable")]
 
 
 class Coverage:
@@ -45,56 +59,47 @@ class Coverage:
         self.twice = 0
         """Offsets that were read when they had been read before, each time counted."""
 
-    def add(self, reads: IntRows) -> IntRows:
-        """Take further rows of `reads`, with records, in the order in which they were written.
+    def add(self, read: IntRows) -> IntRows:
+        """Take further spans, as `offsets_read` gives them.
 
-        Returns what they brought first, as spans of shape (n, 4); no two share an offset.
+        Returns those that they brought first, and those that had been read before.
         """
-        names = ("partition", "fetch_offset", "next_offset", "time_us")
-        rows = reads[:, [_READ[name] for name in names]]
-        rows = rows[np.argsort(rows[:, PARTITION], kind="stable")]
-        partition, first, after = rows[:, PARTITION], rows[:, BEGIN], rows[:, END]
-        before = self._ends_before(partition, after)
-        self.ends.advance(partition, after)
-        spans = rows.copy()
-        spans[:, BEGIN] = np.maximum(first, before)
-        filled = [
-            span
-            for at in np.flatnonzero(first != before)
-            for span in self._jumped(rows[at], before[at])
+        before = self.ends.before(read[:, PARTITION], read[:, END])
+        self.ends.advance(read[:, PARTITION], read[:, END])
+        spans = read.copy()
+        spans[:, BEGIN] = np.maximum(read[:, BEGIN], before)
+        more = [
+            part
+            for at in np.flatnonzero(read[:, BEGIN] != before)
+            for part in self._jumped(read[at], int(before[at]))
         ]
         return np.concatenate(
-            [spans[spans[:, END] > spans[:, BEGIN]], np.array(filled, np.int64).reshape(-1, 4)]
+            [spans[spans[:, END] > spans[:, BEGIN]], np.array(more, np.int64).reshape(-1, 5)]
         )
 
-    def _ends_before(self, partition: IntRows, after: IntRows) -> IntRows:
-        """How far each row's partition had been read before it."""
-        before = self.ends[partition]
-        edges = np.flatnonzero(np.diff(partition, prepend=-1, append=-1))
-        for begin, end in pairwise(edges.tolist()):
-            so_far = np.concatenate([before[begin : begin + 1], after[begin : end - 1]])
-            before[begin:end] = np.maximum.accumulate(so_far)
-        return before
-
-    def _jumped(self, row: IntRows, before: int) -> list[tuple[int, int, int, int]]:
-        """A row that does not begin where its partition had been read to.
+    def _jumped(self, span: IntRows, before: int) -> list[tuple[int, int, int, int, int]]:
+        """One that does not begin where its partition had been read to: its part before that.
 
         Ahead it leaves a gap; back, what it brought is new where there was a gap.
         """
-        partition, first, after, time_us = row.tolist()
+        partition, first, after, time_us, _ = span.tolist()
         gaps = self._gaps.setdefault(partition, [])
         if first > before:
             gaps.append((before, first))
             return []
-        filled, left = [], []
-        for begin, end in gaps:
-            new_begin, new_end = max(begin, first), min(end, after)
+        parts, left, at = [], [], first
+        until = min(after, before)
+        for begin, end in sorted(gaps):
+            new_begin, new_end = max(begin, first), min(end, until)
             if new_begin >= new_end:
                 left.append((begin, end))
                 continue
-            filled.append((partition, new_begin, new_end, time_us))
+            parts += [(at, new_begin, 1), (new_begin, new_end, 0)]
+            at = new_end
             left += [gap for gap in ((begin, new_begin), (new_end, end)) if gap[0] < gap[1]]
+        parts.append((at, until, 1))
         self._gaps[partition] = left
-        self.twice += max(0, min(after, int(before)) - first)
-        self.twice -= sum(end - begin for _, begin, end, _ in filled)
-        return filled
+        self.twice += sum(end - begin for begin, end, again in parts if again)
+        return [
+            (partition, begin, end, time_us, again) for begin, end, again in parts if begin < end
+        ]

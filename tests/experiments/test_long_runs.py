@@ -3,6 +3,7 @@
 import os
 import tracemalloc
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -168,8 +169,8 @@ def followed_to_its_death(written: Written, read: Read) -> None:
 def followed_among_others(written: Written, read: Read) -> None:
     """Each answer also brought a record of somebody else's."""
     outcome = written[0].outcome
-    batches = rows_of_parts(written[:1], "batches", BEGUN.start_us)
-    reads = rows_of_parts(read, "reads", BEGUN.start_us)
+    batches = partial(rows_of_parts, written[:1], "batches", BEGUN.start_us)
+    reads = partial(rows_of_parts, read, "reads", BEGUN.start_us)
     delivery = deliver(batches, reads, BEGUN.start_us, 10**6, late_us=1_000_000)
     assert (delivery.delivered, delivery.missing) == (outcome.acknowledged, 0)
     assert delivery.extra == outcome.acknowledged

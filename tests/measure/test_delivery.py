@@ -1,13 +1,15 @@
 """Each record's way from producer to consumer, out of the rows of both."""
 
 import random
-from collections.abc import Iterator
+from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 import pytest
 
 from kipctl.measure.delivery import Delivery, deliver, follow_batches
+from kipctl.measure.matching import Source
 from kipctl.trace.columns import COLUMNS
 from kipctl.trace.rows import IntRows
 
@@ -51,7 +53,11 @@ def read(partition: int, fetch_offset: int, records: int, at_ms: float, **more: 
 
 def delivered(batches: list[Any], reads: list[Any], skip: int = 0) -> Delivery:
     return deliver(
-        [rows("batches", *batches)], [rows("reads", *reads)], START_US, INTERVAL_NS, skip
+        lambda: [rows("batches", *batches)],
+        lambda: [rows("reads", *reads)],
+        START_US,
+        INTERVAL_NS,
+        skip,
     )
 
 
@@ -111,7 +117,7 @@ def test_the_warm_up_is_left_out_of_the_times_alone() -> None:
 
 def test_what_the_consumer_read_again_came_twice_and_is_nobody_elses() -> None:
     came = delivered(
-        [batch(0, 0, 10, 0)],
+        [batch(0, 0, 6, 0), batch(0, 6, 4, 6)],
         [read(0, 0, 6, at_ms=20), read(0, 4, 6, at_ms=30), read(0, 2, 1, at_ms=31)],
     )
     assert (came.delivered, came.missing, came.twice, came.extra) == (10, 0, 3, 0)
@@ -142,7 +148,7 @@ def a_consumer_that_jumps(choose: random.Random) -> tuple[list[Any], list[Any]]:
     are nobody's.
     """
     batches, reads = [], []
-    at_ms = 0.0
+    at_ms = 10_000.0
     for partition in range(3):
         ends, offset = [0], choose.randrange(3)
         while len(ends) < 60:
@@ -157,18 +163,58 @@ def a_consumer_that_jumps(choose: random.Random) -> tuple[list[Any], list[Any]]:
             reads.append(read(partition, ends[number], ends[to] - ends[number], at_ms))
             number = to if choose.random() < 0.8 else choose.randrange(len(ends))
     choose.shuffle(batches)
-    return batches, sorted(reads, key=lambda one: (choose.random() // 0.5, one["time_us"]))
+    return batches, reads
 
 
-def in_pieces(choose: random.Random, of: IntRows) -> Iterator[IntRows]:
-    while len(of):
-        size = choose.randint(1, 40)
-        yield of[:size]
-        of = of[size:]
+def in_pieces(choose: random.Random, of: IntRows) -> Source:
+    ends = sorted(choose.choices(range(len(of) + 1), k=len(of) // 20))
+    return lambda: np.split(of, ends)
+
+
+@pytest.mark.parametrize(
+    ("batches", "reads", "expected"),
+    [
+        # Acknowledged by the former leader alone, and truncated: its offsets are another's then.
+        ([batch(0, 0, 5, 10), batch(0, 50, 5, 10)], [read(0, 10, 5, 60)], (5, 5, 0, 0)),
+        # Read before that, and read again as the other.
+        (
+            [batch(0, 0, 5, 10), batch(0, 50, 5, 10)],
+            [read(0, 10, 5, 8), read(0, 10, 5, 60)],
+            (10, 0, 0, 0),
+        ),
+        # Read before that, but the consumer did not go back: the other was never read.
+        (
+            [batch(0, 0, 5, 10), batch(0, 50, 5, 10), batch(0, 60, 2, 15)],
+            [read(0, 10, 5, 8), read(0, 15, 2, 70)],
+            (7, 5, 0, 0),
+        ),
+        # It took the last offsets of one batch and the first of the next: both are lost.
+        (
+            [batch(0, 0, 4, 0), batch(0, 1, 4, 4), batch(0, 50, 4, 2), batch(0, 51, 2, 6)],
+            [read(0, 0, 8, 60)],
+            (6, 8, 0, 2),
+        ),
+        # Read again before its acknowledgement came: it is the other all the same.
+        (
+            [batch(0, 0, 5, 10), batch(0, 50, 5, 10, acked_us=START_US + 70_000)],
+            [read(0, 10, 5, 8), read(0, 10, 5, 60)],
+            (10, 0, 0, 0),
+        ),
+        # What was read before it was sent was somebody else's.
+        ([batch(0, 50, 5, 10)], [read(0, 10, 5, 8)], (0, 5, 0, 5)),
+        ([batch(0, 50, 5, 10)], [read(0, 10, 5, 8), read(0, 10, 5, 60)], (5, 0, 0, 5)),
+    ],
+)
+def test_an_offset_that_was_read_is_the_batchs_that_was_acknowledged_there_last(
+    batches: list[Any], reads: list[Any], expected: tuple[int, int, int, int]
+) -> None:
+    found = delivered(batches, reads)
+    assert (found.delivered, found.missing, found.twice, found.extra) == expected
+    assert found.times.latency.values.min(initial=0) >= 0
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_in_pieces_it_is_what_it_is_record_by_record(seed: int) -> None:
+def test_where_no_offset_is_used_again_only_offsets_matter(seed: int) -> None:
     choose = random.Random(seed)
     batches, reads = a_consumer_that_jumps(choose)
     first: dict[tuple[int, int], int] = {}
@@ -201,3 +247,122 @@ def test_in_pieces_it_is_what_it_is_record_by_record(seed: int) -> None:
         column["partition"], column["base_offset"], column["acked_us"], column["error"], strict=True
     )
     assert {(p, o): at for p, o, at, error in delivered_at if not error} == came
+
+
+def test_what_an_answer_has_besides_may_be_acknowledged_later() -> None:
+    known = rows("batches", batch(0, 0, 2, 0), batch(0, 2, 2, 4), batch(0, 4, 2, 8))
+    late_by = {"acked_us": START_US + 30_000}
+    others = [batch(0, 6, 2, 2), batch(0, 8, 1, 6), batch(0, 9, 1, 7)]
+    late = rows("batches", *(one | late_by for one in others))
+    reads = rows("reads", read(0, 0, 12, at_ms=20))
+    found = deliver(lambda: [known, late], lambda: [reads], START_US, INTERVAL_NS)
+    assert (found.delivered, found.missing, found.extra) == (10, 0, 2)
+
+
+@dataclass
+class TruncatedLog:
+    """A partition that loses the end of its log now and then, and what became of each batch.
+
+    A batch is sent, appended and acknowledged a moment after the other; a reader goes on where it
+    was, goes back, or is put back by a truncation, with or without hearing of it at once.
+    """
+
+    choose: random.Random
+    partition: int
+    now_ms: int = 0
+    log: list[int] = field(default_factory=list)
+    """Of each offset the number of the batch that has it now, or -1 for a failed one's."""
+    batches: list[Any] = field(default_factory=list)
+    reads: list[Any] = field(default_factory=list)
+    position: int = 0
+    acked_end: int = 0
+    delivered: dict[int, int] = field(default_factory=dict)
+    """When each batch was read first."""
+    twice: int = 0
+    extra: int = 0
+    readings: set[tuple[int, int]] = field(default_factory=set)
+
+    def append(self) -> None:
+        first, records = self.now_ms, self.choose.randint(1, 4)
+        if self.choose.random() < 0.1 and len(self.log) >= self.acked_end:
+            self.log += [-1 - len(self.batches)] * records  # failed, after it was appended
+            self.batches.append(batch(self.partition, first, records, -1, error=7))
+            self.acked_end = len(self.log)
+            return
+        self.batches.append(
+            batch(self.partition, first, records, len(self.log), acked_us=self.us(self.now_ms + 2))
+        )
+        self.log += [len(self.batches) - 1] * records
+        self.acked_end = max(self.acked_end, len(self.log))
+        self.now_ms += 4
+
+    def truncate(self) -> None:
+        starts = [at for at in range(len(self.log)) if self.starts_at(at)]
+        self.log = self.log[: self.choose.choice(starts[-6:])] if starts else []
+
+    def starts_at(self, offset: int) -> bool:
+        return not offset or self.log[offset] != self.log[offset - 1]
+
+    def read(self) -> None:
+        if self.choose.random() < 0.1:
+            self.position = self.choose.randint(0, len(self.log))
+        self.position = min(self.position, len(self.log))
+        while 0 < self.position < len(self.log) and not self.starts_at(self.position):
+            self.position -= 1  # an answer begins with a whole batch
+        end = min(len(self.log), self.position + self.choose.randint(1, 12))
+        while end < len(self.log) and not self.starts_at(end):
+            end += 1
+        if end == self.position:
+            return
+        self.reads.append(read(self.partition, self.position, end - self.position, self.now_ms))
+        for offset in range(self.position, end):
+            number = self.log[offset]
+            again = (number, offset) in self.readings
+            self.twice += again
+            self.extra += number < 0 and not again
+            self.readings.add((number, offset))
+            if number >= 0:
+                self.delivered.setdefault(number, self.us(self.now_ms))
+        self.position = end
+
+    def us(self, ms: int) -> int:
+        return START_US + ms * 1000
+
+
+def truncated_logs(choose: random.Random) -> list[TruncatedLog]:
+    logs = [TruncatedLog(choose, partition) for partition in range(3)]
+    for now_ms in range(0, 2000, 10):
+        for log in logs:
+            log.now_ms = now_ms
+            step = choose.choices(["append", "read", "truncate"], [6, 4, 0.2])[0]
+            getattr(log, step)()
+    return logs
+
+
+def merged(of: list[list[Any]], moment: str) -> list[Any]:
+    return sorted((one for rows in of for one in rows), key=itemgetter(moment))
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_what_was_read_of_logs_that_were_truncated(seed: int) -> None:
+    choose = random.Random(seed)
+    logs = truncated_logs(choose)
+    batches = rows("batches", *merged([log.batches for log in logs], "acked_us"))
+    reads = rows("reads", *merged([log.reads for log in logs], "time_us"))
+    found = deliver(in_pieces(choose, batches), in_pieces(choose, reads), START_US, INTERVAL_NS)
+    was_read = [
+        (log.batches[number], at_us) for log in logs for number, at_us in log.delivered.items()
+    ]
+    acknowledged = sum(
+        one["records"] for log in logs for one in log.batches if not one.get("error")
+    )
+    expected = sum(one["records"] for one, _ in was_read)
+    assert (found.delivered, found.missing) == (expected, acknowledged - expected)
+    assert found.twice == sum(log.twice for log in logs)
+    assert found.extra == sum(log.extra for log in logs)
+    waits = {
+        at_us - one["intended_us"] - 1000 * k
+        for one, at_us in was_read
+        for k in range(one["records"])
+    }
+    assert found.times.latency.values.tolist() == sorted(waits)
