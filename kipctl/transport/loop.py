@@ -5,7 +5,7 @@ import socket
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from kipctl.protocol.api import LARGEST_FRAME
 from kipctl.protocol.produce_frames import Buffer
@@ -28,6 +28,20 @@ class InFlight:
     """What the caller needs to handle the answer."""
 
 
+class Socket(Protocol):
+    """A non-blocking TCP socket, as far as a connection uses it."""
+
+    def fileno(self) -> int: ...
+
+    def getsockopt(self, level: int, optname: int, /) -> int: ...
+
+    def sendmsg(self, buffers: Sequence[Buffer], /) -> int: ...
+
+    def recv_into(self, buffer: memoryview, /) -> int: ...
+
+    def close(self) -> None: ...
+
+
 class ConnectionLostError(Exception):
     """The broker closed the connection, it broke, or it carried garbage."""
 
@@ -39,7 +53,7 @@ class LoopConnection:
     `finish_connect`, `write` and `read`; each raises ConnectionLostError when it is over.
     """
 
-    def __init__(self, connecting: socket.socket, number: int) -> None:
+    def __init__(self, connecting: Socket, number: int) -> None:
         """`connecting` is non-blocking and has begun to; `number` names it in the trace."""
         self.number = number
         self.connected = False

@@ -10,6 +10,7 @@ import socket
 import threading
 from collections.abc import Callable, Sequence
 from ipaddress import ip_address
+from typing import Protocol
 
 from kipctl.protocol.address import host_port
 from kipctl.transport.loop import ConnectionLostError, LoopConnection
@@ -19,8 +20,34 @@ WRITE = select.EPOLLOUT
 _Addresses = Sequence[tuple[int, int, int, str, tuple[object, ...]]]
 
 
-class Sockets:
+class Sockets(Protocol):
     """Non-blocking TCP connections that are polled together, and the clock of their owner."""
+
+    def now_us(self) -> int:
+        """Monotonic."""
+
+    def connect(
+        self, host: str, port: int, number: int, address: int = 0, receive_buffer_bytes: int = -1
+    ) -> LoopConnection | None:
+        """Begin to connect; None if it cannot be begun yet.
+
+        Of a host with several addresses (localhost may be ::1 and 127.0.0.1) it takes number
+        `address`, counted in a circle. `number` names the connection in the trace. The system
+        chooses the size of the receive buffer for -1. Raises ConnectionLostError.
+        """
+
+    def watch(self, connection: LoopConnection, events: int) -> None:
+        """Report these events of the connection from now on; at first it is both."""
+
+    def poll(self, timeout_s: float) -> list[tuple[int, int]]:
+        """Descriptors with the events they have; waits at most so long, to the microsecond."""
+
+    def close(self) -> None:
+        """Close what is polled with; connections are closed by their owners."""
+
+
+class SystemSockets:
+    """Those of the operating system."""
 
     def __init__(self, clock: Callable[[], int]) -> None:
         """`clock` gives monotonic microseconds."""
@@ -33,12 +60,7 @@ class Sockets:
     def connect(
         self, host: str, port: int, number: int, address: int = 0, receive_buffer_bytes: int = -1
     ) -> LoopConnection | None:
-        """Begin to connect; None while the host's name is looked up: then `poll` ends early.
-
-        Of a host with several addresses (localhost may be ::1 and 127.0.0.1) it takes number
-        `address`, counted in a circle. `number` names the connection in the trace. The system
-        chooses the size of the receive buffer for -1. Raises ConnectionLostError.
-        """
+        """None while the host's name is looked up: then `poll` ends early."""
         addresses = self._lookups.addresses(host, port)
         if addresses is None:
             return None
@@ -58,11 +80,9 @@ class Sockets:
         return LoopConnection(opened, number)
 
     def watch(self, connection: LoopConnection, events: int) -> None:
-        """Report these events of the connection from now on; at first it is both."""
         self._epoll.modify(connection, events)
 
     def poll(self, timeout_s: float) -> list[tuple[int, int]]:
-        """Descriptors with the events they have; waits at most so long, to the microsecond."""
         events = self._epoll.poll(0)
         if not events and timeout_s > 0:
             # epoll rounds up to milliseconds; select waits to the microsecond.
@@ -74,7 +94,6 @@ class Sockets:
         return events
 
     def close(self) -> None:
-        """Close what is polled with; connections are closed by their owners."""
         self._epoll.close()
         self._lookups.close()
 

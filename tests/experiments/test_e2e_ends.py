@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kipctl.cluster.snapshot import Snapshot
 from kipctl.errors import InterruptedRunError, PartlyDoneError
 from kipctl.experiments import e2e
 from kipctl.experiments.conduct import Listeners
@@ -17,9 +18,8 @@ from kipctl.experiments.e2e import EndToEndPlan, measure
 from kipctl.experiments.perf import PerfPlan
 from kipctl.measure.outcomes import salvaged
 from kipctl.measure.parts import Part
-from kipctl.probe.consume.run import ConsumeSpec
 from kipctl.probe.health import Health
-from kipctl.probe.outcome import Outcome
+from kipctl.probe.outcome import Outcome, Spec
 from kipctl.probe.produce.run import ProbeSpec
 from kipctl.report.e2e_tables import times_table
 from kipctl.signals import Cut
@@ -146,7 +146,8 @@ def ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
             yield cut
 
         @contextmanager
-        def begin_all(reading: ConsumeSpec, spec: ProbeSpec) -> Iterator[tuple[Client, Client]]:
+        def begin_all(*specs: Spec[Any]) -> Iterator[tuple[Client, ...]]:
+            reading, spec = specs
             two = [reads(first, first + 2) for first in range(0, comes, 2)]
             writer = Client(spec, tmp_path / "1", "batches", [batches(10)], cut)
             writer.failure, writer.is_interrupted = failure, is_interrupted
@@ -157,9 +158,10 @@ def ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         monkeypatch.setattr(e2e, "cut_in_order", cut_in_order)
         plan = EndToEndPlan(PerfPlan(probe=SPEC), quiet_s=0.05)
         cluster: Any = SimpleNamespace()
+        before = Snapshot("cluster", (), ())
         run_folder: Run | None = None
         try:
-            measure(plan, cluster, None, Listeners(), run_folder, begin_all)  # type: ignore[arg-type]
+            measure(plan, cluster, before, Listeners(), run_folder, begin_all)
         except (InterruptedRunError, PartlyDoneError):
             assert is_interrupted or failure or again
         (document,) = documents

@@ -1,7 +1,9 @@
-"""What several probes came to together, where one of them did not come to tell."""
+"""Outcomes of several probes as one run, where one of them was killed."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,10 +15,11 @@ from kipctl.measure.produced import measured_together
 from kipctl.measure.produced import summarize as summarize_produce
 from kipctl.probe.consume.run import ConsumeSpec
 from kipctl.probe.health import Health
-from kipctl.probe.outcome import Outcome
+from kipctl.probe.outcome import AnyOutcome, Outcome, Spec
 from kipctl.probe.produce.run import ProbeSpec
 from kipctl.report.consume_tables import brokers_table
 from kipctl.report.perf_tables import times_table
+from kipctl.report.tables import Table
 from kipctl.trace.begun import Begun
 from kipctl.trace.columns import raw_path
 
@@ -25,39 +28,43 @@ PRODUCE, CONSUME = ProbeSpec("h:1", "t", 1000, throughput=1000), ConsumeSpec("h:
 NOT_KNOWN = dict.fromkeys(("throttle_ms", "topic_changes", "loop_lag_ms", "cpu_seconds"))
 
 
-def dead(spec: ProbeSpec | ConsumeSpec, folder: Path) -> Outcome:
-    """It had written nothing."""
+def killed(spec: Spec[AnyOutcome], folder: Path) -> AnyOutcome:
+    """The outcome of a probe that had written nothing."""
     for dataset in ("batches", "reads", "rpcs", "redirects"):
         raw_path(folder, dataset).touch()
-    outcome: Outcome = salvaged(spec, BEGUN, folder, "")
-    return outcome
+    return salvaged(spec, BEGUN, folder, "")
 
 
-@pytest.mark.parametrize("spec", [PRODUCE, CONSUME], ids=["produce", "consume"])
-def test_what_one_that_was_cut_off_did_not_tell_is_not_known(
-    spec: ProbeSpec | ConsumeSpec, tmp_path: Path
+def killed_producer(folder: Path) -> tuple[Outcome, dict[str, Any], Table]:
+    outcome = killed(PRODUCE, folder)
+    document = summarize_produce(measured_together(outcome, [Part(outcome, folder)]), [], None)
+    return outcome, document, times_table(document)
+
+
+def killed_consumer(folder: Path) -> tuple[Outcome, dict[str, Any], Table]:
+    outcome = killed(CONSUME, folder)
+    document = summarize_consume(measured(outcome, [Part(outcome, folder)]), [], None)
+    return outcome, document, brokers_table(document)
+
+
+@pytest.mark.parametrize("salvage", [killed_producer, killed_consumer])
+def test_what_a_killed_probe_did_not_report_is_not_known(
+    salvage: Callable[[Path], tuple[Outcome, dict[str, Any], Table]], tmp_path: Path
 ) -> None:
-    outcome = dead(spec, tmp_path)
-    parts = (Part(outcome, tmp_path),)
-    if spec is PRODUCE:
-        document = summarize_produce(measured_together(outcome, parts), [], None)  # type: ignore
-        notes = times_table(document).notes
-    else:
-        document = summarize_consume(measured(outcome, parts), [], None)  # type: ignore
-        notes = brokers_table(document).notes
+    outcome, document, table = salvage(tmp_path)
     assert document.items() >= NOT_KNOWN.items()
-    assert "is not known" in notes[1]
+    assert "is not known" in table.notes[1]
     assert outcome.sent == "settled"
 
 
 def test_nor_is_that_of_all_unless_that_of_each_is(tmp_path: Path) -> None:
-    cut_off = dead(PRODUCE, tmp_path)
-    told = [
+    cut_off = killed(PRODUCE, tmp_path)
+    whole_ones = [
         replace(cut_off, cpu_s=1.5, health=Health(200, ("t grew",), 1, 2, 5)),
         replace(cut_off, cpu_s=2.5, health=Health(300, ("t grew",), 2, 1, 4)),
     ]
-    whole = as_one_run(PRODUCE, told, BEGUN.start_us)  # type: ignore
+    whole = as_one_run(PRODUCE, whole_ones, BEGUN.start_us)
     assert (whole.cpu_s, whole.health) == (4.0, Health(500, ("t grew",), 2, 2, 5))
     assert whole.sent == "sent"
-    part = as_one_run(PRODUCE, [*told, cut_off], BEGUN.start_us)  # type: ignore
+    part = as_one_run(PRODUCE, [*whole_ones, cut_off], BEGUN.start_us)
     assert (part.cpu_s, part.health, part.sent) == (None, None, "settled")

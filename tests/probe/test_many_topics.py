@@ -40,7 +40,7 @@ from kipctl.protocol.produce import (
 from kipctl.protocol.produce_frames import Topic
 from kipctl.trace.clock import now_us
 from kipctl.trace.codes import MetadataCause
-from kipctl.transport.sockets import Sockets
+from kipctl.transport.sockets import SystemSockets
 
 KIP526, LEGACY = TopicPolicy
 START, NEW, CHANGE, MAX_AGE, BACK, RETRY = MetadataCause
@@ -133,7 +133,7 @@ def producing(
         closing(Tracing(directory, ProbeOutcome.datasets)) as tracing,
         closing(
             ManyTopicsProducer(
-                config, policy, TOPICS, 1, payload, tracing, (-1, -1), Sockets(now_us), ()
+                config, policy, TOPICS, 1, payload, tracing, (-1, -1), SystemSockets(now_us), ()
             )
         ) as producer,
     ):

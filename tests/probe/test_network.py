@@ -1,7 +1,6 @@
 """What the network of a client does by itself: connecting, and how late its loop is."""
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
@@ -11,14 +10,15 @@ from kipctl.probe.links import Link
 from kipctl.probe.metadata_policy import NEVER_US
 from kipctl.probe.network import Network
 from kipctl.probe.produce.config import ProducerConfig
-from kipctl.transport.loop import ConnectionLostError
+from kipctl.transport.loop import ConnectionLostError, LoopConnection
 
+_AGES_S = 1e6
 START_US = 50_000_000_000
 """Of a clock that runs since the machine was started."""
 
 
-class Sockets:
-    """A clock that goes on as far as polls wait, and hosts that no connection leads to."""
+class Unreachable:
+    """Sockets with a clock that goes on as far as polls wait, and no way to any host."""
 
     def __init__(self) -> None:
         self.now = START_US
@@ -28,18 +28,27 @@ class Sockets:
     def now_us(self) -> int:
         return self.now
 
-    def connect(self, host: str, port: int, number: int, address: int, buffer: int) -> None:
+    def connect(
+        self, host: str, port: int, number: int, address: int = 0, receive_buffer_bytes: int = -1
+    ) -> LoopConnection | None:
         self.tried.append(address)
         raise ConnectionLostError("no route")
 
-    def poll(self, seconds: float) -> list[tuple[int, int]]:
-        self.now += round(seconds * 1e6)
-        self.handle()
+    def watch(self, connection: LoopConnection, events: int) -> None:
+        """There is none."""
+
+    def poll(self, timeout_s: float) -> list[tuple[int, int]]:
+        if timeout_s < _AGES_S:
+            self.now += round(timeout_s * 1e6)
+            self.handle()
         return []
 
+    def close(self) -> None:
+        """Nothing is open."""
 
-def made() -> tuple[Sockets, Network[Link]]:
-    sockets: Any = Sockets()
+
+def made() -> tuple[Unreachable, Network[Link]]:
+    sockets = Unreachable()
     config: ClientConfig = ProducerConfig()
     lost: list[Link] = []
     network: Network[Link] = Network(
@@ -88,8 +97,6 @@ def test_the_loop_is_late_by_what_it_does_after_the_moment_it_waited_for(
 
     sockets.handle = handle
     network.begin()
-    if until_us == NEVER_US:
-        sockets.poll = lambda seconds: []  # type: ignore[method-assign]
     network.poll(until_us)
     network.wake(sockets.now)
     assert list(network.lags_us) == lags

@@ -26,7 +26,7 @@ from kipctl.protocol.metadata import (
 from kipctl.protocol.produce_frames import Topic
 from kipctl.trace.columns import COLUMNS, ReadRow
 from kipctl.transport.loop import ConnectionLostError, InFlight, LoopConnection
-from kipctl.transport.sockets import Sockets
+from kipctl.transport.sockets import SystemSockets
 
 TOPIC = Topic("t", UUID(int=1))
 NO_ROW = ReadRow(*[0] * len(ReadRow._fields))
@@ -50,7 +50,7 @@ def test_what_is_asked_over_a_connection_that_breaks_is_asked_again_later(
 
     partitions = [Partition(TOPIC, 0, index, -1) for index in (0, 1)]
     partitions[1].state, partitions[1].offset, partitions[1].epoch = State.VALIDATE, 5, 3
-    sockets = Sockets(lambda: 0)
+    sockets = SystemSockets(lambda: 0)
     network: Network[ConsumerLink] = Network(
         sockets,
         lambda node: ConsumerLink(node, config, sockets),

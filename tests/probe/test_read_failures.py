@@ -21,10 +21,10 @@ from kipctl.protocol.produce_frames import Topic
 from kipctl.trace.codes import PHASES
 from kipctl.trace.columns import COLUMNS, raw_path
 from kipctl.trace.rows import read_rows
-from kipctl.transport.sockets import Sockets
+from kipctl.transport.sockets import SystemSockets
 
 CONFIG = ConsumerConfig(retry_backoff_ms=20)
-SOCKETS = Sockets(lambda: 0)
+SOCKETS = SystemSockets(lambda: 0)
 
 
 def link(node: int) -> ConsumerLink:

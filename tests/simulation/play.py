@@ -72,7 +72,7 @@ class _Play(Stage):
                 partitioner("round-robin", partitions, payloads[0].capacity, choose),
                 tracing,
                 *producer_id,
-                self.sockets,  # type: ignore[arg-type]
+                self.sockets,
                 [BOOTSTRAP],
             )
         ) as self.producer:
@@ -100,7 +100,7 @@ class _Play(Stage):
                 payloads,
                 tracing,
                 producer_id,
-                self.sockets,  # type: ignore[arg-type]
+                self.sockets,
                 [BOOTSTRAP],
             )
         ) as self.producer:

@@ -113,7 +113,7 @@ class _Play(Stage):
                     self.partitions,
                     self.partitions,
                     tracing,
-                    self.sockets,  # type: ignore[arg-type]
+                    self.sockets,
                     [BOOTSTRAP],
                     self._is_all_read,
                     self._read,

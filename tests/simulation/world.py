@@ -92,10 +92,10 @@ class SimulatedSocket:
     def fileno(self) -> int:
         return self.number
 
-    def getsockopt(self, *_: int) -> int:
+    def getsockopt(self, level: int, optname: int, /) -> int:
         return self.failed
 
-    def recv_into(self, buffer: memoryview) -> int:
+    def recv_into(self, buffer: memoryview, /) -> int:
         if not self._inbox:
             if self.failed:
                 raise ConnectionResetError(errno.ECONNRESET, "reset")
@@ -110,7 +110,7 @@ class SimulatedSocket:
             self._throttled_until_us = self.world.now_us + throttle_us
         return count
 
-    def sendmsg(self, buffers: Sequence[Buffer]) -> int:
+    def sendmsg(self, buffers: Sequence[Buffer], /) -> int:
         if self.failed:
             raise BrokenPipeError(errno.EPIPE, "broken")
         data = b"".join(buffers)[: self._room]
@@ -224,7 +224,7 @@ class SimulatedSockets:
         opened.open(peer)
         self.open[opened.number] = opened
         self._watched[opened.number] = READ | WRITE
-        connection = LoopConnection(opened, number)  # type: ignore[arg-type]
+        connection = LoopConnection(opened, number)
         opened.connection = connection
         return connection
 

@@ -18,6 +18,8 @@ from raw_peers import EXCHANGE, RawBroker, RawClient
 from kipctl.cli.app import run
 from kipctl.cli.environment import Environment
 from kipctl.experiments.repair import repair
+from kipctl.tap.recorder import COLUMNS
+from kipctl.trace.columns import raw_path
 from kipctl.trace.store import ROWS_FOLDER, RUN_FILE, Run
 
 
@@ -50,11 +52,15 @@ def exchange(bootstrap_server: str) -> None:
 
 def await_rows(record: Path) -> None:
     """Until all that a client asked is written down."""
-    path, deadline = record / ROWS_FOLDER / "0" / "rpcs.i64", time.monotonic() + 30
-    while not (path.exists() and path.stat().st_size):
+    expected, deadline = {"rpcs": len(EXCHANGE), "batches": 1}, time.monotonic() + 30
+    while any(row_count(record, dataset) < count for dataset, count in expected.items()):
         assert time.monotonic() < deadline
         time.sleep(0.02)
-    time.sleep(1)
+
+
+def row_count(record: Path, dataset: str) -> int:
+    path = raw_path(record / ROWS_FOLDER / "0", dataset)
+    return path.stat().st_size // 8 // len(COLUMNS[dataset]) if path.exists() else 0
 
 
 def its_process(tap: subprocess.Popen[str]) -> int:

@@ -14,7 +14,7 @@ from kipctl.protocol.api import LARGEST_FRAME
 from kipctl.protocol.produce_frames import Buffer
 from kipctl.trace.clock import now_us
 from kipctl.transport.loop import ConnectionLostError, LoopConnection
-from kipctl.transport.sockets import Sockets
+from kipctl.transport.sockets import SystemSockets
 
 Script = Callable[[socket.socket], None]
 
@@ -34,7 +34,7 @@ def connected_to(script: Script) -> Iterator[LoopConnection]:
 
         thread = threading.Thread(target=serve)
         thread.start()
-        sockets = Sockets(now_us)
+        sockets = SystemSockets(now_us)
         connection = sockets.connect("127.0.0.1", listener.getsockname()[1], number=1)
         assert connection
         try:

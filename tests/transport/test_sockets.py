@@ -8,14 +8,14 @@ import pytest
 
 from kipctl.trace.clock import now_us
 from kipctl.transport.loop import ConnectionLostError, LoopConnection
-from kipctl.transport.sockets import WRITE, Sockets
+from kipctl.transport.sockets import WRITE, SystemSockets
 
 _STREAM = (socket.AF_INET, socket.SOCK_STREAM, 6, "")
 
 
 @pytest.fixture
-def sockets() -> Iterator[Sockets]:
-    opened = Sockets(now_us)
+def sockets() -> Iterator[SystemSockets]:
+    opened = SystemSockets(now_us)
     yield opened
     opened.close()
 
@@ -28,7 +28,7 @@ def bound() -> Iterator[socket.socket]:
         yield bound
 
 
-def connect(sockets: Sockets, host: str, port: int, address: int = 0) -> LoopConnection:
+def connect(sockets: SystemSockets, host: str, port: int, address: int = 0) -> LoopConnection:
     """A connection that may be written to, or has failed; pytest's own timeout is the limit."""
     while (connection := sockets.connect(host, port, 1, address)) is None:
         sockets.poll(60)
@@ -37,20 +37,20 @@ def connect(sockets: Sockets, host: str, port: int, address: int = 0) -> LoopCon
     return connection
 
 
-def test_a_connection_that_is_refused_is_lost(sockets: Sockets, bound: socket.socket) -> None:
+def test_a_connection_that_is_refused_is_lost(sockets: SystemSockets, bound: socket.socket) -> None:
     connection = connect(sockets, *bound.getsockname())
     with pytest.raises(ConnectionLostError, match="ECONNREFUSED"):
         connection.finish_connect()
     connection.close()
 
 
-def test_an_address_that_cannot_be_reached_is_lost_at_once(sockets: Sockets) -> None:
+def test_an_address_that_cannot_be_reached_is_lost_at_once(sockets: SystemSockets) -> None:
     with pytest.raises(ConnectionLostError):
         sockets.connect("255.255.255.255", 9, number=1)
 
 
 def test_the_addresses_of_a_host_are_taken_in_turn(
-    sockets: Sockets, bound: socket.socket, monkeypatch: pytest.MonkeyPatch
+    sockets: SystemSockets, bound: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As where localhost is ::1 first and the broker listens on 127.0.0.1."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -67,7 +67,7 @@ def test_the_addresses_of_a_host_are_taken_in_turn(
 
 
 def test_a_resolver_that_hangs_stops_neither_the_loop_nor_what_is_known(
-    sockets: Sockets, monkeypatch: pytest.MonkeyPatch
+    sockets: SystemSockets, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answering = threading.Event()
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -87,7 +87,7 @@ def test_a_resolver_that_hangs_stops_neither_the_loop_nor_what_is_known(
 
 
 def test_a_name_that_nobody_knows_is_said_once_and_looked_up_again(
-    sockets: Sockets, bound: socket.socket, monkeypatch: pytest.MonkeyPatch
+    sockets: SystemSockets, bound: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answers: list[object] = [
         socket.gaierror(-2, "Name or service not known"),
@@ -108,13 +108,13 @@ def test_a_name_that_nobody_knows_is_said_once_and_looked_up_again(
     connect(sockets, "none.example", 9092).close()
 
 
-def _resolve(monkeypatch: pytest.MonkeyPatch, resolve: object) -> None:
+def _resolve(monkeypatch: pytest.MonkeyPatch, resolve: Callable[[], object]) -> None:
     """Names are looked up by this, numbers as ever."""
     real = socket.getaddrinfo
 
     def getaddrinfo(host: str, port: int, **how: int) -> object:
         if host == "127.0.0.1":
             return real(host, port, **how)
-        return resolve()  # type: ignore[operator]
+        return resolve()
 
     monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)

@@ -21,7 +21,7 @@ from kipctl.protocol.compression import Compression
 from kipctl.protocol.produce_frames import Topic
 from kipctl.trace.clock import now_us
 from kipctl.transport.request import Cluster
-from kipctl.transport.sockets import Sockets
+from kipctl.transport.sockets import SystemSockets
 
 
 class ProbeClient:
@@ -58,7 +58,7 @@ class ProbeClient:
                         variants(values, config.batch_size, compression, choose),
                         opened.enter_context(closing(Tracing(scratch, ProbeOutcome.datasets))),
                         producer,
-                        Sockets(now_us),
+                        SystemSockets(now_us),
                         [self._server],
                     )
                 )

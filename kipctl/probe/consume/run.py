@@ -22,7 +22,7 @@ from kipctl.probe.tracing import Tracing
 from kipctl.protocol.error_codes import error_text
 from kipctl.trace.clock import now_us
 from kipctl.transport.request import Cluster
-from kipctl.transport.sockets import Sockets
+from kipctl.transport.sockets import SystemSockets
 
 _BOOTSTRAP_TIMEOUT_S = 30.0
 _POSITIONS_TIMEOUT_US = 30_000_000
@@ -79,7 +79,7 @@ class ConsumeSpec:
                     partitions,
                     assigned,
                     tracing,
-                    Sockets(now_us),
+                    SystemSockets(now_us),
                     cluster.bootstrap,
                     should_stop,
                     on_records,

@@ -27,7 +27,7 @@ from kipctl.protocol.error_codes import ErrorCode, error_name
 from kipctl.protocol.init_producer_id import InitProducerIdRequest
 from kipctl.trace.clock import now_us
 from kipctl.transport.request import Cluster
-from kipctl.transport.sockets import Sockets
+from kipctl.transport.sockets import SystemSockets
 
 _BOOTSTRAP_TIMEOUT_S = 30.0
 _CONNECT_TIMEOUT_US = 10_000_000
@@ -91,7 +91,7 @@ class ProbeSpec:
                     tracing,
                     producer_id,
                     producer_epoch,
-                    Sockets(now_us),
+                    SystemSockets(now_us),
                     cluster.bootstrap,
                     should_stop,
                 )
