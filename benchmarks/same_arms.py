@@ -31,7 +31,7 @@ def told(text: str) -> None:
 def compared(plan: RedirectPlan, stand: Stand) -> Differing:
     """Measure both sides in turn, on a topic of their own."""
     a, b = measure_arms(plan, stand, lambda _: None, lambda _: None)
-    return differing([run.felt for run in a.runs], [run.felt for run in b.runs])
+    return differing([run.figures for run in a.runs], [run.figures for run in b.runs])
 
 
 def show(arm: str, found: list[Differing]) -> None:

@@ -1,4 +1,4 @@
-"""kipctl moves the leaders of an Apache Kafka cluster and measures what clients felt."""
+"""kipctl moves leaders on an Apache Kafka cluster and measures what that costs clients."""
 
 __version__: str
 

@@ -101,7 +101,7 @@ class InterruptedRunError(KipctlError):
 
 
 @contextmanager
-def refusals_told() -> Iterator[None]:
+def refusals_reported() -> Iterator[None]:
     """What this machine refuses to tell of a path becomes a UsageError that names it."""
     try:
         yield

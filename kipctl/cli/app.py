@@ -19,7 +19,7 @@ from kipctl.signals import Received, as_keyboard_interrupts
 
 app = typer.Typer(
     name="kipctl",
-    help="Move leaders on an Apache Kafka cluster and show what clients felt.",
+    help="Move leaders on an Apache Kafka cluster and measure what that costs clients.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

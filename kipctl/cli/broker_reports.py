@@ -65,7 +65,7 @@ def brokers_report(facts: "ClusterFacts", findings: "tuple[Finding, ...]") -> Re
 
 def _brokers(facts: "ClusterFacts") -> tuple[Table, list[dict[str, Value]]]:
     snapshot = facts.snapshot
-    led = snapshot.leaders_per_broker
+    leader_counts = snapshot.leaders_per_broker
     return listing(
         "Brokers",
         {
@@ -84,7 +84,7 @@ def _brokers(facts: "ClusterFacts") -> tuple[Table, list[dict[str, Value]]]:
                 host_port(one.broker.host, one.broker.port),
                 one.broker.rack,
                 _release(facts, one),
-                led[one.id],
+                leader_counts[one.id],
                 sum(p.preferred_leader == one.id for p in snapshot.partitions),
                 sum(one.id in p.replicas and one.id not in p.isr for p in snapshot.partitions),
                 one.silence is None,
@@ -164,12 +164,16 @@ def _apis(facts: "ClusterFacts") -> tuple[Table, list[dict[str, Value]]]:
 def _settings(facts: "ClusterFacts") -> tuple[Table, list[dict[str, Value]]]:
     from kipctl.cluster.doctor_facts import SETTINGS
 
-    told = {b.id: b.settings for b in facts.answering if b.settings_error is None}
+    reported = {b.id: b.settings for b in facts.answering if b.settings_error is None}
     return listing(
         "Settings",
         {"setting": "Setting", "value": "Value", "decides": "Decides"},
         (
-            (name, _alike({b: settings.get(name) or "-" for b, settings in told.items()}), decides)
+            (
+                name,
+                _alike({b: settings.get(name) or "-" for b, settings in reported.items()}),
+                decides,
+            )
             for name, decides in SETTINGS.items()
         ),
         ("As brokers have them; what controllers decide they decide by their own file.",),
@@ -210,14 +214,14 @@ def _count_rows(metrics: "MetricsFacts") -> Iterator[tuple[Value, ...]]:
 
 def _connections(facts: "ClusterFacts") -> Table:
     open_now: Counter[tuple[str, str]] = Counter()
-    told = [m.after.connections for m in facts.metrics if m.after and m.after.connections]
-    for connections in told:
+    reported = [m.after.connections for m in facts.metrics if m.after and m.after.connections]
+    for connections in reported:
         open_now.update(connections)
     table, _ = listing(
         "Clients connected",
         {"software": "Software", "version": "Version", "connections": "Connections"},
         ((*software, count) for software, count in sorted(open_now.items())),
-        () if told else ("The exporters do not tell.",),
+        () if reported else ("The exporters do not tell.",),
     )
     return table
 
@@ -279,8 +283,8 @@ def _findings(findings: "tuple[Finding, ...]") -> Table:
 def _sentence(severities: Counter[str]) -> str:
     if not severities:
         return "Nothing was found wrong. Nothing was changed."
-    told = ", ".join(f"{count} {name}{'s'[: count > 1]}" for name, count in severities.items())
-    return f"Found: {told}. Nothing was changed."
+    reported = ", ".join(f"{count} {name}{'s'[: count > 1]}" for name, count in severities.items())
+    return f"Found: {reported}. Nothing was changed."
 
 
 def _alike(values: Mapping[int, str]) -> str | None:

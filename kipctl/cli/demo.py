@@ -1,4 +1,4 @@
-"""`kipctl demo`: a cluster, rotations under load, and what each way to the new leader felt."""
+"""`kipctl demo`: a cluster, rotations under load, and what each way to the new leader cost."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory

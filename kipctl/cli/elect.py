@@ -59,12 +59,12 @@ def preferred(
     """
     environment = context.ensure_object(Environment)
     from kipctl.cluster.change import LeadersMoved, demand_all_done, elect_preferred
-    from kipctl.cluster.snapshot import take
+    from kipctl.cluster.snapshot import take_snapshot
     from kipctl.transport.request import Cluster
 
     chosen = _asked(topic or [], partition or [], every, json_file)
     with Cluster(environment.bootstrap_server(bootstrap_server)) as cluster:
-        before = chosen(take(cluster))
+        before = chosen(take_snapshot(cluster))
         if dry_run:
             environment.report(
                 _dry_run_report("preferred", before.not_led_by_preferred, len(before.partitions)),
@@ -74,7 +74,7 @@ def preferred(
         expected = {one.id: one.preferred_leader for one in before.partitions}
         held = elect_preferred(cluster, expected, before, timeout_s=timeout)
         moved = LeadersMoved(None, held)
-        after = take(cluster, before.topics)
+        after = take_snapshot(cluster, before.topics)
     environment.report(moved_report("elect preferred", moved, before, after), output)
     demand_all_done(
         moved.failures,
@@ -103,12 +103,12 @@ def unclean(
     """
     environment = context.ensure_object(Environment)
     from kipctl.cluster.change import LeadersMoved, demand_all_done, elect_unclean
-    from kipctl.cluster.snapshot import take
+    from kipctl.cluster.snapshot import take_snapshot
     from kipctl.transport.request import Cluster
 
     chosen = _asked(topic or [], partition or [], every, json_file)
     with Cluster(environment.bootstrap_server(bootstrap_server)) as cluster:
-        before = chosen(take(cluster))
+        before = chosen(take_snapshot(cluster))
         leaderless = before.leaderless
         if dry_run:
             environment.report(
@@ -122,7 +122,7 @@ def unclean(
         )
         partitions = [one.id for one in before.partitions]
         moved = LeadersMoved(None, elect_unclean(cluster, partitions, timeout))
-        after = take(cluster, before.topics)
+        after = take_snapshot(cluster, before.topics)
     environment.report(moved_report("elect unclean", moved, before, after), output)
     demand_all_done(
         moved.failures,

@@ -55,7 +55,7 @@ def roll(
     bootstrap_server: ExperimentBootstrapOption = None,
     output: OutputOption = OutputFormat.AUTO,
 ) -> None:
-    """Restart brokers one by one under load, and show what producer and consumer felt, by client.
+    """Restart brokers one by one under load, and show what that costs producer and consumer.
 
     For each restart: how long batches took to fail, and the p99 of produce and end to end while
     leaders move away and back. Beside it stands what KIP-951 published. It needs a lab: its own, or

@@ -39,11 +39,11 @@ def leaders(
     Without --topic all topics are shown, internal ones too.
     """
     environment = context.ensure_object(Environment)
-    from kipctl.cluster.snapshot import select, take
+    from kipctl.cluster.snapshot import select, take_snapshot
     from kipctl.transport.request import Cluster
 
     with Cluster(environment.bootstrap_server(bootstrap_server)) as cluster:
-        snapshot = take(cluster)
+        snapshot = take_snapshot(cluster)
     environment.report(_leaders_report(select(snapshot, topic) if topic else snapshot), output)
 
 
@@ -61,11 +61,11 @@ def hints(
     """
     environment = context.ensure_object(Environment)
     from kipctl.cluster.hints import check_hints
-    from kipctl.cluster.snapshot import select, take
+    from kipctl.cluster.snapshot import select, take_snapshot
     from kipctl.transport.request import Cluster
 
     with Cluster(environment.bootstrap_server(bootstrap_server)) as cluster:
-        snapshot = select(take(cluster), topic or [])
+        snapshot = select(take_snapshot(cluster), topic or [])
         checked = check_hints(cluster, snapshot)
     environment.report(_hints_report(checked, bool(snapshot.partitions)), output)
 
@@ -96,7 +96,7 @@ def _leaders_report(snapshot: "Snapshot") -> Report:
             for p in snapshot.partitions
         ),
     )
-    led = snapshot.leaders_per_broker
+    leader_counts = snapshot.leaders_per_broker
     by_broker, brokers = listing(
         "Brokers",
         {
@@ -111,7 +111,7 @@ def _leaders_report(snapshot: "Snapshot") -> Report:
             (
                 broker.id,
                 broker.rack,
-                led[broker.id],
+                leader_counts[broker.id],
                 sum(p.preferred_leader == broker.id for p in snapshot.partitions),
                 sum(broker.id in p.replicas for p in snapshot.partitions),
                 sum(

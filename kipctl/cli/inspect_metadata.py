@@ -56,14 +56,14 @@ def metadata(
     from kipctl.cluster.metadata_convergence import measure_convergence as measure
     from kipctl.cluster.metadata_cost import costs
     from kipctl.cluster.metadata_views import compare_views, not_alive
-    from kipctl.cluster.snapshot import select, take
+    from kipctl.cluster.snapshot import select, take_snapshot
     from kipctl.transport.request import Cluster
 
     if moves < 1:
         raise UsageError(f"--moves is {moves}; it must be at least 1.")
     server = environment.bootstrap_server(bootstrap_server)
     with Cluster(server, timeout_s=TIMEOUT_S) as cluster:
-        snapshot = take(cluster)
+        snapshot = take_snapshot(cluster)
         chosen = select(snapshot, topic) if topic else snapshot
         one = next(iter(chosen.topics), None)
         cost = costs(cluster, snapshot.brokers, one)
@@ -245,8 +245,8 @@ def sentences(compared: "Compared", dead: tuple[int, ...]) -> tuple[str, ...]:
         who = "All brokers that are alive" if dead else "All brokers"
         return (*unasked, f"{who} show the same{again}.")
     astray = tuple(standing.broker.id for standing in compared.standings if not standing.agrees)
-    told = f"{_brokers(astray, 'do', 'does')} not show what the others do"
-    return (*unasked, f"{told}, even{again}." if again else f"{told}.")
+    reported = f"{_brokers(astray, 'do', 'does')} not show what the others do"
+    return (*unasked, f"{reported}, even{again}." if again else f"{reported}.")
 
 
 def _brokers(brokers: tuple[int, ...], many: str, one: str) -> str:

@@ -159,15 +159,15 @@ def _sentence(moved: "LeadersMoved") -> str:
     from kipctl.cluster.elect import Outcome
 
     held = moved.held
-    told = f"{held.count(Outcome.ELECTED)} leaders moved"
+    reported = f"{held.count(Outcome.ELECTED)} leaders moved"
     if in_place := held.count(Outcome.NOT_NEEDED):
-        told += f", {in_place} were in place"
+        reported += f", {in_place} were in place"
     if held.knew_us:
         after_ms = (held.converged_us - held.called_us) / 1000
-        told += f"; every broker knew {after_ms:.0f} ms after the election was called"
+        reported += f"; every broker knew {after_ms:.0f} ms after the election was called"
     if held.silent:
-        told += f" (but broker {ids(held.silent)} does not answer)"
-    return told + "."
+        reported += f" (but broker {ids(held.silent)} does not answer)"
+    return reported + "."
 
 
 def reassigned_report(done: "Reassigned", after: "Snapshot") -> Report:

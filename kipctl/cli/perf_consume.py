@@ -170,7 +170,7 @@ def consume(
             f"{timeout} ms (--timeout)."
         )
     if outcome.errors:
-        told = ", ".join(f"{count} x {name}" for name, count in outcome.errors.items())
-        environment.message(f"kipctl: partitions that were given up: {told}.")
+        reported = ", ".join(f"{count} x {name}" for name, count in outcome.errors.items())
+        environment.message(f"kipctl: partitions that were given up: {reported}.")
         raise typer.Exit(ExitStatus.PARTLY_DONE)
     raise_for_actions(result.document)

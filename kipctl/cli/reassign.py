@@ -76,7 +76,7 @@ def reassign(
         typer.Option(
             "--measure",
             help="With --rotate or --plan: produce to a topic of kipctl's own meanwhile and print "
-            "what that producer felt; --rotate rotates that topic along.",
+            "what that cost the producer; --rotate rotates that topic along.",
         ),
     ] = False,
     yes: YesOption = False,
@@ -159,9 +159,9 @@ def _rotate(
     from kipctl.cluster.change import LeadersMoved, demand_all_done, rotate_leaders
     from kipctl.cluster.journal import journal
     from kipctl.cluster.plan import demand_moves, rotate
-    from kipctl.cluster.snapshot import select, take
+    from kipctl.cluster.snapshot import select, take_snapshot
 
-    before = select(take(cluster), topics)
+    before = select(take_snapshot(cluster), topics)
     plan = rotate(before)
     demand_moves(plan, topics)
     if dry_run:
@@ -176,15 +176,15 @@ def _rotate(
         topics = [*(topics or before.topics), OWN_TOPIC]
 
     def carry_out() -> LeadersMoved:
-        now = select(take(cluster), topics)
+        now = select(take_snapshot(cluster), topics)
         with environment.progress(f"Rotating {len(plan.moves)} partitions") as progress:
             return rotate_leaders(
                 cluster, rotate(now), now, journal=kept, progress=progress, timeout_s=timeout_s
             )
 
-    moved, felt = _measured(carry_out, environment, cluster, probed)
-    report = moved_report(REASSIGN, moved, before, take(cluster, before.topics))
-    environment.report(_with_what_was_felt(report, felt), output)
+    moved, measured_load = _measured(carry_out, environment, cluster, probed)
+    report = moved_report(REASSIGN, moved, before, take_snapshot(cluster, before.topics))
+    environment.report(_with_measured_load(report, measured_load), output)
     done = len(moved.held.outcomes) - len(moved.failures)
     demand_all_done(moved.failures, done, "Undo: kipctl reassign --rollback")
 
@@ -203,10 +203,10 @@ def _carry_out(
     from kipctl.cluster.journal import journal
     from kipctl.cluster.kafka_json import check_against, read_reassignment
     from kipctl.cluster.plan import reach
-    from kipctl.cluster.snapshot import take
+    from kipctl.cluster.snapshot import take_snapshot
 
     file = read_reassignment(path)
-    before = take(cluster)
+    before = take_snapshot(cluster)
     check_against(file, before)
     plan = reach(before, file.assignment)
     if file.names_log_dirs:
@@ -222,34 +222,34 @@ def _carry_out(
         with environment.progress(f"Reassigning {len(plan.moves)} partitions") as progress:
             return reassign(cluster, plan, journal=kept, progress=progress, timeout_s=timeout_s)
 
-    done, felt = _measured(carry_out, environment, cluster, probed)
-    report = reassigned_report(done, take(cluster, plan.topics))
-    environment.report(_with_what_was_felt(report, felt), output)
+    done, measured_load = _measured(carry_out, environment, cluster, probed)
+    report = reassigned_report(done, take_snapshot(cluster, plan.topics))
+    environment.report(_with_measured_load(report, measured_load), output)
     demand_all_done(done.refused, len(done.plan.moves), "Undo: kipctl reassign --rollback")
 
 
 def _measured(
     act: Callable[[], T], environment: Environment, cluster: "Cluster", probed: str | None
 ) -> tuple[T, Mapping[str, object] | None]:
-    """Act; with a bootstrap server to be probed, also the document of what a producer felt."""
+    """Act; with a bootstrap server to be probed, also the document of what it cost a producer."""
     if probed is None:
         return act(), None
     from kipctl.experiments.conduct import Listeners
     from kipctl.experiments.perf import measured_during
 
-    done, felt = measured_during(act, cluster, probed, Listeners(environment.message))
-    return done, felt.document
+    done, measured_load = measured_during(act, cluster, probed, Listeners(environment.message))
+    return done, measured_load.document
 
 
-def _with_what_was_felt(report: Report, felt: Mapping[str, object] | None) -> Report:
-    if felt is None:
+def _with_measured_load(report: Report, measured_load: Mapping[str, object] | None) -> Report:
+    if measured_load is None:
         return report
     from kipctl.report.perf_tables import perf_tables
 
     return replace(
         report,
-        document={**report.document, "measured": felt},
-        tables=report.tables + perf_tables(felt),
+        document={**report.document, "measured": measured_load},
+        tables=report.tables + perf_tables(measured_load),
     )
 
 
@@ -264,9 +264,9 @@ def _roll_back(
     from kipctl.cluster.change import demand_all_done, roll_back
     from kipctl.cluster.journal import journal
     from kipctl.cluster.plan import reach
-    from kipctl.cluster.snapshot import take
+    from kipctl.cluster.snapshot import take_snapshot
 
-    before = take(cluster)
+    before = take_snapshot(cluster)
     kept = journal(before.cluster_id, environment.variables)
     entry = kept.last()
     if entry is None:
@@ -285,7 +285,7 @@ def _roll_back(
     with environment.progress(f"Rolling back {len(plan.moves)} partitions") as progress:
         moved = roll_back(cluster, entry, before, progress=progress, timeout_s=timeout_s)
     known = before.only(saved)
-    after = take(cluster, known.topics)
+    after = take_snapshot(cluster, known.topics)
     environment.report(moved_report(REASSIGN, moved, known, after), output)
     demand_all_done(
         moved.failures,
@@ -297,10 +297,10 @@ def _roll_back(
 def _verify(environment: Environment, cluster: "Cluster", path: Path, output: OutputFormat) -> None:
     from kipctl.cluster.kafka_json import check_against, read_reassignment
     from kipctl.cluster.reassign import demand_as_planned, verify
-    from kipctl.cluster.snapshot import take
+    from kipctl.cluster.snapshot import take_snapshot
 
     file = read_reassignment(path)
-    check_against(file, take(cluster), brokers_alive=False)
+    check_against(file, take_snapshot(cluster), brokers_alive=False)
     verified = verify(cluster, file.assignment)
     environment.report(verified_report(verified, file.assignment), output)
     demand_as_planned(verified)
@@ -308,12 +308,12 @@ def _verify(environment: Environment, cluster: "Cluster", path: Path, output: Ou
 
 def _ongoing(cluster: "Cluster", topics: Sequence[str]) -> tuple["Ongoing", ...]:
     from kipctl.cluster.reassign import ongoing
-    from kipctl.cluster.snapshot import select, take
+    from kipctl.cluster.snapshot import select, take_snapshot
 
     busy = ongoing(cluster)
     if not topics:
         return busy
-    chosen = select(take(cluster), topics).topics
+    chosen = select(take_snapshot(cluster), topics).topics
     return tuple(one for one in busy if one.id.topic in chosen)
 
 
@@ -329,15 +329,15 @@ def _cancel(
     from kipctl.cluster.change import demand_all_done
     from kipctl.cluster.journal import journal
     from kipctl.cluster.reassign import cancel
-    from kipctl.cluster.snapshot import take
+    from kipctl.cluster.snapshot import take_snapshot
 
     busy = _ongoing(cluster, topics)
     if dry_run or not busy:
         environment.report(ongoing_report(busy), output)
         return
     environment.confirm(f"Cancel the reassignment of {len(busy)} partitions?", yes)
-    kept = journal(take(cluster, ()).cluster_id, environment.variables)
+    kept = journal(take_snapshot(cluster, ()).cluster_id, environment.variables)
     with environment.progress(f"Cancelling {len(busy)} reassignments"):
         cancelled = cancel(cluster, busy, kept, timeout_s)
-    environment.report(cancelled_report(cancelled, take(cluster)), output)
+    environment.report(cancelled_report(cancelled, take_snapshot(cluster)), output)
     demand_all_done(cancelled.refused, len(cancelled.cancelled), "See: kipctl reassign --list")

@@ -106,7 +106,7 @@ def replica_selection(
     _refuse_together(explain, watch, duration, rate_over, price_per_gb, require_local, client)
     from kipctl.cluster.replica_facts import chosen, chosen_one, observe
     from kipctl.cluster.replica_traffic import below, parse_percent
-    from kipctl.cluster.snapshot import take
+    from kipctl.cluster.snapshot import take_snapshot
     from kipctl.transport.request import Cluster
 
     one = None if explain is None else _one(explain)
@@ -117,7 +117,7 @@ def replica_selection(
     server = environment.bootstrap_server(bootstrap_server)
     timeout_s = _WATCH_TIMEOUT_S if watch else _TIMEOUT_S
     with Cluster(server, timeout_s=timeout_s) as cluster:
-        snapshot = take(cluster)
+        snapshot = take_snapshot(cluster)
         wanted = chosen(snapshot, topic or []) if one is None else chosen_one(snapshot, one)
         found = observe(cluster, wanted, racks)
         _warn_of_unknown(environment, racks, found.racks)
@@ -128,16 +128,18 @@ def replica_selection(
         if watch:
             _watch(environment, cluster, wanted, found, for_s, output)
             return
-        found, summaries, untold = _summaries(environment, cluster, wanted, racks, found, over_s)
+        found, summaries, unreported = _summaries(
+            environment, cluster, wanted, racks, found, over_s
+        )
     failed = () if limit is None else below(summaries, limit)
     reads = _client_reads(environment, server, found) if client else ()
-    document = documents.document(found, summaries, untold, reads, over_s, price_per_gb)
+    document = documents.document(found, summaries, unreported, reads, over_s, price_per_gb)
     environment.report(Report(COMMAND, document, selection_tables(document)), output)
     if limit is not None and failed:
         raise _below(failed, limit)
-    _demand_all_told(found)
+    _demand_all_reported(found)
     if over_s is not None:
-        _demand_rates(untold)
+        _demand_rates(unreported)
 
 
 def _refuse_together(
@@ -203,21 +205,21 @@ def _summaries(
     With a time to measure, after a second look at the end of it.
     """
     from kipctl.cluster.replica_facts import observe
-    from kipctl.cluster.replica_traffic import rates, samples, summarize, untold
-    from kipctl.cluster.snapshot import take
+    from kipctl.cluster.replica_traffic import rates, samples, summarize, unreported
+    from kipctl.cluster.snapshot import take_snapshot
 
     before = samples(cluster, found.facts, found.silent)
     if over_s is None:
         summaries = summarize(found.choices, before.held)
-        return found, summaries, untold(summaries, before.missing)
+        return found, summaries, unreported(summaries, before.missing)
     with environment.progress(f"Measuring for {over_s:g} s how much is written."):
         time.sleep(over_s)
-    now = take(cluster, wanted.topics).only(p.id for p in wanted.partitions)
+    now = take_snapshot(cluster, wanted.topics).only(p.id for p in wanted.partitions)
     found = observe(cluster, now, racks)
     after = samples(cluster, found.facts, found.silent)
     measured, missing = rates(before, after)
     summaries = summarize(found.choices, after.held, measured)
-    return found, summaries, untold(summaries, missing)
+    return found, summaries, unreported(summaries, missing)
 
 
 def _client_reads(
@@ -266,14 +268,14 @@ def _watch(
 
 
 def _below(failed: "Sequence[RackSummary]", limit: float) -> ThresholdError:
-    told = ", ".join(f"{s.rack} {s.local} of {s.partitions}" for s in failed)
+    reported = ", ".join(f"{s.rack} {s.local} of {s.partitions}" for s in failed)
     return ThresholdError(
-        f"Fewer than {limit:g} % of the partitions are read within the rack: {told}.",
+        f"Fewer than {limit:g} % of the partitions are read within the rack: {reported}.",
         "See why: kipctl inspect replica-selection --explain TOPIC:PARTITION",
     )
 
 
-def _demand_all_told(found: "Observation") -> None:
+def _demand_all_reported(found: "Observation") -> None:
     missing = {choice.id: choice for choice in found.choices if choice.reads_from is None}
     if missing:
         first = next(iter(missing.values()))
@@ -284,11 +286,11 @@ def _demand_all_told(found: "Observation") -> None:
         )
 
 
-def _demand_rates(untold: "Mapping[PartitionId, str]") -> None:
-    if untold:
-        first, why = next(iter(untold.items()))
+def _demand_rates(unreported: "Mapping[PartitionId, str]") -> None:
+    if unreported:
+        first, why = next(iter(unreported.items()))
         raise PartlyDoneError(
-            f"How much is written to {len(untold)} of the partitions is not known:"
+            f"How much is written to {len(unreported)} of the partitions is not known:"
             f" {first}: {why.removesuffix('.')}.",
             "Sums that need them are not told; the others are.",
         )

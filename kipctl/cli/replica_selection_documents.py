@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def document(
     found: "Observation",
     summaries: "Sequence[RackSummary]",
-    untold: "Mapping[PartitionId, str]",
+    unreported: "Mapping[PartitionId, str]",
     reads: "Sequence[ClientRead]",
     over_s: float | None,
     price_per_gb: float | None,
@@ -30,7 +30,7 @@ def document(
         "racks": [_rack(summary, found, price_per_gb) for summary in summaries],
         "untold": [
             {"topic": one.topic, "partition": one.partition, "why": why}
-            for one, why in untold.items()
+            for one, why in unreported.items()
         ],
         "rate_over_s": over_s,
         "price_per_gb": price_per_gb,
@@ -71,7 +71,7 @@ def _rack(
         "bytes_per_s": summary.bytes_per_s,
         "cross_bytes_per_s": summary.cross_bytes_per_s,
         "cross_percent": summary.cross_percent,
-        "untold_partitions": len(summary.untold),
+        "untold_partitions": len(summary.unreported),
         "price_of_30_days": (
             None if price_per_gb is None else summary.cost_per_month(price_per_gb)
         ),

@@ -84,13 +84,13 @@ def off(
 ) -> None:
     """Let brokers log no more requests: kafka.request.logger at WARN, as Kafka comes."""
     environment = context.ensure_object(Environment)
-    from kipctl.cluster.request_log import chosen_brokers, demand_all_told, switch_off
+    from kipctl.cluster.request_log import chosen_brokers, demand_all_reported, switch_off
     from kipctl.transport.request import Cluster
 
     with Cluster(environment.bootstrap_server(bootstrap_server), timeout_s=_TIMEOUT_S) as cluster:
         switched = switch_off(cluster, chosen_brokers(cluster, broker or ()))
     environment.report(_report("off", switched), output)
-    demand_all_told(switched, "off")
+    demand_all_reported(switched, "off")
 
 
 @app.command()
@@ -102,13 +102,13 @@ def status(
 ) -> None:
     """Show at which brokers the request log is on. Changes nothing."""
     environment = context.ensure_object(Environment)
-    from kipctl.cluster.request_log import chosen_brokers, demand_all_told, look
+    from kipctl.cluster.request_log import chosen_brokers, demand_all_reported, look
     from kipctl.transport.request import Cluster
 
     with Cluster(environment.bootstrap_server(bootstrap_server), timeout_s=_TIMEOUT_S) as cluster:
         levels = look(cluster, chosen_brokers(cluster, broker or ()))
     environment.report(_status_report(levels), output)
-    demand_all_told(levels, "status")
+    demand_all_reported(levels, "status")
 
 
 def _on_for(

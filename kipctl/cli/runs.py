@@ -214,9 +214,9 @@ def compare(
         for opened in (*of_a.runs, *of_b.runs):
             if failed := opened.description.get("failed"):
                 environment.message(f"{opened.name} failed, and is compared as it is: {failed}")
-            elif told := interrupted_after(opened.description):
+            elif reported := interrupted_after(opened.description):
                 environment.message(
-                    f"{opened.name} was interrupted, and is compared as it is: {told}"
+                    f"{opened.name} was interrupted, and is compared as it is: {reported}"
                 )
         comparison = compare_traces(of_a, of_b)
     by_name = {compared.measure.name: compared for compared in comparison.measures}
@@ -281,8 +281,8 @@ def export(
     write = export_archive if form is ExportFormat.ARCHIVE else export_csv
     written = write(found, destination)
     document = {"run": run, "format": form.value, "file": str(destination), "bytes": written}
-    told = Table(f"Exported {run} to {destination}, {size(written)}.", (), ())
-    environment.report(Report("runs export", document, (told,)), output)
+    reported = Table(f"Exported {run} to {destination}, {size(written)}.", (), ())
+    environment.report(Report("runs export", document, (reported,)), output)
 
 
 @app.command()

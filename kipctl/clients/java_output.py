@@ -111,22 +111,22 @@ def out_of_reach(stderr: str, patience_ms: int) -> str:
 def failed_send(stderr: str) -> str:
     """Why the first record failed that did, or ""."""
     found = _FAILED_SEND.search(stderr)
-    return _told(found[1], found[2]) if found else ""
+    return _reported(found[1], found[2]) if found else ""
 
 
 def why_it_failed(stdout: str, stderr: str) -> str:
     """The deepest cause that it names, else its last words."""
     if causes := _CAUSE.findall(stderr):
-        return _told(*causes[-1])
+        return _reported(*causes[-1])
     if thrown := _THROWN.search(stderr):
-        return _told(thrown[1], thrown[2] or "")
+        return _reported(thrown[1], thrown[2] or "")
     if failed := failed_send(stderr):
         return failed
     said = [line for line in (stdout + stderr).splitlines() if line.strip()]
     return _shortened(said[-1].strip()) if said else "it said nothing"
 
 
-def _told(exception: str, message: str) -> str:
+def _reported(exception: str, message: str) -> str:
     name = exception.rpartition(".")[2]
     return _shortened(f"{name}: {message}" if message else name)
 

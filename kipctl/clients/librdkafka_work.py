@@ -98,7 +98,9 @@ def produce(
     try:
         producer = Producer({**properties, "error_cb": errors.note}, logger=errors)
     except (KafkaException, ValueError) as error:
-        raise UsageError(f"{who} did not start: {_told(error)}", "Correct that property.") from None
+        raise UsageError(
+            f"{who} did not start: {_reported(error)}", "Correct that property."
+        ) from None
     try:
         if "transactional.id" in properties:
             producer.init_transactions(_INIT_TIMEOUT_S)
@@ -106,7 +108,7 @@ def produce(
         started(start_us)
         stopped = _send(producer, load, start_us, deliveries, errors, should_stop)
     except KafkaException as error:
-        raise RefusedError(f"{who} failed: {_told(error)}") from None
+        raise RefusedError(f"{who} failed: {_reported(error)}") from None
     records = len(deliveries.latencies_us)
     if not records and errors.lines and not deliveries.failed and not stopped:
         raise errors.unreachable(who)
@@ -208,7 +210,9 @@ def consume(
     try:
         consumer = Consumer({**properties, "error_cb": errors.note}, logger=errors)
     except (KafkaException, ValueError) as error:
-        raise UsageError(f"{who} did not start: {_told(error)}", "Correct that property.") from None
+        raise UsageError(
+            f"{who} did not start: {_reported(error)}", "Correct that property."
+        ) from None
     records = size = 0
     failed, stopped = "", False
     start_us = last_us = now_us()
@@ -229,7 +233,7 @@ def consume(
                 failed = failed or f"nothing new came for {load.timeout_s:g} s"
                 break
     except KafkaException as error:
-        raise RefusedError(f"{who} failed: {_told(error)}") from None
+        raise RefusedError(f"{who} failed: {_reported(error)}") from None
     finally:
         consumer.close()
     return Consumed(
@@ -259,7 +263,7 @@ def latency_ms(latencies_us: "array[int]") -> dict[str, float]:
     }
 
 
-def _told(error: BaseException) -> str:
+def _reported(error: BaseException) -> str:
     """librdkafka's own words, without Python's around them."""
     inner = error.args[0] if error.args else error
     return str(inner.str() if isinstance(inner, KafkaError) else inner)

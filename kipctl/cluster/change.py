@@ -16,7 +16,7 @@ from kipctl.cluster.reassign import (
     refuse_if_ongoing,
     submit,
 )
-from kipctl.cluster.snapshot import PartitionId, Snapshot, is_glob, select, take
+from kipctl.cluster.snapshot import PartitionId, Snapshot, is_glob, select, take_snapshot
 from kipctl.cluster.watch import ClusterEvent, Convergence, EventKind, LeaderWatch
 from kipctl.errors import (
     InterruptedRunError,
@@ -109,7 +109,7 @@ def reassign(
     or none was accepted, TimedOutError, UnreachableError, and InterruptedRunError.
     """
     entry = _save(cluster, plan, journal)
-    with _way_back_told(cluster, plan, UNDO if entry else LOOK):
+    with _undo_reported(cluster, plan, UNDO if entry else LOOK):
         return _submit_and_wait(cluster, plan, entry, on_event, progress, timeout_s)
 
 
@@ -180,7 +180,7 @@ def elect_preferred(
             if not news:
                 raise _not_converged(missing)
             for one in news:
-                if event := convergence.take_in(one):
+                if event := convergence.apply(one):
                     knew_us[one.broker] = event.time_us
                     on_event(event)
     return ElectionHeld(outcomes, called_us, answered_us, knew_us, convergence.silent)
@@ -202,7 +202,7 @@ def elect_unclean(
     answered_us = now_us()
     elected = {one.id for one in outcomes if one.outcome is Outcome.ELECTED}
     topics = sorted({partition_id.topic for partition_id in elected})
-    while leaderless := [p.id for p in take(cluster, topics).only(elected).leaderless]:
+    while leaderless := [p.id for p in take_snapshot(cluster, topics).only(elected).leaderless]:
         if time.monotonic() > deadline:
             raise TimedOutError(
                 f"{len(leaderless)} partitions were elected but have no leader yet, such as"
@@ -225,7 +225,7 @@ def rotate_leaders(
 ) -> LeadersMoved:
     """Carry the plan out, then elect its preferred leaders. Raises what its two halves raise."""
     entry = _save(cluster, plan, journal)
-    with _way_back_told(cluster, plan, UNDO if entry else LOOK):
+    with _undo_reported(cluster, plan, UNDO if entry else LOOK):
         reassigned = _submit_and_wait(cluster, plan, entry, on_event, progress, timeout_s)
         expected = reassigned.plan.preferred_leaders
         progress(f"Electing the preferred leaders of {len(expected)} partitions")
@@ -244,7 +244,7 @@ def rotate_once(
     Nothing is saved in a journal. Raises what `rotate_leaders` does, and RefusedError when a topic
     cannot be rotated.
     """
-    before = select(take(cluster, None if any(map(is_glob, topics)) else topics), topics)
+    before = select(take_snapshot(cluster, None if any(map(is_glob, topics)) else topics), topics)
     plan = rotate(before)
     demand_moves(plan, topics)
     return rotate_leaders(cluster, plan, before, on_event=on_event, timeout_s=timeout_s)
@@ -269,7 +269,7 @@ def roll_back(
     expected = {p: replicas[0] for p, replicas in saved.items() if p in before.by_id}
     reassigned = None
     _save(cluster, plan, None)
-    with _way_back_told(cluster, plan, "Go on with it: kipctl reassign --rollback"):
+    with _undo_reported(cluster, plan, "Go on with it: kipctl reassign --rollback"):
         if plan.moves:
             reassigned = _submit_and_wait(cluster, plan, None, on_event, progress, timeout_s)
         progress(f"Electing the preferred leaders of {len(expected)} partitions")
@@ -307,7 +307,7 @@ def _not_converged(missing: Mapping[PartitionId, tuple[int, ...]]) -> TimedOutEr
 
 
 @contextmanager
-def _way_back_told(cluster: Cluster, plan: Plan, next_step: str) -> Iterator[None]:
+def _undo_reported(cluster: Cluster, plan: Plan, next_step: str) -> Iterator[None]:
     """Add the next step to what may stop a change midway; Ctrl-C also tells how far it came."""
     try:
         yield
@@ -321,15 +321,15 @@ def _way_back_told(cluster: Cluster, plan: Plan, next_step: str) -> Iterator[Non
 def _how_far(cluster: Cluster, plan: Plan) -> str:
     # Metadata alone, which brokers answer even when the controller hangs.
     try:
-        now = take(cluster, plan.topics).by_id
+        now = take_snapshot(cluster, plan.topics).by_id
     except KipctlError as error:
         return f"How far it came is unknown: {error.what}"
     here = [move for move in plan.moves if move.id in now]
     placed = sum(now[move.id].replicas == move.after for move in here)
     waiting = sum(now[move.id].replicas == move.before for move in here)
-    led = sum(now[move.id].leader == move.preferred_leader for move in here)
+    moved = sum(now[move.id].leader == move.preferred_leader for move in here)
     return (
         f"Of {len(here)} partitions {placed} have their new replicas, {waiting} their old ones and"
-        f" {len(here) - placed - waiting} are under way; {led} are led by their new preferred"
-        f" leader, {len(here) - led} are not."
+        f" {len(here) - placed - waiting} are under way; {moved} are led by their new preferred"
+        f" leader, {len(here) - moved} are not."
     )

@@ -105,8 +105,8 @@ class ClusterFacts:
 
     def values(self, setting: str) -> dict[int, str]:
         """A setting by broker; those are left out that do not have it, or where it is empty."""
-        told = ((broker.id, broker.settings.get(setting)) for broker in self.brokers)
-        return {broker: value for broker, value in told if value}
+        reported = ((broker.id, broker.settings.get(setting)) for broker in self.brokers)
+        return {broker: value for broker, value in reported if value}
 
     def numbers(self, setting: str) -> dict[int, int]:
         """The same, of a setting that is a whole number."""

@@ -27,13 +27,13 @@ def releases(facts: ClusterFacts) -> Iterator[Finding]:
     }
     exact = {b.id: m.kafka_version for b in facts.brokers if (m := facts.metrics_of(b.id))}
     if len(set(newest.values())) > 1 or len(set(exact.values()) - {None}) > 1:
-        told = ", ".join(
+        reported = ", ".join(
             f"{broker}: {exact.get(broker) or release_of(level) or 'before 3.3'}"
             for broker, level in newest.items()
         )
         yield Finding(
             Severity.WARNING,
-            f"Brokers run different releases of Kafka ({told}).",
+            f"Brokers run different releases of Kafka ({reported}).",
             "What a client gets, leader hints for instance, depends on who leads.",
             "Finish the rolling upgrade.",
         )
@@ -87,9 +87,9 @@ def apis(facts: ClusterFacts) -> Iterator[Finding]:
 
 def selector(facts: ClusterFacts) -> Iterator[Finding]:
     """Brokers that send consumers nowhere else."""
-    told = [broker.id for broker in facts.answering if _SELECTOR in broker.settings]
+    reported = [broker.id for broker in facts.answering if _SELECTOR in broker.settings]
     chosen = facts.values(_SELECTOR)
-    without = [broker for broker in told if broker not in chosen]
+    without = [broker for broker in reported if broker not in chosen]
     in_racks = {broker.rack for broker in facts.snapshot.brokers} - {None}
     if without and (chosen or len(in_racks) > 1):
         yield Finding(
@@ -136,7 +136,7 @@ def followers(facts: ClusterFacts) -> Iterator[Finding]:
 def crashes(facts: ClusterFacts) -> Iterator[Finding]:
     """What happens when a broker goes, on purpose or not."""
     unclean = [b for b, v in facts.values("unclean.leader.election.enable").items() if v == "true"]
-    topics = sorted(t for t, told in facts.topics.items() if told.unclean_leader_election)
+    topics = sorted(t for t, reported in facts.topics.items() if reported.unclean_leader_election)
     if unclean or topics:
         where = brokers(unclean) if unclean else f"topic {', '.join(topics[:3])}"
         yield Finding(
@@ -196,9 +196,9 @@ def placement(facts: ClusterFacts) -> Iterator[Finding]:
 def differences(facts: ClusterFacts) -> Iterator[Finding]:
     """Settings that are not the same everywhere, and brokers that do not tell theirs."""
     for setting, decides in SETTINGS.items():
-        told = facts.values(setting)
-        if len(set(told.values())) > 1:
-            values = ", ".join(f"{broker}: {value}" for broker, value in told.items())
+        reported = facts.values(setting)
+        if len(set(reported.values())) > 1:
+            values = ", ".join(f"{broker}: {value}" for broker, value in reported.items())
             yield Finding(
                 Severity.WARNING,
                 f"{setting} differs between brokers ({values}).",

@@ -158,12 +158,12 @@ def imbalance(facts: ClusterFacts) -> Iterator[Finding]:
     skew = snapshot.leader_skew
     enough = len(snapshot.partitions) >= 10 * len(snapshot.brokers) > 10
     if skew is not None and skew > SKEW_LIMIT and enough and not astray:
-        led = snapshot.leaders_per_broker
-        most = max(led, key=lambda broker: led[broker])
+        leader_counts = snapshot.leaders_per_broker
+        most = max(leader_counts, key=lambda broker: leader_counts[broker])
         yield Finding(
             Severity.WARNING,
-            f"Broker {most} leads {led[most]} partitions, {skew:.1f} times the mean, and is the"
-            " preferred leader of all of them.",
+            f"Broker {most} leads {leader_counts[most]} partitions, {skew:.1f} times the mean, and"
+            " is the preferred leader of all of them.",
             "When it stops, that many more leaders move at once; until then it has most to do.",
             "Put other replicas first: kipctl reassign --plan FILE",
         )

@@ -13,7 +13,7 @@ from itertools import groupby
 
 from kipctl.cluster.journal import Journal
 from kipctl.cluster.plan import Plan, reach
-from kipctl.cluster.snapshot import Assignment, PartitionId, Snapshot, take
+from kipctl.cluster.snapshot import Assignment, PartitionId, Snapshot, take_snapshot
 from kipctl.errors import PartlyDoneError, RefusedError, TimedOutError
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import ErrorCode, error_name
@@ -158,7 +158,7 @@ def await_finished(
         now = time.monotonic()
         unfinished = len(ongoing(cluster, target))
         if not unfinished:
-            snapshot = take(cluster, topics)
+            snapshot = take_snapshot(cluster, topics)
             differing = reach(snapshot, target).moves
             if not differing:
                 return snapshot
@@ -202,7 +202,7 @@ class Verified:
 def verify(cluster: Cluster, target: Assignment) -> tuple[Verified, ...]:
     """Compare the cluster with the assignment wanted."""
     busy = {one.id for one in ongoing(cluster, target)}
-    now = take(cluster, sorted({partition_id.topic for partition_id in target})).assignment
+    now = take_snapshot(cluster, sorted({partition_id.topic for partition_id in target})).assignment
     return tuple(
         Verified(
             partition_id,
@@ -270,7 +270,7 @@ def cancel(
         restored = restored.without(refusal.id for refusal in kept)
         refused += kept
         await_finished(cluster, restored.target, deadline, lambda _: None)
-    retire(journal, take(cluster))
+    retire(journal, take_snapshot(cluster))
     return Cancelled(
         tuple(cancelled), restored, tuple(p for p in cancelled if p not in orders), refused
     )
@@ -291,7 +291,7 @@ def _await_replicas(
     """Wait until Metadata shows these sets of replicas. Raises TimedOutError."""
     topics = sorted({partition_id.topic for partition_id in wanted})
     while True:
-        snapshot = take(cluster, topics)
+        snapshot = take_snapshot(cluster, topics)
         now = snapshot.assignment
         if all(set(now.get(p, ())) == replicas for p, replicas in wanted.items()):
             return snapshot

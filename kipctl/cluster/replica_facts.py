@@ -22,7 +22,7 @@ from kipctl.cluster.snapshot import (
     Snapshot,
     is_glob,
     select,
-    take,
+    take_snapshot,
 )
 from kipctl.errors import KipctlError, RefusedError, UsageError
 from kipctl.protocol.api import ApiKey
@@ -170,7 +170,7 @@ def observe(
     deadline = time.monotonic() + settle_s
     while any(_does_not_fit(choice) for choice in found.choices) and time.monotonic() < deadline:
         time.sleep(_POLL_S)
-        now = take(cluster, wanted.topics).only(p.id for p in wanted.partitions)
+        now = take_snapshot(cluster, wanted.topics).only(p.id for p in wanted.partitions)
         found = _observe(cluster, now, client_racks or known, racks, found.silent)
     return found
 
@@ -208,13 +208,13 @@ class _Asked:
     ) -> None:
         self.cluster = cluster
         self.silent = dict(silent)
-        self.led = _by_broker(wanted.partitions, lambda p: (p.leader,))
+        self.by_leader = _by_broker(wanted.partitions, lambda p: (p.leader,))
         held = _by_broker(wanted.partitions, lambda p: p.replicas)
         alive = set(wanted.broker_ids)
-        self._selectors = {broker: self._selector(broker) for broker in self.led}
+        self._selectors = {broker: self._selector(broker) for broker in self.by_leader}
         self._high_watermarks = {
             broker: self._offsets(broker, ids, CONSUMER_REPLICA_ID, LATEST_TIMESTAMP)
-            for broker, ids in self.led.items()
+            for broker, ids in self.by_leader.items()
         }
         self._ends, self._starts = (
             {
@@ -255,7 +255,7 @@ class _Asked:
         """Ask each leader where a consumer in this rack is to read."""
         by_id = {one.id: one for one in facts}
         found = {i: Answer(None, "no offset to ask for is known") for i in by_id}
-        for leader, ids in self.led.items():
+        for leader, ids in self.by_leader.items():
             known = {i: offset for i in ids if (offset := by_id[i].offset) is not None}
             found |= dict.fromkeys(ids if leader in self.silent else known, self._no_answer(leader))
             if known and leader not in self.silent:

@@ -148,8 +148,8 @@ def walk(facts: PartitionFacts, rack: str) -> tuple[Step, ...]:
     left = tuple(r for r in facts.replicas)
     steps = [Step("the leader chooses", f"leader {leader} in {facts.leader_rack}", _ids(left))]
 
-    def step(rule: str, told: str, brokers: tuple[int, ...]) -> bool:
-        steps.append(Step(rule, told, brokers))
+    def step(rule: str, reported: str, brokers: tuple[int, ...]) -> bool:
+        steps.append(Step(rule, reported, brokers))
         return len(brokers) < 2
 
     rule = f"replica.selector.class of broker {leader}"
@@ -157,37 +157,39 @@ def walk(facts: PartitionFacts, rack: str) -> tuple[Step, ...]:
         step(f"{rule}; without it, the leader", "not set", (leader,))
         return tuple(steps)
     if facts.selector != RACK_AWARE:
-        told = "not told" if facts.selector is None else facts.selector
-        step(f"{rule}; its rules are its own", told, ())
+        reported = "not told" if facts.selector is None else facts.selector
+        step(f"{rule}; its rules are its own", reported, ())
         return tuple(steps)
     steps.append(Step(rule, RACK_AWARE.rpartition(".")[2], _ids(left)))
 
     left = tuple(r for r in left if r.broker == leader or r.in_sync)
-    told = _told(facts, lambda r: "in sync" if r.in_sync else "not in sync")
-    if step("the leader, and replicas in sync", told, _ids(left)):
+    reported = _reported(facts, lambda r: "in sync" if r.in_sync else "not in sync")
+    if step("the leader, and replicas in sync", reported, _ids(left)):
         return tuple(steps)
     left = tuple(r for r in left if r.broker == leader or _reaches(r, facts.offset))
-    told = f"offset {facts.offset}; log ends: " + _told(facts, lambda r: _number(r.log_end))
-    if step("the log reaches the offset", told, _ids(left)):
+    reported = f"offset {facts.offset}; log ends: " + _reported(facts, lambda r: _number(r.log_end))
+    if step("the log reaches the offset", reported, _ids(left)):
         return tuple(steps)
     left = tuple(r for r in left if r.broker == leader or _starts_before(r, facts.offset))
-    told = f"offset {facts.offset}; log starts: " + _told(facts, lambda r: _number(r.log_start))
-    if step("the log starts at or before the offset", told, _ids(left)):
+    reported = f"offset {facts.offset}; log starts: " + _reported(
+        facts, lambda r: _number(r.log_start)
+    )
+    if step("the log starts at or before the offset", reported, _ids(left)):
         return tuple(steps)
     left = tuple(r for r in left if r.rack == rack)
-    told = _told(facts, lambda r: r.rack or "no rack")
+    reported = _reported(facts, lambda r: r.rack or "no rack")
     if not left:
-        step(f"in {rack}; without any, the leader", told, (leader,))
+        step(f"in {rack}; without any, the leader", reported, (leader,))
         return tuple(steps)
-    if step(f"in {rack}", told, _ids(left)):
+    if step(f"in {rack}", reported, _ids(left)):
         return tuple(steps)
     if leader in _ids(left):
         step("the leader, where it is in the rack", f"leader {leader} in {rack}", (leader,))
         return tuple(steps)
     longest = max(-1 if r.log_end is None else r.log_end for r in left)
     left = tuple(r for r in left if r.log_end is None or r.log_end == longest)
-    told = "log ends: " + _told(facts, lambda r: _number(r.log_end))
-    if not step("the longest log", told, _ids(left)):
+    reported = "log ends: " + _reported(facts, lambda r: _number(r.log_end))
+    if not step("the longest log", reported, _ids(left)):
         steps.append(
             Step(
                 "the one caught up last, then the highest id",
@@ -247,9 +249,9 @@ def _reason(
             return Reason.LEADER_IN_RACK, ""
         return Reason.FOLLOWER_IN_RACK, ""
     if rack not in racks:
-        return Reason.UNKNOWN_RACK, f"it has {', '.join(sorted(racks))}{_untold(facts)}"
+        return Reason.UNKNOWN_RACK, f"it has {', '.join(sorted(racks))}{_unreported(facts)}"
     if not there:
-        return Reason.NO_REPLICA, _untold(facts).removeprefix("; ")
+        return Reason.NO_REPLICA, _unreported(facts).removeprefix("; ")
     if facts.selector == NO_SELECTOR:
         return Reason.NO_SELECTOR, f"broker {leader}"
     if not any(r.online for r in there):
@@ -266,10 +268,10 @@ def _reason(
     return Reason.UNFORESEEN, f"they say broker {_or(expected)}, if its followers have fetched yet"
 
 
-def _untold(facts: PartitionFacts) -> str:
+def _unreported(facts: PartitionFacts) -> str:
     """Replicas that may be in any rack: before Kafka 4.0, only live brokers have theirs told."""
-    untold = tuple(r for r in facts.replicas if r.rack is None and not r.online)
-    return f"; the rack of {_brokers(untold)}, offline, is not told" if untold else ""
+    unreported = tuple(r for r in facts.replicas if r.rack is None and not r.online)
+    return f"; the rack of {_brokers(unreported)}, offline, is not told" if unreported else ""
 
 
 def _lag(facts: PartitionFacts, replica: Replica, silent: Collection[int]) -> str:
@@ -329,5 +331,5 @@ def _number(offset: int | None) -> str:
     return "not told" if offset is None else str(offset)
 
 
-def _told(facts: PartitionFacts, tell: Callable[[Replica], str]) -> str:
+def _reported(facts: PartitionFacts, tell: Callable[[Replica], str]) -> str:
     return ", ".join(f"{r.broker} {tell(r)}" for r in facts.replicas)

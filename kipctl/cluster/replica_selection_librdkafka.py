@@ -100,9 +100,9 @@ def fetched_from(
     for one in ids:
         partition = _partition(statistics, one)
         records, broker = partition.get("rxmsgs", 0), partition.get("broker", -1)
-        came = records > 0 and broker >= 0
+        has_records = records > 0 and broker >= 0
         size = partition.get("rxbytes", 0)
-        found.append(ClientRead(one, rack, broker if came else None, records, size))
+        found.append(ClientRead(one, rack, broker if has_records else None, records, size))
     return tuple(found)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from kipctl.cluster.replica_facts import observe
 from kipctl.cluster.replica_selection import Choice, Flip, flips
-from kipctl.cluster.snapshot import Snapshot, take
+from kipctl.cluster.snapshot import Snapshot, take_snapshot
 from kipctl.transport.request import Cluster
 
 POLL_S = 0.25
@@ -29,6 +29,8 @@ def watch(
     racks = list(dict.fromkeys(choice.rack for choice in before))
     deadline = float("inf") if seconds is None else time.monotonic() + seconds
     while (left_s := deadline - time.monotonic()) > 0 and not ended(min(POLL_S, left_s)):
-        now = observe(cluster, take(cluster, wanted.topics).only(ids), racks, SETTLE_S).choices
+        now = observe(
+            cluster, take_snapshot(cluster, wanted.topics).only(ids), racks, SETTLE_S
+        ).choices
         yield from flips(before, now)
         before = now

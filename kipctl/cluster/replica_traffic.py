@@ -70,7 +70,7 @@ class RackSummary:
     bytes_per_s: float | None
     cross_bytes_per_s: float | None
     cross_percent: float | None
-    untold: tuple[PartitionId, ...] = ()
+    unreported: tuple[PartitionId, ...] = ()
 
     @property
     def local_percent(self) -> float:
@@ -126,10 +126,12 @@ def _sizes(
         answer = cluster.broker(broker).request(request)
     except KipctlError as error:
         return {}, error.what
-    return sizes_told(broker, answer)
+    return reported_sizes(broker, answer)
 
 
-def sizes_told(broker: int, answer: DescribeLogDirsResponse) -> tuple[dict[PartitionId, int], str]:
+def reported_sizes(
+    broker: int, answer: DescribeLogDirsResponse
+) -> tuple[dict[PartitionId, int], str]:
     """The bytes of each log that a broker told of, and why others may be missing.
 
     Who may not see logs is told an error of the whole answer since version 3, and shown no
@@ -219,7 +221,7 @@ def summarize(
                 cross_percent=(
                     _percent(part, whole) if rates is None else _percent(part_rate, whole_rate)
                 ),
-                untold=tuple(one for one in read if one in unsaid or one not in measured),
+                unreported=tuple(one for one in read if one in unsaid or one not in measured),
             )
         )
     return tuple(found)
@@ -236,11 +238,11 @@ def _percent(part: float | None, whole: float | None) -> float | None:
     return 100 * part / whole if part is not None and whole else None
 
 
-def untold(
+def unreported(
     summaries: Iterable[RackSummary], missing: Mapping[PartitionId, str]
 ) -> dict[PartitionId, str]:
     """Why each partition that some rack's sums need is not known: its bytes, or who serves it."""
-    needed = dict.fromkeys(one for summary in summaries for one in summary.untold)
+    needed = dict.fromkeys(one for summary in summaries for one in summary.unreported)
     return {one: missing.get(one, "its leader did not say who serves it") for one in needed}
 
 

@@ -115,11 +115,11 @@ def _raise_for(broker: int, verb: str, code: int, message: str | None) -> None:
 def look(cluster: Cluster, brokers: Iterable[int]) -> tuple[LoggerLevel, ...]:
     """Each broker's level, or why it did not tell."""
 
-    def told(broker: int) -> LoggerLevel:
+    def reported(broker: int) -> LoggerLevel:
         level = level_at(cluster, broker)
         return LoggerLevel(broker, level, level)
 
-    return tuple(_tried(told, broker) for broker in brokers)
+    return tuple(_tried(reported, broker) for broker in brokers)
 
 
 def switch_off(cluster: Cluster, brokers: Iterable[int]) -> tuple[LoggerLevel, ...]:
@@ -216,7 +216,7 @@ def demand_all_back(switched_back: Iterable[LoggerLevel]) -> None:
         )
 
 
-def demand_all_told(levels: Sequence[LoggerLevel], action: str) -> None:
+def demand_all_reported(levels: Sequence[LoggerLevel], action: str) -> None:
     """Raise PartlyDoneError when some brokers failed, the first broker's error when all did.
 
     `action` is that of `kipctl request-log`, to be repeated.

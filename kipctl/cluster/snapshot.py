@@ -87,15 +87,19 @@ class Snapshot:
     @property
     def leaders_per_broker(self) -> Counter[int]:
         """How many partitions each broker leads; brokers that lead none are counted too."""
-        led = Counter(p.leader for p in self.partitions if p.leader != NO_LEADER)
-        led.update(dict.fromkeys(self.broker_ids, 0))
-        return led
+        leader_counts = Counter(p.leader for p in self.partitions if p.leader != NO_LEADER)
+        leader_counts.update(dict.fromkeys(self.broker_ids, 0))
+        return leader_counts
 
     @property
     def leader_skew(self) -> float | None:
         """The most partitions that a broker leads, over the mean of the brokers; None without."""
-        led = self.leaders_per_broker
-        return max(led.values()) * len(led) / led.total() if led.total() else None
+        leader_counts = self.leaders_per_broker
+        return (
+            max(leader_counts.values()) * len(leader_counts) / leader_counts.total()
+            if leader_counts.total()
+            else None
+        )
 
     @property
     def not_led_by_preferred(self) -> tuple[Partition, ...]:
@@ -122,7 +126,7 @@ class Snapshot:
         return replace(self, partitions=tuple(p for p in self.partitions if p.id in chosen))
 
 
-def take(cluster: Cluster, topics: Sequence[str] | None = None) -> Snapshot:
+def take_snapshot(cluster: Cluster, topics: Sequence[str] | None = None) -> Snapshot:
     """Ask a broker for Metadata; of all topics, or of these.
 
     Raises UsageError for a topic that is not there, UnreachableError when no broker answers.

@@ -114,7 +114,7 @@ def _as_seen(cluster: Cluster, names: Sequence[str]) -> Iterator[list[MetadataRe
 
 def _leads(cluster: Cluster, broker: int, topics: Sequence[MetadataResponseTopic]) -> bool:
     """Whether the broker knows that it leads what Metadata says it leads."""
-    led = {
+    by_topic = {
         topic.name or "": tuple(
             ListOffsetsPartition(partition_index=p.partition_index, timestamp=LATEST_TIMESTAMP)
             for p in topic.partitions
@@ -124,7 +124,9 @@ def _leads(cluster: Cluster, broker: int, topics: Sequence[MetadataResponseTopic
     }
     request = ListOffsetsRequest(
         replica_id=CONSUMER_REPLICA_ID,
-        topics=tuple(ListOffsetsTopic(name=name, partitions=of) for name, of in led.items() if of),
+        topics=tuple(
+            ListOffsetsTopic(name=name, partitions=of) for name, of in by_topic.items() if of
+        ),
     )
     answer = cluster.broker(broker).request(request)
     return not any(p.error_code for topic in answer.topics for p in topic.partitions)

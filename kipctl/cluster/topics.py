@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-from kipctl.cluster.snapshot import Snapshot, take
+from kipctl.cluster.snapshot import Snapshot, take_snapshot
 from kipctl.errors import RefusedError, TimedOutError
 from kipctl.protocol.error_codes import error_text
 from kipctl.protocol.list_offsets import (
@@ -68,7 +68,7 @@ def await_topic(cluster: Cluster, name: str, partitions: int) -> Snapshot:
                 "Look: kipctl inspect leaders",
             )
         time.sleep(_POLL_S)
-    return take(cluster, [name])
+    return take_snapshot(cluster, [name])
 
 
 def await_no_topic(cluster: Cluster, name: str) -> None:
@@ -115,7 +115,7 @@ def offsets(cluster: Cluster, topic: str, timestamp: int) -> dict[int, int]:
 
     Asked of the leaders. Raises RefusedError.
     """
-    snapshot = take(cluster, [topic])
+    snapshot = take_snapshot(cluster, [topic])
     by_leader: dict[int, list[int]] = {}
     for partition in snapshot.partitions:
         by_leader.setdefault(partition.leader, []).append(partition.id.partition)

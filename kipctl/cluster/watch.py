@@ -147,7 +147,7 @@ class Convergence:
     _views: dict[PartitionId, dict[int, tuple[int, int]]] = field(default_factory=dict)
     _silent: set[int] = field(default_factory=set)
 
-    def take_in(self, news: Sighting | Contact) -> ClusterEvent | None:
+    def apply(self, news: Sighting | Contact) -> ClusterEvent | None:
         """Note it; the event to tell of when it is a leader newer than before."""
         if isinstance(news, Contact):
             (self._silent.discard if news.answers else self._silent.add)(news.broker)

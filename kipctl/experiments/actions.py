@@ -7,7 +7,7 @@ from typing import Any
 
 from kipctl.cluster.change import LeadersMoved, elect_preferred, reassign, rotate_once
 from kipctl.cluster.plan import rotate
-from kipctl.cluster.snapshot import take
+from kipctl.cluster.snapshot import take_snapshot
 from kipctl.cluster.topics import await_topic
 from kipctl.cluster.watch import ClusterEvent
 from kipctl.errors import InterruptedRunError, KipctlError, UsageError
@@ -120,7 +120,7 @@ class Performer:
         self._moved(performed, rotate_once(self.cluster, [self.topic], self.events.append))
 
     def _elect(self, performed: Performed) -> None:
-        before = take(self.cluster, [self.topic])
+        before = take_snapshot(self.cluster, [self.topic])
         plan = rotate(before)
         reassign(self.cluster, plan)
         performed.called_us = now_us()
@@ -139,7 +139,7 @@ class Performer:
                 f"kipctl lab status, kipctl lab start {self.action.broker} --name {lab.name}."
             ) from None
         performed.answered_us = now_us()
-        partitions = len(take(self.cluster, [self.topic]).partitions)
+        partitions = len(take_snapshot(self.cluster, [self.topic]).partitions)
         await_topic(self.cluster, self.topic, partitions)
         performed.converged_us = now_us()
         performed.partitions = partitions

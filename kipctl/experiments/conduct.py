@@ -21,14 +21,14 @@ _LOOK_US = 50_000
 _NOTABLE = 1e-4
 """From here on a rate is another one, as a share of the one asked for."""
 
-Came = TypeVar("Came")
-Came_co = TypeVar("Came_co", covariant=True)
+AnyResult = TypeVar("AnyResult")
+AnyResult_co = TypeVar("AnyResult_co", covariant=True)
 
 
-class UnderWay(Protocol[Came_co]):
+class UnderWay(Protocol[AnyResult_co]):
     """A load at work: a probe, or another client."""
 
-    def outcome(self) -> Came_co:
+    def outcome(self) -> AnyResult_co:
         """Wait until it is done."""
 
     def is_done_by(self, time_us: int, /) -> bool:
@@ -47,13 +47,13 @@ class Listeners:
 
 
 @dataclass(frozen=True, slots=True)
-class Conducted(Generic[Came]):
+class Conducted(Generic[AnyResult]):
     """A run that is over: what the load came to, and what was done and seen meanwhile.
 
     `cut_off`: Ctrl-C ended it. `interrupted` says how far the action came that it cut off.
     """
 
-    outcome: Came
+    outcome: AnyResult
     cut_off: bool
     interrupted: str
     performed: list[Performed]
@@ -79,7 +79,7 @@ def conduct(
     Ctrl-C stops the probe in good order; then its outcome is `stopped`, also when all was sent. A
     second one does not wait for what is under way.
     """
-    tell_of_rate(probe.schedule, message)
+    report_rate(probe.schedule, message)
     stopped = partial(settled, probe, cut)
     conducted = conduct_load(probe, probe.schedule, cluster, topic, plan, message, stopped, cut)
     if not conducted.cut_off:
@@ -100,15 +100,15 @@ def settled(probe: Probe[AnyOutcome], cut: Cut) -> AnyOutcome:
 
 
 def conduct_load(
-    load: UnderWay[Came],
+    load: UnderWay[AnyResult],
     schedule: Schedule,
     cluster: Cluster,
     topic: str,
     plan: RunPlan,
     message: Callable[[str], None],
-    stopped: Callable[[], Came] | None = None,
+    stopped: Callable[[], AnyResult] | None = None,
     cut: Cut | None = None,
-) -> Conducted[Came]:
+) -> Conducted[AnyResult]:
     """Perform the plan's actions on time until a load that follows this schedule is done.
 
     Ctrl-C stops it in good order, by `stopped` if that is given. With `cut` one that comes later
@@ -138,7 +138,7 @@ def conduct_load(
     )
 
 
-def _stopped(load: UnderWay[Came]) -> Came:
+def _stopped(load: UnderWay[AnyResult]) -> AnyResult:
     load.stop()
     return load.outcome()
 
@@ -156,7 +156,7 @@ def _perform(
         begins_us = action_begins_us(schedule, number, plan.every_s, free_us)
         if begins_us is None or load.is_done_by(begins_us):
             return
-        message(_told(number, performer.perform()))
+        message(_reported(number, performer.perform()))
         free_us = now_us()
 
 
@@ -173,7 +173,7 @@ def action_begins_us(schedule: Schedule, number: int, every_s: float, free_us: i
     return begins_us
 
 
-def _told(number: int, done: Performed) -> str:
+def _reported(number: int, done: Performed) -> str:
     if done.error:
         return f"{done.action} {number}: {done.error}"
     took_ms = (done.answered_us - done.called_us) / 1000
@@ -184,7 +184,7 @@ def _told(number: int, done: Performed) -> str:
     )
 
 
-def tell_of_rate(schedule: Schedule, message: Callable[[str], None]) -> None:
+def report_rate(schedule: Schedule, message: Callable[[str], None]) -> None:
     """Say so when whole nanoseconds between records make another rate than the one asked for."""
     asked, paced = schedule.rate, schedule.paced_rate
     if schedule.throttled and abs(paced - asked) > _NOTABLE * asked:
@@ -194,7 +194,7 @@ def tell_of_rate(schedule: Schedule, message: Callable[[str], None]) -> None:
         )
 
 
-def tell_of_missing(happened: int, plan: RunPlan, message: Callable[[str], None]) -> None:
+def report_missing(happened: int, plan: RunPlan, message: Callable[[str], None]) -> None:
     """Say so when fewer actions happened than were asked for."""
     wanted = (plan.count or 1) if plan.during else 0
     if happened < wanted:

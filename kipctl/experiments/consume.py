@@ -11,15 +11,15 @@ import numpy as np
 
 from kipctl.cluster.journal import journal
 from kipctl.cluster.replica_facts import broker_racks
-from kipctl.cluster.snapshot import Snapshot, take
+from kipctl.cluster.snapshot import Snapshot, take_snapshot
 from kipctl.cluster.topics import EARLIEST, LATEST, offsets
 from kipctl.errors import InterruptedRunError, UsageError
 from kipctl.experiments.actions import check_action
 from kipctl.experiments.begin import Begin, OnThisMachine, Probe, on_spark
-from kipctl.experiments.conduct import Listeners, broken_off, conduct, tell_of_missing, undo
+from kipctl.experiments.conduct import Listeners, broken_off, conduct, report_missing, undo
 from kipctl.experiments.perf import kafka_version
 from kipctl.experiments.plan import RunPlan, check_topic
-from kipctl.experiments.record import Recorder, recording, taken_after
+from kipctl.experiments.record import Recorder, recording, snapshot_after
 from kipctl.measure.consumed import (
     DETAILED_HEADER,
     Measured,
@@ -88,7 +88,7 @@ def consume(plan: ConsumePlan, listeners: Listeners) -> ConsumeResult:
     ):
         if plan.during:
             check_action(cluster, plan.during)
-        before = take(cluster, [spec.topic])
+        before = take_snapshot(cluster, [spec.topic])
         check_assignment(cluster, spec, before)
         partitions = assignment(spec, len(before.partitions))
         plan.check_partitions(spec.topic, len(partitions))
@@ -175,7 +175,7 @@ def measure(
             is_recorded = bool(outcome.records or outcome.failure)
             if recorder and is_recorded:
                 recorder.write_rows(outcome.start_us, probe.parts, conducted.events)
-                after = taken_after(cluster, spec.topic, listeners.message)
+                after = snapshot_after(cluster, spec.topic, listeners.message)
                 done = {"actions": actions, "kafka_version": version}
                 recorder.close(outcome, probe.parts, done, after)
             measurement = measured(outcome, probe.parts)
@@ -191,7 +191,7 @@ def measure(
             f"{result_line(measurement)}",
             undo(plan, spec.topic, actions),
         )
-    tell_of_missing(len(actions), plan, listeners.message)
+    report_missing(len(actions), plan, listeners.message)
     return ConsumeResult(measurement, document)
 
 

@@ -1,4 +1,4 @@
-"""`kipctl demo`: the same rotations felt under each way of finding the new leader."""
+"""`kipctl demo`: the same rotations under each way of finding the new leader."""
 
 import os
 from collections.abc import Sequence
@@ -127,7 +127,7 @@ def compare(
             config=ProducerConfig(
                 acks=-1 if acks == "all" else int(acks),
                 enable_idempotence=False,
-                partitioner="round-robin",  # every partition is written to, so every move is felt
+                partitioner="round-robin",  # every partition is written to, so every move is met
             ),
         ),
         during=parse_action("rotate"),

@@ -9,7 +9,7 @@ from typing import Any, Generic, Protocol
 
 import numpy as np
 
-from kipctl.cluster.snapshot import Snapshot, take
+from kipctl.cluster.snapshot import Snapshot, take_snapshot
 from kipctl.errors import InterruptedRunError, UsageError
 from kipctl.experiments.actions import check_action
 from kipctl.experiments.begin import BeginAll, OnThisMachine, Probe, on_spark
@@ -17,8 +17,8 @@ from kipctl.experiments.conduct import (
     Listeners,
     broken_off,
     conduct,
+    report_missing,
     settled,
-    tell_of_missing,
     undo,
 )
 from kipctl.experiments.consume import warn_of_rack
@@ -26,11 +26,11 @@ from kipctl.experiments.perf import (
     PerfPlan,
     kafka_version,
     produce_settings,
-    tell_of_unconnected,
+    report_unconnected,
     topic_of,
 )
 from kipctl.experiments.plan import OWN_TOPIC
-from kipctl.experiments.record import Recorder, recording, taken_after
+from kipctl.experiments.record import Recorder, recording, snapshot_after
 from kipctl.measure.consumed import (
     Measured,
     brokers,
@@ -120,7 +120,9 @@ def end_to_end(plan: EndToEndPlan, listeners: Listeners) -> EndToEndResult:
         if plan.produce.during:
             check_action(cluster, plan.produce.during)
         if spec.topic != OWN_TOPIC:
-            plan.produce.check_partitions(spec.topic, len(take(cluster, [spec.topic]).partitions))
+            plan.produce.check_partitions(
+                spec.topic, len(take_snapshot(cluster, [spec.topic]).partitions)
+            )
         with (
             _begins(plan.produce, listeners.message) as begin_all,
             topic_of(plan.produce, cluster, listeners.message) as before,
@@ -176,23 +178,23 @@ def measure(
             load = WhileRead(writer, reader)
             conducted = conduct(load, cluster, spec.topic, plan.produce, listeners.message, cut)
             outcome, actions = conducted.outcome, conducted.actions
-            tell_of_unconnected(outcome, listeners.message)
+            report_unconnected(outcome, listeners.message)
             ends = acknowledged_ends(writer.parts)
             was_awaited = await_offsets(reader, ends, plan.quiet_s, lambda: cut.again)
             outcome = replace(outcome, stopped=outcome.stopped or cut.again)
-            came = settled(reader, Cut())
-            was_awaited = was_awaited and not came.failure
-            outcome = replace(outcome, failure=outcome.failure or came.failure)
+            reading_outcome = settled(reader, Cut())
+            was_awaited = was_awaited and not reading_outcome.failure
+            outcome = replace(outcome, failure=outcome.failure or reading_outcome.failure)
             parts = together(outcome, writer.parts, reader.parts)
             is_recorded = bool(outcome.generated or outcome.failure)
             if recorder and is_recorded:
                 recorder.write_rows(outcome.start_us, parts, conducted.events)
-                after = taken_after(cluster, spec.topic, listeners.message)
+                after = snapshot_after(cluster, spec.topic, listeners.message)
                 done = {"actions": actions, "kafka_version": version}
                 recorder.close(outcome, parts, done, after)
             produced = measured_together(outcome, writer.parts)
-            consumed = measured(came, reader.parts)
-            delivery = follow(outcome, writer.parts, came, reader.parts)
+            consumed = measured(reading_outcome, reader.parts)
+            delivery = follow(outcome, writer.parts, reading_outcome, reader.parts)
             document = summarize(produced, consumed, delivery, actions, version, was_awaited)
             if recorder and is_recorded:
                 recorder.evaluated(document)
@@ -211,7 +213,7 @@ def measure(
             f"{delivery.delivered} came. {conducted.interrupted}\n" + " ".join(result.kafka_lines),
             undo(plan.produce, spec.topic, actions),
         )
-    tell_of_missing(len(actions), plan.produce, listeners.message)
+    report_missing(len(actions), plan.produce, listeners.message)
     return result
 
 
@@ -335,7 +337,7 @@ def together(
 def follow(
     outcome: ProbeOutcome,
     written: Sequence[Part[ProbeOutcome]],
-    came: ConsumeOutcome,
+    reading_outcome: ConsumeOutcome,
     read: Sequence[Part[ConsumeOutcome]],
 ) -> Delivery:
     """Each record's way, from the rows of both; `outcome` and `came` are those of all parts."""
@@ -343,7 +345,7 @@ def follow(
     is_one_machine = len(written) == len(read) == 1
     return deliver(
         partial(in_step, written, "batches", "acked_us", outcome.start_us),
-        partial(in_step, read, "reads", "time_us", came.start_us),
+        partial(in_step, read, "reads", "time_us", reading_outcome.start_us),
         outcome.start_us,
         outcome.interval_ns,
         outcome.spec.warmup_records,

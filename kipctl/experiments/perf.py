@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
 from kipctl.cluster.journal import journal
-from kipctl.cluster.snapshot import Snapshot, take
+from kipctl.cluster.snapshot import Snapshot, take_snapshot
 from kipctl.cluster.topics import (
     await_no_topic,
     await_topic,
@@ -22,9 +22,9 @@ from kipctl.experiments.actions import (
     lab_of,
 )
 from kipctl.experiments.begin import Begin, OnThisMachine, Probe, on_spark
-from kipctl.experiments.conduct import Listeners, broken_off, conduct, tell_of_missing, undo
+from kipctl.experiments.conduct import Listeners, broken_off, conduct, report_missing, undo
 from kipctl.experiments.plan import OWN_TOPIC, RunPlan, check_topic
-from kipctl.experiments.record import Recorder, recording, taken_after
+from kipctl.experiments.record import Recorder, recording, snapshot_after
 from kipctl.measure.produced import (
     Measured,
     interval_line,
@@ -126,7 +126,7 @@ def produce(plan: PerfPlan, listeners: Listeners) -> PerfResult:
         if plan.during:
             check_action(cluster, plan.during)
         if spec.topic != OWN_TOPIC:
-            plan.check_partitions(spec.topic, len(take(cluster, [spec.topic]).partitions))
+            plan.check_partitions(spec.topic, len(take_snapshot(cluster, [spec.topic]).partitions))
         with (
             _begins(plan, listeners.message) as begin,
             topic_of(plan, cluster, listeners.message) as before,
@@ -162,11 +162,11 @@ def measure(
             with _intervals(probe, plan, listeners):
                 conducted = conduct(probe, cluster, spec.topic, plan, listeners.message, cut)
             outcome, actions = conducted.outcome, conducted.actions
-            tell_of_unconnected(outcome, listeners.message)
+            report_unconnected(outcome, listeners.message)
             is_recorded = bool(outcome.generated or outcome.failure)
             if recorder and is_recorded:
                 recorder.write_rows(outcome.start_us, probe.parts, conducted.events)
-                after = taken_after(cluster, spec.topic, listeners.message)
+                after = snapshot_after(cluster, spec.topic, listeners.message)
                 done = {"actions": actions, "kafka_version": version}
                 recorder.close(outcome, probe.parts, done, after)
             measurement = measured_together(outcome, probe.parts)
@@ -189,11 +189,11 @@ def measure(
             f"{result.kafka_lines[0]}",
             undo(plan, spec.topic, actions),
         )
-    tell_of_missing(len(actions), plan, listeners.message)
+    report_missing(len(actions), plan, listeners.message)
     return result
 
 
-def tell_of_unconnected(outcome: ProbeOutcome, message: Callable[[str], None]) -> None:
+def report_unconnected(outcome: ProbeOutcome, message: Callable[[str], None]) -> None:
     """Say so when the run began without a connection to some leader."""
     if outcome.unconnected:
         brokers = ", ".join(map(str, outcome.unconnected))
@@ -261,7 +261,7 @@ def topic_of(
     spec = plan.probe
     name = spec.topic
     if name != OWN_TOPIC:
-        snapshot = take(cluster, [name])
+        snapshot = take_snapshot(cluster, [name])
         held = records_held(cluster, name)
         if held and not plan.force:
             raise RefusedError(

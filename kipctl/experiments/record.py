@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kipctl import __version__
-from kipctl.cluster.snapshot import Snapshot, take
+from kipctl.cluster.snapshot import Snapshot, take_snapshot
 from kipctl.cluster.watch import ClusterEvent
 from kipctl.errors import KipctlError
 from kipctl.measure.export import record_batches
@@ -156,10 +156,10 @@ class Recorder:
         return {**self.how, "cluster_before": self.before}
 
 
-def taken_after(cluster: Cluster, topic: str, message: Callable[[str], None]) -> Snapshot | None:
+def snapshot_after(cluster: Cluster, topic: str, message: Callable[[str], None]) -> Snapshot | None:
     """The cluster after a run; None, which is told, when it cannot be asked."""
     try:
-        return take(cluster, [topic])
+        return take_snapshot(cluster, [topic])
     except KipctlError as failed:
         message(f"What the cluster is like now is not known. {failed.what}")
         return None

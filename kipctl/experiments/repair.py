@@ -76,15 +76,18 @@ def _repaired(run: Run, known: Mapping[str, Any], rows: Path) -> Mapping[str, An
             record(outcome, written)
             document = summarize_produce(measured_together(outcome, written), actions, version)
         case "perf consume":
-            came, read = _whole(_consumer(known), rows, range(workers))
-            record(came, read)
-            document = summarize_consume(measured(came, read), actions, version)
+            reading_outcome, read = _whole(_consumer(known), rows, range(workers))
+            record(reading_outcome, read)
+            document = summarize_consume(measured(reading_outcome, read), actions, version)
         case _:
-            came, read = _whole(_consumer(known), rows, range(workers))
+            reading_outcome, read = _whole(_consumer(known), rows, range(workers))
             outcome, written = _whole(_producer(known), rows, range(workers, 2 * workers))
             record(outcome, together(outcome, written, read))
-            produced, consumed = measured_together(outcome, written), measured(came, read)
-            delivery = follow(outcome, written, came, read)
+            produced, consumed = (
+                measured_together(outcome, written),
+                measured(reading_outcome, read),
+            )
+            delivery = follow(outcome, written, reading_outcome, read)
             # A consumer that was stopped, or killed, may have had records still to come.
             was_awaited = is_recorded and not run.description.get("stopped")
             document = summarize_e2e(produced, consumed, delivery, actions, version, was_awaited)

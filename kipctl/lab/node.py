@@ -95,7 +95,7 @@ class Node:
             return NodeState.STOPPED
         # Looked at first: one that has ended since then need not have crashed.
         is_alive, is_paused = process.is_alive(recorded), process.is_paused(recorded)
-        if recorded == process.read_record(self._told_to_stop_path):
+        if recorded == process.read_record(self._stop_request_path):
             return NodeState.STOPPING if is_alive else NodeState.STOPPED
         if is_paused:
             return NodeState.PAUSED
@@ -163,7 +163,7 @@ class Node:
         recorded = self._recorded()
         if recorded is None:
             return
-        process.write_record(self._told_to_stop_path, recorded)
+        process.write_record(self._stop_request_path, recorded)
         if process.send_signal(recorded, signal.SIGTERM):
             process.send_signal(recorded, signal.SIGCONT)  # a paused process hears no SIGTERM
             self._wait_for_exit(recorded, timeout_s)
@@ -233,7 +233,7 @@ class Node:
         return self.folder / "process"
 
     @property
-    def _told_to_stop_path(self) -> Path:
+    def _stop_request_path(self) -> Path:
         """Which process was told to stop; it says nothing of a later one."""
         return self.folder / "told-to-stop"
 

@@ -75,8 +75,10 @@ def node_statuses(nodes: Sequence[Node]) -> tuple[NodeStatus, ...]:
         is_broker = node.role is Role.BROKER
         if is_broker and state is NodeState.RUNNING and node.id not in listed:
             state = NodeState.STARTING
-        led = leaders[node.id] if is_broker and metadata else None
-        statuses.append(NodeStatus(node.id, node.role, node.rack, node.port, node.pid, state, led))
+        leader_count = leaders[node.id] if is_broker and metadata else None
+        statuses.append(
+            NodeStatus(node.id, node.role, node.rack, node.port, node.pid, state, leader_count)
+        )
     return tuple(statuses)
 
 

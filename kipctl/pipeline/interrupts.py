@@ -24,7 +24,7 @@ class Interrupts:
     """
 
     def __init__(self) -> None:
-        self.came = False
+        self.was_interrupted = False
         self._gateway: JavaGateway | None = None
         self._lease: Lease | None = None
         self._is_ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
@@ -37,20 +37,20 @@ class Interrupts:
     def end_then(self, gateway: JavaGateway) -> None:
         """The JVM that is to be ended. Raises KeyboardInterrupt when Ctrl-C came before it did."""
         self._gateway = gateway
-        if self.came:
+        if self.was_interrupted:
             end(gateway, signal.SIGTERM)
             raise KeyboardInterrupt
 
     def cancel_then(self, lease: Lease) -> None:
         """The warm JVM that stays, and whose jobs are to be cancelled."""
         self._lease = lease
-        if self.came:
+        if self.was_interrupted:
             raise KeyboardInterrupt
 
     def note(self, number: int, frame: FrameType | None) -> None:
         """Take a signal to end."""
         Received.note(number)
-        again, self.came = self.came, True
+        again, self.was_interrupted = self.was_interrupted, True
         if self._lease:
             self._lease.cancel()
         if self._gateway:
@@ -77,12 +77,12 @@ def interrupts() -> Iterator[Interrupts]:
         try:
             yield own
         except BaseException:
-            if not own.came:
+            if not own.was_interrupted:
                 raise
         finally:
-            if own.came:
+            if own.was_interrupted:
                 own.await_end()
-    if own.came:
+    if own.was_interrupted:
         raise KeyboardInterrupt
 
 

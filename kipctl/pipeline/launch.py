@@ -75,11 +75,11 @@ class Launched:
                 if self.process.poll() is not None and not self.info.exists():
                     return None
                 time.sleep(_POLL_S)
-            told = self.info.read_bytes()
+            reported = self.info.read_bytes()
         finally:
             shutil.rmtree(self.info.parent, ignore_errors=True)
-        port, length = struct.unpack_from(">ii", told)
-        return port, told[8 : 8 + length].decode()
+        port, length = struct.unpack_from(">ii", reported)
+        return port, reported[8 : 8 + length].decode()
 
 
 def log_path() -> Path:

@@ -6,7 +6,7 @@ import zoneinfo
 from collections.abc import Iterable
 from pathlib import Path
 
-from kipctl.errors import UsageError, refusals_told
+from kipctl.errors import UsageError, refusals_reported
 from kipctl.trace.store import RUN_FILE
 
 _WILDCARDS = re.compile(r"[*?\[{]")
@@ -15,7 +15,7 @@ _OFFSET = re.compile(r"Z|(UTC|GMT|UT)?[+-]\d{1,2}(:\d{2}){0,2}|[A-Z]{3}")
 """What Java understands besides the names of the time zone database; `PST` and its like too."""
 
 
-@refusals_told()
+@refusals_reported()
 def check_runs(paths: Iterable[str]) -> None:
     """Raise UsageError when one is a path of this machine that is no run, nor a folder of runs, or
     that may not be read.
@@ -33,7 +33,7 @@ def check_runs(paths: Iterable[str]) -> None:
         )
 
 
-@refusals_told()
+@refusals_reported()
 def check_logs(paths: Iterable[str]) -> None:
     """Raise UsageError when one is a path of this machine where nothing is, that is closed, or a
     file of a name that Spark does not read."""
@@ -57,7 +57,7 @@ def why_not_read(path: str) -> str:
     )
 
 
-@refusals_told()
+@refusals_reported()
 def check_save(folder: str | None) -> None:
     """Raise UsageError for a folder of this machine that holds something, is none, or cannot be
     made."""

@@ -111,7 +111,7 @@ def spark_session(
         except (PySparkException, Py4JError, OSError) as failed:
             raise _start_error(failed, master, log) from failed
         try:
-            with TemporaryDirectory(prefix="kipctl-") as folder, _telling(session, progress):
+            with TemporaryDirectory(prefix="kipctl-") as folder, _reporting(session, progress):
                 if ships_python and not place.is_local:
                     session.sparkContext.addPyFile(str(_packed(Path(folder))))
                 with intermediate_results(session, place.scratch, scratch):
@@ -122,9 +122,9 @@ def spark_session(
             if lease:
                 leave(session)
                 lease.end()
-            elif not interrupt.came:
+            elif not interrupt.was_interrupted:
                 _stop(session)
-        if first and not interrupt.came:
+        if first and not interrupt.was_interrupted:
             progress("Keeping Spark's classes, once, for a quicker start from now on.")
             keep(first)
 
@@ -220,7 +220,7 @@ def _packed(folder: Path) -> Path:
 
 
 @contextmanager
-def _telling(session: SparkSession, progress: Progress) -> Iterator[None]:
+def _reporting(session: SparkSession, progress: Progress) -> Iterator[None]:
     """Tell the progress from a thread while the block runs."""
     over = threading.Event()
 

@@ -181,7 +181,7 @@ def lease(place: Place) -> Lease | None:
         connection = _asked(holder, "lease", folder=os.getcwd())
     except OSError:
         return None
-    answer = _heard(connection)
+    answer = _received(connection)
     if "port" not in answer:
         connection.close()
         return None
@@ -232,9 +232,9 @@ def _spawned(order: Mapping[str, Any], key: str, lock: int) -> Process:
     It outlives this process, in a session of its own; its words go to its log.
     """
     made = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
-    heard, told = os.pipe()  # settings may be secret, and all users see a command's words
+    heard, reported = os.pipe()  # settings may be secret, and all users see a command's words
     os.set_inheritable(lock, True)
-    with os.fdopen(told, "w", encoding="utf-8") as orders:
+    with os.fdopen(reported, "w", encoding="utf-8") as orders:
         try:
             pid = os.posix_spawn(
                 sys.executable,
@@ -321,12 +321,12 @@ def _answer(holder: Holder, request: str, **more: object) -> dict[str, Any]:
     """What a holder says to a request; empty when it has ended or does not answer."""
     try:
         with _asked(holder, request, **more) as connection:
-            return _heard(connection)
+            return _received(connection)
     except OSError:
         return {}
 
 
-def _heard(connection: socket.socket) -> dict[str, Any]:
+def _received(connection: socket.socket) -> dict[str, Any]:
     """One line of JSON; empty when none comes."""
     received = b""
     try:

@@ -264,9 +264,9 @@ class LeaderFinder(Generic[AnyPartition, AnyLink]):
         self._policy.failed(now_us)
         self._reckon()
 
-    def take_hint(self, partition: AnyPartition, hint: Hint, now_us: int) -> Decision:
+    def apply_hint(self, partition: AnyPartition, hint: Hint, now_us: int) -> Decision:
         """Take the hint of a leader error, if the rules allow it."""
-        decision = self._leadership.take_hint(partition, hint)
+        decision = self._leadership.apply_hint(partition, hint)
         if decision is Decision.FOLLOWED:
             self._moved([partition], None, now_us)
         return decision
@@ -289,7 +289,7 @@ class LeaderFinder(Generic[AnyPartition, AnyLink]):
                 if index < len(of_topic):
                     leaders[of_topic[index]] = Leader(leader, epoch)
         nodes = [Node(b.node_id, b.host, b.port, b.rack) for b in brokers]
-        changed = self._leadership.take_metadata(nodes, leaders)
+        changed = self._leadership.apply_metadata(nodes, leaders)
         self._network.move(self._leadership.nodes)
         self._moved(changed, call, now_us)
         if self._leadership.lacks_any(leaders):

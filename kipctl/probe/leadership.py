@@ -113,7 +113,7 @@ class Leadership(Generic[PartitionKey]):
         leader = self._leaders.get(partition)
         return leader.epoch if leader is not None else NO_EPOCH
 
-    def take_metadata(
+    def apply_metadata(
         self, nodes: Iterable[Node], leaders: Mapping[PartitionKey, Leader]
     ) -> list[PartitionKey]:
         """Take a Metadata answer; returns the partitions whose leader it changed, or whose leader
@@ -148,7 +148,7 @@ class Leadership(Generic[PartitionKey]):
         for partition in partitions:
             self._leaders.pop(partition, None)
 
-    def take_hint(self, partition: PartitionKey, hint: Hint) -> Decision:
+    def apply_hint(self, partition: PartitionKey, hint: Hint) -> Decision:
         """Take the hint of an error for a partition, if the rules allow, and say what was done.
 
         The endpoint of a hint that is followed overrides the node known by that id.

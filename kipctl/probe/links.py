@@ -245,7 +245,7 @@ class Link:
             self._sockets.watch(self.connection, wanted)
             self._watched = wanted
 
-    def take_written(self) -> InFlight | None:
+    def pop_written(self) -> InFlight | None:
         """The request that has no answer, once it is wholly written; it is told of once."""
         assert self.connection is not None
         if self.connection.wants_write:

@@ -188,7 +188,7 @@ class Network(Generic[AnyLink]):
             link.watch()
             if not connection.wants_write:
                 link.window_us = self._clock()
-            if written := link.take_written():
+            if written := link.pop_written():
                 self._on_written(link, written)
         if not mask & ~WRITE:
             return

@@ -65,7 +65,7 @@ class Retries:
             decision=decision,
             backoff_us=self._backoff.wait_us(attempts.count - 1, random.random()),
         )
-        failed.take_hint(*hint.leader_and_address, self.endpoints)
+        failed.apply_hint(*hint.leader_and_address, self.endpoints)
         return failed
 
     def wait_us(

@@ -1,4 +1,4 @@
-"""The table of the demo: what each way of finding the new leader felt, side by side."""
+"""The table of the demo: what each way of finding the new leader cost, side by side."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial

@@ -18,7 +18,7 @@ Document = Mapping[str, Any]
 
 def e2e_tables(document: Document) -> tuple[Table, ...]:
     """What a person wants to see: times, from whom, redirects of both sides, Metadata of both."""
-    read = {**document, "records": {"read": _came(document)}}
+    read = {**document, "records": {"read": _records_read(document)}}
     tables = [times_table(document), brokers_table(read)]
     if document["flips"]:
         tables.append(flips_table(document))
@@ -36,20 +36,20 @@ def e2e_tables(document: Document) -> tuple[Table, ...]:
     return tuple(tables)
 
 
-def _came(document: Document) -> int:
+def _records_read(document: Document) -> int:
     return int(sum(document["records"][name] for name in ("delivered", "twice", "extra")))
 
 
 def _health_notes(document: Document) -> Iterator[str]:
     """Those of both clients; what both saw become of a topic is said once."""
     of_clients = document.get("health", {})
-    told = set[str]()
+    reported = set[str]()
     for client, beside in (("producer", "acknowledged_ms"), ("consumer", "latency_ms")):
         for note in health_notes(of_clients.get(client, {}), document[beside]["p99"], client):
             what = note.partition(", as Metadata showed")[0]
-            if what not in told:
+            if what not in reported:
                 yield note
-            told.add(what)
+            reported.add(what)
 
 
 def times_table(document: Document) -> Table:

@@ -64,7 +64,7 @@ def claims_table(document: Document) -> Table:
 
 
 def latency_table(document: Document) -> Table:
-    """What the records of each phase felt."""
+    """How long the records of each phase took."""
 
     def of(spread: Mapping[str, float] | None, *names: str) -> tuple[float | None, ...]:
         return tuple(None if spread is None else spread[name] for name in names)

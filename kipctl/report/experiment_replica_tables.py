@@ -14,7 +14,7 @@ def replica_tables(document: Document) -> tuple[Table, ...]:
     """Where bytes came from, what following costs, and what happens when the rack goes."""
     tables = [traffic_table(document), cost_table(document)]
     if document["rack_goes"]:
-        tables.append(gone_table(document))
+        tables.append(outage_table(document))
     return tuple(tables)
 
 
@@ -115,8 +115,8 @@ def cost_table(document: Document) -> Table:
     )
 
 
-def gone_table(document: Document) -> Table:
-    """What each client felt when the brokers of its rack were ended and started again."""
+def outage_table(document: Document) -> Table:
+    """What it cost each client that the brokers of its rack were stopped and started again."""
 
     def of(spread: Mapping[str, float] | None) -> tuple[Cell, Cell]:
         return (None, None) if spread is None else (spread["p50"], spread["max"])
@@ -126,17 +126,17 @@ def gone_table(document: Document) -> Table:
             client["client"],
             _FROM[name],
             number,
-            gone["partitions"],
-            *of(gone["pause_ms"]),
-            *of(gone["elsewhere_after_ms"]),
-            gone["partitions_back"],
-            *of(gone["back_after_ms"]),
+            outage["partitions"],
+            *of(outage["pause_ms"]),
+            *of(outage["elsewhere_after_ms"]),
+            outage["partitions_back"],
+            *of(outage["back_after_ms"]),
             run["missing"],
-            ", ".join(f"{count:,} x {error}" for error, count in gone["errors"].items()) or None,
+            ", ".join(f"{count:,} x {error}" for error, count in outage["errors"].items()) or None,
         )
         for client, name, reads in _reads(document)
         for number, run in enumerate(reads["runs"], 1)
-        for gone in [run["gone"]]
+        for outage in [run["gone"]]
     )
     how = "stopped" if document["controlled"] else "killed"
     return Table(

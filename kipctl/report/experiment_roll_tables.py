@@ -182,7 +182,7 @@ def published_table(document: Document) -> Table:
 
 
 def moves_table(document: Document) -> Table:
-    """What each arm felt while leaders moved away and back."""
+    """What it cost each arm that leaders moved away and back."""
     rows: tuple[tuple[Cell, ...], ...] = tuple(
         (
             cell["acks"],
@@ -224,7 +224,7 @@ def moves_table(document: Document) -> Table:
 
 
 def restarts_table(document: Document) -> Table:
-    """Every restart: how long the cluster took for its steps, and what was felt in both halves."""
+    """Every restart: how long the cluster took for its steps, and what both halves cost clients."""
 
     def took(restart: Document, since: str, until: str) -> float | None:
         begin, end = restart[f"{since}_ms"], restart[f"{until}_ms"]
@@ -233,10 +233,10 @@ def restarts_table(document: Document) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for cell, arm in _arms(document):
         for number, run in enumerate(arm["runs"], 1):
-            felt = {(half["broker"], half["leaders_move"]): half for half in run["halves"]}
+            figures = {(half["broker"], half["leaders_move"]): half for half in run["halves"]}
             for restart in run["restarts"]:
                 away, back = (
-                    felt.get((restart["broker"], direction)) for direction in ("away", "back")
+                    figures.get((restart["broker"], direction)) for direction in ("away", "back")
                 )
                 rows.append(
                     (

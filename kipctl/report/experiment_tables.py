@@ -58,8 +58,10 @@ def _slow(document: Document) -> tuple[str, ...]:
     slow = [arm for arm in document["arms"] if arm["records_per_second"] < _KEPT_UP * asked]
     if not slow:
         return ()
-    told = ", ".join(f"{arm['arm']} {arm['records_per_second']:,.0f}" for arm in slow)
-    return (f"Of {asked:,} records/s asked for there were: {told}. Times are of overload there.",)
+    reported = ", ".join(f"{arm['arm']} {arm['records_per_second']:,.0f}" for arm in slow)
+    return (
+        f"Of {asked:,} records/s asked for there were: {reported}. Times are of overload there.",
+    )
 
 
 def _arm(arm: Document) -> tuple[Cell, ...]:
@@ -86,12 +88,12 @@ def _each(of_runs: list[float]) -> str:
 
 
 def _conditions(document: Document) -> str:
-    told = [f"acks={document['acks']}"]
+    reported = [f"acks={document['acks']}"]
     if document["metadata_delay_ms"]:
-        told.append(f"Metadata answers {document['metadata_delay_ms']:g} ms late")
+        reported.append(f"Metadata answers {document['metadata_delay_ms']:g} ms late")
     if document["stale_metadata_ms"]:
-        told.append(f"Metadata stale for {document['stale_metadata_ms']:g} ms")
-    return ", ".join(told)
+        reported.append(f"Metadata stale for {document['stale_metadata_ms']:g} ms")
+    return ", ".join(reported)
 
 
 def _compared(document: Document) -> Table:

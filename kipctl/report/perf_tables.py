@@ -69,7 +69,7 @@ def health_notes(document: Document, beside_ms: float, client: str = "client") -
 
     That it went on late is said when its p99 is a tenth of `beside_ms`, and a millisecond.
     """
-    if not _is_told(document):
+    if not _is_known(document):
         yield (
             f"What quotas, and topics made anew, did to the {client}, and how late it went on "
             "itself, is not known: it did not come to tell."
@@ -88,10 +88,10 @@ def health_notes(document: Document, beside_ms: float, client: str = "client") -
 
 def sent(of_producer: Document) -> str:
     """What the number of records `sent` says: one that did not come to tell had settled so many."""
-    return "sent" if _is_told(of_producer) else "settled"
+    return "sent" if _is_known(of_producer) else "settled"
 
 
-def _is_told(document: Document) -> bool:
+def _is_known(document: Document) -> bool:
     """Runs of older versions have none of it."""
     return document.get("throttle_ms", 0) is not None
 

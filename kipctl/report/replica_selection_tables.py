@@ -76,9 +76,9 @@ def _racks(document: Document) -> Table:
     if document["rate_over_s"] is not None:
         columns += [Column("Bytes/s", 0, True), Column("Across racks bytes/s", 0, True)]
         of_bytes += ["bytes_per_s", "cross_bytes_per_s"]
-        told = f"over {document['rate_over_s']:g} s, as written"
+        reported = f"over {document['rate_over_s']:g} s, as written"
     else:
-        told = "of the bytes that the leaders hold"
+        reported = "of the bytes that the leaders hold"
     if document["price_per_gb"] is not None:
         columns.append(Column("Price of 30 days", 2, True))
         of_bytes.append("price_of_30_days")
@@ -87,8 +87,8 @@ def _racks(document: Document) -> Table:
         tuple(columns),
         tuple((*(row[key] for key in keys), *_bytes(row, of_bytes)) for row in rows),
         (
-            f"Across racks: {told}, with every partition read once in each rack.",
-            *_untold(document["untold"]),
+            f"Across racks: {reported}, with every partition read once in each rack.",
+            *_unreported(document["untold"]),
         ),
     )
 
@@ -99,7 +99,7 @@ def _bytes(row: Document, keys: Sequence[str]) -> tuple[Any, ...]:
     return tuple(missing if row[key] is None else row[key] for key in keys)
 
 
-def _untold(partitions: Sequence[Document]) -> tuple[str, ...]:
+def _unreported(partitions: Sequence[Document]) -> tuple[str, ...]:
     if not partitions:
         return ()
     first = partitions[0]

@@ -36,7 +36,7 @@ def failed_attempt(
         base_offset=refusal.base_offset,
         decision=decision,
     )
-    failed.take_hint(refusal.hint_leader, refusal.hint_epoch, refusal.address, endpoints)
+    failed.apply_hint(refusal.hint_leader, refusal.hint_epoch, refusal.address, endpoints)
     return failed
 
 

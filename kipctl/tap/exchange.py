@@ -318,7 +318,7 @@ class Exchange:
         body: MetadataResponse = read_answer(_METADATA, flight.version, frame)
         self._named(body.brokers)
         observer.cluster_id = body.cluster_id or observer.cluster_id
-        observer.leaders.take_metadata(body)
+        observer.leaders.apply_metadata(body)
         if observer.stale:
             body = observer.stale.of_before(body, now_us)
         client.trouble |= any(topic.error_code for topic in body.topics)

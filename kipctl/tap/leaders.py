@@ -39,7 +39,7 @@ class Leaders:
             return said
         return self._topics.get(said) or str(UUID(bytes=said))
 
-    def take_metadata(self, answer: MetadataResponse) -> None:
+    def apply_metadata(self, answer: MetadataResponse) -> None:
         """Learn from an answer of the cluster's."""
         for topic in answer.topics:
             if topic.error_code or topic.name is None:

@@ -84,21 +84,23 @@ class Tap:
 
     async def _reach(self) -> None:
         """Find a bootstrap server that answers, and ask it first from now on."""
-        told = ""
+        reported = ""
         for candidate in list(self._candidates):
             try:
                 _, writer = await asyncio.wait_for(
                     asyncio.open_connection(*candidate, ssl=self._outside), _CONNECT_TIMEOUT_S
                 )
             except (OSError, TimeoutError) as error:
-                told = f"{candidate[0]}:{candidate[1]}: {getattr(error, 'strerror', '') or error}"
+                reported = (
+                    f"{candidate[0]}:{candidate[1]}: {getattr(error, 'strerror', '') or error}"
+                )
                 continue
             writer.close()
             self._candidates.remove(candidate)
             self._candidates.insert(0, candidate)
             return
         raise UnreachableError(
-            f"No bootstrap server of {self.spec.bootstrap_server} answers ({told}).",
+            f"No bootstrap server of {self.spec.bootstrap_server} answers ({reported}).",
             "Check --bootstrap-server, and --tls-to-brokers.",
         )
 

@@ -36,7 +36,7 @@ class Names:
         return self.texts.setdefault(text, len(self.texts))
 
 
-class Taken(NamedTuple):
+class Drained(NamedTuple):
     """What was recorded since the last time, to be written."""
 
     rows: Mapping[str, "array[int]"]
@@ -84,25 +84,25 @@ class Recorder:
         """Of rows that were not taken yet."""
         return sum(writer.held_bytes for writer in self._writers.values())
 
-    def take(self) -> Taken:
+    def drain(self) -> Drained:
         """What was recorded since the last time."""
-        rows = {name: writer.take() for name, writer in self._writers.items()}
-        return Taken(rows, self._names_writer.take() if self._names_writer else "")
+        rows = {name: writer.drain() for name, writer in self._writers.items()}
+        return Drained(rows, self._names_writer.drain() if self._names_writer else "")
 
-    def write(self, taken: Taken) -> None:
+    def write(self, drained: Drained) -> None:
         """Write what was taken; another thread may do it, so that a slow disk holds up nobody.
 
         Raises OSError when the disk is full.
         """
-        for name, rows in taken.rows.items():
+        for name, rows in drained.rows.items():
             self._writers[name].write(rows)
         if self._names_writer:
-            self._names_writer.write(taken.names)
+            self._names_writer.write(drained.names)
 
     def stop(self) -> None:
         """Record no more rows: those written are whole."""
         self.batch = self.rpc = self.redirect = self.read = _nowhere
-        self.take()
+        self.drain()
 
     def close(self) -> None:
         """Write what is left. Raises OSError when the disk is full; all is closed then, too."""
@@ -132,7 +132,7 @@ class BackgroundWriter:
             if failed:
                 problem = (isinstance(failed, OSError) and failed.strerror) or repr(failed)
             else:
-                self._writing = self._thread.submit(self._recorder.write, self._recorder.take())
+                self._writing = self._thread.submit(self._recorder.write, self._recorder.drain())
         elif self._recorder.held_bytes > MOST_HELD_BYTES:
             problem = "the disk is too slow for them"
         if not problem:

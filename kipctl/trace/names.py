@@ -17,9 +17,9 @@ class NamesWriter:
 
     def flush(self) -> None:
         """Write all names if there are new ones. Raises OSError, as on a full disk."""
-        self.write(self.take())
+        self.write(self.drain())
 
-    def take(self) -> str:
+    def drain(self) -> str:
         """All names, for `write`, if there are new ones; else empty."""
         count = sum(map(len, self._names.values()))
         if count == self._written:
@@ -27,11 +27,11 @@ class NamesWriter:
         self._written = count
         return json.dumps({name: [*of] for name, of in self._names.items()})
 
-    def write(self, taken: str) -> None:
+    def write(self, drained: str) -> None:
         """Write names that were taken, if any; another thread may do it. Raises OSError."""
-        if taken:
+        if drained:
             unfinished = self._path.with_suffix(".part")
-            unfinished.write_text(taken)
+            unfinished.write_text(drained)
             unfinished.replace(self._path)
 
 

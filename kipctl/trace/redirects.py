@@ -72,7 +72,7 @@ class FailedAttempt:
     wait: Wait = _NO_WAIT
     metadata_queued_us: int = 0
 
-    def take_hint(
+    def apply_hint(
         self, leader: int, epoch: int, address: str | None, endpoints: dict[str, int]
     ) -> None:
         """Note what the error's hint says; `endpoints` numbers those that hints have named."""

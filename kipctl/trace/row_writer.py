@@ -32,11 +32,11 @@ class RowWriter:
         """
         self.write(self._values)
 
-    def take(self) -> "array[int]":
+    def drain(self) -> "array[int]":
         """What was appended since, for `write`; it is not in the file until that is done."""
-        taken = self._values[:]
+        drained = self._values[:]
         del self._values[:]
-        return taken
+        return drained
 
     def write(self, values: "array[int]") -> None:
         """Write rows that were taken, out of the array; another thread may do it.

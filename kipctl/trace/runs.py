@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.csv as pcsv
 import pyarrow.parquet as pq
 
-from kipctl.errors import UsageError, refusals_told
+from kipctl.errors import UsageError, refusals_reported
 from kipctl.trace.description import wrong_field
 from kipctl.trace.schema import DATASETS, SCHEMA_VERSION
 from kipctl.trace.settings import interrupted_after
@@ -80,7 +80,7 @@ def folder_of(text: str, variables: Mapping[str, str] = os.environ) -> Path:
     return runs_folder(variables) / text
 
 
-@refusals_told()
+@refusals_reported()
 def path_of(text: str, variables: Mapping[str, str] = os.environ) -> str:
     """Where the run is that a command line names, for Spark: in the store, else where it says.
 
@@ -189,8 +189,8 @@ def _how_it_ended(description: Mapping[str, Any]) -> str:
     """Empty for a run that came to its end."""
     if failed := description.get("failed"):
         return f"it failed: {failed}"
-    told = interrupted_after(description)
-    return f"interrupted: {told}" if told else ""
+    reported = interrupted_after(description)
+    return f"interrupted: {reported}" if reported else ""
 
 
 def hidden(value: Any) -> Any:

@@ -96,8 +96,8 @@ def record_counts(summary: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _with_interruption(description: Mapping[str, Any]) -> dict[str, str]:
-    told = interrupted_after(description)
-    return settings(description) | ({"interrupted": told} if told else {})
+    reported = interrupted_after(description)
+    return settings(description) | ({"interrupted": reported} if reported else {})
 
 
 def _of_summary(description: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -89,7 +89,7 @@ class SystemSockets:
             select.select(self._epoll_only, (), (), timeout_s)
             events = self._epoll.poll(0)
         if self._lookups.has_news:
-            self._lookups.take_news()
+            self._lookups.drain_news()
             events = [event for event in events if event[0] != self._lookups.answered]
         return events
 
@@ -143,7 +143,7 @@ class _Lookups:
                 self.has_news = True
                 os.eventfd_write(self.answered, 1)
 
-    def take_news(self) -> None:
+    def drain_news(self) -> None:
         """Somebody polls again: what has ended by now is seen then."""
         with self._lock:
             self.has_news = False

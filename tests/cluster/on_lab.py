@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kipctl.cluster.snapshot import Snapshot, from_metadata, take
+from kipctl.cluster.snapshot import Snapshot, from_metadata, take_snapshot
 from kipctl.errors import UnreachableError
 from kipctl.protocol.metadata import MetadataRequest, MetadataRequestTopic
 from kipctl.transport.request import Cluster
@@ -23,11 +23,11 @@ MakeTopic = Callable[[str, list[list[int]]], str]
 
 
 def replicas_of(cluster: Cluster, topic: str) -> list[tuple[int, ...]]:
-    return [partition.replicas for partition in take(cluster, [topic]).partitions]
+    return [partition.replicas for partition in take_snapshot(cluster, [topic]).partitions]
 
 
 def leaders_of(cluster: Cluster, topic: str) -> list[int]:
-    return [partition.leader for partition in take(cluster, [topic]).partitions]
+    return [partition.leader for partition in take_snapshot(cluster, [topic]).partitions]
 
 
 def wait_until_everywhere(cluster: Cluster, topic: str, holds: Callable[[Snapshot], bool]) -> None:

@@ -9,7 +9,7 @@ from on_lab import Kipctl, MakeTopic, leaders_of, wait_until_everywhere
 from kipctl.cluster.change import reassign
 from kipctl.cluster.plan import reach
 from kipctl.cluster.reassign import submit
-from kipctl.cluster.snapshot import NO_LEADER, PartitionId, take
+from kipctl.cluster.snapshot import NO_LEADER, PartitionId, take_snapshot
 from kipctl.lab.cluster import Lab
 from kipctl.transport.request import Cluster
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.kafka
 def reorder(cluster: Cluster, topic: str, *replicas: tuple[int, ...]) -> None:
     """Change the preferred leaders, and leave the leaders where they are."""
     target = {PartitionId(topic, number): ids for number, ids in enumerate(replicas)}
-    reassign(cluster, reach(take(cluster, [topic]), target))
+    reassign(cluster, reach(take_snapshot(cluster, [topic]), target))
 
 
 def outcomes(out: str) -> list[tuple[int, str, int]]:

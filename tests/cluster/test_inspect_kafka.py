@@ -10,7 +10,7 @@ from on_lab import Kipctl, MakeTopic, in_sync, wait_until_everywhere
 
 from kipctl.cluster.change import reassign
 from kipctl.cluster.plan import reach
-from kipctl.cluster.snapshot import PartitionId, take
+from kipctl.cluster.snapshot import PartitionId, take_snapshot
 from kipctl.lab.cluster import Lab
 from kipctl.transport.request import Cluster
 
@@ -22,7 +22,7 @@ def test_leaders_and_their_imbalance(
     cluster: Cluster, kipctl: Kipctl, make_topic: MakeTopic
 ) -> None:
     topic = make_topic("skewed", [[1, 2], [1, 3], [1, 2], [2, 3]])
-    reassign(cluster, reach(take(cluster, [topic]), {PartitionId(topic, 0): (2, 1)}))
+    reassign(cluster, reach(take_snapshot(cluster, [topic]), {PartitionId(topic, 0): (2, 1)}))
     ran = kipctl("inspect", "leaders", "--topic", topic, "-o", "json")
     assert ran.status == 0, ran.err
     shown = json.loads(ran.out)
@@ -52,7 +52,7 @@ def test_hints_agree_with_metadata_and_nothing_is_written(
     for partition in (0, 1):
         producer.produce(topic, b"kept", partition=partition)
     assert producer.flush(30) == 0
-    before, offsets = take(cluster, [topic]), log_end_offsets(lab, topic)
+    before, offsets = take_snapshot(cluster, [topic]), log_end_offsets(lab, topic)
     assert offsets == [1, 1]
 
     ran = kipctl("inspect", "hints", "--topic", topic, "-o", "json")
@@ -71,7 +71,7 @@ def test_hints_agree_with_metadata_and_nothing_is_written(
     assert {b["verdict"] for b in shown["brokers"]} == {"hint agrees with Metadata"}
     assert all(b["produce_versions"].startswith("0-") for b in shown["brokers"])
 
-    assert take(cluster, [topic]) == before
+    assert take_snapshot(cluster, [topic]) == before
     assert log_end_offsets(lab, topic) == offsets
 
 

@@ -13,7 +13,7 @@ from kipctl.cluster.journal import journal
 from kipctl.cluster.kafka_json import reassignment_document
 from kipctl.cluster.plan import reach
 from kipctl.cluster.reassign import ongoing, submit
-from kipctl.cluster.snapshot import PartitionId, take
+from kipctl.cluster.snapshot import PartitionId, take_snapshot
 from kipctl.cluster.watch import ClusterEvent, EventKind
 from kipctl.errors import TimedOutError
 from kipctl.lab.cluster import Lab
@@ -77,7 +77,7 @@ def test_a_leader_that_is_not_preferred_moves_too(
 ) -> None:
     topic = make_topic("astray", [[1, 2, 3]])
     target = {PartitionId(topic, 0): (2, 1, 3)}
-    reassign(cluster, reach(take(cluster, [topic]), target))
+    reassign(cluster, reach(take_snapshot(cluster, [topic]), target))
     assert leaders_of(cluster, topic) == [1]
     assert kipctl("reassign", "--rotate", "--topic", topic, "--yes").status == 0
     assert replicas_of(cluster, topic) == [(3, 2, 1)]
@@ -93,10 +93,10 @@ def test_a_dry_run_changes_nothing_and_kafkas_own_tool_can_carry_it_out(
     state: Path,
 ) -> None:
     topic = make_topic("dry", REPLICAS)
-    before = take(cluster, [topic])
+    before = take_snapshot(cluster, [topic])
     ran = kipctl("reassign", "--rotate", "--topic", topic, "--dry-run", "-o", "json")
     assert ran.status == 0, ran.err
-    assert take(cluster, [topic]) == before
+    assert take_snapshot(cluster, [topic]) == before
     assert not state.exists()
     plan = tmp_path / "plan.json"
     plan.write_text(ran.out)
@@ -158,7 +158,7 @@ def test_rotations_can_be_repeated_and_tell_what_every_broker_saw(
         moved = rotate_once(cluster, [topic], events.append)
         assert not moved.failures
         seen = [event for event in events if event.kind is EventKind.LEADER_SEEN]
-        new = {p.id.partition: (p.leader, turn) for p in take(cluster, [topic]).partitions}
+        new = {p.id.partition: (p.leader, turn) for p in take_snapshot(cluster, [topic]).partitions}
         assert {
             (event.partition, event.seen_by_broker): (event.to_leader, event.leader_epoch)
             for event in seen
@@ -177,7 +177,7 @@ def test_a_cancelled_move_gets_its_old_order_back(
     topic = make_topic("cancelled", [[1, 2], [2, 1]])
     lab.stop(3)
     try:
-        before = take(cluster, [topic])
+        before = take_snapshot(cluster, [topic])
         plan = reach(before, {PartitionId(topic, n): (3, 2) for n in (0, 1)})
         with pytest.raises(TimedOutError, match="2 of 2 partitions are still being reassigned"):
             reassign(

@@ -10,8 +10,8 @@ from kipctl.cluster.replica_traffic import (
     bytes_per_s,
     parse_percent,
     rates,
+    reported_sizes,
     samples,
-    sizes_told,
     summarize,
     untold,
 )
@@ -152,7 +152,10 @@ HEALTHY = DescribeLogDirsResult(
 def test_sizes_that_a_broker_does_not_tell(
     answer: DescribeLogDirsResponse, sizes: dict[int, int], why: str
 ) -> None:
-    assert sizes_told(2, answer) == ({PartitionId("t", n): size for n, size in sizes.items()}, why)
+    assert reported_sizes(2, answer) == (
+        {PartitionId("t", n): size for n, size in sizes.items()},
+        why,
+    )
 
 
 def facts(number: int, leader: int, log_end: int | None = 10) -> PartitionFacts:

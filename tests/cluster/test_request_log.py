@@ -10,7 +10,7 @@ from kipctl.cluster.request_log import (
     LoggerLevel,
     chosen_brokers,
     demand_all_back,
-    demand_all_told,
+    demand_all_reported,
     is_on,
     look,
     stay_on,
@@ -224,14 +224,14 @@ def test_brokers_that_fail_to_switch_off_are_counted_against_the_others() -> Non
 
     brokers = Brokers({1: "DEBUG", 2: "DEBUG", 3: "DEBUG"}, fails)
     with pytest.raises(PartlyDoneError) as partly:
-        demand_all_told(switch_off(as_cluster(brokers), (1, 2, 3)), "off")
+        demand_all_reported(switch_off(as_cluster(brokers), (1, 2, 3)), "off")
     assert str(partly.value) == (
         "2 of 3 brokers failed. Broker 2 refuses to set the level of kafka.request.logger:"
         " INVALID_CONFIG (no).\nTry again: kipctl request-log off --broker 2 --broker 3"
     )
     with pytest.raises(RefusedError, match="Broker 2 refuses"):
-        demand_all_told(switch_off(as_cluster(brokers), (2, 3)), "off")
-    demand_all_told(switch_off(as_cluster(brokers), (1,)), "off")
+        demand_all_reported(switch_off(as_cluster(brokers), (2, 3)), "off")
+    demand_all_reported(switch_off(as_cluster(brokers), (1,)), "off")
 
 
 def test_waiting_ends_when_asked_to_and_when_the_time_is_over() -> None:

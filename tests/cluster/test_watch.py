@@ -45,17 +45,17 @@ def test_all_that_answer_must_show_the_expected_leader_at_the_newest_epoch(
 ) -> None:
     convergence = Convergence(BEFORE, {T0: 2})
     for one in news:
-        convergence.take_in(one)
+        convergence.apply(one)
     assert convergence.missing() == missing
 
 
 def test_a_leader_that_stays_is_no_event_and_needs_no_new_epoch() -> None:
     convergence = Convergence(BEFORE, {T0: 1})
-    assert [convergence.take_in(seen(broker, 1, 5)) for broker in (1, 2, 3)] == [None] * 3
+    assert [convergence.apply(seen(broker, 1, 5)) for broker in (1, 2, 3)] == [None] * 3
     assert convergence.missing() == {}
 
 
 def test_a_newer_epoch_is_an_event() -> None:
-    assert Convergence(BEFORE, {T0: 2}).take_in(seen(3, 2, 6)) == ClusterEvent(
+    assert Convergence(BEFORE, {T0: 2}).apply(seen(3, 2, 6)) == ClusterEvent(
         EventKind.LEADER_SEEN, 3000, "t", 0, 1, 2, 6, 3
     )

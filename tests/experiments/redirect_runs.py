@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from kipctl.experiments.arms.arm import parse_arm
-from kipctl.experiments.arms.felt import Felt, in_windows
+from kipctl.experiments.arms.figures import Figures, in_windows
 from kipctl.experiments.arms.tapped import ArmRun
 from kipctl.experiments.redirect.result import ArmRuns
 from kipctl.trace.columns import COLUMNS
@@ -33,11 +33,11 @@ def batch(first_seq: int, intended_us: int, latency_us: int, **more: int) -> dic
     }
 
 
-def felt(batches: IntRows, called_us: Sequence[int] = ()) -> Felt:
-    return Felt(in_windows(batches, 0, called_us), batches, table("redirects"), table("rpcs"))
+def figures(batches: IntRows, called_us: Sequence[int] = ()) -> Figures:
+    return Figures(in_windows(batches, 0, called_us), batches, table("redirects"), table("rpcs"))
 
 
-def felt_runs(*runs: Sequence[int]) -> list[Felt]:
+def felt_runs(*runs: Sequence[int]) -> list[Figures]:
     """A run has a second for each number: its slowest records took so many milliseconds.
 
     There are 1,000 records in a second.
@@ -54,7 +54,9 @@ def felt_runs(*runs: Sequence[int]) -> list[Felt]:
             for second, slowest in enumerate(run)
             for k in range(100)
         ]
-        made.append(felt(table("batches", *rows), [second * SECOND for second in range(len(run))]))
+        made.append(
+            figures(table("batches", *rows), [second * SECOND for second in range(len(run))])
+        )
     return made
 
 

@@ -135,7 +135,7 @@ def ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     ) -> dict[str, Any]:
         cut, documents = Cut(), []
         monkeypatch.setattr(e2e, "kafka_version", lambda cluster: None)
-        monkeypatch.setattr(e2e, "taken_after", lambda *_: None)
+        monkeypatch.setattr(e2e, "snapshot_after", lambda *_: None)
         summarize = e2e.summarize
         monkeypatch.setattr(
             e2e, "summarize", lambda *given: documents.append(summarize(*given)) or documents[0]

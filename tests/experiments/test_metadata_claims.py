@@ -8,12 +8,12 @@ import pytest
 from kipctl.errors import UsageError
 from kipctl.experiments.metadata.experiment import (
     CLIENTS,
-    came_of,
     claims,
     least_asked,
     parse_clients,
+    phase_result,
 )
-from kipctl.experiments.metadata.phases import Course, Rpc
+from kipctl.experiments.metadata.phases import PhaseLoad, Rpc
 from kipctl.experiments.metadata.plan import Phase
 from kipctl.experiments.metadata.senders import CLIENT_ID
 from kipctl.probe.metadata_policy import TopicPolicy
@@ -63,12 +63,12 @@ def test_a_clients_own_requests_of_a_span_count(tmp_path: Path) -> None:
     write(run, "rpcs", "somebody", call)
     batch = {"records": 2, "intended_us": 150, "sent_us": 210, "acked_us": 1150}
     write(run, "batches", CLIENT_ID, batch, batch | {"error": 3}, batch | {"sent_us": 5000})
-    came = came_of(run, 100, 2000, failed=2)
-    assert came.rpcs == [Rpc("new_topic", 1, 30, 90, 700), Rpc("new_topic", 1, 30, None, None)]
-    assert came.records == 2
-    assert came.latencies_us == [1000, 1000]
-    assert came.failed == 2
-    assert came.seconds == 0.0019
+    result = phase_result(run, 100, 2000, failed=2)
+    assert result.rpcs == [Rpc("new_topic", 1, 30, 90, 700), Rpc("new_topic", 1, 30, None, None)]
+    assert result.records == 2
+    assert result.latencies_us == [1000, 1000]
+    assert result.failed == 2
+    assert result.seconds == 0.0019
 
 
 def rpc(topics: int) -> Rpc:
@@ -86,7 +86,7 @@ def rpc(topics: int) -> Rpc:
 def test_renewals_of_few_topics_are_of_those_in_use(
     phase: Phase, asked: list[int], expected: int | None
 ) -> None:
-    assert least_asked([rpc(topics) for topics in asked], Course(phase, ())) == expected
+    assert least_asked([rpc(topics) for topics in asked], PhaseLoad(phase, ())) == expected
 
 
 def phase(name: Phase, **values: Any) -> dict[str, Any]:

@@ -7,11 +7,11 @@ import pytest
 from kipctl.errors import UsageError
 from kipctl.experiments.metadata.librdkafka import RequestLines
 from kipctl.experiments.metadata.phases import (
-    Came,
+    PhaseResult,
     Rpc,
-    courses,
     growth,
     phase_document,
+    phase_loads,
 )
 from kipctl.experiments.metadata.plan import ClientKind, MetadataPlan, Phase
 from kipctl.probe.metadata_policy import TopicPolicy
@@ -21,17 +21,17 @@ STARTUP, STEADY, CHANGES, IDLE = Phase
 
 
 def test_every_topic_gets_a_record_at_startup_and_all_of_them_in_turn_after_it() -> None:
-    startup, steady, changes, _ = courses(tuple(Phase), 1000, 500, 6)
-    assert [leg.records for leg in startup.legs] == [1000]
-    assert list(startup.legs[0].topics) == list(range(1000))
-    assert [leg.records for leg in (*steady.legs, *changes.legs)] == [3000, 3000]
+    startup, steady, changes, _ = phase_loads(tuple(Phase), 1000, 500, 6)
+    assert [segment.records for segment in startup.segments] == [1000]
+    assert list(startup.segments[0].topics) == list(range(1000))
+    assert [segment.records for segment in (*steady.segments, *changes.segments)] == [3000, 3000]
     assert (startup.max_age_ms, steady.max_age_ms, changes.max_age_ms) == (None, 2000, None)
 
 
 @pytest.mark.parametrize(("topics", "busy"), [(2, 1), (9, 1), (60, 6), (1000, 100)])
 def test_nine_tenths_are_idle_long_enough_and_come_back_once(topics: int, busy: int) -> None:
-    idle = courses([IDLE], topics, 100, 1)[-1]
-    meanwhile, back = idle.legs
+    idle = phase_loads([IDLE], topics, 100, 1)[-1]
+    meanwhile, back = idle.segments
     assert (idle.max_age_ms, idle.max_idle_ms) == (2000, 5000)
     assert list(meanwhile.topics) == list(range(busy))
     # Idle for 5 s, and until two renewals of every 2 s after that have been answered, however late.
@@ -52,7 +52,7 @@ def test_nine_tenths_are_idle_long_enough_and_come_back_once(topics: int, busy: 
 def test_phases_have_their_order_and_begin_with_startup(
     asked: tuple[Phase, ...], done: list[Phase]
 ) -> None:
-    assert [course.phase for course in courses(asked, 10, 100, 1)] == done
+    assert [load.phase for load in phase_loads(asked, 10, 100, 1)] == done
 
 
 @pytest.mark.parametrize(
@@ -85,8 +85,8 @@ def test_the_probe_goes_under_each_policy_librdkafka_as_it_is() -> None:
     )
 
 
-def came(rpcs: list[Rpc], waits_us: list[int] | None = None) -> Came:
-    return Came(2, 0, 0.5, [1000, 3000], waits_us, rpcs)
+def result(rpcs: list[Rpc], waits_us: list[int] | None = None) -> PhaseResult:
+    return PhaseResult(2, 0, 0.5, [1000, 3000], waits_us, rpcs)
 
 
 def test_a_phase_adds_up_its_requests() -> None:
@@ -95,7 +95,7 @@ def test_a_phase_adds_up_its_requests() -> None:
         Rpc("new_topic", 1, 60, 200, 1000),
         Rpc("new_topic", 2, 90, 300, 2000),
     ]
-    assert phase_document(STARTUP, came(rpcs, [5000]), 3) == {
+    assert phase_document(STARTUP, result(rpcs, [5000]), 3) == {
         "phase": "startup",
         "records": 2,
         "failed": 0,
@@ -120,7 +120,7 @@ def spread(mean: float, p50: float, highest: float, total: float) -> dict[str, f
 
 
 def test_what_a_client_does_not_tell_is_null_and_shown_as_such() -> None:
-    document = phase_document(STEADY, came([Rpc(None, None, None, None, None)]), None)
+    document = phase_document(STEADY, result([Rpc(None, None, None, None, None)]), None)
     assert document["by_cause"] == {"unknown": 1}
     unknown = ("topics_asked", "request_bytes", "response_bytes", "waited_records", "waited_ms")
     assert [document[name] for name in unknown] == [None] * 5
@@ -135,7 +135,7 @@ def test_what_a_client_does_not_tell_is_null_and_shown_as_such() -> None:
 def test_growth_is_shown_at_each_tenth_of_the_new_topics() -> None:
     rpcs = [Rpc("start", 0, 30, 100, 1)]
     rpcs += [Rpc("new_topic", n, 10 * n, 100 * n, 1000 * n) for n in range(1, 101)]
-    steps = growth(came(rpcs))
+    steps = growth(result(rpcs))
     assert [step["number"] for step in steps] == [1, *range(10, 101, 10)]
     assert steps[-1] == {
         "number": 100,
@@ -144,8 +144,8 @@ def test_growth_is_shown_at_each_tenth_of_the_new_topics() -> None:
         "response_bytes": 10_000,
         "ms": 100.0,
     }
-    assert [step["number"] for step in growth(came(rpcs[:3]))] == [1, 2]
-    assert growth(came([])) == []
+    assert [step["number"] for step in growth(result(rpcs[:3]))] == [1, 2]
+    assert growth(result([])) == []
 
 
 LINES = """\

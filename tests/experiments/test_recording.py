@@ -9,7 +9,7 @@ import pytest
 from fake_broker import TOPIC, FakeCluster
 
 from kipctl.errors import UsageError
-from kipctl.experiments.record import recording, taken_after
+from kipctl.experiments.record import recording, snapshot_after
 from kipctl.trace.schema import DATASETS
 from kipctl.trace.store import ROWS_FOLDER, Run
 from kipctl.transport.request import Cluster
@@ -90,8 +90,8 @@ def test_a_cluster_that_is_gone_at_the_end_is_said_and_loses_no_run() -> None:
     with FakeCluster() as fake:
         address = fake.bootstrap_server
         with Cluster(address, timeout_s=5) as cluster:
-            assert taken_after(cluster, TOPIC, said.append) is not None
+            assert snapshot_after(cluster, TOPIC, said.append) is not None
             assert said == []
     with Cluster(address, timeout_s=5) as cluster:
-        assert taken_after(cluster, TOPIC, said.append) is None
+        assert snapshot_after(cluster, TOPIC, said.append) is None
     assert said[0].startswith("What the cluster is like now is not known.")

@@ -11,7 +11,7 @@ import pytest
 from kipctl.cli.app import run
 from kipctl.cli.environment import Environment
 from kipctl.cluster.topics import await_no_topic
-from kipctl.experiments.arms.felt import felt
+from kipctl.experiments.arms.figures import figures
 from kipctl.lab.cluster import Lab
 from kipctl.protocol.api import ApiKey
 from kipctl.trace.runs import look
@@ -94,7 +94,7 @@ def test_with_stale_metadata_only_hints_find_the_leader_and_the_runs_predict_wha
     for folder, arm in zip(recorded, arms.values(), strict=True):
         assert look(folder).flaw == ""
         assert f"leader discovery {arm['arm'].removeprefix('probe-')}" in shown(tmp_path, folder)
-        assert felt(Run(folder)).latency.as_ms() == arm["latency_ms"]
+        assert figures(Run(folder)).latency.as_ms() == arm["latency_ms"]
 
     predicted = experiment(lab, tmp_path, "--predict --curve curve")["prediction"]
     assert {one["behind"] for one in predicted["saved"]} == {"p50", "p99", "max"}

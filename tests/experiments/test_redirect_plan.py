@@ -18,7 +18,7 @@ from kipctl.experiments.redirect.plan import (
     check_room,
     nodes_of,
     planned,
-    what_it_takes,
+    resources_needed,
 )
 from kipctl.lab.properties import LabSpec
 from kipctl.probe.produce.config import parse_properties
@@ -131,12 +131,12 @@ def test_it_is_told_beforehand_how_long_it_takes_and_what_the_machine_lacks(
 ) -> None:
     monkeypatch.setattr("os.cpu_count", lambda: 2)
     kip = planned(Scale.KIP, {}, FRESH)
-    told = what_it_takes(kip, Place(brokers=6, controllers=3))
+    told = resources_needed(kip, Place(brokers=6, controllers=3))
     assert told.startswith("24 runs of 400 s, with 13 rotations of 100 leaders in each: about 162")
     assert "9 nodes, the tap and the client share 2 cores" in told
-    assert "cores" not in what_it_takes(kip, Place("kafka.example.org:9092"))
+    assert "cores" not in resources_needed(kip, Place("kafka.example.org:9092"))
     monkeypatch.setattr("os.cpu_count", lambda: 11)
-    assert "cores" not in what_it_takes(kip, Place(brokers=6, controllers=3))
+    assert "cores" not in resources_needed(kip, Place(brokers=6, controllers=3))
 
 
 def test_a_lab_has_the_size_that_was_asked_for() -> None:

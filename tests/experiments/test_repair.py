@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from fake_broker import TOPIC, FakeCluster
 
-from kipctl.cluster.snapshot import Snapshot, take
+from kipctl.cluster.snapshot import Snapshot, take_snapshot
 from kipctl.errors import UsageError
 from kipctl.experiments import perf
 from kipctl.experiments.begin import OnThisMachine
@@ -38,7 +38,7 @@ REST = {"workers": 1, "master": None, "arm": "kip951"}
 
 def snapshot(cluster: FakeCluster) -> Snapshot:
     with Cluster(cluster.bootstrap_server, "test", 30) as asked:
-        return take(asked, [TOPIC])
+        return take_snapshot(asked, [TOPIC])
 
 
 def killed_run(folder: Path, cluster: FakeCluster, batches: int = 30) -> Path:

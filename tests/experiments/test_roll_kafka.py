@@ -10,8 +10,8 @@ import pytest
 
 from kipctl.cli.app import run
 from kipctl.cli.environment import Environment
-from kipctl.cluster.snapshot import take
-from kipctl.experiments.arms.felt import felt
+from kipctl.cluster.snapshot import take_snapshot
+from kipctl.experiments.arms.figures import figures
 from kipctl.lab.cluster import Lab
 from kipctl.report.experiment_roll_tables import roll_tables
 from kipctl.trace.runs import look
@@ -38,7 +38,7 @@ def roll(lab: Lab, runs: Path, words: str) -> dict[str, Any]:
 def test_a_broker_is_restarted_under_a_producer_and_a_consumer(lab: Lab, tmp_path: Path) -> None:
     words = "--quick --arms probe-kip951 --acks all --partitions 6 --throughput 200"
     with Cluster(lab.bootstrap_server, "test", 10) as cluster:
-        elsewhere = {partition.id for partition in take(cluster).not_led_by_preferred}
+        elsewhere = {partition.id for partition in take_snapshot(cluster).not_led_by_preferred}
     document = roll(lab, tmp_path, f"{words} --record roll")
     [cell] = document["cells"]
     [arm] = cell["arms"]
@@ -64,14 +64,16 @@ def test_a_broker_is_restarted_under_a_producer_and_a_consumer(lab: Lab, tmp_pat
         "restart:1",
         "elect",
     ]
-    assert felt(recorded).acknowledged == one["records"]["acknowledged"]
+    assert figures(recorded).acknowledged == one["records"]["acknowledged"]
     titles = [table.title for table in roll_tables(document)]
     assert titles[0].startswith("1 of 3 brokers stopped")
     assert "Restart by restart" in titles
 
     with Cluster(lab.bootstrap_server, "test", 10) as cluster:
         assert sorted(cluster.nodes) == [1, 2, 3]
-        assert {partition.id for partition in take(cluster).not_led_by_preferred} <= elsewhere
+        assert {
+            partition.id for partition in take_snapshot(cluster).not_led_by_preferred
+        } <= elsewhere
 
 
 def test_a_cluster_that_is_no_lab_is_not_restarted(

@@ -8,7 +8,7 @@ import pytest
 
 from kipctl.cli.perf_results import raise_for_actions
 from kipctl.errors import InterruptedRunError, PartlyDoneError
-from kipctl.experiments.conduct import Listeners, conduct, conduct_load, tell_of_rate
+from kipctl.experiments.conduct import Listeners, conduct, conduct_load, report_rate
 from kipctl.experiments.e2e import WhileRead, await_offsets, ends_of
 from kipctl.experiments.perf import PerfPlan, _intervals
 from kipctl.experiments.plan import RunPlan
@@ -72,7 +72,7 @@ def test_it_waits_until_every_partition_was_read_to_its_end():
 )
 def test_a_rate_that_whole_nanoseconds_do_not_make_is_said(rate, said):
     messages = []
-    tell_of_rate(Schedule(0, 10, rate), messages.append)
+    report_rate(Schedule(0, 10, rate), messages.append)
     assert messages == said
 
 

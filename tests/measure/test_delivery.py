@@ -62,21 +62,21 @@ def delivered(batches: list[Any], reads: list[Any], skip: int = 0) -> Delivery:
 
 
 def test_each_record_is_timed_from_its_own_intended_time_to_the_answer_that_brought_it() -> None:
-    came = delivered(
+    found = delivered(
         [batch(0, 0, 2, base_offset=10), batch(1, 2, 1, base_offset=0)],
         [read(0, 10, 2, at_ms=7), read(1, 0, 1, at_ms=4)],
     )
     # Records 0 and 1 came at 7 ms, record 2 at 4 ms.
-    assert came.times.latency.values.tolist() == [2000, 6000, 7000]
-    assert (came.delivered, came.missing, came.extra) == (3, 0, 0)
+    assert found.times.latency.values.tolist() == [2000, 6000, 7000]
+    assert (found.delivered, found.missing, found.extra) == (3, 0, 0)
 
 
 def test_one_answer_may_bring_several_batches_and_come_in_any_order_of_rows() -> None:
-    came = delivered(
+    found = delivered(
         [batch(0, 0, 1, 0), batch(0, 1, 1, 1), batch(0, 2, 1, 2)],
         [read(0, 2, 1, at_ms=9), read(0, 0, 2, at_ms=5)],
     )
-    assert came.times.latency.values.tolist() == [4000, 5000, 7000]
+    assert found.times.latency.values.tolist() == [4000, 5000, 7000]
 
 
 @pytest.mark.parametrize(
@@ -103,28 +103,28 @@ def test_one_answer_may_bring_several_batches_and_come_in_any_order_of_rows() ->
 def test_what_did_not_come_and_what_came_besides(
     batches: list[Any], reads: list[Any], expected: tuple[int, int, int]
 ) -> None:
-    came = delivered(batches, reads)
-    assert (came.delivered, came.missing, came.extra) == expected
+    found = delivered(batches, reads)
+    assert (found.delivered, found.missing, found.extra) == expected
     timed = sum(one["records"] for one in batches if one["base_offset"] >= 0)
-    assert came.times.latency.total == min(expected[0], timed)
+    assert found.times.latency.total == min(expected[0], timed)
 
 
 def test_the_warm_up_is_left_out_of_the_times_alone() -> None:
-    came = delivered([batch(0, 0, 4, 0)], [read(0, 0, 4, at_ms=10)], skip=3)
-    assert came.times.latency.values.tolist() == [7000]
-    assert came.delivered == 4
+    found = delivered([batch(0, 0, 4, 0)], [read(0, 0, 4, at_ms=10)], skip=3)
+    assert found.times.latency.values.tolist() == [7000]
+    assert found.delivered == 4
 
 
 def test_what_the_consumer_read_again_came_twice_and_is_nobody_elses() -> None:
-    came = delivered(
+    found = delivered(
         [batch(0, 0, 6, 0), batch(0, 6, 4, 6)],
         [read(0, 0, 6, at_ms=20), read(0, 4, 6, at_ms=30), read(0, 2, 1, at_ms=31)],
     )
-    assert (came.delivered, came.missing, came.twice, came.extra) == (10, 0, 3, 0)
+    assert (found.delivered, found.missing, found.twice, found.extra) == (10, 0, 3, 0)
 
 
 def test_answers_without_records_bring_nothing() -> None:
-    came = delivered(
+    found = delivered(
         [batch(0, 0, 1, 0)],
         [
             read(0, 0, 0, at_ms=1, preferred_read_replica=2),
@@ -132,13 +132,13 @@ def test_answers_without_records_bring_nothing() -> None:
             read(0, 0, 1, at_ms=3),
         ],
     )
-    assert came.times.latency.values.tolist() == [3000]
+    assert found.times.latency.values.tolist() == [3000]
 
 
 def test_a_batch_that_was_read_twice_came_when_it_was_read_first() -> None:
-    came = delivered([batch(0, 0, 6, 0)], [read(0, 0, 10, at_ms=8), read(0, 4, 3, at_ms=30)])
-    assert came.times.last_us == START_US + 8000
-    assert came.twice == 3
+    found = delivered([batch(0, 0, 6, 0)], [read(0, 0, 10, at_ms=8), read(0, 4, 3, at_ms=30)])
+    assert found.times.last_us == START_US + 8000
+    assert found.twice == 3
 
 
 def a_consumer_that_jumps(choose: random.Random) -> tuple[list[Any], list[Any]]:
@@ -223,13 +223,13 @@ def test_where_no_offset_is_used_again_only_offsets_matter(seed: int) -> None:
         for offset in range(one["fetch_offset"], one["next_offset"]):
             twice += (one["partition"], offset) in first
             first.setdefault((one["partition"], offset), one["time_us"])
-    came = {
+    read_at = {
         (one["partition"], one["base_offset"]): first[one["partition"], last]
         for one in batches
         if (one["partition"], last := one["base_offset"] + one["records"] - 1) in first
     }
     expected = sum(
-        one["records"] for one in batches if (one["partition"], one["base_offset"]) in came
+        one["records"] for one in batches if (one["partition"], one["base_offset"]) in read_at
     )
     found = deliver(
         in_pieces(choose, rows("batches", *batches)),
@@ -240,13 +240,13 @@ def test_where_no_offset_is_used_again_only_offsets_matter(seed: int) -> None:
     assert (found.delivered, found.twice) == (expected, twice)
     assert found.missing == sum(one["records"] for one in batches) - expected
     assert found.extra == sum(one["records"] for one in reads) - twice - expected
-    assert found.times.last_us == max(came.values())
+    assert found.times.last_us == max(read_at.values())
     followed = follow_batches(rows("batches", *batches), rows("reads", *reads))
     column = {name: followed[:, i] for i, name in enumerate(COLUMNS["batches"])}
     delivered_at = zip(
         column["partition"], column["base_offset"], column["acked_us"], column["error"], strict=True
     )
-    assert {(p, o): at for p, o, at, error in delivered_at if not error} == came
+    assert {(p, o): at for p, o, at, error in delivered_at if not error} == read_at
 
 
 def test_what_an_answer_has_besides_may_be_acknowledged_later() -> None:

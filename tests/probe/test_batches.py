@@ -40,7 +40,7 @@ def shape(partition: Partition) -> list[tuple[int, int]]:
 def send(partition: Partition, now_us: int = 5000) -> Batch:
     """Let the next batch go out, as the producer does."""
     assert partition.may_send()
-    batch = partition.take()
+    batch = partition.next_batch()
     if batch.attempts is None:
         batch.attempts = Attempts()
         batch.sent_us = now_us

@@ -19,7 +19,7 @@ from real_reads import (
 from rows import read_back
 
 from kipctl.cluster.change import rotate_once
-from kipctl.cluster.snapshot import take
+from kipctl.cluster.snapshot import take_snapshot
 from kipctl.cluster.topics import LATEST, delete_topic, offsets
 from kipctl.lab.cluster import Lab
 from kipctl.probe.consume import positions
@@ -183,7 +183,7 @@ def test_stops_and_crashes_of_leaders_cost_no_record(
         watch.until_read_from(1, 2, 3)
         with Cluster(lab.bootstrap_server) as cluster:
             for away in (lab.kill, lab.stop, lab.kill):
-                leader = take(cluster, [TOPIC]).partitions[0].leader
+                leader = take_snapshot(cluster, [TOPIC]).partitions[0].leader
                 away(leader)
                 watch.until_read_from(*{1, 2, 3} - {leader})
                 lab.start(leader)

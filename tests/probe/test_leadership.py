@@ -25,7 +25,7 @@ LED_BY_ONE = Leader(1, 5)
 def leadership(discovery: LeaderDiscovery = KIP951, leader: Leader = LED_BY_ONE) -> Leadership[str]:
     """Knows brokers 1 and 2; P is led by 1 in epoch 5 unless said otherwise."""
     known = Leadership[str](discovery)
-    known.take_metadata([ONE, TWO], {P: leader})
+    known.apply_metadata([ONE, TWO], {P: leader})
     return known
 
 
@@ -55,7 +55,7 @@ def test_a_hint_is_followed_only_to_a_newer_epoch_at_a_node_that_can_be_reached(
     hint: Hint, decision: Decision, leader: Leader
 ) -> None:
     known = leadership()
-    assert known.take_hint(P, hint) is decision
+    assert known.apply_hint(P, hint) is decision
     assert known.leader(P) == leader
     assert known.epoch(P) == leader.epoch
 
@@ -63,9 +63,9 @@ def test_a_hint_is_followed_only_to_a_newer_epoch_at_a_node_that_can_be_reached(
 @pytest.mark.parametrize("discovery", [REFRESH, BASELINE])
 def test_only_kip951_looks_at_hints(discovery: LeaderDiscovery) -> None:
     known = leadership(discovery)
-    assert known.take_hint(P, Hint(Leader(3, 6), THREE)) is Decision.IGNORED
-    assert known.take_hint(P, Hint(Leader(2, 1))) is Decision.IGNORED
-    assert known.take_hint(P, Hint(Leader(-1, -1))) is Decision.ABSENT
+    assert known.apply_hint(P, Hint(Leader(3, 6), THREE)) is Decision.IGNORED
+    assert known.apply_hint(P, Hint(Leader(2, 1))) is Decision.IGNORED
+    assert known.apply_hint(P, Hint(Leader(-1, -1))) is Decision.ABSENT
     assert known.leader(P) == Leader(1, 5)
     assert set(known.nodes) == {1, 2}
 
@@ -74,18 +74,18 @@ def test_a_hint_is_followed_where_no_leader_or_no_epoch_is_known_yet() -> None:
     known = leadership()
     assert known.leader(Q) is None
     assert known.epoch(Q) == -1
-    assert known.take_hint(Q, Hint(Leader(2, 0))) is Decision.FOLLOWED
+    assert known.apply_hint(Q, Hint(Leader(2, 0))) is Decision.FOLLOWED
     assert known.leader(Q) == Leader(2, 0)
     old_metadata = leadership(leader=Leader(1, -1))
-    assert old_metadata.take_hint(P, Hint(Leader(2, 0))) is Decision.FOLLOWED
+    assert old_metadata.apply_hint(P, Hint(Leader(2, 0))) is Decision.FOLLOWED
 
 
 def test_the_endpoint_of_a_hint_overrides_the_node_known_and_others_stay() -> None:
     known = leadership()
-    known.take_hint(P, Hint(Leader(2, 6), TWO_ELSEWHERE))
+    known.apply_hint(P, Hint(Leader(2, 6), TWO_ELSEWHERE))
     assert known.nodes == {1: ONE, 2: TWO_ELSEWHERE}
     # The same address is no news: the node keeps its rack, which an endpoint may lack.
-    known.take_hint(P, Hint(Leader(1, 7), Node(1, ONE.host, ONE.port)))
+    known.apply_hint(P, Hint(Leader(1, 7), Node(1, ONE.host, ONE.port)))
     assert known.nodes[1] is ONE
 
 
@@ -94,7 +94,7 @@ def test_the_endpoint_of_a_hint_overrides_the_node_known_and_others_stay() -> No
 )
 def test_the_endpoint_of_a_hint_that_is_not_followed_overrides_nothing(hint: Hint) -> None:
     known = leadership()
-    known.take_hint(P, hint)
+    known.apply_hint(P, hint)
     assert known.nodes == {1: ONE, 2: TWO}
 
 
@@ -113,7 +113,7 @@ def test_the_endpoint_of_a_hint_that_is_not_followed_overrides_nothing(hint: Hin
 )
 def test_metadata_older_than_the_epoch_known_changes_nothing(offered: Leader, taken: bool) -> None:
     known = leadership()
-    assert known.take_metadata([ONE, TWO], {P: offered}) == ([P] if taken else [])
+    assert known.apply_metadata([ONE, TWO], {P: offered}) == ([P] if taken else [])
     expected = offered if taken else Leader(1, 5)
     assert known.leader(P) == (None if expected.id == -1 else expected)
     assert known.epoch(P) == expected.epoch
@@ -121,19 +121,19 @@ def test_metadata_older_than_the_epoch_known_changes_nothing(offered: Leader, ta
 
 def test_metadata_that_was_overtaken_by_a_hint_never_undoes_it() -> None:
     known = leadership()
-    known.take_hint(P, Hint(Leader(3, 6), THREE))
-    assert known.take_metadata([ONE, TWO], {P: Leader(1, 5)}) == []
+    known.apply_hint(P, Hint(Leader(3, 6), THREE))
+    assert known.apply_metadata([ONE, TWO], {P: Leader(1, 5)}) == []
     assert known.leader(P) == Leader(3, 6)
     assert known.nodes[3] == THREE
     # Once Metadata has caught up it is the authority again, also about where the node is.
     three = Node(3, "localhost", 9993)
-    assert known.take_metadata([ONE, TWO, three], {P: Leader(3, 6)}) == []
+    assert known.apply_metadata([ONE, TWO, three], {P: Leader(3, 6)}) == []
     assert known.nodes[3] == three
 
 
 def test_a_node_that_metadata_no_longer_shows_leads_nothing() -> None:
     known = leadership(leader=Leader(2, 5))
-    known.take_metadata([ONE], {P: Leader(2, 5)})
+    known.apply_metadata([ONE], {P: Leader(2, 5)})
     assert known.leader(P) is None
     assert known.epoch(P) == 5
 
@@ -141,11 +141,11 @@ def test_a_node_that_metadata_no_longer_shows_leads_nothing() -> None:
 def test_a_leader_that_cannot_be_reached_is_lacking_whatever_old_metadata_names_instead() -> None:
     known = leadership(leader=Leader(2, 5))
     assert not known.lacks_any([P])
-    known.take_metadata([ONE], {P: Leader(2, 5)})
+    known.apply_metadata([ONE], {P: Leader(2, 5)})
     assert known.lacks_any([P])
-    known.take_metadata([ONE], {P: Leader(1, 4)})  # not taken: it is older
+    known.apply_metadata([ONE], {P: Leader(1, 4)})  # not taken: it is older
     assert known.lacks_any([P])
-    known.take_metadata([ONE, TWO], {P: Leader(1, 4)})
+    known.apply_metadata([ONE, TWO], {P: Leader(1, 4)})
     assert not known.lacks_any([P])
     assert known.lacks_any([Q])
 
@@ -153,25 +153,25 @@ def test_a_leader_that_cannot_be_reached_is_lacking_whatever_old_metadata_names_
 def test_an_answer_without_nodes_is_none() -> None:
     leadership = Leadership[str](LeaderDiscovery.KIP951)
     node = Node(1, "h", 1)
-    leadership.take_metadata([node], {"p": Leader(1, 5)})
-    assert leadership.take_metadata([], {"p": Leader(2, 6)}) == []
+    leadership.apply_metadata([node], {"p": Leader(1, 5)})
+    assert leadership.apply_metadata([], {"p": Leader(2, 6)}) == []
     assert (leadership.leader("p"), leadership.nodes) == (Leader(1, 5), {1: node})
 
 
 def test_metadata_tells_whose_leader_can_be_reached_again() -> None:
     leadership = Leadership[str](LeaderDiscovery.KIP951)
     one, two = Node(1, "h", 1), Node(2, "h", 2)
-    leadership.take_metadata([one, two], {"p": Leader(1, 5), "q": Leader(2, 5)})
-    assert leadership.take_metadata([two], {}) == []
+    leadership.apply_metadata([one, two], {"p": Leader(1, 5), "q": Leader(2, 5)})
+    assert leadership.apply_metadata([two], {}) == []
     assert leadership.leader("p") is None
-    assert leadership.take_metadata([one, two], {"p": Leader(1, 5), "q": Leader(2, 5)}) == ["p"]
+    assert leadership.apply_metadata([one, two], {"p": Leader(1, 5), "q": Leader(2, 5)}) == ["p"]
 
 
 def test_metadata_tells_which_partitions_changed() -> None:
     known = leadership()
     leaders = {P: Leader(1, 5), Q: Leader(2, 3)}
-    assert known.take_metadata([ONE, TWO], leaders) == [Q]
-    assert known.take_metadata([ONE, TWO], leaders) == []
+    assert known.apply_metadata([ONE, TWO], leaders) == [Q]
+    assert known.apply_metadata([ONE, TWO], leaders) == []
 
 
 # --- attempts and backoff ---

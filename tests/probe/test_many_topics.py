@@ -14,7 +14,7 @@ from kipctl.errors import TimedOutError
 from kipctl.probe.metadata_policy import TopicPolicy
 from kipctl.probe.produce import many_topics
 from kipctl.probe.produce.config import ProducerConfig
-from kipctl.probe.produce.many_topics import Leg, ManyTopicsProducer
+from kipctl.probe.produce.many_topics import ManyTopicsProducer, Segment
 from kipctl.probe.produce.payloads import random_values, variants
 from kipctl.probe.produce.run import ProbeOutcome
 from kipctl.probe.tracing import Tracing
@@ -141,9 +141,9 @@ def producing(
         yield producer
 
 
-def every_topic_once(*positions: int) -> Leg:
+def every_topic_once(*positions: int) -> Segment:
     topics = positions or tuple(range(len(TOPICS)))
-    return Leg(topics, len(topics), RATE)
+    return Segment(topics, len(topics), RATE)
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ def test_a_topic_that_was_idle_is_dropped_and_asked_for_when_it_comes_back(
         calls: list[Any] = []
         while not calls or calls[-1].topics == tuple(NAMES):
             # All but the first two are used, the first two are idle.
-            calls += producer.send([Leg((2, 3, 4, 5), 50, 1000)]).calls
+            calls += producer.send([Segment((2, 3, 4, 5), 50, 1000)]).calls
         producer.keep_metadata(60_000, 60_000)
         assert {call.cause for call in calls} == {MAX_AGE}
         # The answer drops them, so the request before still asked for them.

@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, TopicPartition
 from fake_run import BASELINE, KIP951, REFRESH, Ran, read_ran
 
 from kipctl.cluster.change import rotate_once
-from kipctl.cluster.snapshot import take
+from kipctl.cluster.snapshot import take_snapshot
 from kipctl.cluster.topics import LATEST, await_topic, create_topic, delete_topic, offsets
 from kipctl.errors import RefusedError
 from kipctl.lab.cluster import Lab
@@ -68,7 +68,9 @@ def measured_during(
     with running_probe(spec, directory) as probe:
         assert not probe.is_done_by(probe.schedule.start_us + 100_000)
         act()
-        to_be_seen = {(p.id.partition, p.leader_epoch) for p in take(cluster, [TOPIC]).partitions}
+        to_be_seen = {
+            (p.id.partition, p.leader_epoch) for p in take_snapshot(cluster, [TOPIC]).partitions
+        }
         while to_be_seen:
             for row in probe.new_rows("batches").tolist():
                 to_be_seen.discard((row[partition_column], row[epoch_column]))

@@ -4,9 +4,9 @@ import numpy as np
 
 from kipctl.experiments.arms.arm import parse_arms
 from kipctl.experiments.arms.end_to_end_load import Written
-from kipctl.experiments.arms.felt import Felt
+from kipctl.experiments.arms.figures import Figures
 from kipctl.experiments.roll.experiment import RolledRun, cell_document
-from kipctl.experiments.roll.felt import Records, halves
+from kipctl.experiments.roll.figures import Records, halves
 from kipctl.experiments.roll.published import published_for
 from kipctl.experiments.roll.restarts import Restart
 from kipctl.report.experiment_roll_tables import roll_tables
@@ -43,8 +43,8 @@ def rolled(latency_us: int, failed: int | None = 0) -> RolledRun:
     latency = np.where(np.arange(len(intended)) % 50 == 0, latency_us, 1_000)
     found = Records(intended, latency, np.ones(len(intended), dtype=np.int64))
     spans = halves(restarts(), 0)
-    felt = Felt(found.by_half(spans), EMPTY["batches"], EMPTY["redirects"], EMPTY["rpcs"])
-    return RolledRun(written, restarts(), spans, found, found, felt, felt)
+    figures = Figures(found.by_half(spans), EMPTY["batches"], EMPTY["redirects"], EMPTY["rpcs"])
+    return RolledRun(written, restarts(), spans, found, found, figures, figures)
 
 
 def tables(runs: dict[str, list[RolledRun]]) -> dict[str, Table]:

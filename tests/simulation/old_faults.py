@@ -33,14 +33,14 @@ def metadata_after_batches(patch: pytest.MonkeyPatch) -> None:
 
 def leader_is_back_unnoticed(patch: pytest.MonkeyPatch) -> None:
     """W6: only a leader that differs counts as a change, not one that can be reached again."""
-    take = Leadership.take_metadata
+    apply = Leadership.apply_metadata
 
-    def take_metadata(self: Any, nodes: Any, leaders: Any) -> Any:
+    def apply_metadata(self: Any, nodes: Any, leaders: Any) -> Any:
         before = dict(self._leaders)
-        take(self, nodes, leaders)
+        apply(self, nodes, leaders)
         return [p for p, leader in self._leaders.items() if before.get(p) != leader]
 
-    patch.setattr(Leadership, "take_metadata", take_metadata)
+    patch.setattr(Leadership, "apply_metadata", apply_metadata)
 
 
 def new_sequences_after_every_failure(patch: pytest.MonkeyPatch) -> None:

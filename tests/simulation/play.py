@@ -12,7 +12,7 @@ from story import FAULTS, TOPIC, Story, topic_names
 
 from kipctl.probe.bootstrap import find_topic
 from kipctl.probe.metadata_policy import TopicPolicy
-from kipctl.probe.produce.many_topics import Leg, ManyTopicsProducer
+from kipctl.probe.produce.many_topics import ManyTopicsProducer, Segment
 from kipctl.probe.produce.partitioner import partitioner
 from kipctl.probe.produce.payloads import Variant, random_values, variants
 from kipctl.probe.produce.producer import Producer
@@ -108,13 +108,13 @@ class _Play(Stage):
             self.producer.keep_metadata(1_000, _IDLE_MS)
             self.let_happen()
             self.settle_until_us += 4 * _IDLE_MS * 1000
-            legs = [
-                Leg(every, story.num_records, rate),
-                Leg([0], _IDLE_MS // 10, 5),
-                Leg(every, story.num_records, rate),
+            segments = [
+                Segment(every, story.num_records, rate),
+                Segment([0], _IDLE_MS // 10, 5),
+                Segment(every, story.num_records, rate),
             ]
-            sent = self.producer.send(legs)
-        assert sent.records == sum(leg.records for leg in legs)
+            sent = self.producer.send(segments)
+        assert sent.records == sum(segment.records for segment in segments)
         tracing.flush()
         return self.seen(records=story.num_records, failed=sent.failed)
 

@@ -158,7 +158,7 @@ def an_observer(directory: Path) -> Observer:
     directory.mkdir()
     spec = TapSpec(bootstrap_server="127.0.0.1:1", stale_metadata_us=1000)
     observer = Observer(spec, directory, Addresses(lambda address: 19092), 0)
-    observer.leaders.take_metadata(CLUSTER_ANSWER)
+    observer.leaders.apply_metadata(CLUSTER_ANSWER)
     return observer
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from kipctl.experiments.arms.felt import Felt, together
+from kipctl.experiments.arms.figures import Figures, together
 from kipctl.pipeline.significance import (
     Difference,
     Windows,
@@ -99,7 +99,9 @@ class Differing:
         }
 
 
-def differing(without: Sequence[Felt], with_it: Sequence[Felt], q: float = QUANTILE) -> Differing:
+def differing(
+    without: Sequence[Figures], with_it: Sequence[Figures], q: float = QUANTILE
+) -> Differing:
     """Compare a quantile of record latency between the runs of two arms; each has at least one."""
     found = bootstrapped(_windows(without), _windows(with_it), q)
     if found.low is not None and found.high is not None:
@@ -130,7 +132,7 @@ def runs_apart(a: Sequence[float], b: Sequence[float]) -> float | None:
     return student_p(apart / error, freedom)
 
 
-def _windows(runs: Sequence[Felt]) -> Windows:
+def _windows(runs: Sequence[Figures]) -> Windows:
     rows = np.concatenate([run.windows for run in runs])
     of_run = np.repeat(np.arange(len(runs)), [len(run.windows) for run in runs])
     return windows(of_run, rows[:, 0], rows[:, 1], rows[:, 2])

@@ -135,7 +135,7 @@ def probe_writer(load: Load, discovery: LeaderDiscovery) -> Iterator[Writer]:
             client_id=PRODUCER,
             acks=-1 if load.acks == "all" else int(load.acks),
             enable_idempotence=load.acks == "all",
-            partitioner="round-robin",  # every partition is written to, so every move is felt
+            partitioner="round-robin",  # every partition is written to, so every move is met
         ),
     )
     with OnThisMachine()(spec) as probe:

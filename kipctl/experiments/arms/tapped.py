@@ -8,10 +8,10 @@ from typing import Any
 
 from kipctl import __version__
 from kipctl.clients.load import Produced, ProducerLoad, RunningClient
-from kipctl.cluster.snapshot import take
+from kipctl.cluster.snapshot import take_snapshot
 from kipctl.errors import InterruptedRunError, RefusedError
 from kipctl.experiments.arms.arm import Arm, LibrdkafkaClient, ProbeClient
-from kipctl.experiments.arms.felt import Felt, felt_of, service
+from kipctl.experiments.arms.figures import Figures, figures_of, service
 from kipctl.experiments.arms.stand import Stand
 from kipctl.experiments.begin import OnThisMachine
 from kipctl.experiments.conduct import Conducted, conduct_load
@@ -99,17 +99,17 @@ class ArmRun:
     """A run of an arm: what the tap saw, and what the client itself says it came to."""
 
     arm: Arm
-    felt: Felt
+    figures: Figures
     claims: Mapping[str, Any]
     actions: list[dict[str, Any]]
 
     def as_document(self) -> dict[str, Any]:
         """As `run.json` has it: with the names that a run of `perf produce` has there."""
-        found = self.felt.as_document()
-        rate = self.felt.acknowledged / self.felt.seconds if self.felt.seconds else 0.0
+        found = self.figures.as_document()
+        rate = self.figures.acknowledged / self.figures.seconds if self.figures.seconds else 0.0
         return {
             **found,
-            "records": {"sent": self.felt.acknowledged + found["records"]["failed"]}
+            "records": {"sent": self.figures.acknowledged + found["records"]["failed"]}
             | found["records"],
             "records_per_second": round(rate, 1),
             "actions": self.actions,
@@ -132,7 +132,7 @@ def run_arm(
     Raises RefusedError when every action failed or the client was refused, InterruptedRunError
     after Ctrl-C, and other KipctlErrors.
     """
-    before = take(stand.cluster, [load.topic])
+    before = take_snapshot(stand.cluster, [load.topic])
     with TemporaryDirectory(prefix="kipctl-tap-") as scratch:
         with running_tap(conditions.tap(arm, stand.bootstrap_server), Path(scratch)) as tap:
             conducted, claims = _conducted(arm, stand, load, plan, tap, seed)
@@ -141,7 +141,7 @@ def run_arm(
     run.write("events", [event_rows(conducted.events, tapped.start_us)])
     actions = [action.as_document(tapped.start_us) for action in conducted.performed]
     called_us = [action.called_us - tapped.start_us for action in conducted.performed]
-    found = ArmRun(arm, felt_of(run, load.warmup_records, called_us), claims, actions)
+    found = ArmRun(arm, figures_of(run, load.warmup_records, called_us), claims, actions)
     describe(
         run,
         "experiment redirect",
@@ -164,20 +164,20 @@ def run_arm(
                 "drop_hints": arm.drop_hints,
             },
             "cluster_before": asdict(before),
-            "cluster_after": asdict(take(stand.cluster, [load.topic])),
+            "cluster_after": asdict(take_snapshot(stand.cluster, [load.topic])),
             "summary": {
                 "topic": load.topic,
                 "kafka_version": stand.kafka_version,
                 "leader_discovery": _discovery(arm),
                 "warmup_records": load.warmup_records,
                 **found.as_document(),
-                "service_ms": service(found.felt.batch_rows, load.warmup_records).as_ms(),
+                "service_ms": service(found.figures.batch_rows, load.warmup_records).as_ms(),
             },
         },
     )
     if conducted.cut_off:
         raise InterruptedRunError(
-            f"Interrupted in a run of {arm.name}: {found.felt.acknowledged:,} of "
+            f"Interrupted in a run of {arm.name}: {found.figures.acknowledged:,} of "
             f"{load.num_records:,} records were acknowledged. {conducted.interrupted}".strip()
         )
     errors = [action["error"] for action in actions if action["error"]]
@@ -193,7 +193,7 @@ def _discovery(arm: Arm) -> str:
     return arm.client.discovery.value if isinstance(arm.client, ProbeClient) else f"of {arm.name}"
 
 
-def _unheard(_: str) -> None:
+def _ignore(_: str) -> None:
     """Every rotation that goes well is not worth a line."""
 
 
@@ -210,8 +210,8 @@ def _conducted(
         return _probe_conducted(arm.client, stand, load, plan, tap, seed)
     with stand.client(arm).producer(load.of(arm), tap.bootstrap_server) as client:
         schedule = Schedule(began_us(client, tap), load.num_records, load.throughput)
-        conducted = conduct_load(client, schedule, stand.cluster, load.topic, plan, _unheard)
-    return conducted, _said(conducted.outcome)
+        conducted = conduct_load(client, schedule, stand.cluster, load.topic, plan, _ignore)
+    return conducted, _reported_by_client(conducted.outcome)
 
 
 def began_us(client: RunningClient[Produced], tap: RunningTap) -> int:
@@ -225,15 +225,15 @@ def began_us(client: RunningClient[Produced], tap: RunningTap) -> int:
     return now_us()
 
 
-def _said(came: Produced) -> dict[str, Any]:
+def _reported_by_client(produced: Produced) -> dict[str, Any]:
     names = {"avg": "mean", "p99.9": "p999"}  # as kipctl's own results have them
     return {
-        "software": f"{came.software} {came.version}",
-        "records": came.records,
-        "failed": came.failed,
-        "latency_ms": {names.get(name, name): ms for name, ms in came.latency_ms.items()},
-        "cpu_seconds": round(came.cpu_s, 3),
-        "error": came.error or None,
+        "software": f"{produced.software} {produced.version}",
+        "records": produced.records,
+        "failed": produced.failed,
+        "latency_ms": {names.get(name, name): ms for name, ms in produced.latency_ms.items()},
+        "cpu_seconds": round(produced.cpu_s, 3),
+        "error": produced.error or None,
     }
 
 
@@ -257,7 +257,7 @@ def _probe_conducted(
         seed=seed,
     )
     with OnThisMachine()(spec) as probe:
-        conducted = conduct_load(probe, probe.schedule, stand.cluster, load.topic, plan, _unheard)
+        conducted = conduct_load(probe, probe.schedule, stand.cluster, load.topic, plan, _ignore)
         measured = measured_together(conducted.outcome, probe.parts)
     outcome = measured.outcome
     return conducted, {

@@ -113,7 +113,7 @@ class _TappedWriter:
         """See Writer."""
         self._ended_us = now_us()
         self._client.stop()
-        self._came = self._client.outcome()
+        self._client_result = self._client.outcome()
         self._tapped = self._tap.stop()
         return ends_of(_rows(self._directory, "batches"))
 
@@ -121,14 +121,16 @@ class _TappedWriter:
         """See Writer."""
         export.write(run, self._tapped, self._directory, _PRODUCES)
         return Written(
-            software=f"{self._came.software} {self._came.version}",
+            software=f"{self._client_result.software} {self._client_result.version}",
             measured_by="tap",
             start_us=self._tapped.start_us,
             wall_start_us=self._tapped.wall_start_us,
             interval_ns=0,
             warmup_records=self._load.warmup_records,
             # The tap cannot tell: librdkafka sends what was refused again in other batches.
-            failed=self._came.failed if self._came.failed or not self._came.error else None,
+            failed=self._client_result.failed
+            if self._client_result.failed or not self._client_result.error
+            else None,
             ended_us=self._ended_us - self._tapped.start_us,
             settings={
                 "source": "tap",
@@ -172,12 +174,16 @@ class _TappedReader:
     ) -> None:
         self._client, self._tap, self._directory, self._given = client, tap, directory, given
         self._reads = RowReader(raw_path(directory, "reads"), len(TAP_COLUMNS["reads"]))
-        self._came: Consumed | None = None
+        self._client_result: Consumed | None = None
 
     @property
     def software(self) -> str:
         """By which it introduces itself, once it has ended."""
-        return f"{self._came.software} {self._came.version}" if self._came else ""
+        return (
+            f"{self._client_result.software} {self._client_result.version}"
+            if self._client_result
+            else ""
+        )
 
     def new_rows(self, dataset: str) -> IntRows:
         """The reads that the tap has seen since the last call."""
@@ -191,7 +197,7 @@ class _TappedReader:
         """See Reader."""
         await_offsets(self, ends, QUIET_S)
         self._client.stop()
-        self._came = self._client.outcome()
+        self._client_result = self._client.outcome()
         self._tapped = self._tap.stop()
 
     def record(self, run: Run, written: Written) -> Mapping[str, Any]:

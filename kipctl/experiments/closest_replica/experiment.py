@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from kipctl.cluster.replica_facts import broker_racks
-from kipctl.cluster.snapshot import Snapshot, take
+from kipctl.cluster.snapshot import Snapshot, take_snapshot
 from kipctl.cluster.topics import await_topic
 from kipctl.errors import InterruptedRunError, UsageError
 from kipctl.experiments.actions import lab_of
@@ -26,15 +26,15 @@ from kipctl.experiments.arms.end_to_end_load import (
     probe_writer,
     recorded_in,
 )
-from kipctl.experiments.arms.felt import Felt, together
+from kipctl.experiments.arms.figures import Figures, together
 from kipctl.experiments.arms.run_rows import dataset, rows
 from kipctl.experiments.arms.stand import Stand
 from kipctl.experiments.arms.tapped_sides import reader_of
-from kipctl.experiments.closest_replica.felt import Racks, rack_gone, traffic, within
+from kipctl.experiments.closest_replica.figures import Racks, rack_outage, traffic, within
 from kipctl.experiments.perf import own_topic
 from kipctl.experiments.plan import OWN_TOPIC
 from kipctl.experiments.record import describe
-from kipctl.experiments.roll.felt import Half, Records, records
+from kipctl.experiments.roll.figures import Half, Records, records
 from kipctl.experiments.roll.restarts import leaders_put_back
 from kipctl.lab.cluster import Lab
 from kipctl.measure.delivery import follow_batches
@@ -89,7 +89,7 @@ class ClosestPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class Gone:
+class RackOutage:
     """When the rack's brokers were ended, ran again, and were looked at last (monotonic us)."""
 
     called_us: int
@@ -106,8 +106,8 @@ class ReadRun:
     seconds: float
     steady: IntRows
     """Rows of `reads` while nothing disturbed."""
-    gone: dict[str, Any] | None
-    delivered: Felt
+    outage: dict[str, Any] | None
+    delivered: Figures
     missing: int
 
 
@@ -203,7 +203,7 @@ class Stage:
 
 def _one(plan: ClosestPlan, client: Arm, reads: str, load: Load, stage: Stage, run: Run) -> ReadRun:
     """One run, recorded."""
-    gone: Gone | None = None
+    outage: RackOutage | None = None
     client_rack = stage.rack if reads == CLOSEST else ""
     with (
         reader_of(client, load, stage.stand, client_rack) as reader,
@@ -215,7 +215,7 @@ def _one(plan: ClosestPlan, client: Arm, reads: str, load: Load, stage: Stage, r
         await_us(until_us)
         if stage.lab is not None:
             await_us(until_us + _ON_THEIR_WAY_US)
-            gone = _rack_goes(plan, stage, stage.lab)
+            outage = _rack_goes(plan, stage, stage.lab)
         written = finish(writer, reader, run)
     start = written.start_us
     batches = rows(dataset(run, "batches", PRODUCER), "batches")
@@ -228,17 +228,17 @@ def _one(plan: ClosestPlan, client: Arm, reads: str, load: Load, stage: Stage, r
         measured_by="probe" if "kipctl" in reader.software else "tap",
         seconds=plan.seconds,
         steady=within(read_rows, span.begin_us, span.end_us),
-        gone=None
-        if gone is None
-        else rack_gone(
+        outage=None
+        if outage is None
+        else rack_outage(
             read_rows,
             stage.racks,
             stage.rack,
-            gone.called_us - start,
-            gone.started_us - start,
-            gone.until_us - start,
+            outage.called_us - start,
+            outage.started_us - start,
+            outage.until_us - start,
         ),
-        delivered=Felt(
+        delivered=Figures(
             _by_second(delivered, span),
             followed,
             rows(dataset(run, "redirects", CONSUMER), "redirects"),
@@ -246,11 +246,11 @@ def _one(plan: ClosestPlan, client: Arm, reads: str, load: Load, stage: Stage, r
         ),
         missing=int(followed[followed[:, _ERROR] != 0, _RECORDS].sum()),
     )
-    _describe(client, reads, written, stage, run, found, gone)
+    _describe(client, reads, written, stage, run, found, outage)
     return found
 
 
-def _rack_goes(plan: ClosestPlan, stage: Stage, lab: Lab) -> Gone:
+def _rack_goes(plan: ClosestPlan, stage: Stage, lab: Lab) -> RackOutage:
     """End the rack's brokers, start them again, and look on for a while."""
     brokers = [broker for broker, rack in sorted(stage.racks.items()) if rack == stage.rack]
     called_us = now_us()
@@ -270,7 +270,7 @@ def _rack_goes(plan: ClosestPlan, stage: Stage, lab: Lab) -> Gone:
     started_us = now_us()
     await_topic(stage.stand.cluster, OWN_TOPIC, plan.partitions)
     time.sleep(plan.after_s)
-    return Gone(called_us, started_us, now_us())
+    return RackOutage(called_us, started_us, now_us())
 
 
 def _by_second(of: Records, span: Half) -> IntRows:
@@ -288,7 +288,7 @@ def _describe(
     stage: Stage,
     run: Run,
     found: ReadRun,
-    gone: Gone | None,
+    outage: RackOutage | None,
 ) -> None:
     describe(
         run,
@@ -299,23 +299,25 @@ def _describe(
             "arm": f"{client.name} {reads}",
             **written.settings,
             "cluster_before": asdict(stage.before),
-            "cluster_after": asdict(take(stage.stand.cluster, [OWN_TOPIC])),
+            "cluster_after": asdict(take_snapshot(stage.stand.cluster, [OWN_TOPIC])),
             "summary": {
                 "topic": OWN_TOPIC,
                 "kafka_version": stage.stand.kafka_version,
-                "actions": [] if gone is None else [_action(stage.rack, gone, written.start_us)],
+                "actions": []
+                if outage is None
+                else [_action(stage.rack, outage, written.start_us)],
                 **run_document(found, stage.racks, stage.rack),
             },
         },
     )
 
 
-def _action(rack: str, gone: Gone, start_us: int) -> dict[str, Any]:
+def _action(rack: str, outage: RackOutage, start_us: int) -> dict[str, Any]:
     return {
         "action": f"restart:{rack}",
-        "called_ms": (gone.called_us - start_us) / 1000,
-        "answered_ms": (gone.started_us - start_us) / 1000,
-        "converged_ms": (gone.until_us - start_us) / 1000,
+        "called_ms": (outage.called_us - start_us) / 1000,
+        "answered_ms": (outage.started_us - start_us) / 1000,
+        "converged_ms": (outage.until_us - start_us) / 1000,
         "partitions": None,
         "error": None,
     }
@@ -327,7 +329,7 @@ def run_document(run: ReadRun, racks: Racks, rack: str) -> dict[str, Any]:
         **traffic(run.steady, racks, rack),
         "end_to_end_ms": run.delivered.latency.as_ms(),
         "missing": run.missing,
-        "gone": run.gone,
+        "gone": run.outage,
     }
 
 

@@ -17,7 +17,14 @@ from kipctl.experiments.arms.end_to_end_load import recorded_in
 from kipctl.experiments.arms.run_rows import dataset, rows
 from kipctl.experiments.arms.stand import Stand
 from kipctl.experiments.metadata.perf_metadata import leaders_moving, own_topics
-from kipctl.experiments.metadata.phases import Came, Course, Rpc, courses, growth, phase_document
+from kipctl.experiments.metadata.phases import (
+    PhaseLoad,
+    PhaseResult,
+    Rpc,
+    growth,
+    phase_document,
+    phase_loads,
+)
 from kipctl.experiments.metadata.plan import MetadataPlan, Phase
 from kipctl.experiments.metadata.senders import (
     CLIENT_ID,
@@ -104,7 +111,7 @@ def run_claims(
     }
 
 
-Make = Callable[[str, Course], Sender]
+Make = Callable[[str, PhaseLoad], Sender]
 """A producer at that bootstrap server, with the settings that the course asks for."""
 
 
@@ -116,7 +123,7 @@ def _maker(
     if client.policy is not None:
         policy, topics = client.policy, [Topic(name, ids[name]) for name in plan.names]
 
-        def probe(server: str, course: Course) -> Sender:
+        def probe(server: str, load: PhaseLoad) -> Sender:
             config = replace(plan.config, client_id=CLIENT_ID)
             return ProbeSender(server, config, policy, topics, plan.partitions, plan.record_size)
 
@@ -127,10 +134,10 @@ def _maker(
         version = client.arm.client.version
         with java_machine(stand.java[version]) as gateway:
 
-            def java(server: str, course: Course) -> Sender:
+            def java(server: str, load: PhaseLoad) -> Sender:
                 settings = {
-                    "metadata.max.age.ms": course.max_age_ms,
-                    "metadata.max.idle.ms": course.max_idle_ms,
+                    "metadata.max.age.ms": load.max_age_ms,
+                    "metadata.max.idle.ms": load.max_idle_ms,
                 }
                 given = {name: str(ms) for name, ms in settings.items() if ms is not None}
                 return JavaSender(gateway, version, server, plan.names, plan.record_size, given)
@@ -138,8 +145,8 @@ def _maker(
             yield java
     else:
 
-        def librdkafka(server: str, course: Course) -> Sender:
-            return LibrdkafkaSender(server, plan.names, plan.record_size, course.max_age_ms)
+        def librdkafka(server: str, load: PhaseLoad) -> Sender:
+            return LibrdkafkaSender(server, plan.names, plan.record_size, load.max_age_ms)
 
         yield librdkafka
 
@@ -156,16 +163,16 @@ def _client_document(
     phases: list[dict[str, Any]] = []
     grown: list[dict[str, Any]] = []
     software = ""
-    startup, *others = courses(plan.phases, plan.topics, plan.throughput, plan.seconds)
-    for course in (startup, *others):
-        message(f"{client.name}: {course.phase}")
-        before = () if course is startup else (startup,)
-        with recorded_in(record(f"{client.name}-{course.phase}")) as run:
-            software, came, moves = _watch(client, plan, make, stand, before, course, run, message)
-        if course is startup:
-            grown = growth(came)
-        document = phase_document(course.phase, came, None)
-        phases.append(document | {"moves": moves, "least_asked": least_asked(came.rpcs, course)})
+    startup, *others = phase_loads(plan.phases, plan.topics, plan.throughput, plan.seconds)
+    for load in (startup, *others):
+        message(f"{client.name}: {load.phase}")
+        before = () if load is startup else (startup,)
+        with recorded_in(record(f"{client.name}-{load.phase}")) as run:
+            software, result, moves = _watch(client, plan, make, stand, before, load, run, message)
+        if load is startup:
+            grown = growth(result)
+        document = phase_document(load.phase, result, None)
+        phases.append(document | {"moves": moves, "least_asked": least_asked(result.rpcs, load)})
     return {
         "client": client.name,
         "policy": None,
@@ -180,34 +187,34 @@ def _watch(
     plan: MetadataPlan,
     make: Make,
     stand: Stand,
-    before: Sequence[Course],
-    course: Course,
+    before: Sequence[PhaseLoad],
+    load: PhaseLoad,
     run: Run,
     message: Callable[[str], None],
-) -> tuple[str, Came, int]:
+) -> tuple[str, PhaseResult, int]:
     """One phase: the client's software, what it did as the tap saw it, and how often leaders moved.
 
     What it does `before` is not part of it.
     """
-    moving = course.phase is Phase.LEADER_CHANGES
+    moving = load.phase is Phase.LEADER_CHANGES
     with (
         tempfile.TemporaryDirectory(prefix="kipctl-tap-") as scratch,
         running_tap(TapSpec(bootstrap_server=stand.bootstrap_server), Path(scratch)) as tap,
     ):
-        with closing(make(tap.bootstrap_server, course)) as sender:
+        with closing(make(tap.bootstrap_server, load)) as sender:
             for earlier in before:
-                sender.send(replace(earlier, max_age_ms=course.max_age_ms))
+                sender.send(replace(earlier, max_age_ms=load.max_age_ms))
             begin_us = now_us() if before else tap.start_us
             moves: list[int] = []
             with ExitStack() as meanwhile:
                 if moving:
                     moves = meanwhile.enter_context(leaders_moving(plan, message))
-                failed = sender.send(course)
+                failed = sender.send(load)
             end_us = now_us()
             software = sender.software
         tapped = tap.stop()
         export.write(run, tapped, Path(scratch))
-    came = came_of(run, begin_us - tapped.start_us, end_us - tapped.start_us, failed)
+    result = phase_result(run, begin_us - tapped.start_us, end_us - tapped.start_us, failed)
     describe(
         run,
         "experiment metadata",
@@ -216,7 +223,7 @@ def _watch(
             "source": "tap",
             "bootstrap_server": stand.bootstrap_server,
             "arm": client.name,
-            "phase": str(course.phase),
+            "phase": str(load.phase),
             "interval_ns": 0,
             "topics": plan.topics,
             "throughput": plan.throughput,
@@ -224,14 +231,14 @@ def _watch(
             "warmup_records": 0,
             "summary": {
                 "kafka_version": stand.kafka_version,
-                **phase_document(course.phase, came, None),
+                **phase_document(load.phase, result, None),
             },
         },
     )
-    return software, came, len(moves)
+    return software, result, len(moves)
 
 
-def came_of(run: Run, begin_us: int, end_us: int, failed: int) -> Came:
+def phase_result(run: Run, begin_us: int, end_us: int, failed: int) -> PhaseResult:
     """What the recorded client did in [begin, end), microseconds since the run's start."""
     calls = rows(dataset(run, "rpcs", CLIENT_ID), "rpcs")
     batches = rows(dataset(run, "batches", CLIENT_ID), "batches")
@@ -242,7 +249,7 @@ def came_of(run: Run, begin_us: int, end_us: int, failed: int) -> Came:
     latencies = np.repeat(
         done[:, _BATCH["acked_us"]] - done[:, _BATCH["intended_us"]], done[:, _BATCH["records"]]
     )
-    return Came(
+    return PhaseResult(
         records=int(done[:, _BATCH["records"]].sum()),
         failed=failed,
         seconds=(end_us - begin_us) / 1e6,
@@ -274,12 +281,12 @@ def _rpc(call: Sequence[int]) -> Rpc:
     )
 
 
-def least_asked(rpcs: Sequence[Rpc], course: Course) -> int | None:
+def least_asked(rpcs: Sequence[Rpc], load: PhaseLoad) -> int | None:
     """Of a phase in which topics are idle, for how few the client asked when it renewed Metadata.
 
     A request for one topic is none of all that is in use; None if there was no other.
     """
-    if course.phase is not Phase.IDLE_RETURN:
+    if load.phase is not Phase.IDLE_RETURN:
         return None
     return min(
         (rpc.topics for rpc in rpcs if rpc.topics is not None and rpc.topics > 1), default=None

@@ -13,7 +13,7 @@ from py4j.protocol import Py4JError, Py4JJavaError
 
 from kipctl.clients.java import JavaClient
 from kipctl.errors import RefusedError
-from kipctl.experiments.metadata.phases import Course
+from kipctl.experiments.metadata.phases import PhaseLoad
 from kipctl.experiments.metadata.senders import CLIENT_ID, pace
 from kipctl.trace.clock import now_us
 
@@ -83,16 +83,16 @@ class JavaSender:
         except Py4JJavaError as error:
             raise RefusedError(f"Java's producer did not start: {error.java_exception}.") from None
 
-    def send(self, course: Course) -> int:
+    def send(self, load: PhaseLoad) -> int:
         """See Sender. Raises RefusedError when a record could not be handed over."""
         before = self._errors()
         record = self._jvm.org.apache.kafka.clients.producer.ProducerRecord
         try:
-            for leg in course.legs:
+            for segment in load.segments:
                 start_us = now_us()
-                for k in range(leg.records):
-                    pace(start_us, k, leg.rate)
-                    topic = self._names[leg.topics[k % len(leg.topics)]]
+                for k in range(segment.records):
+                    pace(start_us, k, segment.rate)
+                    topic = self._names[segment.topics[k % len(segment.topics)]]
                     self._producer.send(record(topic, self._value))
                 self._producer.flush()
         except Py4JJavaError as error:

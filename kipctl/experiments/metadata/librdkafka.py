@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from confluent_kafka import KafkaError, Message, Producer, libversion
 
 from kipctl.errors import RefusedError
-from kipctl.experiments.metadata.phases import RENEWED_MS, Came, Course, Rpc
+from kipctl.experiments.metadata.phases import RENEWED_MS, PhaseLoad, PhaseResult, Rpc
 from kipctl.probe.produce.config import ProducerConfig, producer_properties
 from kipctl.trace.clock import now_us
 from kipctl.trace.codes import MetadataCause
@@ -72,7 +72,7 @@ class RequestLines:
         self._taken: _Request | None = None
         self._shown: dict[str, int] = {}
         """Each topic's number, in the order in which answers first showed them."""
-        self._told = 0
+        self._reported = 0
         self.requests: list[_Request] = []
         self.lines = 0
         """How many were read."""
@@ -123,7 +123,7 @@ class RequestLines:
         a new topic if the answer shows one that none had shown when it was asked for.
         """
         rpcs = []
-        for request in self.requests[self._told :]:
+        for request in self.requests[self._reported :]:
             cause = _CAUSES.get(request.reason)
             if request.reason in _QUERIES:
                 is_new = any(self._shown[name] >= request.known for name in request.names)
@@ -137,7 +137,7 @@ class RequestLines:
                     request.us,
                 )
             )
-        self._told = len(self.requests)
+        self._reported = len(self.requests)
         return rpcs
 
 
@@ -186,25 +186,25 @@ class Librdkafka:
         self._latencies_us: list[int] = []
         self._failed = 0
 
-    def take(self, course: Course) -> Came:
+    def run(self, load: PhaseLoad) -> PhaseResult:
         """Produce the course's records in turn; librdkafka waits for nothing meanwhile.
 
         Raises RefusedError when its log is not as expected.
         """
         self._latencies_us, self._failed = [], 0
         began_us = now_us()
-        for leg in course.legs:
+        for segment in load.segments:
             start_us = now_us()
-            for k in range(leg.records):
-                due_us = start_us + round(k * 1e6 / leg.rate)
+            for k in range(segment.records):
+                due_us = start_us + round(k * 1e6 / segment.rate)
                 while (left_us := due_us - now_us()) > 0:
                     self._producer.poll(max(left_us, _LEAST_POLL_US) / 1e6)
-                self._produce(self._names[leg.topics[k % len(leg.topics)]], due_us)
+                self._produce(self._names[segment.topics[k % len(segment.topics)]], due_us)
                 self._producer.poll(0)
             self._producer.flush()
         seconds = (now_us() - began_us) / 1e6
-        return Came(
-            sum(leg.records for leg in course.legs),
+        return PhaseResult(
+            sum(segment.records for segment in load.segments),
             self._failed,
             seconds,
             self._latencies_us,
@@ -239,11 +239,11 @@ class Librdkafka:
         Its lines wait in a queue that polling empties, many seconds of them on a busy machine.
         """
         deadline = time.monotonic() + _SETTLED_S
-        quiet_since, told = time.monotonic(), self._lines.lines
+        quiet_since, reported = time.monotonic(), self._lines.lines
         while (now := time.monotonic()) < deadline:
             self._producer.poll(0.05)
-            if self._lines.lines != told:
-                quiet_since, told = now, self._lines.lines
+            if self._lines.lines != reported:
+                quiet_since, reported = now, self._lines.lines
             elif not self._lines.is_waiting and now - quiet_since > _QUIET_S:
                 break
         if not self._lines.requests:

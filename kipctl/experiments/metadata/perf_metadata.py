@@ -16,7 +16,7 @@ from kipctl.cluster.topic_sets import (
     topics_named,
 )
 from kipctl.errors import KipctlError, UsageError
-from kipctl.experiments.metadata.phases import Client, courses, growth, phase_document
+from kipctl.experiments.metadata.phases import Client, growth, phase_document, phase_loads
 from kipctl.experiments.metadata.plan import OWN_TOPICS, ClientKind, MetadataPlan, Phase
 from kipctl.experiments.metadata.probe import ProbeClient
 from kipctl.experiments.perf import kafka_version
@@ -91,21 +91,21 @@ def _measure(
     phases: list[dict[str, Any]] = []
     grown: list[dict[str, Any]] = []
     with closing(_client(plan, policy, cluster, ids)) as client:
-        for course in courses(plan.phases, plan.topics, plan.throughput, plan.seconds):
-            message(f"{name}: {course.phase}")
-            if course.phase is Phase.LEADER_CHANGES:
+        for load in phase_loads(plan.phases, plan.topics, plan.throughput, plan.seconds):
+            message(f"{name}: {load.phase}")
+            if load.phase is Phase.LEADER_CHANGES:
                 with leaders_moving(plan, message) as moves:
-                    came = client.take(course)
+                    result = client.run(load)
                 counted = None  # moving them asks for Metadata too
             else:
                 moves = []
                 before = _brokers_counted(plan.metrics_urls)
-                came = client.take(course)
+                result = client.run(load)
                 after = _brokers_counted(plan.metrics_urls)
                 counted = after - before if before is not None and after is not None else None
-            if course.phase is Phase.STARTUP:
-                grown = growth(came)
-            phases.append(phase_document(course.phase, came, counted) | {"moves": len(moves)})
+            if load.phase is Phase.STARTUP:
+                grown = growth(result)
+            phases.append(phase_document(load.phase, result, counted) | {"moves": len(moves)})
         version = client.version
     return {
         "client": str(kind),

@@ -9,7 +9,7 @@ import numpy as np
 from kipctl.experiments.metadata.plan import Phase
 from kipctl.measure.distribution import distribution_of
 from kipctl.probe.produce.config import LEAST_IDLE_MS
-from kipctl.probe.produce.many_topics import Leg
+from kipctl.probe.produce.many_topics import Segment
 from kipctl.trace.codes import MetadataCause
 
 RENEWED_MS = 2_000
@@ -18,21 +18,21 @@ CAUSES = tuple(cause.name.lower() for cause in MetadataCause)
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class PhaseLoad:
     """How a phase goes, with its own `metadata.max.age.ms` and `metadata.max.idle.ms`.
 
     None is what the client is configured to.
     """
 
     phase: Phase
-    legs: tuple[Leg, ...]
+    segments: tuple[Segment, ...]
     max_age_ms: int | None = None
     max_idle_ms: int | None = None
 
 
-def courses(
+def phase_loads(
     phases: Sequence[Phase], topics: int, rate: float, seconds: float
-) -> tuple[Course, ...]:
+) -> tuple[PhaseLoad, ...]:
     """The courses of these phases, in their order, for so many topics (2 or more).
 
     Startup is always the first. `rate` is in records per second, `seconds` the length of a phase
@@ -40,17 +40,17 @@ def courses(
     """
     every = range(topics)
     busy = range(max(1, topics // 10))
-    for_a_while = Leg(every, max(1, round(rate * seconds)), rate)
+    for_a_while = Segment(every, max(1, round(rate * seconds)), rate)
     idle_s = (LEAST_IDLE_MS + 3 * RENEWED_MS) / 1000  # two renewals come after the eviction
     known = {
-        Phase.STARTUP: Course(Phase.STARTUP, (Leg(every, topics, rate),)),
-        Phase.STEADY: Course(Phase.STEADY, (for_a_while,), RENEWED_MS),
-        Phase.LEADER_CHANGES: Course(Phase.LEADER_CHANGES, (for_a_while,)),
-        Phase.IDLE_RETURN: Course(
+        Phase.STARTUP: PhaseLoad(Phase.STARTUP, (Segment(every, topics, rate),)),
+        Phase.STEADY: PhaseLoad(Phase.STEADY, (for_a_while,), RENEWED_MS),
+        Phase.LEADER_CHANGES: PhaseLoad(Phase.LEADER_CHANGES, (for_a_while,)),
+        Phase.IDLE_RETURN: PhaseLoad(
             Phase.IDLE_RETURN,
             (
-                Leg(busy, max(1, round(rate * idle_s)), rate),
-                Leg(range(len(busy), topics), topics - len(busy), rate),
+                Segment(busy, max(1, round(rate * idle_s)), rate),
+                Segment(range(len(busy), topics), topics - len(busy), rate),
             ),
             RENEWED_MS,
             LEAST_IDLE_MS,
@@ -75,7 +75,7 @@ class Rpc:
 
 
 @dataclass(frozen=True, slots=True)
-class Came:
+class PhaseResult:
     """What a client did in a phase. Times are microseconds, from a record's intended send time."""
 
     records: int
@@ -93,25 +93,27 @@ class Client(Protocol):
     version: str
     """Of its software."""
 
-    def take(self, course: Course) -> Came:
+    def run(self, load: PhaseLoad) -> PhaseResult:
         """Do what the course says. The first also tells of what went before it."""
 
     def close(self) -> None:
         """Give up its connections."""
 
 
-def phase_document(phase: Phase, came: Came, brokers_counted: int | None) -> dict[str, Any]:
+def phase_document(
+    phase: Phase, result: PhaseResult, brokers_counted: int | None
+) -> dict[str, Any]:
     """A phase as JSON has it. `brokers_counted` are the Metadata requests that brokers counted."""
-    rpcs = came.rpcs
+    rpcs = result.rpcs
     causes = [rpc.cause for rpc in rpcs]
     by_cause: dict[str, int] = {c: causes.count(c) for c in CAUSES if c in causes}
     if None in causes:
         by_cause["unknown"] = causes.count(None)
     return {
         "phase": str(phase),
-        "records": came.records,
-        "failed": came.failed,
-        "seconds": round(came.seconds, 3),
+        "records": result.records,
+        "failed": result.failed,
+        "seconds": round(result.seconds, 3),
         "requests": len(rpcs),
         "brokers_counted": brokers_counted,
         "by_cause": by_cause,
@@ -120,15 +122,15 @@ def phase_document(phase: Phase, came: Came, brokers_counted: int | None) -> dic
         "request_bytes": _sum([rpc.request_bytes for rpc in rpcs]),
         "response_bytes": _sum([rpc.response_bytes for rpc in rpcs]),
         "request_ms": spread_ms([rpc.us for rpc in rpcs if rpc.us is not None]),
-        "waited_records": None if came.waits_us is None else len(came.waits_us),
-        "waited_ms": None if came.waits_us is None else spread_ms(came.waits_us),
-        "latency_ms": spread_ms(came.latencies_us),
+        "waited_records": None if result.waits_us is None else len(result.waits_us),
+        "waited_ms": None if result.waits_us is None else spread_ms(result.waits_us),
+        "latency_ms": spread_ms(result.latencies_us),
     }
 
 
-def growth(came: Came) -> list[dict[str, Any]]:
+def growth(result: PhaseResult) -> list[dict[str, Any]]:
     """Requests of a phase for new topics: the first, and those at each tenth of them."""
-    new = [r for r in came.rpcs if r.cause == MetadataCause.NEW_TOPIC.name.lower()]
+    new = [r for r in result.rpcs if r.cause == MetadataCause.NEW_TOPIC.name.lower()]
     numbers = sorted({1, *(len(new) * tenth // 10 for tenth in range(1, 11))} - {0})
     return [
         {

@@ -7,7 +7,7 @@ from pathlib import Path
 from random import Random
 
 from kipctl import __version__
-from kipctl.experiments.metadata.phases import Came, Course, Rpc
+from kipctl.experiments.metadata.phases import PhaseLoad, PhaseResult, Rpc
 from kipctl.probe.leader_finder import MetadataCall
 from kipctl.probe.metadata_policy import TopicPolicy
 from kipctl.probe.produce.config import ProducerConfig
@@ -65,7 +65,7 @@ class ProbeClient:
             )
             self._opened = opened.pop_all()
 
-    def take(self, course: Course) -> Came:
+    def run(self, load: PhaseLoad) -> PhaseResult:
         """Raises TimedOutError."""
         producer = self._producer
         calls: list[MetadataCall] = []
@@ -73,13 +73,13 @@ class ProbeClient:
             calls += producer.bootstrap(self._server)
             self._first = False
         producer.keep_metadata(
-            course.max_age_ms or self._config.metadata_max_age_ms,
-            course.max_idle_ms or self._config.metadata_max_idle_ms,
+            load.max_age_ms or self._config.metadata_max_age_ms,
+            load.max_idle_ms or self._config.metadata_max_idle_ms,
         )
         with undisturbed():
-            sent = producer.send(course.legs)
+            sent = producer.send(load.segments)
         calls += sent.calls
-        return Came(
+        return PhaseResult(
             sent.records,
             sent.failed,
             sent.seconds,

@@ -7,7 +7,7 @@ from typing import Protocol
 from confluent_kafka import KafkaError, Message, Producer, libversion
 
 from kipctl import __version__
-from kipctl.experiments.metadata.phases import Course
+from kipctl.experiments.metadata.phases import PhaseLoad
 from kipctl.experiments.metadata.probe import ProbeClient
 from kipctl.probe.metadata_policy import TopicPolicy
 from kipctl.probe.produce.config import ProducerConfig
@@ -27,7 +27,7 @@ class Sender(Protocol):
     def software(self) -> str:
         """Its name and version."""
 
-    def send(self, course: Course) -> int:
+    def send(self, load: PhaseLoad) -> int:
         """Send the course's records on time; returns how many failed, once all are settled."""
 
     def close(self) -> None:
@@ -52,9 +52,9 @@ class ProbeSender:
         with Cluster(bootstrap_server, "kipctl", _ADMIN_TIMEOUT_S) as cluster:
             self._client = ProbeClient(config, policy, topics, partitions, record_size, cluster)
 
-    def send(self, course: Course) -> int:
+    def send(self, load: PhaseLoad) -> int:
         """See Sender."""
-        return self._client.take(course).failed
+        return self._client.run(load).failed
 
     def close(self) -> None:
         self._client.close()
@@ -86,15 +86,15 @@ class LibrdkafkaSender:
         self._value = b"x" * record_size
         self._failed = 0
 
-    def send(self, course: Course) -> int:
+    def send(self, load: PhaseLoad) -> int:
         """See Sender."""
         self._failed = 0
-        for leg in course.legs:
+        for segment in load.segments:
             start_us = now_us()
-            for k in range(leg.records):
-                while (left_us := start_us + round(k * 1e6 / leg.rate) - now_us()) > 0:
+            for k in range(segment.records):
+                while (left_us := start_us + round(k * 1e6 / segment.rate) - now_us()) > 0:
                     self._producer.poll(max(left_us, 1000) / 1e6)
-                self._produce(self._names[leg.topics[k % len(leg.topics)]])
+                self._produce(self._names[segment.topics[k % len(segment.topics)]])
                 self._producer.poll(0)
             self._failed += self._producer.flush(_FLUSH_S)
         return self._failed

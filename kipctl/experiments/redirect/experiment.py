@@ -18,7 +18,7 @@ from kipctl.experiments.perf import PerfPlan, measure, own_topic
 from kipctl.experiments.plan import OWN_TOPIC, RunPlan
 from kipctl.experiments.record import recording
 from kipctl.experiments.redirect.gain_curve import STALENESS_MS
-from kipctl.experiments.redirect.plan import RedirectPlan, check_room, what_it_takes
+from kipctl.experiments.redirect.plan import RedirectPlan, check_room, resources_needed
 from kipctl.experiments.redirect.predict import prediction, recorded_curve
 from kipctl.experiments.redirect.published import SetUp
 from kipctl.experiments.redirect.result import (
@@ -63,7 +63,7 @@ def experiment(question: Question, message: Callable[[str], None]) -> dict[str, 
             return {"prediction": prediction(stand, arms, lines, message)}
     check_room(plan, place)
     stalenesses_ms = STALENESS_MS if question.gain_curve else ()
-    message(what_it_takes(plan, place, max(1, len(stalenesses_ms))))
+    message(resources_needed(plan, place, max(1, len(stalenesses_ms))))
     with standing(place, plan.arms, message) as stand:
         if not stalenesses_ms:
             found = measure_arms(plan, stand, question.record, message)
@@ -73,11 +73,11 @@ def experiment(question: Question, message: Callable[[str], None]) -> dict[str, 
             points[ms] = measure_arms(plan.under(1000 * ms), stand, question.record, message)
             plan = replace(plan, broker_warmup_s=min(plan.broker_warmup_s, _AGAIN_WARM_S))
         fresh = min(points)
-        came = document(plan, _here(plan, place, stand), points[fresh])
-        came["gain_curve"] = curve_document(points)
+        result = document(plan, _here(plan, place, stand), points[fresh])
+        result["gain_curve"] = curve_document(points)
         if question.predict:
-            came["prediction"] = prediction(stand, plan.arms, curve_lines(points), message)
-        return came
+            result["prediction"] = prediction(stand, plan.arms, curve_lines(points), message)
+        return result
 
 
 def _here(plan: RedirectPlan, place: Place, stand: Stand) -> SetUp:
@@ -127,7 +127,7 @@ def _one(
         message,
         seed=number,
     )
-    if not done.felt.latency.total:
+    if not done.figures.latency.total:
         said = done.claims.get("error") or "it does not say why"
         raise RefusedError(f"In a run of {arm.name} no record was acknowledged: {said}.")
     return done

@@ -105,7 +105,7 @@ class RedirectPlan:
     @property
     def load(self) -> Load:
         """What every client is given. Where Kafka's clients have other defaults than one another,
-        they are set alike, and every partition is written to, so that every move is felt.
+        they are set alike, and every partition is written to, so that every move is met.
         """
         return Load(
             topic=OWN_TOPIC,
@@ -175,7 +175,7 @@ def nodes_of(scale: Scale) -> tuple[int, int]:
     return (6, 3) if scale is Scale.KIP or is_large else (3, 1)
 
 
-def what_it_takes(plan: RedirectPlan, place: Place, times: int = 1) -> str:
+def resources_needed(plan: RedirectPlan, place: Place, times: int = 1) -> str:
     """How much is measured, `times` over, how long that takes, and what a lab's machine lacks."""
     runs = times * plan.runs * len(plan.arms)
     seconds = plan.broker_warmup_s + runs * (plan.seconds + _PREPARING_S)

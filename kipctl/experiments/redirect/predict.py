@@ -7,7 +7,7 @@ from typing import Any
 from kipctl.cluster.metadata_convergence import Sightings, measure_convergence
 from kipctl.errors import UsageError
 from kipctl.experiments.arms.arm import Arm, parse_arm
-from kipctl.experiments.arms.felt import Felt, felt, together
+from kipctl.experiments.arms.figures import Figures, figures, together
 from kipctl.experiments.arms.stand import Stand
 from kipctl.experiments.redirect.gain_curve import Line, behind_ms, hinted_pairs, saved
 from kipctl.trace.store import Run
@@ -53,7 +53,7 @@ def recorded_curve(folders: Sequence[Path]) -> tuple[tuple[Arm, ...], dict[str, 
     Raises UsageError when they are none of `experiment redirect`, or show no arm with hints beside
     one without.
     """
-    runs: dict[tuple[str, float], list[Felt]] = {}
+    runs: dict[tuple[str, float], list[Figures]] = {}
     for folder in folders:
         run = Run(folder)
         description = run.description
@@ -64,7 +64,7 @@ def recorded_curve(folders: Sequence[Path]) -> tuple[tuple[Arm, ...], dict[str, 
                 f"{folder} was not recorded by kipctl experiment redirect.",
                 "Record a curve: kipctl experiment redirect --gain-curve --record NAME",
             ) from None
-        runs.setdefault(where, []).append(felt(run))
+        runs.setdefault(where, []).append(figures(run))
     lines: dict[str, list[tuple[float, float]]] = {}
     for name, staleness_ms in sorted(runs):
         whole = together(runs[name, staleness_ms]).latency

@@ -7,7 +7,7 @@ from typing import Any
 
 from kipctl.experiments.arms.arm import Arm, pairs
 from kipctl.experiments.arms.differ import differing
-from kipctl.experiments.arms.felt import together
+from kipctl.experiments.arms.figures import together
 from kipctl.experiments.arms.stand import Place
 from kipctl.experiments.arms.tapped import ArmRun
 from kipctl.experiments.redirect.gain_curve import Line, saved
@@ -32,19 +32,19 @@ class ArmRuns:
     @property
     def p999_ms(self) -> float:
         """Of all records of all runs together."""
-        return together([run.felt for run in self.runs]).latency.quantile(0.999) / 1000
+        return together([run.figures for run in self.runs]).latency.quantile(0.999) / 1000
 
     @property
     def records_per_second(self) -> float:
         """The mean of its runs; less than was asked for when client or cluster cannot keep up."""
-        rates = [run.felt.acknowledged / (run.felt.seconds or 1) for run in self.runs]
+        rates = [run.figures.acknowledged / (run.figures.seconds or 1) for run in self.runs]
         return sum(rates) / len(rates)
 
     def as_document(self) -> dict[str, Any]:
         """For JSON. Which records failed is what the clients say: the tap cannot tell a batch that
         was given up from one whose records were sent again in others, as librdkafka does.
         """
-        found = together([run.felt for run in self.runs])
+        found = together([run.figures for run in self.runs])
         document = found.as_document()
         document["records"] = {
             "acknowledged": found.acknowledged,
@@ -57,7 +57,7 @@ class ArmRuns:
             "takes_hints": self.arm.takes_hints,
             **document,
             "records_per_second": round(self.records_per_second, 1),
-            "p999_ms_by_run": [run.felt.latency.quantile(0.999) / 1000 for run in self.runs],
+            "p999_ms_by_run": [run.figures.latency.quantile(0.999) / 1000 for run in self.runs],
             "client_says": [dict(run.claims) for run in self.runs],
             "rotations": sum(not action["error"] for run in self.runs for action in run.actions),
         }
@@ -65,7 +65,7 @@ class ArmRuns:
 
 def comparisons(found: Sequence[ArmRuns]) -> list[dict[str, Any]]:
     """Each arm beside those that it is compared with, and whether they differ."""
-    by_name = {arm.arm.name: [run.felt for run in arm.runs] for arm in found}
+    by_name = {arm.arm.name: [run.figures for run in arm.runs] for arm in found}
     return [
         {
             "without": without.name,

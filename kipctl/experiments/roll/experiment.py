@@ -6,7 +6,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from kipctl.cluster.snapshot import Snapshot, take
+from kipctl.cluster.snapshot import Snapshot, take_snapshot
 from kipctl.errors import InterruptedRunError, RefusedError, UsageError
 from kipctl.experiments.actions import lab_of
 from kipctl.experiments.arms.arm import Arm, in_turn, pairs
@@ -21,14 +21,14 @@ from kipctl.experiments.arms.end_to_end_load import (
     finish,
     recorded_in,
 )
-from kipctl.experiments.arms.felt import Felt, together
+from kipctl.experiments.arms.figures import Figures, together
 from kipctl.experiments.arms.run_rows import dataset, rows
 from kipctl.experiments.arms.stand import Stand
 from kipctl.experiments.arms.tapped_sides import reader_of, writer_of
 from kipctl.experiments.perf import own_topic
 from kipctl.experiments.plan import OWN_TOPIC
 from kipctl.experiments.record import describe
-from kipctl.experiments.roll.felt import Half, Records, felt_in, halves, records
+from kipctl.experiments.roll.figures import Half, Records, figures_in, halves, records
 from kipctl.experiments.roll.published import published_for, set_up_differences
 from kipctl.experiments.roll.restarts import Restart, leaders_put_back, roll
 from kipctl.lab.cluster import Lab
@@ -83,7 +83,7 @@ class RollPlan:
 
 @dataclass(frozen=True, slots=True)
 class RolledRun:
-    """One run of an arm: what its producer felt, and what felt who read it (`end_to_end`).
+    """One run of an arm: the figures of its producer, and of who read it (`end_to_end`).
 
     The records' times are relative to its start.
     """
@@ -93,12 +93,12 @@ class RolledRun:
     spans: list[Half]
     produced: Records
     delivered: Records
-    produce: Felt
-    end_to_end: Felt
+    produce: Figures
+    end_to_end: Figures
 
-    def felt_in(self, spans: Sequence[Half]) -> dict[str, Any]:
-        """What was felt in some of its halves."""
-        return felt_in(spans, self.produced, self.delivered, self.produce.redirect_rows)
+    def figures_in(self, spans: Sequence[Half]) -> dict[str, Any]:
+        """The figures of some of its halves."""
+        return figures_in(spans, self.produced, self.delivered, self.produce.redirect_rows)
 
     def as_document(self) -> dict[str, Any]:
         """For JSON, restart by restart."""
@@ -113,7 +113,7 @@ class RolledRun:
             "end_to_end_ms": self.delivered.latency.as_ms(),
             "restarts": [restart.as_document(self.written.start_us) for restart in self.restarts],
             "halves": [
-                {"broker": half.broker, "leaders_move": half.direction, **self.felt_in([half])}
+                {"broker": half.broker, "leaders_move": half.direction, **self.figures_in([half])}
                 for half in self.spans
             ],
         }
@@ -145,8 +145,8 @@ def rolled_run(written: Written, restarts: list[Restart], run: Run) -> RolledRun
         spans,
         produced,
         delivered,
-        Felt(produced.by_half(spans), batches, redirect_rows, rpc_rows),
-        Felt(delivered.by_half(spans), read_batches, redirect_rows, rpc_rows),
+        Figures(produced.by_half(spans), batches, redirect_rows, rpc_rows),
+        Figures(delivered.by_half(spans), read_batches, redirect_rows, rpc_rows),
     )
 
 
@@ -164,7 +164,7 @@ def arm_document(runs: Sequence[RolledRun]) -> dict[str, Any]:
         "metadata_rpcs": metadata_rpcs(produce.rpc_rows),
         "moves": {
             direction: moves_document(
-                [run.felt_in([s for s in run.spans if s.direction == direction]) for run in runs]
+                [run.figures_in([s for s in run.spans if s.direction == direction]) for run in runs]
             )
             for direction in ("away", "back")
         },
@@ -363,7 +363,7 @@ def _one(
             "arm": arm.name,
             **written.settings,
             "cluster_before": asdict(stage.before),
-            "cluster_after": asdict(take(cluster, [load.topic])),
+            "cluster_after": asdict(take_snapshot(cluster, [load.topic])),
             "summary": {
                 "topic": load.topic,
                 "kafka_version": stage.lab.kafka_version,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kipctl.cluster.change import elect_preferred
-from kipctl.cluster.snapshot import Snapshot, from_metadata, take
+from kipctl.cluster.snapshot import Snapshot, from_metadata, take_snapshot
 from kipctl.cluster.topics import await_topic
 from kipctl.errors import InterruptedRunError, KipctlError, TimedOutError
 from kipctl.lab.cluster import Lab
@@ -79,9 +79,9 @@ def roll(
     """
     restarts: list[Restart] = []
     for broker in brokers:
-        before = take(cluster, [topic])
-        led = sum(partition.leader == broker for partition in before.partitions)
-        restart = Restart(broker, controlled, led, now_us())
+        before = take_snapshot(cluster, [topic])
+        leaders = sum(partition.leader == broker for partition in before.partitions)
+        restart = Restart(broker, controlled, leaders, now_us())
         restarts.append(restart)
         try:
             _restart(lab, cluster, topic, before, restart)
@@ -96,7 +96,7 @@ def roll(
             restart.error = error.what
             message(f"broker {broker}: {error.what}")
             return restarts
-        message(told(restart))
+        message(reported(restart))
         time.sleep(settle_s)
     return restarts
 
@@ -109,16 +109,18 @@ def leaders_put_back(cluster: Cluster) -> Iterator[None]:
     may be down.
     """
     before = {
-        partition.id for partition in take(cluster).partitions if partition.is_led_by_preferred
+        partition.id
+        for partition in take_snapshot(cluster).partitions
+        if partition.is_led_by_preferred
     }
     yield
-    now = take(cluster)
+    now = take_snapshot(cluster)
     moved = {p.id: p.preferred_leader for p in now.not_led_by_preferred if p.id in before}
     if moved:
         elect_preferred(cluster, moved, now)
 
 
-def told(restart: Restart) -> str:
+def reported(restart: Restart) -> str:
     """One line on a restart that went well."""
 
     def seconds(since: int, until: int) -> str:

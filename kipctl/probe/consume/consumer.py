@@ -373,7 +373,7 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
         hint, decision = NO_HINT, Decision.NOT_APPLICABLE
         if error in LEADER_ERRORS:
             hint = hint_in_fetch(fetched, answer, flight.api_version)
-            decision = self._finder.take_hint(partition, hint, now)
+            decision = self._finder.apply_hint(partition, hint, now)
         if error in _STALE_METADATA_ERRORS:
             self._finder.want(MetadataCause.LEADER_CHANGE)
         self._failures.add(partition, link, want, flight.sent_us, error, now, decision, hint)

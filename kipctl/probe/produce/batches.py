@@ -147,7 +147,7 @@ class Partition(LedPartition):
             self.ordered and head.attempts and self.outstanding[0].first_seq < head.first_seq
         )
 
-    def take(self) -> Batch:
+    def next_batch(self) -> Batch:
         """Remove the first batch from the queue: it goes out. Gives it its sequence number.
 
         Raises RefusedError when the producer's epochs are used up.

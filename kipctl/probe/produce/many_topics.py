@@ -38,7 +38,7 @@ _BOOTSTRAP_NODE = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Leg:
+class Segment:
     """Records at a fixed rate: number k is for the topic `topics[k % len(topics)]`."""
 
     topics: Sequence[int]
@@ -83,11 +83,11 @@ class InTurn(Accumulator):
         self.waiting_since_us = NEVER_US
         self.waits_us: list[int] = []
 
-    def begin(self, leg: Leg, start_us: int) -> None:
+    def begin(self, segment: Segment, start_us: int) -> None:
         """The leg to follow; the one before is over."""
-        self._topics = leg.topics
+        self._topics = segment.topics
         self.generated = self.settled = 0
-        self.start(Schedule(start_us, leg.records, leg.rate))
+        self.start(Schedule(start_us, segment.records, segment.rate))
 
     def append_due(self, now_us: int) -> Iterator[Partition]:
         """Put the records that are due into queues, up to one whose topic is not known."""
@@ -185,7 +185,7 @@ class ManyTopicsProducer(Producer):
         self._finder.renew_after(max_age_ms * 1000, self._now_us())
         self._working_set.idle_us = max_idle_ms * 1000
 
-    def send(self, legs: Sequence[Leg]) -> Sent:
+    def send(self, segments: Sequence[Segment]) -> Sent:
         """Send the legs' records one after the other, until they are settled and Metadata is too.
 
         Raises TimedOutError when a topic does not come to be known.
@@ -194,15 +194,15 @@ class ManyTopicsProducer(Producer):
         calls, failed, waits = len(finder.calls), self.failed, len(turns.waits_us)
         self._latencies_us = []
         began_us = self._now_us()
-        for leg in legs:
-            turns.begin(leg, self._now_us())
+        for segment in segments:
+            turns.begin(segment, self._now_us())
             while not turns.is_over:
                 self._turn()
         deadline = self._now_us() + self._config.request_timeout_ms * 1000
         while finder.is_asking and self._now_us() < deadline:
             self._turn()
         return Sent(
-            sum(leg.records for leg in legs),
+            sum(segment.records for segment in segments),
             self.failed - failed,
             (self._now_us() - began_us) / 1e6,
             self._latencies_us,

@@ -237,7 +237,7 @@ class Producer(ProbeClient[Partition, ProducerLink]):
                 if batches and full:
                     break
                 batch.section = section
-                batches.append(partition.take())
+                batches.append(partition.next_batch())
             del link.pending[partition]
         return batches
 
@@ -294,7 +294,7 @@ class Producer(ProbeClient[Partition, ProducerLink]):
         except ConnectionLostError:
             self._network.lose(link)
             return
-        if not answered and (written := link.take_written()):
+        if not answered and (written := link.pop_written()):
             self._written(link, written)
 
     def _written(self, link: ProducerLink, flight: InFlight) -> None:
@@ -338,7 +338,7 @@ class Producer(ProbeClient[Partition, ProducerLink]):
         batch, error, base_offset, hint = answer
         decision = Decision.NOT_APPLICABLE
         if error in LEADER_ERRORS:
-            decision = self._finder.take_hint(batch.partition, hint, now)
+            decision = self._finder.apply_hint(batch.partition, hint, now)
         self._attempt_failed(batch, error, now, base_offset, decision, hint)
 
     def _attempt_failed(

@@ -1,4 +1,4 @@
-"""From which racks a consumer read, and what it felt when its own rack's broker went: pure."""
+"""From which racks a consumer read, and how it fared when its own broker stopped: pure."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -42,7 +42,7 @@ def traffic(reads: IntRows, racks: Racks, rack: str) -> dict[str, Any]:
     }
 
 
-def rack_gone(
+def rack_outage(
     reads: IntRows, racks: Racks, rack: str, called_us: int, started_us: int, until_us: int
 ) -> dict[str, Any]:
     """What became of reading when the brokers of the rack were ended, and ran again.

@@ -4,10 +4,10 @@ import math
 
 import numpy as np
 import pytest
-from redirect_runs import SECOND, batch, felt, felt_runs, table
+from redirect_runs import SECOND, batch, felt_runs, figures, table
 
 from kipctl.experiments.arms.differ import RUN_LEVEL, differing, runs_apart
-from kipctl.experiments.arms.felt import LEAD_US, in_windows, removable_us, service, together
+from kipctl.experiments.arms.figures import LEAD_US, in_windows, removable_us, service, together
 
 
 def test_a_window_begins_just_before_an_action_and_the_first_has_the_quiet_beginning() -> None:
@@ -55,7 +55,7 @@ def test_what_a_hint_could_take_away_is_the_waiting_and_the_second_refusal() -> 
 
 
 def test_records_of_failed_batches_are_counted_by_error_and_have_no_latency() -> None:
-    run = felt(table("batches", batch(0, 5, 10), batch(2, 6, 90, error=7), batch(4, 7, 30)))
+    run = figures(table("batches", batch(0, 5, 10), batch(2, 6, 90, error=7), batch(4, 7, 30)))
     assert run.acknowledged == 4
     assert run.failed == {"REQUEST_TIMED_OUT": 2}
     assert run.latency.values.tolist() == [10, 30]
@@ -68,7 +68,7 @@ def test_records_of_failed_batches_are_counted_by_error_and_have_no_latency() ->
 
 
 def test_runs_together_have_the_records_of_all() -> None:
-    run = felt(table("batches", batch(0, 0, 10), batch(2, 6, 90)))
+    run = figures(table("batches", batch(0, 0, 10), batch(2, 6, 90)))
     both = together([run, run])
     assert both.acknowledged == 2 * run.acknowledged
     assert both.latency.counts.tolist() == [4, 4]

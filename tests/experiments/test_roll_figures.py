@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kipctl.experiments.roll.experiment import actions, unsettled
-from kipctl.experiments.roll.felt import Half, Records, felt_in, halves, records
+from kipctl.experiments.roll.figures import Half, Records, figures_in, halves, records
 from kipctl.experiments.roll.published import PUBLISHED, published_for, set_up_differences
 from kipctl.experiments.roll.restarts import Restart
 from kipctl.trace.columns import COLUMNS
@@ -97,19 +97,19 @@ def test_what_a_half_felt() -> None:
         row("redirects", attempt=1, error=6, error_us=250_000, detect_us=4_000),
     )
     produced = of((120_000, 5_000), (130_000, 7_000), (220_000, 90_000))
-    found = felt_in([away], produced, of((120_000, 8_000)), redirects)
+    found = figures_in([away], produced, of((120_000, 8_000)), redirects)
     assert found["batches_sent_again"] == 2
     assert found["detection_ms"] == {"p50": 2.0, "p99": 30.0, "max": 30.0}
     assert found["client_wait_ms"]["max"] == 1.5
     assert found["not_ready_ms"]["max"] == 9.0
     assert found["produce_ms"] == {"p50": 5.0, "p99": 7.0, "max": 7.0}
     assert found["end_to_end_ms"]["max"] == 8.0
-    assert felt_in([away, back], produced, produced, redirects)["batches_sent_again"] == 3
+    assert figures_in([away, back], produced, produced, redirects)["batches_sent_again"] == 3
 
 
 def test_a_half_in_which_nothing_was_sent_again() -> None:
     none = np.empty((0, len(COLUMNS["redirects"])), dtype=np.int64)
-    found = felt_in([Half(1, "away", 0, 10)], of((1, 5)), of((1, 6)), none)
+    found = figures_in([Half(1, "away", 0, 10)], of((1, 5)), of((1, 6)), none)
     assert found["batches_sent_again"] == 0
     assert found["detection_ms"] == {"p50": 0.0, "p99": 0.0, "max": 0.0}
 

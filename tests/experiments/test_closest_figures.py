@@ -5,7 +5,7 @@ import pytest
 
 from kipctl.errors import UsageError
 from kipctl.experiments.closest_replica.experiment import chosen_rack
-from kipctl.experiments.closest_replica.felt import rack_gone, traffic, within
+from kipctl.experiments.closest_replica.figures import rack_outage, traffic, within
 from kipctl.trace.columns import COLUMNS
 from kipctl.trace.rows import IntRows
 
@@ -59,7 +59,7 @@ def test_the_rack_goes_and_comes_back() -> None:
         (5600, 0, 1, 10),
         (9000, 1, 2, 10),
     )
-    found = rack_gone(rows, RACKS, "a", 1000 * MS, 5000 * MS, 9000 * MS)
+    found = rack_outage(rows, RACKS, "a", 1000 * MS, 5000 * MS, 9000 * MS)
     assert found["partitions"] == 2
     assert found["pause_ms"] == {"p50": 3700.0, "max": 7300.0}
     assert found["elsewhere_after_ms"] == {"p50": 400.0, "max": 700.0}
@@ -71,7 +71,7 @@ def test_the_rack_goes_and_comes_back() -> None:
 def test_errors_are_named_while_it_is_gone() -> None:
     rows = reads((900, 0, 1, 10), (1100, 0, 2, 0), (1200, 0, 2, 0))
     rows[1:, COLUMNS["reads"].index("error")] = 6
-    found = rack_gone(rows, RACKS, "a", 1000 * MS, 2000 * MS, 3000 * MS)
+    found = rack_outage(rows, RACKS, "a", 1000 * MS, 2000 * MS, 3000 * MS)
     assert found["errors"] == {"NOT_LEADER_OR_FOLLOWER": 2}
     assert found["back_after_ms"] is None
 

@@ -1,4 +1,4 @@
-"""What a client felt of each restart of a roll, out of its rows: pure.
+"""What each restart of a roll cost a client, out of its rows: pure.
 
 A restart has two halves: leaders move away (from its call to the preferred election), and back
 (from the election to the next restart).
@@ -106,7 +106,7 @@ def records(batches: IntRows, interval_ns: int, skip_records: int = 0) -> Record
     return Records(due, np.repeat(acked, kept) - due, np.ones(len(due), dtype=np.int64))
 
 
-def felt_in(
+def figures_in(
     spans: Sequence[Half], produced: Records, delivered: Records, redirects: IntRows
 ) -> dict[str, Any]:
     """What the records of these halves, and the batches that first failed in them, came to.

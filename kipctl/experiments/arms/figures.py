@@ -1,4 +1,4 @@
-"""What a client felt, computed from a run that a tap recorded: the same for every client."""
+"""The figures of a client's run, computed from what a tap recorded: the same for every client."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ _RPC = {name: i for i, name in enumerate(COLUMNS["rpcs"])}
 
 
 @dataclass(frozen=True, slots=True)
-class Felt:
+class Figures:
     """What one run of a producer came to, or several taken together. Times are microseconds.
 
     `windows` has a row (window, latency, records) for each acknowledged batch after the warm-up:
@@ -87,24 +87,24 @@ class Felt:
         }
 
 
-def felt(run: Run) -> Felt:
+def figures(run: Run) -> Figures:
     """What a recorded run came to, by its folder alone."""
     description = run.description
     actions = (description.get("summary") or {}).get("actions") or ()
     called_us = [round(action["called_ms"] * 1000) for action in actions]
-    return felt_of(run, int(description.get("warmup_records", 0)), called_us)
+    return figures_of(run, int(description.get("warmup_records", 0)), called_us)
 
 
-def felt_of(run: Run, warmup_records: int, called_us: Sequence[int]) -> Felt:
+def figures_of(run: Run, warmup_records: int, called_us: Sequence[int]) -> Figures:
     """The same, of a run that is not described yet; `called_us` is when its actions were."""
     of = {name: rows(dataset(run, name), name) for name in ("batches", "redirects", "rpcs")}
     windows = in_windows(of["batches"], warmup_records, called_us)
-    return Felt(windows, of["batches"], of["redirects"], of["rpcs"])
+    return Figures(windows, of["batches"], of["redirects"], of["rpcs"])
 
 
-def together(runs: Sequence[Felt]) -> Felt:
+def together(runs: Sequence[Figures]) -> Figures:
     """Runs of one arm as one: every record counts the same."""
-    return Felt(
+    return Figures(
         np.concatenate([run.windows for run in runs]),
         np.concatenate([run.batch_rows for run in runs]),
         np.concatenate([run.redirect_rows for run in runs]),
