@@ -13,7 +13,7 @@ from kipctl.cluster.replica_traffic import (
     reported_sizes,
     samples,
     summarize,
-    untold,
+    unreported,
 )
 from kipctl.cluster.snapshot import PartitionId
 from kipctl.errors import TimedOutError, UnreachableError, UsageError
@@ -87,13 +87,13 @@ def test_rates_and_their_price() -> None:
     # 1 MB/s for 2,592,000 s are 2,592 GB.
     assert b.cost_per_month(0.02) == pytest.approx(51.84)
     (idle,) = summarize(CHOICES[:1], HELD, {PartitionId("t", 0): 0.0})
-    assert (idle.bytes_per_s, idle.cross_percent, idle.untold) == (0, None, ())
+    assert (idle.bytes_per_s, idle.cross_percent, idle.unreported) == (0, None, ())
 
 
 def test_a_sum_that_nobody_told_all_of_is_not_known() -> None:
     first, second = PartitionId("t", 0), PartitionId("t", 1)
     a, b = summarize(CHOICES[:2] + CHOICES[3:5], {second: 300})
-    assert (a.held_bytes, a.cross_held_bytes, a.cross_percent, a.untold) == (
+    assert (a.held_bytes, a.cross_held_bytes, a.cross_percent, a.unreported) == (
         (None, 300, None, (first,))
     )
     assert (b.held_bytes, b.cross_held_bytes) == (None, None)
@@ -101,8 +101,10 @@ def test_a_sum_that_nobody_told_all_of_is_not_known() -> None:
     a, b = summarize(CHOICES[:2] + CHOICES[3:5], HELD, {first: 1e6})
     assert (a.held_bytes, a.bytes_per_s, a.cross_bytes_per_s) == (400, None, None)
     assert (a.cross_percent, a.cost_per_month(0.02)) == (None, None)
-    assert (b.bytes_per_s, b.cross_bytes_per_s, b.untold) == (None, 1e6, (second,))
-    assert untold([a, b], {second: "why", PartitionId("t", 7): "none reads it"}) == {second: "why"}
+    assert (b.bytes_per_s, b.cross_bytes_per_s, b.unreported) == (None, 1e6, (second,))
+    assert unreported([a, b], {second: "why", PartitionId("t", 7): "none reads it"}) == {
+        second: "why"
+    }
 
 
 def test_whom_nobody_says_who_serves_may_cross_racks_or_not() -> None:
@@ -111,7 +113,7 @@ def test_whom_nobody_says_who_serves_may_cross_racks_or_not() -> None:
     (a,) = summarize(chosen, HELD, {first: 1e6, second: 3e6})
     assert (a.held_bytes, a.cross_held_bytes, a.bytes_per_s) == (400, None, 4e6)
     assert (a.cross_bytes_per_s, a.cross_percent, a.cost_per_month(1.0)) == (None, None, None)
-    assert untold([a], {}) == {second: "its leader did not say who serves it"}
+    assert unreported([a], {}) == {second: "its leader did not say who serves it"}
     (alone,) = summarize(chosen[1:2], {}, {})
     assert (alone.held_bytes, alone.bytes_per_s, alone.cross_bytes_per_s) == (None, None, None)
 
