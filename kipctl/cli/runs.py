@@ -125,19 +125,17 @@ def repair(
     cluster meanwhile is not known of such a run.
     """
     environment = context.ensure_object(Environment)
-    from kipctl.experiments.plan import OWN_TOPIC
+    from kipctl.experiments.repair import left_undone
     from kipctl.experiments.repair import repair as repaired
     from kipctl.trace.runs import folder_of, look
 
     folder = folder_of(run, environment.variables)
     document = repaired(folder)
     found = look(folder)
-    environment.message(f"{found.name} is a run again: {found.flaw or 'whole'}")
-    if document.get("topic") == OWN_TOPIC:
-        environment.message(
-            f"Its topic, {OWN_TOPIC}, may still be on the cluster with its data; "
-            "the next run of kipctl's perf there removes it."
-        )
+    how = f"It says: {found.flaw}" if found.flaw else "It is whole."
+    environment.message(f"{found.name} was repaired. {how}")
+    for sentence in left_undone(found.description or {}):
+        environment.message(sentence)
     environment.report(Report("runs repair", dict(document), _summary_tables(found)), output)
 
 

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from uuid import UUID
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
@@ -53,6 +54,12 @@ def _change(
         raise RefusedError(
             f"The cluster refuses to {call.split('_')[0]} topic {name!r}: {said}."
         ) from None
+
+
+def topic_id(cluster: Cluster, name: str) -> UUID | None:
+    """The topic's id as one broker shows it, None if there is none; all zero before Kafka 2.8."""
+    topics = cluster.metadata(None).topics
+    return next((topic.topic_id for topic in topics if topic.name == name), None)
 
 
 def await_topic(cluster: Cluster, name: str, partitions: int) -> Snapshot:

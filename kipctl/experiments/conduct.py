@@ -204,6 +204,21 @@ def report_missing(happened: int, plan: RunPlan, message: Callable[[str], None])
         )
 
 
+def interrupted_run(
+    how_far: str,
+    figures: Sequence[str],
+    conducted: Conducted[Any],
+    run: Run | None,
+    next_step: str,
+) -> InterruptedRunError:
+    """The error of a run that somebody ended: how far it came, where it is, what to do."""
+    lines = [how_far, *figures]
+    if run:
+        lines.append(f"What was measured: kipctl runs show {run.folder}")
+    steps = filter(None, (conducted.interrupted.strip(), next_step))
+    return InterruptedRunError("\n".join(lines), "\n".join(steps))
+
+
 def broken_off(plan: RunPlan, what: str, run: Run | None, next_step: str) -> KipctlError:
     """The error of a run that came to no good end; what was measured until then is recorded."""
     kept = f" What is known is in {run.folder}." if run else ""

@@ -13,10 +13,17 @@ from kipctl.cluster.journal import journal
 from kipctl.cluster.replica_facts import broker_racks
 from kipctl.cluster.snapshot import Snapshot, take_snapshot
 from kipctl.cluster.topics import EARLIEST, LATEST, offsets
-from kipctl.errors import InterruptedRunError, UsageError
+from kipctl.errors import UsageError
 from kipctl.experiments.actions import check_action
 from kipctl.experiments.begin import Begin, OnThisMachine, Probe, on_spark
-from kipctl.experiments.conduct import Listeners, broken_off, conduct, report_missing, undo
+from kipctl.experiments.conduct import (
+    Listeners,
+    broken_off,
+    conduct,
+    interrupted_run,
+    report_missing,
+    undo,
+)
 from kipctl.experiments.perf import kafka_version
 from kipctl.experiments.plan import RunPlan, check_topic
 from kipctl.experiments.record import Recorder, recording, snapshot_after
@@ -163,7 +170,7 @@ def measure(
     """
     spec = plan.probe
     version = kafka_version(cluster)
-    how = consume_settings(spec) | {"workers": plan.workers, "master": plan.master}
+    how = consume_settings(spec) | plan.asked | {"kafka_version": version}
     recorder = Recorder(run, "perf consume", spec.topic, how, asdict(before)) if run else None
     with (begin or OnThisMachine(run.folder if run else None))(spec) as probe:
         if recorder:
@@ -186,9 +193,11 @@ def measure(
         what = f"{outcome.failure} {outcome.records} records were read."
         raise broken_off(plan, what, run, undo(plan, spec.topic, actions))
     if outcome.stopped:
-        raise InterruptedRunError(
-            f"Interrupted: {outcome.records} records were read. {conducted.interrupted}\n"
-            f"{result_line(measurement)}",
+        raise interrupted_run(
+            f"Interrupted: {outcome.records:,} records were read.",
+            [result_line(measurement)],
+            conducted,
+            run,
             undo(plan, spec.topic, actions),
         )
     report_missing(len(actions), plan, listeners.message)

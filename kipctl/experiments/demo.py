@@ -12,7 +12,8 @@ import numpy as np
 from kipctl.errors import RefusedError
 from kipctl.experiments.actions import parse_action
 from kipctl.experiments.conduct import Listeners
-from kipctl.experiments.perf import PerfPlan, PerfResult, measure, own_topic
+from kipctl.experiments.own_topic import own_topic
+from kipctl.experiments.perf import PerfPlan, PerfResult, measure
 from kipctl.experiments.plan import OWN_TOPIC, usual_rate
 from kipctl.measure.distribution import Distribution, distribution
 from kipctl.measure.redirects import metadata_rpcs, redirects

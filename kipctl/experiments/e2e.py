@@ -1,22 +1,20 @@
 """`perf e2e`: producer and consumer at once, and each record's way from one to the other."""
 
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from typing import Any, Generic, Protocol
-
-import numpy as np
+from typing import Any, Generic
 
 from kipctl.cluster.snapshot import Snapshot, take_snapshot
-from kipctl.errors import InterruptedRunError, UsageError
+from kipctl.errors import UsageError
 from kipctl.experiments.actions import check_action
 from kipctl.experiments.begin import BeginAll, OnThisMachine, Probe, on_spark
 from kipctl.experiments.conduct import (
     Listeners,
     broken_off,
     conduct,
+    interrupted_run,
     report_missing,
     settled,
     undo,
@@ -30,6 +28,7 @@ from kipctl.experiments.perf import (
     topic_of,
 )
 from kipctl.experiments.plan import OWN_TOPIC
+from kipctl.experiments.read_to_end import acknowledged_ends, await_offsets
 from kipctl.experiments.record import Recorder, recording, snapshot_after
 from kipctl.measure.consumed import (
     Measured,
@@ -52,21 +51,16 @@ from kipctl.probe.outcome import AnyOutcome, Outcome
 from kipctl.probe.produce.run import ProbeOutcome
 from kipctl.signals import Cut, cut_in_order
 from kipctl.trace.clock import now_us
-from kipctl.trace.columns import COLUMNS, raw_path
-from kipctl.trace.rows import IntRows, chunks
 from kipctl.trace.store import Run, without_secrets
 from kipctl.transport.request import Cluster
 
 _CLIENT_ID = "kipctl"
 _ADMIN_TIMEOUT_S = 30.0
-_LOOK_S = 0.02
 _LOOK_US = 50_000
 _SKEW_US = 1_000_000
 """How much the clocks of workers' machines may differ."""
 _ALL = 1 << 62
 _FOREVER_MS = 1 << 40
-_BATCH = {name: i for i, name in enumerate(COLUMNS["batches"])}
-_READ = {name: i for i, name in enumerate(COLUMNS["reads"])}
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,8 +161,8 @@ def measure(
     with begin_all(reading, spec) as (reader, writer):
         how = produce_settings(spec, writer.schedule.interval_ns) | {
             "consumer": without_secrets(as_properties(plan.consumer)),
-            "workers": plan.produce.workers,
-            "master": plan.produce.master,
+            **plan.produce.asked,
+            "kafka_version": version,
             "arm": plan.produce.arm or spec.discovery.value,
         }
         recorder = Recorder(run, "perf e2e", spec.topic, how, asdict(before)) if run else None
@@ -208,9 +202,12 @@ def measure(
             undo(plan.produce, spec.topic, actions),
         )
     if outcome.stopped:
-        raise InterruptedRunError(
-            f"Interrupted: of {spec.num_records} records {outcome.generated} were {outcome.sent}, "
-            f"{delivery.delivered} came. {conducted.interrupted}\n" + " ".join(result.kafka_lines),
+        raise interrupted_run(
+            f"Interrupted: of {spec.num_records:,} records {outcome.generated:,} were "
+            f"{outcome.sent}, {delivery.delivered:,} were read.",
+            result.kafka_lines,
+            conducted,
+            run,
             undo(plan.produce, spec.topic, actions),
         )
     report_missing(len(actions), plan.produce, listeners.message)
@@ -249,68 +246,6 @@ class WhileRead(Generic[AnyOutcome]):
             if now_us() >= time_us:
                 return False
         return True
-
-
-def acknowledged_ends(parts: Sequence[Part[ProbeOutcome]]) -> dict[int, int]:
-    """By partition, the offset after the last record that was acknowledged."""
-    ends: dict[int, int] = {}
-    for part in parts:
-        for rows in chunks(raw_path(part.directory, "batches"), len(COLUMNS["batches"])):
-            for partition, end in ends_of(rows).items():
-                ends[partition] = max(ends.get(partition, 0), end)
-    return ends
-
-
-def ends_of(batches: IntRows) -> dict[int, int]:
-    """The same, of rows of one topic's batches."""
-    ends: dict[int, int] = {}
-    acknowledged = batches[(batches[:, _BATCH["error"]] == 0)]
-    acknowledged = acknowledged[acknowledged[:, _BATCH["base_offset"]] >= 0]
-    after = acknowledged[:, _BATCH["base_offset"]] + acknowledged[:, _BATCH["records"]]
-    for partition in np.unique(acknowledged[:, _BATCH["partition"]]).tolist():
-        of_partition = after[acknowledged[:, _BATCH["partition"]] == partition]
-        ends[partition] = int(of_partition.max())
-    return ends
-
-
-class Reads(Protocol):
-    """A consumer at work, whose rows of `reads` can be followed."""
-
-    def new_rows(self, dataset: str) -> IntRows:
-        """The rows of a dataset written since the last call."""
-
-    def is_done_by(self, time_us: int) -> bool:
-        """Whether it is done; waits for it until a moment of the monotonic clock."""
-
-
-def await_offsets(
-    reader: Reads,
-    ends: Mapping[int, int],
-    quiet_s: float,
-    should_stop: Callable[[], bool] = lambda: False,
-) -> bool:
-    """Wait until every partition was read to its end, or no record has come for so long.
-
-    It ends too when the reader is done, and when it should stop: then it returns False, as what has
-    not come might have.
-    """
-    missing, quiet_since = dict(ends), time.monotonic()
-    while missing and not reader.is_done_by(0):
-        if should_stop():
-            return False
-        was_quiet = time.monotonic() - quiet_since >= quiet_s
-        rows = reader.new_rows("reads")
-        rows = rows[rows[:, _READ["records"]] > 0]
-        if len(rows):
-            quiet_since = time.monotonic()
-        elif was_quiet:
-            return True
-        else:
-            time.sleep(_LOOK_S)
-        for partition, after in rows[:, [_READ["partition"], _READ["next_offset"]]].tolist():
-            if after >= missing.get(partition, 0):
-                missing.pop(partition, None)
-    return True
 
 
 def together(

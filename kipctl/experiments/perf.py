@@ -8,21 +8,23 @@ from typing import Any, TypeVar
 
 from kipctl.cluster.journal import journal
 from kipctl.cluster.snapshot import Snapshot, take_snapshot
-from kipctl.cluster.topics import (
-    await_no_topic,
-    await_topic,
-    create_topic,
-    delete_topic,
-    records_held,
-)
+from kipctl.cluster.topics import records_held
 from kipctl.cluster.versions import kafka_release
-from kipctl.errors import InterruptedRunError, KipctlError, RefusedError, UsageError
+from kipctl.errors import RefusedError, UsageError
 from kipctl.experiments.actions import (
     check_action,
     lab_of,
 )
 from kipctl.experiments.begin import Begin, OnThisMachine, Probe, on_spark
-from kipctl.experiments.conduct import Listeners, broken_off, conduct, report_missing, undo
+from kipctl.experiments.conduct import (
+    Listeners,
+    broken_off,
+    conduct,
+    interrupted_run,
+    report_missing,
+    undo,
+)
+from kipctl.experiments.own_topic import own_topic
 from kipctl.experiments.plan import OWN_TOPIC, RunPlan, check_topic
 from kipctl.experiments.record import Recorder, recording, snapshot_after
 from kipctl.measure.produced import (
@@ -151,8 +153,8 @@ def measure(
     version = kafka_version(cluster)
     with (begin or OnThisMachine(run.folder if run else None))(spec) as probe:
         how = produce_settings(spec, probe.schedule.interval_ns) | {
-            "workers": plan.workers,
-            "master": plan.master,
+            **plan.asked,
+            "kafka_version": version,
             "arm": plan.arm or spec.discovery.value,
         }
         recorder = Recorder(run, "perf produce", spec.topic, how, asdict(before)) if run else None
@@ -183,10 +185,12 @@ def measure(
             undo(plan, spec.topic, actions),
         )
     if outcome.stopped:
-        raise InterruptedRunError(
-            f"Interrupted: of {spec.num_records} records {outcome.generated} were {outcome.sent}, "
-            f"{outcome.acknowledged} acknowledged. {conducted.interrupted}\n"
-            f"{result.kafka_lines[0]}",
+        raise interrupted_run(
+            f"Interrupted: of {spec.num_records:,} records {outcome.generated:,} were "
+            f"{outcome.sent}, {outcome.acknowledged:,} acknowledged.",
+            result.kafka_lines[:1],
+            conducted,
+            run,
             undo(plan, spec.topic, actions),
         )
     report_missing(len(actions), plan, listeners.message)
@@ -281,30 +285,6 @@ def topic_of(
         message,
     ) as snapshot:
         yield snapshot
-
-
-@contextmanager
-def own_topic(
-    cluster: Cluster,
-    bootstrap_server: str,
-    partitions: int,
-    replication_factor: int,
-    message: Callable[[str], None],
-) -> Iterator[Snapshot]:
-    """The topic `kipctl-perf`, made anew; it is removed after the block."""
-    if any(topic.name == OWN_TOPIC for topic in cluster.metadata(None).topics):
-        delete_topic(bootstrap_server, OWN_TOPIC)
-        await_no_topic(cluster, OWN_TOPIC)
-    factor = replication_factor or min(3, len(cluster.nodes))
-    message(f"Creating topic {OWN_TOPIC}: {partitions} partitions on {factor} replicas each.")
-    create_topic(bootstrap_server, OWN_TOPIC, partitions, factor)
-    try:
-        yield await_topic(cluster, OWN_TOPIC, partitions)
-    finally:
-        try:
-            delete_topic(bootstrap_server, OWN_TOPIC)
-        except KipctlError as failed:
-            message(f"Topic {OWN_TOPIC} is still there, with its data: {failed.what}")
 
 
 @contextmanager

@@ -65,6 +65,16 @@ class RunPlan:
         """Whether the action changes the topic's assignment."""
         return self.during is not None and self.during.kind is not ActionKind.RESTART
 
+    @property
+    def asked(self) -> dict[str, object]:
+        """What is to be done meanwhile and by whom, for `run.json`."""
+        actions = {"during": str(self.during), "every_s": self.every_s, "count": self.count}
+        return {
+            "workers": self.workers,
+            "master": self.master,
+            **(actions if self.during else {}),
+        }
+
     def check(self, numbers: Iterable[tuple[str, int, int]]) -> None:
         """Raise UsageError for numbers that make no sense: (option, value, least)."""
         self.place(max(1, self.workers))

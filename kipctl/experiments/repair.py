@@ -1,14 +1,16 @@
 """A run whose recorder was killed is made whole, from the rows that its clients had written."""
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from kipctl.errors import UsageError
+from kipctl.experiments.actions import ActionKind, parse_action
 from kipctl.experiments.e2e import follow, together
 from kipctl.experiments.e2e import summarize as summarize_e2e
+from kipctl.experiments.plan import OWN_TOPIC
 from kipctl.experiments.record import Recorder
 from kipctl.experiments.tap import repaired as repaired_tap
 from kipctl.measure.consumed import measured
@@ -28,6 +30,11 @@ from kipctl.trace.begun import Begun
 from kipctl.trace.folder_lock import in_use
 from kipctl.trace.store import ROWS_FOLDER, RUN_FILE, Run
 
+_DISTURBED = {
+    ActionKind.RESTART: "A broker may be stopped. See: kipctl lab status",
+    ActionKind.ROTATE: "Leaders may have been moved. Undo: kipctl reassign --rollback",
+    ActionKind.ELECT: "Leaders may have been moved. Undo: kipctl reassign --rollback",
+}
 _FAILURE = "kipctl was killed while it recorded this; it is what was settled by then."
 
 
@@ -43,7 +50,10 @@ def repair(folder: Path) -> Mapping[str, Any]:
     if not folder.is_dir():
         raise UsageError(f"There is no run {folder.name}: {folder} does not exist.")
     if not (rows / RUN_FILE).exists():
-        raise UsageError(f"{folder} holds nothing to repair: no run of kipctl's perf began there.")
+        raise UsageError(
+            f"{folder} holds nothing to repair: no run of kipctl's perf began there.",
+            f"Remove it: kipctl runs remove {folder.name}",
+        )
     with ExitStack() as alone:
         # A probe outlives its starter until all that it has sent is settled.
         for used in (rows, *(path.parent for path in rows.glob("*/begun"))):
@@ -58,10 +68,17 @@ def _repaired(run: Run, known: Mapping[str, Any], rows: Path) -> Mapping[str, An
     if known["command"] == "tap":
         return repaired_tap(run, known, rows, _FAILURE)
     outside = ("schema_version", "command", "topic", "cluster_before")
-    how = {name: value for name, value in known.items() if name not in outside}
+    how = {name: value for name, value in known.items() if name not in outside} | {"repaired": True}
     recorder = Recorder(run, known["command"], known["topic"], how, known["cluster_before"])
     is_recorded = (run.folder / RUN_FILE).exists()
-    done = run.description["summary"] if is_recorded else {"actions": [], "kafka_version": None}
+    done = (
+        run.description["summary"]
+        if is_recorded
+        else {
+            "actions": [],
+            "kafka_version": known.get("kafka_version"),
+        }
+    )
 
     def record(outcome: Outcome, parts: Sequence[Part[Any]]) -> None:
         if not is_recorded:
@@ -106,7 +123,10 @@ def _whole(
             own = spec.of_worker(Share(worker, len(folders))) if len(folders) > 1 else spec
             parts.append(Part(salvaged(own, begun, directory, _FAILURE), directory))
     if not parts:
-        raise UsageError(f"{rows.parent} holds nothing to repair: its load had not begun.")
+        raise UsageError(
+            f"{rows.parent} holds nothing to repair: its load had not begun.",
+            f"Remove it: kipctl runs remove {rows.parent.name}",
+        )
     outcomes = [part.outcome for part in parts]
     return as_one_run(spec, outcomes, outcomes[0].start_us), tuple(parts)
 
@@ -134,3 +154,17 @@ def _consumer(known: Mapping[str, Any]) -> ConsumeSpec:
         discovery=LeaderDiscovery(known["leader_discovery"]),
         config=consumer_config(known["consumer"]),
     )
+
+
+def left_undone(description: Mapping[str, Any]) -> Iterator[str]:
+    """What a run whose recorder was killed may have left on the cluster, in sentences."""
+    topic = description.get("topic") or (description.get("summary") or {}).get("topic")
+    during = description.get("during")
+    kind = parse_action(during).kind if during else None
+    if topic == OWN_TOPIC:
+        yield (
+            f"Its topic, {OWN_TOPIC}, may still be on the cluster with its data; the next run of "
+            "kipctl's perf there removes it."
+        )
+    if kind and (topic != OWN_TOPIC or kind is ActionKind.RESTART):
+        yield _DISTURBED[kind]

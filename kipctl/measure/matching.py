@@ -8,6 +8,7 @@ that was not read before another was acknowledged at one of its offsets is lost.
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -218,7 +219,8 @@ class _Partition:
         self._skew_us = skew_us
         self._waiting = sorted(map(self._batch, work.waiting), key=_base)
         """No two of them share an offset: of two that do the former is lost."""
-        self._spans = sorted(work.spans.tolist(), key=itemgetter(TIME))
+        self._spans = sorted(work.spans.tolist(), key=_time)
+        """What was read and is no batch's, the earliest first."""
         self._delivered = [work.waiting[:0]]
         self.other_again = 0
         """Offsets that were read again, as another batch's than before."""
@@ -228,12 +230,13 @@ class _Partition:
         begin = bisect_left(self._waiting, batch.base, key=_last)
         end = bisect_right(self._waiting, batch.last, key=_base)
         self._waiting[begin:end] = [batch]
-        for span in self._spans:
-            is_sent = batch.sent_us <= span[TIME] + self._skew_us
-            if is_sent and span[BEGIN] <= batch.last < span[END]:
-                answer = [one for one in self._spans if one[TIME] == span[TIME]]
-                others = [one for one in self._spans if one[TIME] != span[TIME]]
-                self._spans = [*others, *self._deliver(begin, answer, span[TIME])]
+        sent_us = batch.sent_us - self._skew_us
+        since = bisect_left(self._spans, sent_us, key=_time)
+        for span in islice(self._spans, since, None):
+            if span[BEGIN] <= batch.last < span[END]:
+                first, after = (cut(self._spans, span[TIME], key=_time) for cut in _CUTS)
+                answer = self._spans[first:after]
+                self._spans[first:after] = self._deliver(begin, answer, span[TIME])
                 break
 
     def read(self, row: IntRows, parts: IntRows) -> None:
@@ -274,7 +277,8 @@ class _Partition:
         return _Batch(base, base + records - 1, sent_us, row)
 
 
-_base, _last = itemgetter(0), itemgetter(1)
+_base, _last, _time = itemgetter(0), itemgetter(1), itemgetter(TIME)
+_CUTS = (bisect_left, bisect_right)
 
 
 class _Stream:

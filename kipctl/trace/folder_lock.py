@@ -18,9 +18,22 @@ def in_use(folder: Path, *, alone: bool = False) -> Iterator[None]:
     """
     with (folder / _LOCK_FILE).open("ab") as lock:
         try:
-            fcntl.flock(lock, (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+            # Who only looks holds it for a moment: that is waited for.
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB if alone else fcntl.LOCK_SH)
         except BlockingIOError:
             raise UsageError(
                 f"Rows are still being written to {folder}.", "Wait until that has ended."
             ) from None
         yield
+
+
+def is_in_use(folder: Path) -> bool:
+    """Whether somebody says so; nothing is changed."""
+    try:
+        with (folder / _LOCK_FILE).open("rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:  # nobody has said so, or it is over by now
+        return False
+    return False

@@ -13,6 +13,7 @@ import tarfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ import pyarrow.parquet as pq
 
 from kipctl.errors import UsageError, refusals_reported
 from kipctl.trace.description import wrong_field
+from kipctl.trace.folder_lock import is_in_use
 from kipctl.trace.schema import DATASETS, SCHEMA_VERSION
 from kipctl.trace.settings import interrupted_after
 from kipctl.trace.store import ROWS_FOLDER, RUN_FILE, UNFINISHED_FILE, Run, without_secrets
@@ -143,8 +145,16 @@ def stored_runs(variables: Mapping[str, str] = os.environ) -> tuple[StoredRun, .
             f"The run store {store} cannot be read: {refused.strerror}.",
             f"Set {RUNS_VARIABLE} to another folder.",
         ) from None
-    runs = map(look, sorted(folders))
-    return tuple(sorted(runs, key=lambda run: str((run.description or {}).get("started", ""))))
+    return tuple(sorted(map(look, sorted(folders)), key=_began))
+
+
+def _began(run: StoredRun) -> str:
+    """When; of one that does not say so, when its folder was made or changed."""
+    if started := (run.description or {}).get("started"):
+        return str(started)
+    with suppress(OSError):
+        return datetime.fromtimestamp(run.folder.stat().st_mtime, UTC).isoformat()
+    return ""
 
 
 def look(folder: Path) -> StoredRun:
@@ -158,9 +168,7 @@ def look(folder: Path) -> StoredRun:
         description = json.loads((folder / RUN_FILE).read_text(encoding="utf-8"))
         flaw = _why_unread(description)
     except (FileNotFoundError, NotADirectoryError):
-        flaw = f"there is no {RUN_FILE}; it is being recorded, or was cut off"
-        if (folder / ROWS_FOLDER).is_dir():
-            flaw += f" (kipctl runs repair {folder.resolve().name})"
+        flaw = _unfinished(folder)
     except (OSError, UnicodeDecodeError) as unreadable:
         flaw = f"{RUN_FILE} cannot be read: {unreadable}"
     except ValueError:
@@ -172,6 +180,18 @@ def look(folder: Path) -> StoredRun:
     if (folder / ROWS_FOLDER).is_dir():
         ended.append(f"it is being evaluated, or that was cut off (kipctl runs repair {name})")
     return StoredRun(name, folder, size, hidden(description), "; ".join(filter(None, ended)))
+
+
+def _unfinished(folder: Path) -> str:
+    """What a folder without `run.json` is."""
+    name = folder.resolve().name
+    if not (rows := folder / ROWS_FOLDER).is_dir():
+        return f"there is no {RUN_FILE}: nothing was measured (kipctl runs remove {name})"
+    if any(map(is_in_use, (rows, *rows.glob("*/")))):
+        return "it is being recorded"
+    if not (rows / RUN_FILE).exists():
+        return f"it was cut off before anything was measured (kipctl runs remove {name})"
+    return f"it was cut off (kipctl runs repair {name})"
 
 
 def _why_unread(description: object) -> str:

@@ -65,7 +65,12 @@ def differences(
 
 
 def actions_in_short(description: Mapping[str, Any]) -> str:
-    """What was done to the cluster meanwhile: "3 x rotate, 1 x elect"; "none"."""
+    """What was done to the cluster meanwhile: "3 x rotate, 1 x elect"; "none".
+
+    Of a run whose recorder was killed it is not known how often.
+    """
+    if description.get("repaired") and description.get("during"):
+        return f"{description['during']}, how often is not known"
     done = (description.get("summary") or {}).get("actions") or ()
     kinds = groupby(str(action["action"]) for action in done)
     return ", ".join(f"{len(list(same))} x {kind}" for kind, same in kinds) or "none"

@@ -32,7 +32,8 @@ def demand_new(folder: Path) -> None:
         ) from None
     if not is_free:
         raise UsageError(
-            f"The record folder {folder} is not empty.", "Name a new one with --record."
+            f"The record folder {folder} is not empty.",
+            f"Name a new one with --record, or remove that run: kipctl runs remove {folder.name}",
         )
 
 

@@ -111,13 +111,13 @@ def test_the_list_has_a_line_for_each_run(store: Store) -> None:
     status, out, _ = store.kipctl("list")
     assert status == 0
     lines = {line.split()[0]: line for line in out.splitlines()[2:]}
-    assert list(lines) == ["cut", "before", "dead", "halved"]
+    assert list(lines) == ["before", "dead", "halved", "cut"]
     shown = ("2026-01-02 03:04:05", "perf produce", "49990", "4988", "all", "kip951", "1 x rotate")
     for word in (*shown, "41.250", "whole"):
         assert word in lines["before"]
     assert "it failed: worker 1 died" in lines["dead"]
     assert lines["halved"].endswith("interrupted: 50,000 of 80,000 records")
-    assert "cut off" in lines["cut"]
+    assert "nothing was measured" in lines["cut"]
     assert "hunter2" not in out
 
 

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from fake_broker import TOPIC
 
-from kipctl.experiments.e2e import acknowledged_ends, await_offsets, follow
+from kipctl.experiments.e2e import follow
+from kipctl.experiments.read_to_end import acknowledged_ends, await_offsets
 from kipctl.measure import consumed as consume_summary
 from kipctl.measure import distribution
 from kipctl.measure import produced as produce_summary

@@ -25,13 +25,16 @@ from kipctl.cluster.topics import (
     delete_topic,
     offsets,
 )
+from kipctl.experiments.begin import OnThisMachine
 from kipctl.experiments.conduct import Listeners
 from kipctl.experiments.demo import DemoPlan, compare
+from kipctl.experiments.own_topic import own_topic
 from kipctl.experiments.perf import PerfPlan, produce
 from kipctl.experiments.plan import OWN_TOPIC
 from kipctl.lab.cluster import Lab
 from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.probe.produce.run import ProbeSpec
+from kipctl.trace.clock import now_us
 from kipctl.trace.codes import PHASES
 from kipctl.trace.runs import look
 from kipctl.trace.store import Run
@@ -270,10 +273,11 @@ def test_ctrl_c_says_how_far_it_came_and_removes_the_topic(
     rest = process.stderr.read()
     process.stderr.close()
     assert process.wait() == 130
-    told = re.search(r"Interrupted: of 1000000 records (\d+) were sent", rest)
+    told = re.search(r"Interrupted: of 1,000,000 records ([\d,]+) were sent", rest)
     assert told, rest
+    assert f"What was measured: kipctl runs show {folder}" in rest
     assert Run(folder).description["stopped"] is True
-    assert look(folder).flaw == f"interrupted: {int(told[1]):,} of 1,000,000 records"
+    assert look(folder).flaw == f"interrupted: {told[1]} of 1,000,000 records"
     assert "Traceback" not in rest
     await_no_topic(cluster, OWN_TOPIC)
 
@@ -301,3 +305,28 @@ def test_the_arms_differ_in_what_the_client_waits_for(lab: Lab, tmp_path: Path) 
     assert arms[LeaderDiscovery.KIP951].metadata_rpcs["on_critical_path"] == 0
     waited = arms[LeaderDiscovery.BASELINE].redirects["phases_ms"]["backoff"]
     assert waited["p50"] >= 100
+
+
+def test_a_second_run_does_not_take_the_topic_of_the_first(lab: Lab, cluster: Cluster) -> None:
+    spec = ProbeSpec(lab.bootstrap_server, OWN_TOPIC, num_records=10**6, throughput=100)
+    said: list[str] = []
+    with (
+        own_topic(cluster, lab.bootstrap_server, 3, 0, said.append),
+        OnThisMachine()(spec) as probe,
+    ):
+        while not len(probe.new_rows("batches")):
+            assert not probe.is_done_by(now_us() + 50_000)
+        status, _, err = kipctl(lab, "--num-records 10 --throughput -1 --record-size 10")
+        assert status == 4, err
+        assert "another run" in err
+        probe.stop()
+        assert probe.outcome().failed == 0
+        # What nobody writes to any more is an earlier run's.
+        status, _, err = kipctl(lab, "--num-records 10 --throughput -1 --record-size 10")
+        assert status == 0, err
+        assert f"Removing the topic {OWN_TOPIC} that an earlier run left." in err
+        create_topic(lab.bootstrap_server, OWN_TOPIC, 1, 1)
+        await_topic(cluster, OWN_TOPIC, 1)
+    assert said[-1] == f"Topic {OWN_TOPIC} was made anew by somebody else, and is left as it is."
+    delete_topic(lab.bootstrap_server, OWN_TOPIC)
+    await_no_topic(cluster, OWN_TOPIC)

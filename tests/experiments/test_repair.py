@@ -17,8 +17,9 @@ from kipctl.experiments.begin import OnThisMachine
 from kipctl.experiments.conduct import Listeners
 from kipctl.experiments.consume import consume_settings
 from kipctl.experiments.perf import PerfPlan, produce_settings
+from kipctl.experiments.plan import OWN_TOPIC
 from kipctl.experiments.record import Recorder
-from kipctl.experiments.repair import _consumer, _producer, repair
+from kipctl.experiments.repair import _consumer, _producer, left_undone, repair
 from kipctl.probe.consume.config import ConsumerConfig
 from kipctl.probe.consume.run import ConsumeSpec
 from kipctl.probe.leadership import LeaderDiscovery
@@ -27,6 +28,7 @@ from kipctl.probe.produce.run import ProbeSpec
 from kipctl.report.perf_tables import perf_tables
 from kipctl.trace.clock import now_us
 from kipctl.trace.runs import look
+from kipctl.trace.settings import actions_in_short
 from kipctl.trace.store import ROWS_FOLDER, RUN_FILE, Run
 from kipctl.transport.request import Cluster
 
@@ -164,6 +166,7 @@ def test_a_run_that_is_being_recorded_is_left_alone(tmp_path: Path) -> None:
             Recorder(run, "perf produce", TOPIC, how, asdict(snapshot(cluster))).begin()
             with pytest.raises(UsageError, match="still being written"):
                 repair(run.folder)
+            assert look(run.folder).flaw == "it is being recorded"
             assert (run.folder / ROWS_FOLDER / RUN_FILE).exists()
 
 
@@ -195,3 +198,23 @@ def test_a_consumers_settings_are_read_back_as_they_were() -> None:
     spec = ConsumeSpec("b:1", "t", 10, discovery=LeaderDiscovery.REFRESH, config=config)
     known: dict[str, Any] = {"topic": "t"} | consume_settings(spec)
     assert _consumer(json.loads(json.dumps(known))) == spec
+
+
+@pytest.mark.parametrize(
+    ("topic", "during", "left", "actions"),
+    [
+        ("orders", None, [], "none"),
+        ("orders", "rotate", ["--rollback"], "rotate, how often is not known"),
+        ("orders", "restart:1", ["lab status"], "restart:1, how often is not known"),
+        (OWN_TOPIC, "elect", [OWN_TOPIC], "elect, how often is not known"),
+        (OWN_TOPIC, "restart:1", [OWN_TOPIC, "lab status"], "restart:1, how often is not known"),
+    ],
+)
+def test_what_a_killed_run_may_have_left_on_the_cluster_is_said(
+    topic: str, during: str | None, left: list[str], actions: str
+) -> None:
+    repaired = {"topic": topic, "repaired": True} | ({"during": during} if during else {})
+    sentences = list(left_undone(repaired))
+    assert len(sentences) == len(left)
+    assert all(word in sentence for word, sentence in zip(left, sentences, strict=True))
+    assert actions_in_short(repaired) == actions

@@ -9,9 +9,10 @@ import pytest
 from kipctl.cli.perf_results import raise_for_actions
 from kipctl.errors import InterruptedRunError, PartlyDoneError
 from kipctl.experiments.conduct import Listeners, conduct, conduct_load, report_rate
-from kipctl.experiments.e2e import WhileRead, await_offsets, ends_of
+from kipctl.experiments.e2e import WhileRead
 from kipctl.experiments.perf import PerfPlan, _intervals
 from kipctl.experiments.plan import RunPlan
+from kipctl.experiments.read_to_end import WrittenTo, await_offsets, ends_of
 from kipctl.probe.produce.run import ProbeSpec
 from kipctl.probe.schedule import Schedule
 from kipctl.signals import Cut
@@ -30,8 +31,20 @@ def rows(dataset, *made):
     return table
 
 
-def read(partition, next_offset, records=1):
-    return {"partition": partition, "next_offset": next_offset, "records": records}
+SENT_US = 1000
+
+
+def read(partition, next_offset, records=1, time_us=SENT_US):
+    return {
+        "partition": partition,
+        "next_offset": next_offset,
+        "records": records,
+        "time_us": time_us,
+    }
+
+
+def to(end):
+    return WrittenTo(end, SENT_US, 2 * SENT_US)
 
 
 @dataclass
@@ -53,7 +66,7 @@ class Reader:
 
 def test_it_waits_until_every_partition_was_read_to_its_end():
     reader = Reader([[read(0, 5)], [read(0, 10), read(1, 3)], [read(1, 7)], [read(1, 8)]])
-    await_offsets(reader, {0: 10, 1: 7}, LONG_S)
+    await_offsets(reader, {0: to(10), 1: to(7)}, LONG_S)
     assert reader.looks == 3
 
 
@@ -78,19 +91,19 @@ def test_a_rate_that_whole_nanoseconds_do_not_make_is_said(rate, said):
 
 def test_answers_without_records_end_nothing():
     reader = Reader([[read(0, 10, records=0)], [read(0, 10)]])
-    await_offsets(reader, {0: 10}, LONG_S)
+    await_offsets(reader, {0: to(10)}, LONG_S)
     assert reader.looks == 2
 
 
 def test_it_gives_up_when_nothing_comes_any_more():
     reader = Reader([[read(0, 5)]])
-    await_offsets(reader, {0: 10}, quiet_s=0.05)
+    await_offsets(reader, {0: to(10)}, quiet_s=0.05)
     assert reader.looks > 1
 
 
 def test_it_ends_with_the_reader():
     reader = Reader([[read(0, 5)]], is_done_at_last=True)
-    await_offsets(reader, {0: 10}, LONG_S)
+    await_offsets(reader, {0: to(10)}, LONG_S)
     assert reader.looks == 1
 
 
@@ -103,7 +116,23 @@ def test_the_end_is_that_of_what_was_acknowledged():
         {"partition": 1, "base_offset": 90, "records": 1, "error": 6},
         {"partition": 2, "base_offset": -1, "records": 4},
     )
-    assert ends_of(batches) == {0: 15, 1: 8}
+    assert {partition: one.end for partition, one in ends_of(batches).items()} == {0: 15, 1: 8}
+
+
+def test_what_was_truncated_is_not_waited_for():
+    batches = rows(
+        "batches",
+        {"base_offset": 0, "records": 100, "sent_us": 10, "acked_us": 20},
+        {"base_offset": 52, "records": 8, "sent_us": 30, "acked_us": 35},
+        {"base_offset": 50, "records": 2, "sent_us": 29, "acked_us": 36},
+    )
+    assert ends_of(batches) == {0: WrittenTo(60, 29, 36)}
+
+
+def test_what_was_read_before_the_last_batch_was_sent_ends_nothing():
+    reader = Reader([[read(0, 100, time_us=SENT_US - 1)], [read(0, 10)]])
+    assert await_offsets(reader, {0: to(10)}, LONG_S)
+    assert reader.looks == 2
 
 
 @dataclass

@@ -200,6 +200,15 @@ def in_pieces(choose: random.Random, of: IntRows) -> Source:
             [read(0, 10, 5, 8), read(0, 10, 5, 60)],
             (10, 0, 0, 0),
         ),
+        # Both acknowledged after two readings: both were brought by the first.
+        (
+            [
+                batch(0, 0, 5, 10, acked_us=START_US + 71_000),
+                batch(0, 5, 5, 15, acked_us=START_US + 70_000),
+            ],
+            [read(0, 10, 10, 12), read(0, 10, 10, 60)],
+            (10, 0, 10, 0),
+        ),
         # What was read before it was sent was somebody else's.
         ([batch(0, 50, 5, 10)], [read(0, 10, 5, 8)], (0, 5, 0, 5)),
         ([batch(0, 50, 5, 10)], [read(0, 10, 5, 8), read(0, 10, 5, 60)], (5, 0, 0, 5)),

@@ -145,7 +145,7 @@ def test_what_a_power_cut_left_of_a_tap_can_be_repaired(tmp_path: Path) -> None:
         await_end(child)
     out, err = io.StringIO(), io.StringIO()
     assert run(["runs", "repair", str(record)], Environment(io.StringIO(), out, err, {})) == 0
-    assert "run is a run again" in err.getvalue()
+    assert "run was repaired. It says: " in err.getvalue()
     description = assert_holds_the_exchange(record)
     assert "killed" in description["failed"]
     assert description["summary"]["clients"] == []  # counts were in its memory alone

@@ -11,7 +11,7 @@ from kipctl.experiments.arms.end_to_end_load import (
     recorded_in,
 )
 from kipctl.experiments.arms.stand import Stand
-from kipctl.experiments.perf import own_topic
+from kipctl.experiments.own_topic import own_topic
 from kipctl.probe.leadership import LeaderDiscovery
 
 

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from kipctl import __version__
 from kipctl.errors import PipelineError
 from kipctl.experiments.begin import OnThisMachine, Probe
-from kipctl.experiments.e2e import acknowledged_ends, await_offsets
+from kipctl.experiments.read_to_end import WrittenTo, acknowledged_ends, await_offsets
 from kipctl.measure.export import record_batches
 from kipctl.measure.parts import Part
 from kipctl.probe.config import as_properties
@@ -86,8 +86,8 @@ class Writer(Protocol):
     def start_us(self) -> int:
         """When it began, monotonic."""
 
-    def end(self) -> Mapping[int, int]:
-        """End it; by partition, the offset after the last record that was acknowledged.
+    def end(self) -> Mapping[int, WrittenTo]:
+        """End it; by partition, how far it was written.
 
         Raises KipctlError when it had broken off.
         """
@@ -102,7 +102,7 @@ class Reader(Protocol):
     @property
     def software(self) -> str: ...
 
-    def end(self, ends: Mapping[int, int]) -> None:
+    def end(self, ends: Mapping[int, WrittenTo]) -> None:
         """End it when it has read so far in each partition, or nothing has come for QUIET_S.
 
         Raises KipctlError when it had broken off.
@@ -147,7 +147,7 @@ class _ProbeWriter:
         self._probe = probe
         self.start_us = probe.schedule.start_us
 
-    def end(self) -> Mapping[int, int]:
+    def end(self) -> Mapping[int, WrittenTo]:
         """See Writer."""
         self._ended_us = now_us()
         self._probe.stop()
@@ -203,7 +203,7 @@ class _ProbeReader:
     def __init__(self, probe: Probe[ConsumeOutcome]) -> None:
         self._probe = probe
 
-    def end(self, ends: Mapping[int, int]) -> None:
+    def end(self, ends: Mapping[int, WrittenTo]) -> None:
         """See Reader."""
         await_offsets(self._probe, ends, QUIET_S)
         self._probe.stop()

@@ -30,7 +30,7 @@ from kipctl.experiments.arms.end_to_end_load import (
 from kipctl.experiments.arms.stand import Stand
 from kipctl.experiments.arms.tapped import Load as TappedLoad
 from kipctl.experiments.arms.tapped import began_us
-from kipctl.experiments.e2e import await_offsets, ends_of
+from kipctl.experiments.read_to_end import WrittenTo, await_offsets, ends_of
 from kipctl.tap import export
 from kipctl.tap.process import RunningTap, running_tap
 from kipctl.tap.recorder import COLUMNS as TAP_COLUMNS
@@ -109,7 +109,7 @@ class _TappedWriter:
         self._client, self._tap, self._directory = client, tap, directory
         self._load, self._given = load, given
 
-    def end(self) -> Mapping[int, int]:
+    def end(self) -> Mapping[int, WrittenTo]:
         """See Writer."""
         self._ended_us = now_us()
         self._client.stop()
@@ -193,7 +193,7 @@ class _TappedReader:
         """Whether the client has ended."""
         return self._client.is_done_by(time_us)
 
-    def end(self, ends: Mapping[int, int]) -> None:
+    def end(self, ends: Mapping[int, WrittenTo]) -> None:
         """See Reader."""
         await_offsets(self, ends, QUIET_S)
         self._client.stop()

@@ -14,7 +14,8 @@ from kipctl.experiments.arms.arm import Arm, in_turn
 from kipctl.experiments.arms.stand import Place, Stand, standing
 from kipctl.experiments.arms.tapped import ArmRun, run_arm
 from kipctl.experiments.conduct import Listeners
-from kipctl.experiments.perf import PerfPlan, measure, own_topic
+from kipctl.experiments.own_topic import own_topic
+from kipctl.experiments.perf import PerfPlan, measure
 from kipctl.experiments.plan import OWN_TOPIC, RunPlan
 from kipctl.experiments.record import recording
 from kipctl.experiments.redirect.gain_curve import STALENESS_MS

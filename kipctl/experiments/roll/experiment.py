@@ -25,7 +25,7 @@ from kipctl.experiments.arms.figures import Figures, together
 from kipctl.experiments.arms.run_rows import dataset, rows
 from kipctl.experiments.arms.stand import Stand
 from kipctl.experiments.arms.tapped_sides import reader_of, writer_of
-from kipctl.experiments.perf import own_topic
+from kipctl.experiments.own_topic import own_topic
 from kipctl.experiments.plan import OWN_TOPIC
 from kipctl.experiments.record import describe
 from kipctl.experiments.roll.figures import Half, Records, figures_in, halves, records
