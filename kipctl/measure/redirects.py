@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from kipctl.measure.distribution import distribution_of
+from kipctl.measure.moves import moves, moves_document
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import LEADER_ERRORS
 from kipctl.trace.codes import PHASES, Decision, MetadataCause
@@ -51,6 +52,7 @@ def redirects(rows: IntRows) -> dict[str, Any]:
         "errors": len(errors),
         "appended_then_failed": int((errors[:, _REDIRECT["base_offset"]] >= 0).sum()),
         "hints": {"present": present, **decisions},
+        "moves": moves_document([moves(rows)]),
         "same_epoch_retries": int(errors[:, _REDIRECT["same_epoch_retry"]].sum()),
         "client_share_ms": spent_ms("backoff", "metadata"),
         "phases_ms": {phase: spent_ms(phase) for phase in PHASES},
@@ -64,12 +66,21 @@ def metadata_calls(rpcs: IntRows) -> IntRows:
 
 
 def metadata_rpcs(rows: IntRows) -> dict[str, Any]:
-    """The `metadata_rpcs` object, from rows of `rpcs`: bytes are of requests and responses."""
+    """The `metadata_rpcs` object, from rows of `rpcs`: bytes are of requests and responses.
+
+    `queued_behind` are those that were sent while the connection had others to answer first, as
+    Kafka does in order, and for how long: the head-of-line blocking of KIP-951 ("Motivation").
+    """
     calls = metadata_calls(rows)
+    behind = distribution_of(calls[calls[:, _RPC["queued_behind"]] > 0, _RPC["queued_behind_us"]])
     causes = [MetadataCause(int(c)).name.lower() for c in calls[:, _RPC["cause"]]]
     return {
         "total": len(calls),
         "on_critical_path": int(calls[:, _RPC["critical"]].sum()),
         "bytes": int(calls[:, [_RPC["request_bytes"], _RPC["response_bytes"]]].sum()),
+        "queued_behind": {
+            "requests": behind.total,
+            "ms": {"p50": behind.quantile(0.5) / 1000, "max": behind.quantile(1) / 1000},
+        },
         "by_cause": {cause: causes.count(cause) for cause in sorted(set(causes))},
     }

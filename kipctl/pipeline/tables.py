@@ -9,9 +9,10 @@ from collections.abc import Iterable, Mapping
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from kipctl.pipeline.actions import action_table
+from kipctl.pipeline.actions import action_table, with_last_action
 from kipctl.pipeline.columns import is_leader_error
 from kipctl.pipeline.latency import failures, latency, volumes
+from kipctl.pipeline.moves import move_table, moves
 from kipctl.pipeline.reads import flip_table, out_of_range_table, read_error_table, read_table
 from kipctl.pipeline.redirects import episodes, redirect_table
 from kipctl.pipeline.rpcs import metadata_table, rpc_table, with_inferred_causes
@@ -29,6 +30,14 @@ def _latency(source: Source, keys: list[str]) -> DataFrame:
 
 def _redirects(source: Source, keys: list[str]) -> DataFrame:
     return redirect_table(source.within(episodes(source.failed), "first_error_us"), keys)
+
+
+def _moves(source: Source, keys: list[str]) -> DataFrame:
+    # Which epoch was waited for follows from all attempts of a batch, whatever the period is.
+    found = source.within(moves(source.trace.redirects), "first_error_us")
+    if "action" in keys:
+        found = with_last_action(found, source.trace.actions, "first_error_us")
+    return move_table(found, keys)
 
 
 def _actions(source: Source, keys: list[str]) -> DataFrame:
@@ -112,6 +121,22 @@ _REDIRECTS = _columns(
         ),
         "loops": "episodes in which the batch went in a circle",
         "longest_loop": "the most leader errors that one of those met; 0 if there are none",
+    }
+)
+_MOVES = _columns(
+    {
+        "moves": (
+            "a partition and its new leader epoch that met a client's batches, or Fetches, with "
+            "a leader error"
+        ),
+        "not_ready": "of those, where the new leader refused too: it did not know yet",
+        "wait_p50_us wait_p99_us wait_max_us": (
+            "what the client itself took from the first refusal to the send that succeeded, "
+            "backoff and metadata; of several batches that met a move, the longest"
+        ),
+        "below_3_ms below_30_ms below_90_ms below_150_ms below_1000_ms longer": (
+            "moves by that wait: under 3 ms, from there on under 30 ms, and so on"
+        ),
     }
 )
 _ACTIONS = _columns(
@@ -244,6 +269,16 @@ TABLES = (
         always=("error", "name"),
         columns=_FAILURES,
         make=lambda source, keys: failures(source.batches, keys[:-2]),
+    ),
+    Table(
+        "moves",
+        "Moved leaders: how long each made the client wait",
+        "redirects",
+        by=(*_OF_PARTITION, "action"),
+        always=("api",),
+        columns=_MOVES,
+        make=_moves,
+        stands_for={"action": ("number", "action")},
     ),
     Table(
         "redirects",

@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import Any
 
 from kipctl.report.tables import Cell, Column, Table
-from kipctl.trace.codes import PHASES
+from kipctl.trace.codes import PHASES, WAITS_BELOW_MS
 
 Document = Mapping[str, Any]
 Row = Mapping[str, Any]
@@ -88,6 +88,15 @@ _REDIRECTS = (
     _ms("latency p50 ms", "latency_p50_us", 1),
     _ms("latency p99 ms", "latency_p99_us", 1),
 )
+_MOVES = (
+    _count("moved leaders", "moves"),
+    _ms("wait p50 ms", "wait_p50_us"),
+    _ms("wait p99 ms", "wait_p99_us"),
+    _ms("wait max ms", "wait_max_us"),
+    *(_count(f"under {ms:,} ms", f"below_{ms}_ms") for ms in WAITS_BELOW_MS),
+    _count("longer", "longer"),
+    _count("not ready", "not_ready"),
+)
 _REDIRECTED_TIME = tuple(
     _Measure(f"{phase.replace('_', ' ')} %", _share(name, _PHASE_SUMS), 1)
     for phase, name in zip(PHASES, _PHASE_SUMS, strict=True)
@@ -154,6 +163,7 @@ _MEASURES: Mapping[str, tuple[_Measure, ...]] = {
     "records": _RECORDS,
     "latency": _LATENCY,
     "failures": (_count("records", "records"),),
+    "moves": _MOVES,
     "redirects": _REDIRECTS,
     "actions": _ACTIONS,
     "rpcs": _RPCS,

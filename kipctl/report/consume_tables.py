@@ -7,7 +7,7 @@ from kipctl.report.perf_tables import (
     actions_table,
     health_notes,
     metadata_table,
-    redirects_table,
+    redirects_tables,
 )
 from kipctl.report.tables import Column, Table
 
@@ -35,8 +35,7 @@ def consume_tables(document: Document) -> tuple[Table, ...]:
         tables.append(flips_table(document))
     if document["out_of_range"]:
         tables.append(out_of_range_table(document))
-    if document["redirects"]["batches"]:
-        tables.append(redirects_table(document, of_fetches=True))
+    tables += redirects_tables(document, of_fetches=True)
     tables.append(metadata_table(document))
     if document["actions"]:
         tables.append(actions_table(document))

@@ -8,7 +8,7 @@ from kipctl.report.perf_tables import (
     actions_table,
     health_notes,
     metadata_table,
-    redirects_table,
+    redirects_tables,
     sent,
 )
 from kipctl.report.tables import Column, Table
@@ -24,9 +24,13 @@ def e2e_tables(document: Document) -> tuple[Table, ...]:
         tables.append(flips_table(document))
     if document["out_of_range"]:
         tables.append(out_of_range_table(document))
-    for side, redirects in document["redirects"].items():
-        if redirects["batches"]:
-            tables.append(redirects_table({"redirects": redirects}, of_fetches=side == "fetch"))
+    for side, client in (("produce", "producer"), ("fetch", "consumer")):
+        own = {
+            "redirects": document["redirects"][side],
+            "metadata_rpcs": document["metadata_rpcs"][client],
+            "actions": document["actions"],
+        }
+        tables += redirects_tables(own, of_fetches=side == "fetch", client=client)
     tables += (
         metadata_table({"metadata_rpcs": rpcs}, side)
         for side, rpcs in document["metadata_rpcs"].items()

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from kipctl.report.move_tables import moves_table
 from kipctl.report.tables import Cell, Column, Table
 
 Document = Mapping[str, Any]
@@ -27,8 +28,7 @@ CLIENT_PHASES = ("backoff", "metadata")
 def perf_tables(document: Document) -> tuple[Table, ...]:
     """What a person wants to see of a run: times, redirects by phase, Metadata, actions."""
     tables = [times_table(document)]
-    if document["redirects"]["batches"]:
-        tables.append(redirects_table(document))
+    tables += redirects_tables(document)
     tables.append(metadata_table(document))
     if document["actions"]:
         tables.append(actions_table(document))
@@ -96,7 +96,18 @@ def _is_known(document: Document) -> bool:
     return document.get("throttle_ms", 0) is not None
 
 
-def redirects_table(document: Document, of_fetches: bool = False) -> Table:
+def redirects_tables(
+    document: Document, of_fetches: bool = False, client: str = ""
+) -> Iterator[Table]:
+    """The moved leaders, and where the time of what they redirected went; of one client if there
+    are several."""
+    if moved := moves_table(document, "partitions read" if of_fetches else "batches", client):
+        yield moved
+    if document["redirects"]["batches"]:
+        yield redirects_table(document, of_fetches, client)
+
+
+def redirects_table(document: Document, of_fetches: bool = False, client: str = "") -> Table:
     """Where the time of redirected batches, or of partitions that were read, went by phase."""
     redirects = document["redirects"]
     phases = redirects["phases_ms"]
@@ -104,14 +115,15 @@ def redirects_table(document: Document, of_fetches: bool = False) -> Table:
     what, meanings = (
         ("partitions read", _FETCH_MEANINGS) if of_fetches else ("batches", _PHASE_MEANINGS)
     )
-    hints = redirects["hints"]
+    hints, whose = redirects["hints"], f" of the {client}" if client else ""
     rows: tuple[tuple[Cell, ...], ...] = tuple(
         (name, phase["p50"], phase["p99"], phase["sum"], 100 * phase["sum"] / total, meaning)
         for name, meaning in meanings.items()
         for phase in [phases[name]]
     )
     return Table(
-        f"Redirects: {redirects['batches']:,} {what} met {redirects['errors']:,} leader errors",
+        f"Redirects{whose}: {redirects['batches']:,} {what} met "
+        f"{redirects['errors']:,} leader errors",
         (
             "phase",
             Column("p50 ms", 3),

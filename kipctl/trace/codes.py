@@ -78,3 +78,7 @@ PHASES = (
     "acknowledge",
 )
 """The phases of a redirect. Summed over a batch's rows they are its latency, exactly."""
+
+WAITS_BELOW_MS = (3, 30, 90, 150, 1000)
+"""What the waits of moved leaders are counted by: a hint, Metadata that is fresh, a part of
+`retry.backoff.ms`, all of it, several of them; and more."""

@@ -56,6 +56,7 @@ def test_live_and_pipeline_agree(
     assert failed == live["records"]["errors"]
     _agree_on_times(live, read)
     _agree_on_redirects(live["redirects"], *read["redirects"])
+    _agree_on_moves(live["redirects"]["moves"], *read["moves"])
     _agree_on_metadata(live["metadata_rpcs"], read["metadata"])
     assert [row["called_us"] for row in read["actions"]] == [
         round(action["called_ms"] * 1000) for action in live["actions"]
@@ -138,3 +139,11 @@ def _agree_on_metadata(live: dict[str, Any], rows: list[dict[str, Any]]) -> None
     assert sum(row["requests"] for row in rows) == live["total"]
     assert sum(row["critical"] for row in rows) == live["on_critical_path"]
     assert sum(row["bytes"] for row in rows) == live["bytes"]
+
+
+def _agree_on_moves(live: dict[str, Any], read: dict[str, Any]) -> None:
+    assert read["moves"] == live["met"] > 0
+    assert read["not_ready"] == live["not_ready"]
+    assert {name: read[name] for name in live["by_wait"]} == live["by_wait"]
+    for name, ms in live["wait_ms"].items():
+        assert read[f"wait_{name}_us"] / 1000 == ms

@@ -198,7 +198,13 @@ def test_a_run_without_redirects_has_every_number_as_zero() -> None:
 def test_metadata_requests_are_counted_by_cause() -> None:
     calls: list[dict[str, int]] = [
         {"api_key": 3, "cause": MetadataCause.START},
-        {"api_key": 3, "cause": MetadataCause.LEADER_CHANGE, "critical": 1},
+        {
+            "api_key": 3,
+            "cause": MetadataCause.LEADER_CHANGE,
+            "critical": 1,
+            "queued_behind": 2,
+            "queued_behind_us": 7000,
+        },
         {"api_key": 3, "cause": MetadataCause.LEADER_CHANGE},
         {"api_key": 0, "cause": -1, "request_bytes": 10**6},
     ]
@@ -206,6 +212,7 @@ def test_metadata_requests_are_counted_by_cause() -> None:
         "total": 3,
         "on_critical_path": 1,
         "bytes": 330,
+        "queued_behind": {"requests": 1, "ms": {"p50": 7.0, "max": 7.0}},
         "by_cause": {"leader_change": 2, "start": 1},
     }
 

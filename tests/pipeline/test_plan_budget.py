@@ -46,7 +46,7 @@ def test_a_run_with_all_tables(spark: SparkSession, tmp_path: Path) -> None:
     with plans_of(spark) as asked:
         document = analyse_runs(spark, [str(tmp_path / "run")])
     assert all(about["rows"] for about in document["tables"].values())
-    within(asked, frames=190, executions=13, jobs=16, exchanges=3)
+    within(asked, frames=206, executions=14, jobs=17, exchanges=4)
 
 
 def test_a_comparison_of_three_runs_with_three(spark: SparkSession, tmp_path: Path) -> None:

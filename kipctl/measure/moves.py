@@ -1,0 +1,126 @@
+"""Moved leaders, as clients met them: how long each made the client wait.
+
+A *move* is a partition and its new leader epoch. It is met when a batch, or a Fetch, is refused
+with NOT_LEADER_OR_FOLLOWER or FENCED_LEADER_EPOCH. Its *wait* is what the client itself took from
+the first refusal to the send that succeeded: backoff, and waiting for Metadata. Of several batches
+that met it, the longest counts. Neither the brokers' answers nor queues are part of it: it is what
+a better client could save, and what leader hints are to save (KIP-951).
+
+Which epoch a failed attempt waited for is the one that the client sent to next, if it was newer;
+else, where the attempt was refused by a newer leader than an attempt before it, that leader's own
+(it was not ready); else that of the attempts after it. One that the client never learnt makes no
+move.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kipctl.measure.distribution import distribution_of
+from kipctl.protocol.error_codes import LEADER_ERRORS
+from kipctl.trace.codes import WAITS_BELOW_MS
+from kipctl.trace.columns import COLUMNS
+from kipctl.trace.rows import IntRows
+
+MOVE_COLUMNS = ("topic", "partition", "epoch", "wait_us", "not_ready", "batches")
+_MOVE = {name: i for i, name in enumerate(MOVE_COLUMNS)}
+_REDIRECT = {name: i for i, name in enumerate(COLUMNS["redirects"])}
+_UNKNOWN = -1
+_Truths = npt.NDArray[np.bool_]
+
+
+def moves(redirects: IntRows) -> IntRows:
+    """The moves that the batches (or the Fetches) of these rows met.
+
+    Rows of MOVE_COLUMNS: `wait_us` is the wait, `not_ready` how many answers said that the new
+    leader did not lead yet, `batches` how many batches met it. Of `redirects` the rows of one batch
+    are together, the first attempt first.
+    """
+    if not len(redirects):
+        return np.empty((0, len(MOVE_COLUMNS)), dtype=np.int64)
+    of = {name: redirects[:, column] for name, column in _REDIRECT.items()}
+    batch = np.cumsum(of["attempt"] == 1)
+    refused = np.isin(of["error"], sorted(LEADER_ERRORS))
+    not_ready = refused & _follows_lower_epoch(batch, refused, of["from_epoch"])
+    went_on = refused & (of["to_epoch"] > of["from_epoch"])
+    epoch = np.where(not_ready, of["from_epoch"], _UNKNOWN)
+    epoch = np.where(went_on, of["to_epoch"], epoch)
+    epoch = _filled(_filled(epoch[::-1], batch[::-1])[::-1], batch)
+    kept = (epoch != _UNKNOWN) & _has_been_refused(batch, refused)
+    waited = of["backoff_us"] + of["metadata_us"]
+    # By batch first: what one batch waited for a move adds up.
+    key = np.stack([of["topic"], of["partition"], epoch, batch], axis=1)[kept]
+    of_batches, of_row = np.unique(key, axis=0, return_inverse=True)
+    of_row = of_row.reshape(-1)
+    waits = np.zeros(len(of_batches), dtype=np.int64)
+    np.add.at(waits, of_row, waited[kept])
+    refusals = np.zeros(len(of_batches), dtype=np.int64)
+    np.add.at(refusals, of_row, not_ready[kept].astype(np.int64))
+    found, of_batch = np.unique(of_batches[:, :3], axis=0, return_inverse=True)
+    of_batch = of_batch.reshape(-1)
+    longest = np.zeros(len(found), dtype=np.int64)
+    np.maximum.at(longest, of_batch, waits)
+    not_ready_in = np.zeros(len(found), dtype=np.int64)
+    np.add.at(not_ready_in, of_batch, refusals)
+    return np.column_stack([found, longest, not_ready_in, np.bincount(of_batch)])
+
+
+def _follows_lower_epoch(batch: IntRows, refused: _Truths, epoch: IntRows) -> _Truths:
+    """Whether an attempt of the batch before it was refused in a lower epoch."""
+    lowest, found = np.iinfo(np.int64).max, np.zeros(len(batch), dtype=bool)
+    current = _UNKNOWN
+    for row, (number, is_refused, its_epoch) in enumerate(
+        zip(batch.tolist(), refused.tolist(), epoch.tolist(), strict=True)
+    ):
+        if number != current:
+            current, lowest = number, np.iinfo(np.int64).max
+        if is_refused:
+            found[row] = lowest < its_epoch
+            lowest = min(lowest, its_epoch)
+    return found
+
+
+def _has_been_refused(batch: IntRows, refused: _Truths) -> _Truths:
+    """Whether the row's attempt, or one of its batch before it, was refused by a leader."""
+    first = np.flatnonzero(np.diff(batch, prepend=batch[0] - 1))
+    number = np.cumsum(np.diff(batch, prepend=batch[0] - 1) != 0) - 1
+    upto: IntRows = np.cumsum(refused)
+    before: IntRows = upto[first] - refused[first]
+    found: _Truths = upto > before[number]
+    return found
+
+
+def _filled(epoch: IntRows, batch: IntRows) -> IntRows:
+    """Where it is not known, the last one known of the same batch."""
+    at = np.maximum.accumulate(np.where(epoch != _UNKNOWN, np.arange(len(epoch)), -1))
+    same = (at >= 0) & (batch[at] == batch)
+    return np.where(same, epoch[at], _UNKNOWN)
+
+
+def moves_document(met: Sequence[IntRows]) -> dict[str, Any]:
+    """The `moves` object of `--output json`, from the rows of `moves` of one or several runs."""
+    rows = np.concatenate([np.empty((0, len(MOVE_COLUMNS)), dtype=np.int64), *met])
+    waits = rows[:, _MOVE["wait_us"]]
+    spread = distribution_of(waits)
+    edges = [1000 * ms for ms in WAITS_BELOW_MS]
+    counts = np.bincount(np.searchsorted(edges, waits, side="right"), minlength=len(edges) + 1)
+    names = [*(f"below_{ms}_ms" for ms in WAITS_BELOW_MS), "longer"]
+    return {
+        "met": len(rows),
+        "not_ready": int((rows[:, _MOVE["not_ready"]] > 0).sum()),
+        "wait_ms": {
+            "p50": spread.quantile(0.5) / 1000,
+            "p99": spread.quantile(0.99) / 1000,
+            "max": spread.quantile(1) / 1000,
+        },
+        "by_wait": dict(zip(names, counts.tolist(), strict=True)),
+    }
+
+
+def wait_ms(met: IntRows, q: float = 0.5) -> float | None:
+    """A quantile of the waits of a run, in milliseconds; None if it met no move."""
+    if not len(met):
+        return None
+    return distribution_of(met[:, _MOVE["wait_us"]]).quantile(q) / 1000

@@ -1,0 +1,88 @@
+"""Moved leaders as clients met them, and how long each made the client wait.
+
+What a move is, what its wait is, and which failed attempt belongs to which move is said in
+`kipctl.measure.moves`: the rules are the same, and the numbers are equal.
+"""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from kipctl.pipeline.columns import columns_of, count_if, is_leader_error, nearest_rank, sum_of
+from kipctl.pipeline.redirects import BATCH, with_episode
+from kipctl.trace.codes import WAITS_BELOW_MS
+
+_EPISODE = (*BATCH, "episode")
+MOVE = ("run", "arm", "client", "api", "topic", "partition", "epoch")
+"""What names a move; `epoch` is the new leader's."""
+
+
+def moves(redirects: DataFrame) -> DataFrame:
+    """A row for each move that a client met.
+
+    Result: MOVE; `wait_us`, the wait; `not_ready`, how many answers said that the new leader did
+    not lead yet; `batches` that met it; `first_error_us`.
+    """
+    in_order = Window.partitionBy(*_EPISODE).orderBy("attempt")
+    before = in_order.rowsBetween(Window.unboundedPreceding, -1)
+    upto = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    onward = in_order.rowsBetween(Window.currentRow, Window.unboundedFollowing)
+    refused = is_leader_error()
+    lower = F.min(F.when(refused, F.col("from_epoch"))).over(before)
+    not_ready = refused & F.coalesce(lower < F.col("from_epoch"), F.lit(False))
+    epoch = F.when(refused & (F.col("to_epoch") > F.col("from_epoch")), F.col("to_epoch")).when(
+        not_ready, F.col("from_epoch")
+    )
+    next_known = F.first("_epoch", ignorenulls=True).over(onward)
+    last_known = F.last("_epoch", ignorenulls=True).over(before)
+    of_attempts = (
+        redirects.transform(with_episode)
+        .select(
+            *_EPISODE,
+            "error_us",
+            F.expr("backoff_us + metadata_us").alias("waited_us"),
+            "attempt",
+            not_ready.alias("not_ready"),
+            epoch.alias("_epoch"),
+            F.max(refused).over(upto).alias("_was_refused"),
+        )
+        .select("*", next_known.alias("_next"), last_known.alias("_former"))
+        .withColumn("epoch", F.coalesce("_next", "_former"))
+        .filter("_was_refused and epoch is not null")
+    )
+    of_batches = of_attempts.groupBy(*_EPISODE, "epoch").agg(
+        F.sum("waited_us").alias("wait_us"),
+        count_if(F.col("not_ready")).alias("not_ready"),
+        F.min("error_us").alias("first_error_us"),
+    )
+    return of_batches.groupBy(*MOVE).agg(
+        F.max("wait_us").alias("wait_us"),
+        sum_of("not_ready").alias("not_ready"),
+        F.count("*").alias("batches"),
+        F.min("first_error_us").alias("first_error_us"),
+    )
+
+
+def move_table(moves: DataFrame, keys: Sequence[str] = ("run", "arm", "api")) -> DataFrame:
+    """The table *moves*: how long moved leaders made clients wait.
+
+    Result: the keys; `moves`; `not_ready` (moves); `wait_p50_us`, `wait_p99_us`, `wait_max_us`; and
+    how many waits were that long: `below_3_ms` and so on by WAITS_BELOW_MS, and `longer`.
+    """
+    wait = F.col("wait_us")
+    edges = (0, *(1000 * ms for ms in WAITS_BELOW_MS))
+    of_length = [
+        count_if((wait >= low) & (wait < high)).alias(f"below_{high // 1000}_ms")
+        for low, high in pairwise(edges)
+    ]
+    return moves.groupBy(*columns_of(keys, {"action": ("number", "action")})).agg(
+        F.count("*").alias("moves"),
+        count_if(F.col("not_ready") > 0).alias("not_ready"),
+        nearest_rank("wait_us", 0.5).alias("wait_p50_us"),
+        nearest_rank("wait_us", 0.99).alias("wait_p99_us"),
+        F.max("wait_us").alias("wait_max_us"),
+        *of_length,
+        count_if(wait >= edges[-1]).alias("longer"),
+    )

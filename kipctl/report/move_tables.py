@@ -1,0 +1,62 @@
+"""The table of moved leaders: how long each made the client wait."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from kipctl.report.tables import Column, Table
+
+Document = Mapping[str, Any]
+
+
+def moves_table(document: Document, what: str = "batches", client: str = "") -> Table | None:
+    """From the document of a run with its `redirects`; None if no move was met. `client` says whose
+    it is if there are several.
+
+    Runs of older versions have none of it.
+    """
+    found = document["redirects"].get("moves")
+    if not found or not found["met"]:
+        return None
+    waits = found["wait_ms"]
+    made = sum(
+        action["partitions"] for action in document.get("actions", ()) if not action["error"]
+    )
+    of_made = f" of {made:,}" if made >= found["met"] else ""
+    return Table(
+        f"Moved leaders: {found['met']:,}{of_made} were met; the {client or 'client'} waited p50 "
+        f"{waits['p50']:,.1f} ms, p99 {waits['p99']:,.1f} ms, at most {waits['max']:,.1f} ms",
+        ("the client waited", "moved leaders", Column("share %", 1)),
+        tuple(
+            (_title(name), count, 100 * count / found["met"])
+            for name, count in found["by_wait"].items()
+        ),
+        (
+            f"Of each, from the first refusal of {what} to the send that succeeded: backoff, and "
+            "waiting for Metadata.",
+            *_notes(document, found),
+        ),
+        "moves",
+    )
+
+
+def _notes(document: Document, found: Document) -> Iterator[str]:
+    if found["not_ready"]:
+        yield f"Refused by the new leader too, which did not know yet: {found['not_ready']:,}."
+    rpcs = document.get("metadata_rpcs", {})
+    if refreshes := rpcs.get("by_cause", {}).get("leader_change", 0):
+        yield (
+            f"Metadata requests because of them: {refreshes:,}, "
+            f"{refreshes / found['met']:.2f} for each."
+        )
+    behind = rpcs.get("queued_behind", {"requests": 0})
+    if behind["requests"]:
+        yield (
+            f"Metadata requests behind others on their connection: {behind['requests']:,}, for up "
+            f"to {behind['ms']['max']:,.1f} ms (head-of-line blocking)."
+        )
+
+
+def _title(name: str) -> str:
+    if name == "longer":
+        return "longer"
+    return f"under {name.removeprefix('below_').removesuffix('_ms').replace('1000', '1,000')} ms"
