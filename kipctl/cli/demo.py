@@ -47,5 +47,5 @@ def demo(context: typer.Context, output: OutputOption = OutputFormat.AUTO) -> No
         ):
             pipeline = analyse_runs(spark, [scratch], Question(("arm",)))
     document = {"kafka_version": lab.kafka_version, "arms": arms, "pipeline": pipeline}
-    tables += analysis_tables(pipeline, ("records", "latency", "redirects", "metadata"))
+    tables += analysis_tables(pipeline, ("moves", "records", "latency", "redirects", "metadata"))
     environment.report(Report("demo", document, tuple(tables)), output)

@@ -166,7 +166,7 @@ def compare(
             "--fail-if",
             metavar="CONDITION",
             help="End with status 7 if it holds: 'p999 > +10%' (of A, and the difference is "
-            "real), 'p999 > +5ms' (above A, and real) or 'p999 > 50ms' (B alone).",
+            "one), 'p999 > +5ms' (above A, likewise) or 'p999 > 50ms' (B alone).",
         ),
     ] = None,
     master: MasterOption = "local[*]",
@@ -175,11 +175,11 @@ def compare(
     scratch: ScratchOption = None,
     output: OutputOption = OutputFormat.AUTO,
 ) -> None:
-    """Compare runs measure by measure, and tell real differences from chance.
+    """Compare runs measure by measure, and tell differences from chance.
 
-    Settings in which the runs differ are told first. Measures: mean, p50, p95, p99, p999, max (of
-    the latency), service_p99, throughput, read, failed, redirected, client_share_p50,
-    metadata_rpcs.
+    Runs vary, so give three or more for each side: 'a1,a2,a3' 'b1,b2,b3'. Settings in which they
+    differ come first. Measures: move_wait_p50, move_wait_p99, moves_met, mean, p50, p95, p99, p999,
+    max (of the latency), service_p99, throughput, read, failed, redirected, metadata_rpcs.
     """
     environment = context.ensure_object(Environment)
     from kipctl.pipeline.compare import UNITS
@@ -248,7 +248,7 @@ def _comparison_document(a: "Trace", b: "Trace", comparison: "Comparison") -> di
         "a": [run.name for run in a.runs],
         "b": [run.name for run in b.runs],
         "settings": [asdict(difference) for difference in differences(*made_with)],
-        "window_seconds": comparison.window_us / 1e6,
+        "lengths_differ": comparison.lengths_differ,
         "measures": [compared.as_document() for compared in comparison.measures],
     }
 

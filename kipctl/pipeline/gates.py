@@ -1,13 +1,14 @@
 """`--fail-if`: conditions on a comparison, and whether they hold.
 
-    MEASURE > +10%     B is more than 10 % above A, and the difference is real
-    MEASURE < -5%      B is more than 5 % below A, and the difference is real
-    MEASURE > +5ms     B is more than 5 ms above A, and the difference is real
+    MEASURE > +10%     B is more than 10 % above A, and they are different
+    MEASURE < -5%      B is more than 5 % below A, and they are different
+    MEASURE > +5ms     B is more than 5 ms above A, and they are different
     MEASURE > 50ms     B is above 50 ms, whatever A is
 
-Of a difference that cannot be told from chance for lack of windows, its size alone decides, and
-where a run has no value at all (none of its records was acknowledged) every condition on it holds:
-a gate that cannot tell does not let it pass. `>=` and `<=` may be used too.
+Of a difference that cannot be told from chance for lack of runs, its size alone decides, as it does
+of failed records always; and where a run has no value at all (none of its records was acknowledged)
+every condition on it holds: a gate that cannot tell does not let it pass.
+`>=` and `<=` may be used too.
 """
 
 import operator
@@ -32,14 +33,14 @@ _MS = {"us": 0.001, "ms": 1.0, "s": 1000.0}
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """What a gate looks at: both values, and whether their difference is real (None: unknown).
+    """What a gate looks at: both values, and whether they are different (None: its size decides).
 
     A side that `may_lack` a value has none without a fault.
     """
 
     a: float | None
     b: float | None
-    is_real: bool | None
+    is_different: bool | None
     may_lack: bool = False
 
 
@@ -67,7 +68,7 @@ class Gate:
             return holds(compared.b, self.threshold)
         if compared.a is None:
             return not compared.may_lack
-        if compared.is_real is False:
+        if compared.is_different is False:
             return False
         difference = compared.b - compared.a
         if self.relative:

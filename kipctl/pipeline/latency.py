@@ -48,17 +48,22 @@ def record_counts(
     keys: Sequence[str],
     window_us: int | None = None,
     times: Sequence[str] = TIMES,
+    *,
+    with_failed: bool = False,
 ) -> DataFrame:
     """How many acknowledged records, after the warm-up, took each time.
 
-    `keys` are columns of `batches`, `times` some of TIMES. Result: the keys, `window` (bigint, if
+    Those that failed are left out, or counted with the time after which they were given up, which
+    is a lower bound of what they would have taken. `keys` are columns of `batches`, `times` some of
+    TIMES. Result: the keys, `window` (bigint, if
     `window_us` is given: the number of the time window in which the batch's first record was due),
     `time` (which of `times`), `value_us` (bigint) and `records` (bigint).
 
     Record k's intended send time is `(first_seq + k * seq_stride) * interval_ns // 1000`, as in
     `kipctl.probe.schedule`; unthrottled (`interval_ns` 0) it is the batch's `intended_us`.
     """
-    done = with_records_kept(batches.filter("error = 0")).filter("kept > 0")
+    settled = batches if with_failed else batches.filter("error = 0")
+    done = with_records_kept(settled).filter("kept > 0")
     grouping = [F.col(key) for key in keys]
     if window_us:
         grouping.append(F.expr(f"intended_us div {window_us}").alias("window"))
@@ -86,6 +91,7 @@ def record_counts(
             "kept",
             F.expr(f"stack({len(times)}, {stacked}) as (time, first_us, rest_ns, step_ns)"),
         )
+        .filter("first_us is not null")  # what was given up before it was sent has no service time
         .groupBy(*names, "time", "first_us", "rest_ns", "step_ns", "kept")
         .agg(F.count("*").alias("batches"))
     )

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from kipctl.report.move_tables import wait_title
 from kipctl.report.tables import Cell, Column, Table
 
 Document = Mapping[str, Any]
@@ -12,12 +13,20 @@ Document = Mapping[str, Any]
 def arms_table(arms: Sequence[Document], notes: tuple[str, ...]) -> Table:
     """`arms` are the documents of all arms of one acks."""
     rows: tuple[tuple[str, Callable[[Document], Cell]], ...] = (
+        ("moved leaders met", lambda arm: arm["redirects"]["moves"]["met"]),
+        ("wait for a moved leader, p50 ms", lambda arm: _moved(arm)["p50"]),
+        ("  of each run, ms", _waits_by_run),
+        ("  p99 ms", lambda arm: _moved(arm)["p99"]),
+        *(
+            (f"  {wait_title(name)}, moves", partial(_by_wait, name=name))
+            for name in arms[0]["redirects"]["moves"]["by_wait"]
+        ),
         ("latency p50 ms", lambda arm: arm["latency_ms"]["p50"]),
         ("latency p99 ms", lambda arm: arm["latency_ms"]["p99"]),
         ("latency p99.9 ms", lambda arm: arm["latency_ms"]["p999"]),
         ("p99.9 of each run, ms", _by_run),
         ("batches redirected", lambda arm: arm["redirects"]["batches"]),
-        ("refusal to retry, the client's wait, p50 ms", _client_wait),
+        ("  the client's wait, p50 ms", _client_wait),
         ("  of it backoff, p50 ms", lambda arm: _phase(arm, "backoff")["p50"]),
         ("  of it Metadata, p50 ms", lambda arm: _phase(arm, "metadata")["p50"]),
         ("retry to acknowledgement, p50 ms", lambda arm: _phase(arm, "acknowledge")["p50"]),
@@ -37,6 +46,18 @@ def arms_table(arms: Sequence[Document], notes: tuple[str, ...]) -> Table:
         tuple((title, *map(cell, arms)) for title, cell in rows),
         notes,
     )
+
+
+def _moved(arm: Document) -> Mapping[str, float]:
+    return arm["redirects"]["moves"]["wait_ms"]  # type: ignore[no-any-return]
+
+
+def _by_wait(arm: Document, name: str) -> Cell:
+    return arm["redirects"]["moves"]["by_wait"][name]  # type: ignore[no-any-return]
+
+
+def _waits_by_run(arm: Document) -> Cell:
+    return ", ".join("-" if ms is None else f"{ms:,.1f}" for ms in arm["move_wait_ms_by_run"])
 
 
 def _phase(arm: Document, phase: str) -> Mapping[str, float]:

@@ -3,8 +3,9 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kipctl.report.experiment_roll_tables import single_runs
+from kipctl.report.experiment_roll_tables import few_runs
 from kipctl.report.tables import Cell, Column, Table
+from kipctl.report.verdicts import VERDICT_COLUMNS, VERDICT_NOTE, verdict_cells
 
 Document = Mapping[str, Any]
 _FROM = {"leader": "the leader", "closest": "the closest replica"}
@@ -83,10 +84,8 @@ def cost_table(document: Document) -> Table:
             f"p{100 * found['quantile']:g}",
             found["without_ms"],
             found["with_ms"],
-            found["with_ms"] - found["without_ms"],
-            *(found["interval_ms"] or (None, None)),
-            found["p_value"],
-            found["verdict"],
+            _added(found),
+            *verdict_cells(found),
         )
         for client in document["clients"]
         for found in client["differences"]
@@ -99,20 +98,22 @@ def cost_table(document: Document) -> Table:
             Column("leader ms", 2),
             Column("closest ms", 2),
             Column("added ms", 2),
-            Column("from ms", 2),
-            Column("to ms", 2),
-            Column("p value", 3),
-            "verdict",
+            *VERDICT_COLUMNS,
         ),
         rows,
         (
             "From the intended send time to the consumer (acks=all, one producer of kipctl's own "
-            "for all). From and to bound what is added in 95 of 100 such comparisons; windows are "
-            "seconds.",
-            *single_runs(document),
+            "for all).",
+            VERDICT_NOTE,
+            *few_runs(document),
         ),
         name="cost",
     )
+
+
+def _added(found: Document) -> float | None:
+    known = found["with_ms"] is not None and found["without_ms"] is not None
+    return found["with_ms"] - found["without_ms"] if known else None
 
 
 def outage_table(document: Document) -> Table:

@@ -4,9 +4,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from kipctl.report.tables import Cell, Column, Table
+from kipctl.report.verdicts import VERDICT_COLUMNS, VERDICT_NOTE, verdict_cells
+from kipctl.verdict import LEAST_RUNS
 
 Document = Mapping[str, Any]
 MEASURES = {"produce": "produce", "end_to_end": "end to end"}
+_COMPARED = {
+    "move_wait": "wait for a moved leader, p50",
+    "produce": "produce, p99",
+    "end_to_end": "end to end, p99",
+}
 _DIRECTIONS = {"away": "leaders away", "back": "leaders back"}
 
 
@@ -87,57 +94,48 @@ def _sum(counts: Iterable[int | None]) -> int | None:
 
 
 def differences_table(document: Document) -> Table:
-    """Whether arms of one kind of client differ at p99."""
+    """Whether arms of one kind of client differ."""
     rows: tuple[tuple[Cell, ...], ...] = tuple(
         (
             cell["acks"],
             cell["partitions"],
-            MEASURES[found["measure"]],
+            _COMPARED[found["measure"]],
             found["without"],
             found["with"],
             found["without_ms"],
             found["with_ms"],
             found["cut_percent"],
-            *(found["interval_ms"] or (None, None)),
-            found["p_value"],
-            found["verdict"],
+            *verdict_cells(found),
         )
         for cell in document["cells"]
         for found in cell["differences"]
     )
     return Table(
-        "p99, arm against arm",
+        "Arm against arm",
         (
             "acks",
             "partitions",
-            "p99 of",
+            "of",
             "without",
             "with",
             Column("without ms", 1),
             Column("with ms", 1),
             Column("cut %", 1),
-            Column("from ms", 1),
-            Column("to ms", 1),
-            Column("p value", 3),
-            "verdict",
+            *VERDICT_COLUMNS,
         ),
         rows,
-        (
-            "From and to bound the difference (with less without) in 95 of 100 such comparisons: "
-            "each half of a restart is a window, and windows are drawn anew.",
-            *single_runs(document),
-        ),
+        (VERDICT_NOTE, *few_runs(document)),
         name="differences",
     )
 
 
-def single_runs(document: Document) -> tuple[str, ...]:
-    """What is to be said of arms that had one run each."""
-    if document["runs"] > 1:
+def few_runs(document: Document) -> tuple[str, ...]:
+    """What is to be said of arms that had too few runs to be compared."""
+    if document["runs"] >= LEAST_RUNS:
         return ()
     return (
-        "One run of each arm: what changed with time on this machine is not told from a "
-        "difference between arms. With --runs 2 and more a verdict asks that no runs overlap.",
+        f"With fewer than {LEAST_RUNS} runs of each arm a difference is not told from how runs "
+        f"vary: --runs {LEAST_RUNS} or more.",
     )
 
 

@@ -3,7 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
+from kipctl.report.experiment_roll_tables import few_runs
+from kipctl.report.move_tables import wait_title
 from kipctl.report.tables import Cell, Column, Table
+from kipctl.report.verdicts import VERDICT_COLUMNS, VERDICT_NOTE, verdict_cells
 
 Document = Mapping[str, Any]
 _KEPT_UP = 0.9
@@ -14,7 +17,8 @@ def redirect_tables(document: Document) -> tuple[Table, ...]:
     """All that was measured: arms, how they differ, the published table, the gain curve."""
     tables: list[Table] = []
     if "arms" in document:
-        tables += [_arms(document), _compared(document), _published(document), _set_up(document)]
+        tables += [_moves(document), _compared(document), _arms(document)]
+        tables += [_published(document), _set_up(document)]
     if curve := document.get("gain_curve"):
         tables += [_curve(curve), _saved(curve)]
     if prediction := document.get("prediction"):
@@ -104,36 +108,67 @@ def _compared(document: Document) -> Table:
             one["without_ms"],
             one["with_ms"],
             one["cut_percent"],
-            None if one["interval_ms"] is None else _span(one["interval_ms"]),
-            one["p_value"],
-            one["verdict"],
+            *verdict_cells(one),
         )
         for one in document["comparisons"]
     )
     return Table(
-        "Arms of one client compared, p99.9",
+        "Arms of one client compared, by the wait for a moved leader",
         (
             "arm",
             "with",
-            Column("ms", 1),
-            Column("with it, ms", 1),
+            Column("ms", 2),
+            Column("with it, ms", 2),
             Column("cut %", 1),
-            Column("difference between, ms", right=True),
-            Column("p-value", 4),
-            "verdict",
+            *VERDICT_COLUMNS,
         ),
         rows,
-        (
-            "Different: the bootstrap over rotations says so, no single runs overlap, and runs of "
-            "one arm vary less than the arms.",
-        ),
+        (VERDICT_NOTE, *few_runs(document)),
         "comparisons",
     )
 
 
-def _span(interval: list[float]) -> str:
-    low, high = interval
-    return f"{low:,.1f} to {high:,.1f}"
+def _moves(document: Document) -> Table:
+    """How long moved leaders made each arm wait."""
+    arms = document["arms"]
+    names = list(arms[0]["redirects"]["moves"]["by_wait"])
+    return Table(
+        f"Wait for a moved leader, {_conditions(document)}",
+        (
+            "arm",
+            Column("p50 ms", 2),
+            Column("p99 ms", 1),
+            Column("p50 of each run", right=True),
+            "moves met",
+            *(f"{wait_title(name)}, %" for name in names),
+            "not ready",
+            Column("refreshes a move", 2),
+        ),
+        tuple(_moved(arm) for arm in arms),
+        (
+            "From the first refusal to the send that succeeded, what the client itself took: "
+            "backoff, and waiting for Metadata. Not ready: the new leader refused too.",
+        ),
+        "moves",
+    )
+
+
+def _moved(arm: Document) -> tuple[Cell, ...]:
+    moves = arm["redirects"]["moves"]
+    refreshes = arm["metadata_rpcs"]["by_cause"].get("leader_change")
+    return (
+        arm["arm"],
+        moves["wait_ms"]["p50"],
+        moves["wait_ms"]["p99"],
+        " | ".join("-" if ms is None else f"{ms:,.1f}" for ms in arm["move_wait_ms_by_run"]),
+        moves["met"],
+        *(
+            round(100 * count / moves["met"]) if moves["met"] else None
+            for count in moves["by_wait"].values()
+        ),
+        moves["not_ready"],
+        refreshes / moves["met"] if refreshes is not None and moves["met"] else None,
+    )
 
 
 def _published(document: Document) -> Table:
@@ -177,11 +212,16 @@ def _set_up(document: Document) -> Table:
 
 def _curve(curve: Document) -> Table:
     lines = curve["lines"]
-    stale = [point["staleness_ms"] for point in lines[0]["points"]]
+    waits = [
+        {point["staleness_ms"]: point["move_wait_ms"] for point in line["points"]} for line in lines
+    ]
+    stale = sorted({ms for by_staleness in waits for ms in by_staleness})
     return Table(
-        "Gain curve: p99.9 in ms, by how long Metadata is stale after a change",
+        "Gain curve: wait for a moved leader in ms, by how long Metadata is stale after a change",
         ("arm", *(Column(f"{ms:g} ms", 1) for ms in stale)),
-        tuple((line["arm"], *(point["p999_ms"] for point in line["points"])) for line in lines),
+        tuple(
+            (line["arm"], *(point["move_wait_ms"] for point in line["points"])) for line in lines
+        ),
         name="gain_curve",
     )
 
@@ -196,8 +236,8 @@ def _saved(curve: Document) -> Table:
             one["without"],
             one["with"],
             float(one["staleness_ms"]),
-            one["without_p999_ms"],
-            one["with_p999_ms"],
+            one["without_wait_ms"],
+            one["with_wait_ms"],
             one["saved_ms"],
             one["cut_percent"],
             verdicts[one["staleness_ms"], one["without"], one["with"]],
@@ -210,7 +250,7 @@ def _saved(curve: Document) -> Table:
             "without",
             "with",
             Column("stale for ms", 0),
-            Column("p99.9 without", 1),
+            Column("wait without", 1),
             Column("with", 1),
             Column("saved ms", 1),
             Column("cut %", 1),
@@ -228,8 +268,8 @@ def _prediction(prediction: Document) -> Table:
             one["staleness_ms"],
             one["without"],
             one["with"],
-            one["without_p999_ms"],
-            one["with_p999_ms"],
+            one["without_wait_ms"],
+            one["with_wait_ms"],
             one["saved_ms"],
             one["beyond_the_curve"],
         )
@@ -242,7 +282,7 @@ def _prediction(prediction: Document) -> Table:
             Column("ms", 1),
             "without",
             "with",
-            Column("p99.9 without", 1),
+            Column("wait without", 1),
             Column("with", 1),
             Column("saved ms", 1),
             "beyond the curve",
@@ -250,7 +290,7 @@ def _prediction(prediction: Document) -> Table:
         rows,
         (
             "Metadata behind: how long after the first broker another one showed a new leader, as "
-            "measured now; the p99.9 are read off the gain curve.",
+            "measured now; the waits for a moved leader are read off the gain curve.",
         ),
         "prediction",
     )

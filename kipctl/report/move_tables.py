@@ -27,7 +27,7 @@ def moves_table(document: Document, what: str = "batches", client: str = "") -> 
         f"{waits['p50']:,.1f} ms, p99 {waits['p99']:,.1f} ms, at most {waits['max']:,.1f} ms",
         ("the client waited", "moved leaders", Column("share %", 1)),
         tuple(
-            (_title(name), count, 100 * count / found["met"])
+            (wait_title(name), count, 100 * count / found["met"])
             for name, count in found["by_wait"].items()
         ),
         (
@@ -56,7 +56,8 @@ def _notes(document: Document, found: Document) -> Iterator[str]:
         )
 
 
-def _title(name: str) -> str:
+def wait_title(name: str) -> str:
+    """What a member of `by_wait` is called."""
     if name == "longer":
         return "longer"
     return f"under {name.removeprefix('below_').removesuffix('_ms').replace('1000', '1,000')} ms"

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kipctl.report.tables import Cell, Column, Table
+from kipctl.report.verdicts import VERDICT_COLUMNS, VERDICT_NOTE, verdict_cells
 
 Document = Mapping[str, Any]
 
@@ -91,15 +92,18 @@ def _differing(document: Document) -> Table:
 
 def _measures(document: Document) -> Table:
     measures = document["measures"]
-    seconds = document["window_seconds"]
-    notes = [
-        "real: chance alone would make such a difference less than once in 20 times (p). "
-        f"Drawn at random are windows of {seconds:g} s within the runs; other runs on other days "
-        "differ by more.",
-        f"Of {len(measures)} measures, one in 20 is called real by chance.",
-    ]
+    notes = [VERDICT_NOTE]
+    if document["lengths_differ"]:
+        notes.append(
+            "Some runs took longer than others: what is counted is of whole runs, and differs with "
+            "their length."
+        )
     if len(document["a"]) > 1 or len(document["b"]) > 1:
-        notes += [f"{measure['title']}, each run: {_each(measure)}." for measure in measures]
+        notes += [
+            f"{measure['title']}, each run: {_each(measure)}."
+            for measure in measures
+            if measure["a"] is not None or measure["b"] is not None
+        ]
     return Table(
         f"A: {', '.join(document['a'])}; B: {', '.join(document['b'])}",
         (
@@ -108,11 +112,7 @@ def _measures(document: Document) -> Table:
             Column("B", 3),
             Column("B - A", 3),
             Column("%", 1),
-            Column("95 % from", 3),
-            Column("to", 3),
-            Column("P(B > A)", 2),
-            Column("p", 4),
-            "real",
+            *VERDICT_COLUMNS,
         ),
         tuple(_compared(measure) for measure in measures),
         tuple(notes),
@@ -120,22 +120,12 @@ def _measures(document: Document) -> Table:
 
 
 def _compared(measure: Document) -> tuple[Cell, ...]:
-    by_ranks = measure["effect_is"] == "probability of superiority"
     return (
         f"{measure['title']}, {measure['unit']}",
         *(_value(measure[name], measure["unit"]) for name in ("a", "b", "difference")),
         measure["difference_percent"],
-        *(measure["interval"] or (None, None)),
-        measure["effect"] if by_ranks else None,
-        measure["p_value"],
-        _is_real(measure),
+        *verdict_cells(measure),
     )
-
-
-def _is_real(measure: Document) -> Cell:
-    if measure["real"] and measure["runs_overlap"]:
-        return "yes, but single runs overlap"
-    return {True: "yes", False: "no", None: "cannot be told"}[measure["real"]]
 
 
 def _value(value: float | None, unit: str) -> Cell:
@@ -144,14 +134,16 @@ def _value(value: float | None, unit: str) -> Cell:
     return int(value) if value is not None and counted and value == int(value) else value
 
 
-def _number(value: float) -> str:
+def _number(value: float | None) -> str:
     """In a note: whole numbers, and all else to three decimals."""
+    if value is None:
+        return "-"
     return f"{value:,.0f}" if value == int(value) else f"{value:,.3f}"
 
 
 def _each(measure: Document) -> str:
     def values(side: str) -> str:
-        of_runs: Sequence[float] = list(measure[f"{side}_by_run"].values())
+        of_runs: Sequence[float | None] = list(measure[f"{side}_by_run"].values())
         return f"{side.upper()} " + (" | ".join(map(_number, of_runs)) or "-")
 
     return f"{values('a')}; {values('b')}"

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from kipctl.experiments.arms.arm import parse_arm
-from kipctl.experiments.arms.figures import Figures, in_windows
+from kipctl.experiments.arms.figures import Figures, latencies_of
 from kipctl.experiments.arms.tapped import ArmRun
 from kipctl.experiments.redirect.result import ArmRuns
 from kipctl.trace.columns import COLUMNS
@@ -33,12 +33,26 @@ def batch(first_seq: int, intended_us: int, latency_us: int, **more: int) -> dic
     }
 
 
-def figures(batches: IntRows, called_us: Sequence[int] = ()) -> Figures:
-    return Figures(in_windows(batches, 0, called_us), batches, table("redirects"), table("rpcs"))
+def figures(batches: IntRows, redirects: IntRows | None = None) -> Figures:
+    of = table("redirects") if redirects is None else redirects
+    return Figures(latencies_of(batches, 0), batches, of, table("rpcs"))
 
 
-def felt_runs(*runs: Sequence[int]) -> list[Figures]:
-    """A run has a second for each number: its slowest records took so many milliseconds.
+def redirect(partition: int, wait_ms: float) -> dict[str, int]:
+    """A batch that met a move, and waited so long for it."""
+    return {
+        "partition": partition,
+        "attempt": 1,
+        "error": 6,
+        "from_epoch": 1,
+        "to_epoch": 2,
+        "backoff_us": round(1000 * wait_ms),
+    }
+
+
+def measured_runs(*runs: Sequence[int]) -> list[Figures]:
+    """A run has a second for each number: its slowest records took so many milliseconds, and a
+    leader that moved in it made the client wait as long.
 
     There are 1,000 records in a second.
     """
@@ -54,13 +68,12 @@ def felt_runs(*runs: Sequence[int]) -> list[Figures]:
             for second, slowest in enumerate(run)
             for k in range(100)
         ]
-        made.append(
-            figures(table("batches", *rows), [second * SECOND for second in range(len(run))])
-        )
+        moved = [redirect(partition, wait_ms) for partition, wait_ms in enumerate(run)]
+        made.append(figures(table("batches", *rows), table("redirects", *moved)))
     return made
 
 
 def arm_runs(name: str, *runs: Sequence[int]) -> ArmRuns:
     arm = parse_arm(name)
     claims = {"latency_ms": {"p999": 1.5}, "failed": 0, "error": None}
-    return ArmRuns(arm, tuple(ArmRun(arm, one, claims, []) for one in felt_runs(*runs)))
+    return ArmRuns(arm, tuple(ArmRun(arm, one, claims, []) for one in measured_runs(*runs)))

@@ -31,18 +31,19 @@ def test_other_words_are_refused(text: str) -> None:
 
 
 def arm(
-    discovery: LeaderDiscovery, p999_ms: tuple[float, ...], client_ms: float, brokers_ms: float
+    discovery: LeaderDiscovery, waits_ms: tuple[float, ...], p999_ms: float, brokers_ms: float
 ) -> Arm:
     phases = dict.fromkeys(PHASES, 0.0)
-    phases |= {"backoff": client_ms, "detect": brokers_ms}
+    phases |= {"backoff": waits_ms[0], "detect": brokers_ms}
     return Arm(
         "1",
         discovery,
-        Distribution(np.array([int(max(p999_ms) * 1000)]), np.array([1000])),
-        p999_ms,
+        Distribution(np.array([int(p999_ms * 1000)]), np.array([1000])),
+        (p999_ms,) * len(waits_ms),
+        waits_ms,
         {
             "batches": 1,
-            "client_share_ms": {"p50": client_ms},
+            "moves": {"met": 20, "wait_ms": {"p50": waits_ms[0]}},
             "phases_ms": {name: {"sum": value} for name, value in phases.items()},
         },
         {},
@@ -50,21 +51,24 @@ def arm(
     )
 
 
-def test_findings_say_whose_time_it_was_and_whether_the_order_is_sure() -> None:
-    hinted = arm(LeaderDiscovery.KIP951, (40.0, 42.0), client_ms=0.1, brokers_ms=9.9)
-    old = arm(LeaderDiscovery.BASELINE, (140.0, 150.0), client_ms=100.0, brokers_ms=10.0)
-    assert findings([hinted, old]) == (
-        "From a leader's refusal to the retry, the client itself took (median): "
-        "kip951 0.1 ms, baseline 100.0 ms.",
-        "With hints, the redirected batches' time was 99 % the brokers' own, 1 % the client's, "
-        "0 % spent in queues behind them: most of it was the brokers' own.",
-        "p99.9 of all records: kip951 42 ms < baseline 150 ms; in every run in this order.",
+def test_findings_lead_with_the_wait_for_a_moved_leader_and_its_verdict() -> None:
+    hinted = arm(LeaderDiscovery.KIP951, (0.1, 0.2, 0.1), p999_ms=42, brokers_ms=9.9)
+    old = arm(LeaderDiscovery.BASELINE, (100.0, 101.0, 100.5), p999_ms=150, brokers_ms=10.0)
+    waited, verdict, whose, records = findings([hinted, old])
+    assert waited == (
+        "For a moved leader the client itself waited (median): kip951 0.1 ms, baseline 100.0 ms."
     )
+    assert verdict.startswith("kip951 beside baseline: different, 100 % less (p 0.00")
+    assert whose == (
+        "With hints, the redirected batches' time was 99 % the brokers' own, 1 % the client's, "
+        "0 % spent in queues behind them: most of it was the brokers' own."
+    )
+    assert records.endswith("kip951 42 ms < baseline 150 ms.")
 
 
-def test_findings_do_not_call_an_order_sure_when_runs_overlap() -> None:
-    hinted = arm(LeaderDiscovery.KIP951, (40.0, 145.0), client_ms=90.0, brokers_ms=10.0)
-    old = arm(LeaderDiscovery.BASELINE, (140.0, 150.0), client_ms=100.0, brokers_ms=10.0)
+def test_findings_say_when_a_difference_cannot_be_told() -> None:
+    hinted = arm(LeaderDiscovery.KIP951, (90.0, 2.0), p999_ms=145, brokers_ms=10.0)
+    old = arm(LeaderDiscovery.BASELINE, (100.0, 101.0), p999_ms=150, brokers_ms=10.0)
     said = findings([hinted, old])
-    assert said[1].endswith("most of it was the client's.")
-    assert said[2].endswith("but single runs overlap: not a sure order.")
+    assert said[1].startswith("kip951 beside baseline: cannot be told: two runs on a side")
+    assert said[2].endswith("most of it was the client's.")

@@ -12,7 +12,7 @@ LINE = ((0.0, 100.0), (100.0, 200.0), (1000.0, 1100.0))
 
 
 @pytest.mark.parametrize(
-    ("staleness_ms", "p999_ms", "beyond"),
+    ("staleness_ms", "wait_ms", "beyond"),
     [
         (0, 100, False),
         (50, 150, False),
@@ -23,10 +23,10 @@ LINE = ((0.0, 100.0), (100.0, 200.0), (1000.0, 1100.0))
     ],
 )
 def test_between_points_the_curve_is_straight_and_beyond_them_it_is_not_extended(
-    staleness_ms: float, p999_ms: float, beyond: bool
+    staleness_ms: float, wait_ms: float, beyond: bool
 ) -> None:
     read = read_off(LINE, staleness_ms)
-    assert (read.p999_ms, read.beyond) == (p999_ms, beyond)
+    assert (read.wait_ms, read.beyond) == (wait_ms, beyond)
 
 
 def test_a_curve_of_one_point_stands_for_that_alone() -> None:

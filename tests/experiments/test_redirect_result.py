@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from redirect_runs import arm_runs
+from redirect_runs import arm_runs, redirect
 
 from kipctl.cluster.metadata_convergence import Sightings
 from kipctl.errors import UsageError
@@ -19,11 +19,12 @@ from kipctl.experiments.redirect.result import curve_document, curve_lines, docu
 from kipctl.report.experiment_tables import redirect_tables
 from kipctl.report.formats import OutputFormat, write
 from kipctl.report.tables import Report, Table
+from kipctl.trace.codes import PHASES
 from kipctl.trace.schema import DATASETS
 from kipctl.trace.store import Run
 
 BASELINE = arm_runs("java-3.6.0", [101, 103, 108], [104, 102, 107], [105, 101, 106])
-CAPPED = arm_runs("java-4.3.1-capped", [51, 53, 58], [44, 52, 57], [45, 51, 56])
+CAPPED = arm_runs("java-4.3.1-capped", [41, 48, 58], [44, 50, 57], [45, 46, 56])
 HINTED = arm_runs("java-4.3.1", [41, 47, 52], [44, 50, 59], [42, 58, 45])
 FOUND = (BASELINE, CAPPED, HINTED)
 PLAN = planned(
@@ -77,20 +78,23 @@ def test_what_is_set_up_otherwise_comes_from_the_plan() -> None:
 
 
 def test_the_tables_say_what_the_document_says() -> None:
-    arms, compared, published, otherwise = redirect_tables(DOCUMENT)
+    moved, compared, arms, published, otherwise = redirect_tables(DOCUMENT)
+    assert moved.title == "Wait for a moved leader, acks=1"
+    assert moved.rows[0][:5] == ("java-3.6.0", 104.0, 108.0, "103.0 | 104.0 | 105.0", 9)
+    assert moved.rows[0][5:11] == (0, 0, 0, 100, 0, 0)
     assert arms.rows[0][:6] == ("java-3.6.0", 5.0, 107.0, 108.0, "108 | 107 | 106", "2 | 2 | 2")
     assert arms.title == "Records while leaders rotated, acks=1"
     assert compared.rows[1][-1] == "different"
     assert published.rows[2][-2:] == (215, pytest.approx(87.2, abs=0.1))
-    for table in (arms, compared, published, otherwise):
+    for table in (moved, arms, compared, published, otherwise):
         assert shown(table)
 
 
 def test_an_arm_that_did_not_keep_up_is_told() -> None:
     asked = replace(PLAN, throughput=2000, num_records=20_000)
-    notes = redirect_tables(document(asked, HERE, FOUND))[0].notes
+    notes = redirect_tables(document(asked, HERE, FOUND))[2].notes
     assert notes[0].startswith("Of 2,000 records/s asked for there were: java-3.6.0 1,00")
-    assert "asked for" not in redirect_tables(DOCUMENT)[0].notes[0]
+    assert "asked for" not in redirect_tables(DOCUMENT)[2].notes[0]
 
 
 def test_the_conditions_are_in_the_title() -> None:
@@ -99,29 +103,34 @@ def test_the_conditions_are_in_the_title() -> None:
     assert table.title.endswith("Metadata answers 300 ms late, Metadata stale for 1000 ms")
 
 
+NO_PHASES = {f"{phase}_us": 0 for phase in PHASES} | {"error_us": 1, "from_broker": 1}
 STALE = {
     0: FOUND,
     1000: (
-        arm_runs("java-3.6.0", [1001, 1003, 1008], [1004, 1002, 1007]),
-        arm_runs("java-4.3.1-capped", [1301, 1303, 1308], [1304, 1302, 1307]),
-        arm_runs("java-4.3.1", [41, 47, 52], [44, 50, 59]),
+        arm_runs("java-3.6.0", [1001, 1003, 1008], [1004, 1002, 1007], [1000, 1003, 1009]),
+        arm_runs("java-4.3.1-capped", [1301, 1303, 1308], [1304, 1302, 1307], [1300, 1303, 1309]),
+        arm_runs("java-4.3.1", [41, 47, 52], [44, 50, 59], [42, 48, 55]),
     ),
 }
 
 
 def test_a_gain_curve_has_a_line_for_each_arm_and_what_hints_save_at_each_point() -> None:
-    assert curve_lines(STALE)["java-4.3.1-capped"] == ((0.0, 58.0), (1000.0, 1308.0))
+    (fresh, fresh_ms), (stale, stale_ms) = curve_lines(STALE)["java-4.3.1-capped"]
+    assert (fresh, stale) == (0.0, 1000.0)
+    assert fresh_ms == pytest.approx((48 * 50 * 46) ** (1 / 3), rel=1e-3)
+    assert stale_ms == pytest.approx(1303.3, abs=0.1)
     curve = curve_document(STALE)
     saved = {(one["staleness_ms"], one["without"]): one["saved_ms"] for one in curve["saved"]}
-    assert saved == {
-        (0, "java-3.6.0"): 49,
-        (0, "java-4.3.1-capped"): -1,
-        (1000, "java-3.6.0"): 949,
-        (1000, "java-4.3.1-capped"): 1249,
+    expected = {
+        (0, "java-3.6.0"): 56.7,
+        (0, "java-4.3.1-capped"): 0.7,
+        (1000, "java-3.6.0"): 955.0,
+        (1000, "java-4.3.1-capped"): 1255.0,
     }
+    assert saved == pytest.approx(expected, abs=0.2)
     lines, savings = redirect_tables({"gain_curve": curve})
     assert lines.titles == ("arm", "0 ms", "1000 ms")
-    assert lines.rows[2] == ("java-4.3.1", 59.0, 59.0)
+    assert lines.rows[2] == ("java-4.3.1", *(pytest.approx(ms, abs=0.1) for ms in (47.3, 48.3)))
     assert [(row[0], row[2], row[-1]) for row in savings.rows] == [
         ("java-3.6.0", 0, "different"),
         ("java-3.6.0", 1000, "different"),
@@ -139,13 +148,15 @@ def test_a_prediction_reads_how_far_brokers_are_behind_off_the_curve() -> None:
     assert found["behind_ms"] == {"p50": 0, "p99": 2000, "max": 2000}
     assert found["brokers"][0] == {"broker": 1, "behind_ms": {"p50": 0, "p99": 0, "max": 0}}
     first, *_, last = found["saved"]
-    assert (first["behind"], first["saved_ms"], first["beyond_the_curve"]) == ("p50", 49, False)
-    assert (last["behind"], last["saved_ms"], last["beyond_the_curve"]) == ("max", 949, True)
+    assert (first["behind"], first["beyond_the_curve"]) == ("p50", False)
+    assert first["saved_ms"] == pytest.approx(56.7, abs=0.2)
+    assert (last["behind"], last["beyond_the_curve"]) == ("max", True)
+    assert last["saved_ms"] == pytest.approx(955.0, abs=0.2)
     (table,) = redirect_tables({"prediction": found})
     assert table.rows[-1][-1] is True
 
 
-def recorded(folder: Path, arm: str, stale_ms: float, latency_us: int) -> Path:
+def recorded(folder: Path, arm: str, stale_ms: float, wait_us: int) -> Path:
     run = Run.create(folder)
     rows = [
         {
@@ -158,7 +169,7 @@ def recorded(folder: Path, arm: str, stale_ms: float, latency_us: int) -> Path:
             "bytes": 1,
             "intended_us": 1000 * seq,
             "sent_us": 1000 * seq,
-            "acked_us": 1000 * seq + latency_us * (1 if seq >= 10 else 1000),
+            "acked_us": 1000 * seq + 7,
             "attempts": 1,
             "error": 0,
             "broker": 1,
@@ -167,7 +178,9 @@ def recorded(folder: Path, arm: str, stale_ms: float, latency_us: int) -> Path:
         }
         for seq in range(100)
     ]
-    run.write("batches", [pa.RecordBatch.from_pylist(rows, schema=DATASETS["batches"])])
+    moved = redirect(0, wait_us / 1000) | {"source": "tap", "api": "produce", "topic": "t"}
+    for dataset, of in (("batches", rows), ("redirects", [moved | NO_PHASES | moved])):
+        run.write(dataset, [pa.RecordBatch.from_pylist(of, schema=DATASETS[dataset])])
     run.describe(
         {
             "arm": arm,
@@ -181,8 +194,8 @@ def recorded(folder: Path, arm: str, stale_ms: float, latency_us: int) -> Path:
 
 def test_a_curve_is_read_from_the_runs_that_were_recorded_of_it(tmp_path: Path) -> None:
     folders = [
-        recorded(tmp_path / str(number), arm, stale_ms, latency_us)
-        for number, (arm, stale_ms, latency_us) in enumerate(
+        recorded(tmp_path / str(number), arm, stale_ms, wait_us)
+        for number, (arm, stale_ms, wait_us) in enumerate(
             [
                 ("probe-baseline", 1000.0, 1_050_000),
                 ("probe-baseline", 0.0, 105_000),
@@ -193,8 +206,11 @@ def test_a_curve_is_read_from_the_runs_that_were_recorded_of_it(tmp_path: Path) 
     ]
     arms, lines = recorded_curve(folders)
     assert {arm.name for arm in arms} == {"probe-baseline", "probe-kip951"}
-    assert lines["probe-baseline"] == ((0.0, 105.0), (1000.0, 1050.0))
-    assert lines["probe-kip951"] == ((0.0, 45.0),)
+    (fresh, fresh_ms), (stale, stale_ms) = lines["probe-baseline"]
+    assert (fresh, stale) == (0.0, 1000.0)
+    assert (fresh_ms, stale_ms) == pytest.approx((105.0, 1050.0))
+    ((_, hinted_ms),) = lines["probe-kip951"]
+    assert hinted_ms == pytest.approx((44 * 45) ** 0.5, rel=1e-3)
     with pytest.raises(UsageError, match="none with hints beside one without"):
         recorded_curve(folders[:2])
 

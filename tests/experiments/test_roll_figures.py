@@ -79,13 +79,14 @@ def test_without_an_interval_records_have_the_time_of_their_batch() -> None:
     assert found.count.tolist() == [2]
 
 
-def test_windows_are_halves_and_the_quiet_beginning_is_none() -> None:
+def test_the_quiet_beginning_is_left_out() -> None:
     spans = [Half(1, "away", 100, 200), Half(1, "back", 200, 300)]
-    rows = of((50, 1), (100, 2), (199, 3), (200, 4)).by_half(spans)
-    assert rows.tolist() == [[1, 2, 1], [1, 3, 1], [2, 4, 1]]
+    found = of((50, 1), (100, 2), (199, 3), (200, 4))
+    assert found.in_halves(spans).tolist() == [[2, 1], [3, 1], [4, 1]]
+    assert found.in_halves([]).tolist() == []
 
 
-def test_what_a_half_felt() -> None:
+def test_the_figures_of_a_half() -> None:
     away, back = Half(1, "away", 100_000, 200_000), Half(1, "back", 200_000, 300_000)
     redirects = array(
         # Refused at once, and again by a leader that did not know yet: one batch.

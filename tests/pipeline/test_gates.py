@@ -8,8 +8,8 @@ from kipctl.pipeline.gates import Compared, parse_gate
 UNITS = {"p999": "ms", "throughput": "records/s", "failed": "records"}
 
 
-def holds(text: str, a: float | None, b: float | None, is_real: bool | None = True) -> bool:
-    return parse_gate(text, UNITS).trips(Compared(a, b, is_real))
+def holds(text: str, a: float | None, b: float | None, is_different: bool | None = True) -> bool:
+    return parse_gate(text, UNITS).trips(Compared(a, b, is_different))
 
 
 @pytest.mark.parametrize(
@@ -45,19 +45,19 @@ def test_a_condition_holds(text: str, a: float, b: float, expected: bool) -> Non
     assert holds(text, a, b) is expected
 
 
-def test_a_difference_has_to_be_real_and_a_value_need_not() -> None:
-    for text, needs_to_be_real in (
+def test_a_difference_has_to_be_one_and_a_value_need_not() -> None:
+    for text, needs_to_differ in (
         ("p999 > +10%", True),
         ("p999 > +5ms", True),
         ("p999 > 50ms", False),
     ):
-        assert holds(text, 100, 200, is_real=True)
-        assert holds(text, 100, 200, is_real=False) is not needs_to_be_real
+        assert holds(text, 100, 200, is_different=True)
+        assert holds(text, 100, 200, is_different=False) is not needs_to_differ
 
 
 def test_what_cannot_be_told_is_judged_by_its_size() -> None:
-    assert holds("p999 > +10%", 100, 200, is_real=None)
-    assert not holds("p999 > +10%", 100, 101, is_real=None)
+    assert holds("p999 > +10%", 100, 200, is_different=None)
+    assert not holds("p999 > +10%", 100, 101, is_different=None)
 
 
 def test_without_a_value_a_gate_does_not_let_it_pass() -> None:

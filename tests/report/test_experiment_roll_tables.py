@@ -1,6 +1,7 @@
 """The roll's tables, from runs whose rows are made by hand."""
 
 import numpy as np
+import pytest
 
 from kipctl.experiments.arms.arm import parse_arms
 from kipctl.experiments.arms.end_to_end_load import Written
@@ -43,7 +44,7 @@ def rolled(latency_us: int, failed: int | None = 0) -> RolledRun:
     latency = np.where(np.arange(len(intended)) % 50 == 0, latency_us, 1_000)
     found = Records(intended, latency, np.ones(len(intended), dtype=np.int64))
     spans = halves(restarts(), 0)
-    figures = Figures(found.by_half(spans), EMPTY["batches"], EMPTY["redirects"], EMPTY["rpcs"])
+    figures = Figures(found.in_halves(spans), EMPTY["batches"], EMPTY["redirects"], EMPTY["rpcs"])
     return RolledRun(written, restarts(), spans, found, found, figures, figures)
 
 
@@ -70,19 +71,20 @@ def row(table: Table, number: int) -> dict[str, object]:
 
 
 def test_arms_side_by_side_and_beside_what_was_published() -> None:
-    found = tables({"probe-baseline": [rolled(100_000)] * 2, "probe-kip951": [rolled(50_000)] * 2})
+    found = tables({"probe-baseline": [rolled(100_000)] * 3, "probe-kip951": [rolled(50_000)] * 3})
     assert row(found["arms"], 0)["produce p99 ms"] == 100.0
     assert row(found["arms"], 1)["end to end p99 ms"] == 50.0
-    difference = row(found["differences"], 0)
-    assert difference["p99 of"] == "produce"
-    assert difference["cut %"] == 50.0
+    assert row(found["differences"], 0)["verdict"] == "cannot be told: a run has no value"
+    difference = row(found["differences"], 1)
+    assert difference["of"] == "produce, p99"
+    assert difference["cut %"] == pytest.approx(50.0, abs=0.1)
     assert difference["verdict"] == "different"
     published = row(found["published"], 0)
     assert published["KIP before ms"] == 84.7
     assert published["cut here"] == "probe-kip951 against probe-baseline: 50.0 %"
     assert found["published"].notes == ("Differs: 3 brokers, the KIP's 6.",)
     assert len(found["moves"].rows) == 4
-    assert len(found["restarts"].rows) == 2 * 2 * 3
+    assert len(found["restarts"].rows) == 2 * 3 * 3
 
 
 def test_steps_of_a_restart_are_counted_from_its_call_and_its_election() -> None:
@@ -93,7 +95,8 @@ def test_steps_of_a_restart_are_counted_from_its_call_and_its_election() -> None
     assert first["in sync after s"] == 4.0
     assert first["back after s"] == 0.1
     assert first["away: produce p99 ms"] == 5.0
-    assert row(found["differences"], 0)["verdict"] == "not different"
+    assert row(found["differences"], 1)["verdict"].startswith("cannot be told: one run")
+    assert "--runs 3" in found["differences"].notes[-1]
 
 
 def test_failures_that_nobody_counted_are_not_none() -> None:

@@ -19,12 +19,11 @@ def measure(**more: object) -> dict[str, object]:
         "b": 1000.0,
         "difference": -234.5,
         "difference_percent": -18.99,
-        "interval": [-300.25, -1.0],
-        "p_value": 0.0123,
-        "real": True,
-        "runs_overlap": None,
-        "effect": -0.1899,
-        "effect_is": "relative difference",
+        "ratio_interval": [0.75, 0.999],
+        "p_value": 0.0041,
+        "p_adjusted": 0.0123,
+        "different": True,
+        "verdict": "different",
         "a_by_run": {"before": 1234.5},
         "b_by_run": {"after": 1000.0},
         **more,
@@ -35,11 +34,10 @@ def row(**more: object) -> tuple[Cell, ...]:
     return comparison(measure(**more)).rows[0]
 
 
-def test_a_time_has_its_interval_and_a_count_its_chance() -> None:
-    expected = ("latency, p99, ms", 1234.5, 1000.0, -234.5, -18.99, -300.25, -1.0)
-    assert row() == (*expected, None, 0.0123, "yes")
-    count = row(effect=0.75, effect_is="probability of superiority", interval=None)
-    assert count[5:8] == (None, None, 0.75)
+def test_a_time_has_its_interval_and_a_count_has_none() -> None:
+    expected = ("latency, p99, ms", 1234.5, 1000.0, -234.5, -18.99)
+    assert row() == (*expected, "-25.0 to -0.1", 0.0123, "different")
+    assert row(ratio_interval=None)[5] is None
 
 
 def test_a_count_is_whole_unless_it_is_a_mean_that_is_not() -> None:
@@ -56,30 +54,30 @@ def shown(table: Table, output: OutputFormat) -> str:
 
 
 def comparison(*measures: dict[str, object]) -> Table:
-    document = {"a": ["x"], "b": ["y"], "settings": [], "gates": [], "window_seconds": 1.0}
+    document = {"a": ["x"], "b": ["y"], "settings": [], "gates": [], "lengths_differ": False}
     return compare_tables({**document, "measures": measures})[1]
 
 
 def test_a_person_reads_aligned_decimals_and_csv_has_the_values_themselves() -> None:
-    small = measure(a=None, b=0.1256, difference=None, difference_percent=None, interval=None)
-    table = comparison(measure(p_value=1 / 2001), small)
+    small = measure(a=None, b=0.1256, difference=None, difference_percent=None, ratio_interval=None)
+    table = comparison(measure(p_adjusted=1 / 2001), small)
     first = shown(table, OutputFormat.PLAIN).splitlines()[2].split()
     assert first[3:] == [
         "1234.500",
         "1000.000",
         "-234.500",
         "-19.0",
-        "-300.250",
-        "-1.000",
-        "-",
+        "-25.0",
+        "to",
+        "-0.1",
         "0.0005",
-        "yes",
+        "different",
     ]
     titles, first, second = csv.reader(shown(table, OutputFormat.CSV).splitlines())
-    assert titles == ["measure", "A", "B", "B - A", "%", "95 % from", "to", "P(B > A)", "p", "real"]
-    values = ["1234.5", "1000.0", "-234.5", "-18.99", "-300.25", "-1.0", "", str(1 / 2001), "yes"]
+    assert titles == ["measure", "A", "B", "B - A", "%", "% between", "p", "verdict"]
+    values = ["1234.5", "1000.0", "-234.5", "-18.99", "-25.0 to -0.1", str(1 / 2001), "different"]
     assert first[1:] == values
-    assert second[1:7] == ["", "0.1256", "", "", "", ""]
+    assert second[1:6] == ["", "0.1256", "", "", ""]
 
 
 def test_sizes_of_runs_are_numbers() -> None:
@@ -93,33 +91,20 @@ def test_sizes_of_runs_are_numbers() -> None:
         assert "124,213" in shown(table, OutputFormat.TABLE)
 
 
-@pytest.mark.parametrize(
-    ("more", "told"),
-    [
-        ({"real": True}, "yes"),
-        ({"real": True, "runs_overlap": False}, "yes"),
-        ({"real": True, "runs_overlap": True}, "yes, but single runs overlap"),
-        ({"real": False, "runs_overlap": True}, "no"),
-        ({"real": None, "p_value": None}, "cannot be told"),
-    ],
-)
-def test_what_is_real_is_said_in_words(more: dict[str, object], told: str) -> None:
-    assert row(**more)[-1] == told
-
-
 def test_settings_come_first_and_conditions_last() -> None:
     document = {
         "a": ["x", "x2"],
         "b": ["y"],
         "settings": [{"setting": "acks", "a": "1", "b": "all"}],
         "gates": [{"condition": "p99 > +10%", "holds": False}],
-        "window_seconds": 1.0,
+        "lengths_differ": True,
         "measures": [measure(a_by_run={"x": 1.0, "x2": 2.5})],
     }
     settings, measures, gates = compare_tables(document)
     assert settings.rows == (("acks", "1", "all"),)
     assert measures.title == "A: x, x2; B: y"
     assert measures.notes[-1] == "latency, p99, each run: A 1 | 2.500; B 1,000."
+    assert measures.notes[1].startswith("Some runs took longer than others")
     assert gates.rows == (("p99 > +10%", False),)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from kipctl.experiments.arms.run_rows import dataset, rows
 from kipctl.measure.distribution import Distribution, distribution
+from kipctl.measure.moves import moves, wait_ms
 from kipctl.measure.redirects import metadata_rpcs, redirects
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import LEADER_ERRORS, error_name
@@ -16,10 +17,6 @@ from kipctl.trace.columns import COLUMNS
 from kipctl.trace.rows import IntRows
 from kipctl.trace.store import Run
 
-LEAD_US = 250_000
-"""How long before an action the window begins that holds what the action does."""
-_PLAIN_WINDOW_US = 1_000_000
-"""Of a run without actions."""
 _BATCH = {name: i for i, name in enumerate(COLUMNS["batches"])}
 _REDIRECT = {name: i for i, name in enumerate(COLUMNS["redirects"])}
 _RPC = {name: i for i, name in enumerate(COLUMNS["rpcs"])}
@@ -29,13 +26,12 @@ _RPC = {name: i for i, name in enumerate(COLUMNS["rpcs"])}
 class Figures:
     """What one run of a producer came to, or several taken together. Times are microseconds.
 
-    `windows` has a row (window, latency, records) for each acknowledged batch after the warm-up:
-    the latency is from the creation of its first record to its acknowledgement at the tap, and a
-    window goes from just before one action to just before the next. The other rows are of
+    `latencies` has a row (latency, records) for each acknowledged batch after the warm-up: from the
+    creation of its first record to its acknowledgement at the tap. The other rows are of
     `trace.columns`.
     """
 
-    windows: IntRows
+    latencies: IntRows
     batch_rows: IntRows
     redirect_rows: IntRows
     rpc_rows: IntRows
@@ -43,7 +39,16 @@ class Figures:
     @property
     def latency(self) -> Distribution:
         """Of records after the warm-up."""
-        return distribution([(self.windows[:, 1], self.windows[:, 2])])
+        return distribution([(self.latencies[:, 0], self.latencies[:, 1])])
+
+    def quantile_ms(self, q: float) -> float | None:
+        """Of `latency`, in milliseconds; None if nothing was acknowledged after the warm-up."""
+        return self.latency.quantile(q) / 1000 if len(self.latencies) else None
+
+    @property
+    def move_wait_ms(self) -> float | None:
+        """The median wait for a moved leader (`kipctl.measure.moves`); None if none was met."""
+        return wait_ms(moves(self.redirect_rows))
 
     @property
     def acknowledged(self) -> int:
@@ -89,43 +94,41 @@ class Figures:
 
 def figures(run: Run) -> Figures:
     """What a recorded run came to, by its folder alone."""
-    description = run.description
-    actions = (description.get("summary") or {}).get("actions") or ()
-    called_us = [round(action["called_ms"] * 1000) for action in actions]
-    return figures_of(run, int(description.get("warmup_records", 0)), called_us)
+    return figures_of(run, int(run.description.get("warmup_records", 0)))
 
 
-def figures_of(run: Run, warmup_records: int, called_us: Sequence[int]) -> Figures:
-    """The same, of a run that is not described yet; `called_us` is when its actions were."""
+def figures_of(run: Run, warmup_records: int) -> Figures:
+    """The same, of a run that is not described yet."""
     of = {name: rows(dataset(run, name), name) for name in ("batches", "redirects", "rpcs")}
-    windows = in_windows(of["batches"], warmup_records, called_us)
-    return Figures(windows, of["batches"], of["redirects"], of["rpcs"])
+    latencies = latencies_of(of["batches"], warmup_records)
+    return Figures(latencies, of["batches"], of["redirects"], of["rpcs"])
 
 
 def together(runs: Sequence[Figures]) -> Figures:
-    """Runs of one arm as one: every record counts the same."""
+    """Runs of one arm as one: every record counts the same.
+
+    Their moves stay apart: the same partition and epoch is another move in another run. So the
+    column `topic` of the redirects is the number of the run.
+    """
+    redirect_rows = [run.redirect_rows.copy() for run in runs]
+    for number, one in enumerate(redirect_rows):
+        one[:, _REDIRECT["topic"]] = number
     return Figures(
-        np.concatenate([run.windows for run in runs]),
+        np.concatenate([run.latencies for run in runs]),
         np.concatenate([run.batch_rows for run in runs]),
-        np.concatenate([run.redirect_rows for run in runs]),
+        np.concatenate(redirect_rows),
         np.concatenate([run.rpc_rows for run in runs]),
     )
 
 
-def in_windows(batches: IntRows, warmup_records: int, called_us: Sequence[int]) -> IntRows:
-    """Rows (window, latency, records) of batches: see Felt."""
+def latencies_of(batches: IntRows, warmup_records: int) -> IntRows:
+    """Rows (latency, records) of batches: see Figures."""
     error, first_seq, intended, acked, records = (
         batches[:, _BATCH[name]]
         for name in ("error", "first_seq", "intended_us", "acked_us", "records")
     )
-    if called_us:
-        # What comes before the first action's window is its quiet beginning, and goes with it.
-        edges = np.asarray(called_us[1:], dtype=np.int64) - LEAD_US
-        window = np.searchsorted(edges, intended, side="right").astype(np.int64)
-    else:
-        window = intended // _PLAIN_WINDOW_US
     kept = (error == 0) & (first_seq >= warmup_records)
-    found: IntRows = np.stack([window, acked - intended, records], axis=1)[kept]
+    found: IntRows = np.stack([acked - intended, records], axis=1)[kept]
     return found
 
 

@@ -140,8 +140,7 @@ def run_arm(
         export.write(run, tapped, Path(scratch))
     run.write("events", [event_rows(conducted.events, tapped.start_us)])
     actions = [action.as_document(tapped.start_us) for action in conducted.performed]
-    called_us = [action.called_us - tapped.start_us for action in conducted.performed]
-    found = ArmRun(arm, figures_of(run, load.warmup_records, called_us), claims, actions)
+    found = ArmRun(arm, figures_of(run, load.warmup_records), claims, actions)
     describe(
         run,
         "experiment redirect",

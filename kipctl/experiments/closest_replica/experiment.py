@@ -15,7 +15,7 @@ from kipctl.errors import InterruptedRunError, UsageError
 from kipctl.experiments.actions import lab_of
 from kipctl.experiments.arms.arm import Arm, in_turn
 from kipctl.experiments.arms.broker_warmup import warm_up
-from kipctl.experiments.arms.differ import differing
+from kipctl.experiments.arms.differ import Differing, adjusted, differing
 from kipctl.experiments.arms.end_to_end_load import (
     CONSUMER,
     PRODUCER,
@@ -47,6 +47,7 @@ from kipctl.trace.store import Run
 LEADER, CLOSEST = "leader", "closest"
 """A consumer without `client.rack`, and one with it."""
 READS = (LEADER, CLOSEST)
+_QUANTILES = (0.5, 0.99)
 _ON_THEIR_WAY_US = 2_000_000
 """Before the rack goes: what was sent undisturbed is also read undisturbed."""
 _ERROR, _RECORDS = (COLUMNS["batches"].index(name) for name in ("error", "records"))
@@ -355,14 +356,19 @@ def client_document(
         "reads": ways,
         "cross_rack_saved_percent": 100 * (1 - closest / leader) if leader else None,
         "differences": [
-            {
-                "quantile": q,
-                **differing(
-                    [run.delivered for run in runs[LEADER]],
-                    [run.delivered for run in runs[CLOSEST]],
-                    q,
-                ).as_document(),
-            }
-            for q in (0.5, 0.99)
+            {"quantile": q, **found.as_document()}
+            for q, found in zip(_QUANTILES, _differences(runs), strict=True)
         ],
     }
+
+
+def _differences(runs: Mapping[str, Sequence[ReadRun]]) -> list[Differing]:
+    """What the closest replica adds to the end-to-end latency, at each of _QUANTILES."""
+    return adjusted(
+        [
+            differing(
+                *([run.delivered.quantile_ms(q) for run in runs[reads]] for reads in READS),
+            )
+            for q in _QUANTILES
+        ]
+    )

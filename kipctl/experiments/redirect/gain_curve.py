@@ -12,19 +12,19 @@ STALENESS_MS = (0, 100, 300, 1000)
 """Where the curve is measured."""
 
 Line = tuple[tuple[float, float], ...]
-"""Of one arm: (staleness, p99.9), both in milliseconds, ascending."""
+"""Of one arm: (staleness, wait for a moved leader), both in milliseconds, ascending."""
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
     """What was read off a line; `beyond`: it ends before, and its last value stands."""
 
-    p999_ms: float
+    wait_ms: float
     beyond: bool
 
 
 def read_off(line: Line, staleness_ms: float) -> Read:
-    """The p99.9 at a staleness, straight between the points that were measured.
+    """The wait at a staleness, straight between the points that were measured.
 
     Outside of them the nearest one stands: nothing is extended. The line has at least one point.
     """
@@ -39,7 +39,7 @@ def read_off(line: Line, staleness_ms: float) -> Read:
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """What the hints of one arm save against another at a staleness, in milliseconds of p99.9."""
+    """What the hints of one arm save against another at a staleness: milliseconds of the wait."""
 
     without: str
     with_hints: str
@@ -62,8 +62,8 @@ class Saved:
             "without": self.without,
             "with": self.with_hints,
             "staleness_ms": self.staleness_ms,
-            "without_p999_ms": self.without_ms,
-            "with_p999_ms": self.with_ms,
+            "without_wait_ms": self.without_ms,
+            "with_wait_ms": self.with_ms,
             "saved_ms": self.saved_ms,
             "cut_percent": self.cut_percent,
             "beyond_the_curve": self.beyond,
@@ -87,8 +87,8 @@ def saved(lines: Mapping[str, Line], arms: Sequence[Arm], staleness_ms: float) -
                     without.name,
                     with_it.name,
                     staleness_ms,
-                    a.p999_ms,
-                    b.p999_ms,
+                    a.wait_ms,
+                    b.wait_ms,
                     a.beyond or b.beyond,
                 )
             )

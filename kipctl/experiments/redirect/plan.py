@@ -13,6 +13,7 @@ from kipctl.experiments.arms.stand import Place
 from kipctl.experiments.arms.tapped import Conditions, Load
 from kipctl.experiments.plan import OWN_TOPIC, usual_rate
 from kipctl.lab.cluster import labs_folder
+from kipctl.verdict import LEAST_RUNS
 
 
 class Scale(StrEnum):
@@ -141,7 +142,7 @@ _SIZES: Mapping[Scale, Mapping[str, Any]] = {
     Scale.DEFAULT: {"every_s": 2.5},
     Scale.QUICK: {
         "every_s": 1.0,
-        "runs": 2,
+        "runs": LEAST_RUNS,
         "broker_warmup_s": 8.0,
         "arms": parse_arms(",".join(QUICK_ARMS)),
     },

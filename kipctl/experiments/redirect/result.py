@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kipctl.experiments.arms.arm import Arm, pairs
-from kipctl.experiments.arms.differ import differing
+from kipctl.experiments.arms.differ import adjusted, differing
 from kipctl.experiments.arms.figures import together
 from kipctl.experiments.arms.stand import Place
 from kipctl.experiments.arms.tapped import ArmRun
@@ -35,6 +35,16 @@ class ArmRuns:
         return together([run.figures for run in self.runs]).latency.quantile(0.999) / 1000
 
     @property
+    def move_waits_ms(self) -> list[float | None]:
+        """The median wait for a moved leader of each run; None of a run that met none."""
+        return [run.figures.move_wait_ms for run in self.runs]
+
+    @property
+    def move_wait_ms(self) -> float | None:
+        """The geometric mean of those."""
+        return differing(self.move_waits_ms, []).without
+
+    @property
     def records_per_second(self) -> float:
         """The mean of its runs; less than was asked for when client or cluster cannot keep up."""
         rates = [run.figures.acknowledged / (run.figures.seconds or 1) for run in self.runs]
@@ -57,6 +67,8 @@ class ArmRuns:
             "takes_hints": self.arm.takes_hints,
             **document,
             "records_per_second": round(self.records_per_second, 1),
+            "move_wait_ms": self.move_wait_ms,
+            "move_wait_ms_by_run": self.move_waits_ms,
             "p999_ms_by_run": [run.figures.latency.quantile(0.999) / 1000 for run in self.runs],
             "client_says": [dict(run.claims) for run in self.runs],
             "rotations": sum(not action["error"] for run in self.runs for action in run.actions),
@@ -64,16 +76,24 @@ class ArmRuns:
 
 
 def comparisons(found: Sequence[ArmRuns]) -> list[dict[str, Any]]:
-    """Each arm beside those that it is compared with, and whether they differ."""
-    by_name = {arm.arm.name: [run.figures for run in arm.runs] for arm in found}
+    """Each arm beside those that it is compared with, by the wait for a moved leader (its median in
+    each run), and whether they differ."""
+    by_name = {arm.arm.name: arm for arm in found}
+    asked = pairs([arm.arm for arm in found])
+    answers = adjusted(
+        [
+            differing(by_name[without.name].move_waits_ms, by_name[with_it.name].move_waits_ms)
+            for without, with_it in asked
+        ]
+    )
     return [
         {
             "without": without.name,
             "with": with_it.name,
             "hints": with_it.takes_hints,
-            **differing(by_name[without.name], by_name[with_it.name]).as_document(),
+            **answer.as_document(),
         }
-        for without, with_it in pairs([arm.arm for arm in found])
+        for (without, with_it), answer in zip(asked, answers, strict=True)
     ]
 
 
@@ -147,7 +167,7 @@ def curve_document(points: Mapping[int, Sequence[ArmRuns]]) -> dict[str, Any]:
         "lines": [
             {
                 "arm": name,
-                "points": [{"staleness_ms": ms, "p999_ms": p999_ms} for ms, p999_ms in line],
+                "points": [{"staleness_ms": ms, "move_wait_ms": wait_ms} for ms, wait_ms in line],
             }
             for name, line in lines.items()
         ],
@@ -162,9 +182,11 @@ def curve_document(points: Mapping[int, Sequence[ArmRuns]]) -> dict[str, Any]:
 
 
 def curve_lines(points: Mapping[int, Sequence[ArmRuns]]) -> dict[str, Line]:
-    """Each arm's p99.9 by staleness, from what was measured at each."""
+    """Each arm's wait for a moved leader by staleness, from what was measured at each; a point at
+    which no move was met is left out."""
     lines: dict[str, list[tuple[float, float]]] = {}
     for staleness_ms in sorted(points):
         for arm in points[staleness_ms]:
-            lines.setdefault(arm.arm.name, []).append((float(staleness_ms), arm.p999_ms))
+            if arm.move_wait_ms is not None:
+                lines.setdefault(arm.arm.name, []).append((float(staleness_ms), arm.move_wait_ms))
     return {name: tuple(line) for name, line in lines.items()}

@@ -11,7 +11,7 @@ from kipctl.errors import InterruptedRunError, RefusedError, UsageError
 from kipctl.experiments.actions import lab_of
 from kipctl.experiments.arms.arm import Arm, in_turn, pairs
 from kipctl.experiments.arms.broker_warmup import warm_up
-from kipctl.experiments.arms.differ import differing
+from kipctl.experiments.arms.differ import adjusted, differing
 from kipctl.experiments.arms.end_to_end_load import (
     CONSUMER,
     PRODUCER,
@@ -119,6 +119,15 @@ class RolledRun:
         }
 
 
+MEASURES: Mapping[str, Callable[[RolledRun], float | None]] = {
+    "move_wait": lambda run: run.produce.move_wait_ms,
+    "produce": lambda run: run.produce.quantile_ms(P99),
+    "end_to_end": lambda run: run.end_to_end.quantile_ms(P99),
+}
+"""What arms are compared by, in milliseconds: the median wait of the producer for a moved leader,
+and p99 of what was due from the first restart on."""
+
+
 def unsettled(batches: IntRows, ended_us: int) -> int:
     """Records that were still under way when the load was told to end, and came to nothing then.
 
@@ -145,8 +154,8 @@ def rolled_run(written: Written, restarts: list[Restart], run: Run) -> RolledRun
         spans,
         produced,
         delivered,
-        Figures(produced.by_half(spans), batches, redirect_rows, rpc_rows),
-        Figures(delivered.by_half(spans), read_batches, redirect_rows, rpc_rows),
+        Figures(produced.in_halves(spans), batches, redirect_rows, rpc_rows),
+        Figures(delivered.in_halves(spans), read_batches, redirect_rows, rpc_rows),
     )
 
 
@@ -191,21 +200,33 @@ def cell_document(
         "acks": acks,
         "partitions": partitions,
         "arms": [{"arm": arm.name, **arm_document(runs[arm.name])} for arm in arms],
-        "differences": [
-            {
-                "without": without.name,
-                "with": with_it.name,
-                "measure": measure,
-                **differing(
-                    [getattr(run, measure) for run in runs[without.name]],
-                    [getattr(run, measure) for run in runs[with_it.name]],
-                    P99,
-                ).as_document(),
-            }
-            for without, with_it in pairs(arms)
-            for measure in ("produce", "end_to_end")
-        ],
+        "differences": _differences(arms, runs),
     }
+
+
+def _differences(
+    arms: Sequence[Arm], runs: Mapping[str, Sequence[RolledRun]]
+) -> list[dict[str, Any]]:
+    """Each pair of arms by each of MEASURES, all asked at once."""
+    asked = [(*pair, measure) for pair in pairs(arms) for measure in MEASURES]
+    answers = adjusted(
+        [
+            differing(
+                [MEASURES[measure](run) for run in runs[without.name]],
+                [MEASURES[measure](run) for run in runs[with_it.name]],
+            )
+            for without, with_it, measure in asked
+        ]
+    )
+    return [
+        {
+            "without": without.name,
+            "with": with_it.name,
+            "measure": measure,
+            **answer.as_document(),
+        }
+        for (without, with_it, measure), answer in zip(asked, answers, strict=True)
+    ]
 
 
 def actions(restarts: Sequence[Restart], start_us: int) -> list[dict[str, Any]]:

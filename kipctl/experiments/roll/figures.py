@@ -67,14 +67,13 @@ class Records:
     def latency(self) -> Distribution:
         return distribution([(self.latency_us, self.count)])
 
-    def by_half(self, spans: Sequence["Half"]) -> IntRows:
-        """Rows (window, latency, count), where each half is a window of its own.
-
-        What comes before the first half is the quiet beginning, and left out.
-        """
-        window = np.searchsorted([span.begin_us for span in spans], self.intended_us, side="right")
-        rows: IntRows = np.stack([window, self.latency_us, self.count], axis=1)[window > 0]
-        return rows
+    def in_halves(self, spans: Sequence["Half"]) -> IntRows:
+        """Rows (latency, count) of those from the first half on: what comes before is the quiet
+        beginning, and left out."""
+        if not spans:
+            return np.empty((0, 2), dtype=np.int64)
+        rows: IntRows = np.stack([self.latency_us, self.count], axis=1)
+        return rows[self.intended_us >= spans[0].begin_us]
 
     def within(self, spans: Sequence["Half"]) -> Distribution:
         """The latencies of those that were intended in one of the spans."""

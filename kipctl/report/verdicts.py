@@ -1,0 +1,23 @@
+"""How a verdict (`kipctl.verdict`) is shown in a table: its interval, its p, its words."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from kipctl.report.tables import Cell, Column
+
+VERDICT_COLUMNS = (Column("% between", right=True), Column("p", 4), "verdict")
+VERDICT_NOTE = (
+    "Different: repeated runs of one side would be as far apart less than once in 20 times, over "
+    "all that is asked in this table (p, after Holm). Between: 95 % of such comparisons, each by "
+    "itself."
+)
+
+
+def verdict_cells(found: Mapping[str, Any]) -> tuple[Cell, ...]:
+    """For VERDICT_COLUMNS, from a document that has `kipctl.verdict.Verdict.as_document`."""
+    interval = found["ratio_interval"]
+    return (
+        " to ".join(f"{100 * (ratio - 1):+,.1f}" for ratio in interval) if interval else None,
+        found["p_adjusted"],
+        found["verdict"],
+    )
