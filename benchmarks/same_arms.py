@@ -4,7 +4,8 @@
 
 Each comparison measures the same arm twice, as A and as B, in turn, on one lab of 3 brokers, and
 asks the experiment's own verdict (`kipctl.experiments.arms.differ`) whether the waits for moved
-leaders differ. They do not: at most 1 of 20 may be called different. With the defaults it takes 14 minutes.
+leaders differ. They do not: at most 1 of 20 may be called different. With the defaults it takes 14
+minutes.
 """
 
 import argparse

@@ -196,6 +196,8 @@ _kipctl() {
         'kipctl experiment roll --acks') return ;;
         'kipctl experiment roll --partitions') return ;;
         'kipctl experiment roll --restarts') return ;;
+        'kipctl experiment roll --every') return ;;
+        'kipctl experiment roll --scale') return ;;
         'kipctl experiment roll --throughput') return ;;
         'kipctl experiment roll --record-size') return ;;
         'kipctl experiment roll --runs') return ;;
@@ -308,7 +310,7 @@ _kipctl() {
         'kipctl perf produce') words='' options='--num-records --throughput --record-size --payload-file --payload-delimiter --topic --partitions --replication-factor --warmup-records --command-property --producer-props --command-config --producer.config --print-metrics --reporting-interval --leader-discovery --during --every --count --record --force --workers --master --conf --start-timeout --bootstrap-server --output --help' ;;
         'kipctl experiment') words='redirect roll closest-replica metadata' options=--help ;;
         'kipctl experiment redirect') words='' options='--arms --runs --acks --num-records --throughput --record-size --partitions --every --metadata-delay --stale-metadata --gain-curve --predict --curve --scale --quick --brokers --controllers --bootstrap-server --record --output --help' ;;
-        'kipctl experiment roll') words='' options='--arms --acks --partitions --restarts --uncontrolled --throughput --record-size --runs --quick --brokers --controllers --record --bootstrap-server --output --help' ;;
+        'kipctl experiment roll') words='' options='--arms --acks --partitions --restarts --uncontrolled --every --scale --throughput --record-size --runs --quick --brokers --controllers --record --bootstrap-server --output --help' ;;
         'kipctl experiment closest-replica') words='' options='--clients --client-rack --partitions --seconds --stay --uncontrolled --throughput --record-size --runs --quick --brokers --controllers --record --bootstrap-server --output --help' ;;
         'kipctl experiment metadata') words='' options='--clients --topics --partitions --throughput --seconds --record-size --phase --quick --brokers --controllers --record --bootstrap-server --output --help' ;;
         'kipctl request-log') words='on off status' options=--help ;;

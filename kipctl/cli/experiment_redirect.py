@@ -33,7 +33,12 @@ def redirect(
     runs: Annotated[
         int | None, typer.Option("--runs", help="Of each arm, in turn. Default: 3.")
     ] = None,
-    acks: Annotated[str, typer.Option("--acks", metavar="1|all", help="Of every client.")] = "1",
+    acks: Annotated[
+        str | None,
+        typer.Option(
+            "--acks", metavar="1|all", help="Of every client. Default: 1; with --scale kip all."
+        ),
+    ] = None,
     num_records: Annotated[
         int | None,
         typer.Option("--num-records", help="In a run. Default: enough for 4 rotations."),

@@ -1,4 +1,4 @@
-"""`kipctl experiment roll`: what clients feel when every broker is restarted in turn."""
+"""`kipctl experiment roll`: what it costs clients that every broker is restarted in turn."""
 
 from typing import Annotated
 
@@ -7,15 +7,12 @@ import typer
 from kipctl.cli.environment import Environment
 from kipctl.cli.experiment_options import (
     ExperimentBootstrapOption,
-    LabBrokersOption,
-    LabControllersOption,
     QuickOption,
     RecordRunsOption,
-    RunsOption,
     run_folders,
     whole_numbers,
 )
-from kipctl.cli.options import OutputOption, RecordSizeOption, ThroughputOption
+from kipctl.cli.options import OutputOption, finite
 from kipctl.errors import UsageError
 from kipctl.report.formats import OutputFormat
 from kipctl.report.tables import Report
@@ -37,20 +34,51 @@ def roll(
         str, typer.Option("--acks", metavar="all,1", help="Of the producer: all, 1, or both.")
     ] = "all,1",
     partitions: Annotated[
-        str, typer.Option("--partitions", metavar="N,...", help="Of the topic; several are cells.")
-    ] = "100,6",
+        str,
+        typer.Option(
+            "--partitions", metavar="N,...", help="Of the topic; several are cells. Default: 108."
+        ),
+    ] = "",
     restarts: Annotated[
         int, typer.Option("--restarts", help="Brokers restarted in each run; 0 for all.")
     ] = 0,
     uncontrolled: Annotated[
         bool, typer.Option("--uncontrolled", help="Kill brokers, as when a machine fails.")
     ] = False,
-    throughput: ThroughputOption = 500,
-    record_size: RecordSizeOption = 1000,
-    runs: RunsOption = 1,
+    every: Annotated[
+        float | None,
+        typer.Option(
+            "--every",
+            metavar="SECONDS",
+            callback=finite,
+            help="From a broker's return to the next restart. Default: 2.",
+        ),
+    ] = None,
+    scale: Annotated[
+        str,
+        typer.Option(
+            "--scale",
+            metavar="default|kip-low|kip-high",
+            help="A workload of KIP-951's own: its partitions, rate, size and intervals.",
+        ),
+    ] = "default",
+    throughput: Annotated[
+        float | None,
+        typer.Option("--throughput", callback=finite, help="Records per second. Default: 500."),
+    ] = None,
+    record_size: Annotated[
+        int | None, typer.Option("--record-size", help="Bytes of a record. Default: 1000.")
+    ] = None,
+    runs: Annotated[
+        int | None, typer.Option("--runs", help="Of each arm, in turn. Default: 3.")
+    ] = None,
     quick: QuickOption = False,
-    brokers: LabBrokersOption = 3,
-    controllers: LabControllersOption = 1,
+    brokers: Annotated[
+        int | None, typer.Option("--brokers", help="Of the fresh lab. Default: 3.")
+    ] = None,
+    controllers: Annotated[
+        int | None, typer.Option("--controllers", help="Of the fresh lab. Default: 1.")
+    ] = None,
     record: RecordRunsOption = None,
     bootstrap_server: ExperimentBootstrapOption = None,
     output: OutputOption = OutputFormat.AUTO,
@@ -63,26 +91,40 @@ def roll(
     """
     from kipctl.experiments.arms.arm import parse_arms
     from kipctl.experiments.arms.stand import Place, standing
-    from kipctl.experiments.roll.experiment import RollPlan, run_roll
+    from kipctl.experiments.roll.experiment import SCALES, RollPlan, nodes_of, run_roll, sizes
     from kipctl.report.experiment_roll_tables import roll_tables
 
     environment: Environment = context.obj
     chosen = tuple(dict.fromkeys(acks.split(",")))
     if wrong := set(chosen) - set(_ACKS):
         raise UsageError(f"--acks {min(wrong)!r}: it must be all, 1, or all,1.")
+    if scale != "default" and scale not in SCALES:
+        raise UsageError(f"--scale is {scale}; it is default, {' or '.join(SCALES)}.")
+    if quick and scale != "default":
+        raise UsageError(f"--quick and --scale {scale} cannot both be.")
+    cells = whole_numbers(partitions, "--partitions") if partitions else None
+    given = {
+        "partitions": cells[: 1 if quick else None] if cells else None,
+        "runs": 1 if quick and runs is None else runs,
+        "settle_s": every,
+        "throughput": throughput,
+        "record_size": record_size,
+    }
     plan = RollPlan(
         arms=parse_arms(arms),
         acks=chosen[-1:] if quick else chosen,
-        partitions=whole_numbers(partitions, "--partitions")[: 1 if quick else None],
-        runs=runs,
         broker_warmup_s=4 if quick else 10,
         restarts=restarts or (1 if quick else 0),
         controlled=not uncontrolled,
-        throughput=throughput,
-        record_size=record_size,
+        **sizes(scale, given),
     )
     folder = run_folders(record, environment.variables)
-    place = Place(bootstrap_server, brokers, controllers)
+    of_lab = nodes_of(scale)
+    place = Place(
+        bootstrap_server,
+        of_lab[0] if brokers is None else brokers,
+        of_lab[1] if controllers is None else controllers,
+    )
     with standing(place, plan.arms, environment.message) as stand:
         document = run_roll(plan, stand, folder, environment.message)
     environment.report(Report("experiment roll", document, roll_tables(document)), output)

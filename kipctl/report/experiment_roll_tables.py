@@ -154,11 +154,12 @@ def published_table(document: Document) -> Table:
             rows.append(
                 (
                     cell["acks"],
-                    f"{row['partitions']} (here {cell['partitions']})",
+                    f"{row['workload']['partitions']:,} (here {cell['partitions']:,})",
                     MEASURES[row["measure"]],
-                    row["baseline_ms"],
-                    row["hints_ms"],
+                    _runs(row["baseline_by_run_ms"]),
+                    _runs(row["hints_by_run_ms"]),
                     row["cut_percent"],
+                    row["runs_overlap"],
                     "; ".join(shown) or None,
                 )
             )
@@ -168,15 +169,20 @@ def published_table(document: Document) -> Table:
             "acks",
             "partitions",
             "p99 of",
-            Column("KIP before ms", 2),
-            Column("KIP with ms", 2),
+            Column("KIP before ms, its runs", right=True),
+            Column("KIP with ms, its runs", right=True),
             Column("KIP cut %", 1),
+            "its runs overlap",
             "cut here",
         ),
         tuple(rows),
         tuple(f"Differs: {what}." for what in document["differs"]),
         name="published",
     )
+
+
+def _runs(by_run_ms: Iterable[float]) -> str:
+    return " | ".join(f"{ms:g}" for ms in by_run_ms)
 
 
 def moves_table(document: Document) -> Table:

@@ -180,6 +180,7 @@ def _published(document: Document) -> Table:
             one["cut_percent"],
             one["kip_arm"],
             one["published_p999_ms"],
+            _each(one["published_p999_ms_by_run"]) or None,
             one["published_cut_percent"],
         )
         for one in document["beside_published"]
@@ -193,6 +194,7 @@ def _published(document: Document) -> Table:
             Column("cut %", 1),
             "KIP-951's arm",
             Column("its ms", 0),
+            Column("its runs", right=True),
             Column("its cut %", 0),
         ),
         rows,

@@ -99,7 +99,7 @@ def test_with_stale_metadata_only_hints_find_the_leader_and_the_runs_predict_wha
     predicted = experiment(lab, tmp_path, "--predict --curve curve")["prediction"]
     assert {one["behind"] for one in predicted["saved"]} == {"p50", "p99", "max"}
     assert len(predicted["brokers"]) == 3
-    assert predicted["saved"][0]["without_p999_ms"] == arms["probe-baseline"]["latency_ms"]["p999"]
+    assert predicted["saved"][0]["without_wait_ms"] == arms["probe-baseline"]["move_wait_ms"]
     with Cluster(lab.bootstrap_server) as cluster:
         for topic in ("kipctl-perf", "kipctl-metadata"):
             await_no_topic(cluster, topic)

@@ -20,6 +20,8 @@ from kipctl.experiments.redirect.plan import (
     planned,
     resources_needed,
 )
+from kipctl.experiments.redirect.published import set_up_differences
+from kipctl.experiments.redirect.result import set_up
 from kipctl.lab.properties import LabSpec
 from kipctl.probe.produce.config import parse_properties
 from kipctl.protocol.api import ApiKey
@@ -76,6 +78,14 @@ def test_the_kips_own_scale() -> None:
     plan = planned(Scale.KIP, {}, FRESH)
     assert (plan.num_records, plan.throughput, plan.record_size) == (40_000_000, 100_000, 1000)
     assert (plan.partitions, plan.runs, plan.seconds) == (100, 3, 400)
+    assert (plan.acks, plan.load.properties["enable.idempotence"]) == ("all", "true")
+    assert (plan.rotations, plan.warmup_records) == (1, 0)
+    fewer = planned(Scale.KIP, {"num_records": 100_000, "throughput": 1000}, FRESH)
+    assert (fewer.every_s, fewer.rotations) == (50, 1)
+    otherwise = {
+        one.what for one in set_up_differences(set_up(plan, Place(None, 6, 3), 6, "4.3.1"))
+    }
+    assert otherwise == {"machines", "Kafka of the brokers", "latency is of"}
     assert nodes_of(Scale.KIP) == (6, 3)
 
 
@@ -132,7 +142,7 @@ def test_it_is_told_beforehand_how_long_it_takes_and_what_the_machine_lacks(
     monkeypatch.setattr("os.cpu_count", lambda: 2)
     kip = planned(Scale.KIP, {}, FRESH)
     told = resources_needed(kip, Place(brokers=6, controllers=3))
-    assert told.startswith("24 runs of 400 s, with 13 rotations of 100 leaders in each: about 162")
+    assert told.startswith("24 runs of 400 s, with 1 rotation of 100 leaders in each: about 162")
     assert "9 nodes, the tap and the client share 2 cores" in told
     assert "cores" not in resources_needed(kip, Place("kafka.example.org:9092"))
     monkeypatch.setattr("os.cpu_count", lambda: 11)

@@ -3,9 +3,17 @@
 import numpy as np
 import pytest
 
-from kipctl.experiments.roll.experiment import actions, unsettled
+from kipctl.experiments.arms.arm import parse_arms
+from kipctl.experiments.roll.experiment import RollPlan, actions, nodes_of, sizes, unsettled
 from kipctl.experiments.roll.figures import Half, Records, figures_in, halves, records
-from kipctl.experiments.roll.published import PUBLISHED, published_for, set_up_differences
+from kipctl.experiments.roll.published import (
+    HIGH,
+    LOW,
+    PUBLISHED,
+    Workload,
+    published_for,
+    set_up_differences,
+)
 from kipctl.experiments.roll.restarts import Restart
 from kipctl.trace.columns import COLUMNS
 from kipctl.trace.rows import IntRows
@@ -125,20 +133,31 @@ def test_restarts_and_elections_are_actions_of_the_run() -> None:
 
 
 @pytest.mark.parametrize(
-    ("partitions", "among", "which"),
-    [(100, (100, 6), "high"), (6, (100, 6), "low"), (100, (100,), "high"), (6, (6,), "low")],
+    ("partitions", "which"),
+    [(6, LOW), (100, LOW), (108, LOW), (900, LOW), (1000, HIGH), (9000, HIGH)],
 )
-def test_cells_stand_beside_what_was_published(
-    partitions: int, among: tuple[int, ...], which: str
-) -> None:
-    rows = published_for("1", partitions, among)
-    assert {row.partitions for row in rows} == {which}
+def test_cells_stand_beside_the_workload_that_is_nearer(partitions: int, which: Workload) -> None:
+    rows = published_for("1", partitions)
+    assert {row.workload for row in rows} == {which}
     assert [row.measure for row in rows] == ["produce", "end_to_end"]
+
+
+def test_the_kips_own_scales_have_its_workloads() -> None:
+    arms = parse_arms("probe-baseline,probe-kip951")
+    low = RollPlan(arms=arms, **sizes("kip-low", {"runs": None}))
+    assert (low.partitions, low.throughput, low.record_size) == ((108,), 234_000, 512)
+    assert (low.settle_s, low.runs, nodes_of("kip-low")) == (600, 2, (6, 3))
+    high = RollPlan(arms=arms, **sizes("kip-high", {"throughput": 100.0}))
+    assert (high.partitions, high.throughput) == ((9000,), 100)
+    assert RollPlan(arms=arms, **sizes("default", {})).partitions == (108,)
 
 
 def test_published_cuts_are_those_that_the_kip_names() -> None:
     cuts = [round(row.cut_percent, 1) for row in PUBLISHED]
     assert cuts == [2.5, 2.1, 4.2, 4.7, 1.7, 5.2, 9.2, 0.0]
+    # In all but one row a run with hints lies among those before.
+    apart = [row for row in PUBLISHED if not row.runs_overlap]
+    assert [(row.acks, row.workload, row.measure) for row in apart] == [("1", LOW, "produce")]
 
 
 def test_what_differs_is_told_from_the_result() -> None:
@@ -148,10 +167,16 @@ def test_what_differs_is_told_from_the_result() -> None:
         "controlled": True,
         "throughput": 1000,
         "record_size": 100,
+        "settle_s": 2.0,
+        "runs": 3,
+        "cells": [{"partitions": 108}],
     }
     told = " ".join(set_up_differences(document))
     assert "3 brokers, the KIP's 6" in told
     assert "killed" not in told
+    assert "workload low: 234,000/s of 512 bytes to 108 partitions by 6 producers" in told
+    assert "workload high" not in told
+    assert "after 2 s, in the KIP every 10 minutes" in told
     alike = " ".join(set_up_differences(document | {"brokers": 6, "controlled": False}))
     assert "the KIP's 6" not in alike
     assert "killed" in alike

@@ -50,7 +50,7 @@ def rolled(latency_us: int, failed: int | None = 0) -> RolledRun:
 
 def tables(runs: dict[str, list[RolledRun]]) -> dict[str, Table]:
     cell = cell_document("1", 100, ARMS, runs)
-    cell["published"] = [row.as_document() for row in published_for("1", 100, (100,))]
+    cell["published"] = [row.as_document() for row in published_for("1", 100)]
     document = {
         "kafka_version": "4.3.1",
         "brokers": 3,
@@ -80,7 +80,9 @@ def test_arms_side_by_side_and_beside_what_was_published() -> None:
     assert difference["cut %"] == pytest.approx(50.0, abs=0.1)
     assert difference["verdict"] == "different"
     published = row(found["published"], 0)
-    assert published["KIP before ms"] == 84.7
+    assert published["partitions"] == "108 (here 100)"
+    assert published["KIP before ms, its runs"] == "3.3 | 3.2"
+    assert published["its runs overlap"] is False
     assert published["cut here"] == "probe-kip951 against probe-baseline: 50.0 %"
     assert found["published"].notes == ("Differs: 3 brokers, the KIP's 6.",)
     assert len(found["moves"].rows) == 4

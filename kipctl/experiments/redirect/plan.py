@@ -49,6 +49,9 @@ class RedirectPlan:
     arms: tuple[Arm, ...] = field(default_factory=lambda: parse_arms(",".join(ARMS)))
     runs: int = 3
     acks: str = "1"
+    idempotence: bool = False
+    whole_run: bool = False
+    """No warm-up: what comes before the first rotation counts too, as in the KIP."""
     num_records: int = 12_500
     throughput: int = 1000
     record_size: int = 1000
@@ -96,6 +99,8 @@ class RedirectPlan:
         At the first one a JVM still loads what it needs at a leader's error. If there is but one,
         it counts.
         """
+        if self.whole_run:
+            return 0
         quiet_s = self.every_s * min(2, self.rotations) - _QUIET_S
         return int(self.throughput * max(0.0, quiet_s))
 
@@ -116,7 +121,7 @@ class RedirectPlan:
             warmup_records=self.warmup_records,
             properties={
                 "acks": self.acks,
-                "enable.idempotence": "false",
+                "enable.idempotence": str(self.idempotence).lower(),
                 "linger.ms": "0",
                 "batch.size": "16384",
                 "max.in.flight.requests.per.connection": "5",
@@ -146,7 +151,13 @@ _SIZES: Mapping[Scale, Mapping[str, Any]] = {
         "broker_warmup_s": 8.0,
         "arms": parse_arms(",".join(QUICK_ARMS)),
     },
-    Scale.KIP: {"throughput": 100_000, "num_records": 40_000_000, "every_s": 30.0},
+    Scale.KIP: {
+        "throughput": 100_000,
+        "num_records": 40_000_000,
+        "acks": "all",
+        "idempotence": True,
+        "whole_run": True,
+    },
 }
 
 
@@ -160,7 +171,9 @@ def planned(
     """
     sizes = {"throughput": usual_rate(os.cpu_count() or 1), **_SIZES[scale]}
     sizes |= {name: of for name, of in given.items() if of is not None}
-    if "every_s" not in given or given["every_s"] is None:
+    if scale is Scale.KIP:  # one rotation, in the middle
+        sizes.setdefault("every_s", sizes["num_records"] / sizes["throughput"] / 2)
+    elif "every_s" not in given or given["every_s"] is None:
         stale_us = max(stalest_us, conditions.stale_metadata_us)
         least = least_every_s(replace(conditions, stale_metadata_us=stale_us))
         sizes["every_s"] = max(sizes["every_s"], least)
@@ -182,7 +195,8 @@ def resources_needed(plan: RedirectPlan, place: Place, times: int = 1) -> str:
     seconds = plan.broker_warmup_s + runs * (plan.seconds + _PREPARING_S)
     lasts = f"{seconds / 60:,.0f} min" if seconds > _TOLD_IN_S else f"{seconds:.0f} s"
     said = (
-        f"{runs} runs of {plan.seconds:g} s, with {plan.rotations} rotations of "
+        f"{runs} runs of {plan.seconds:g} s, with {plan.rotations} "
+        f"rotation{'s'[: plan.rotations != 1]} of "
         f"{plan.partitions} leaders in each: about {lasts}."
     )
     cores, nodes = os.cpu_count() or 1, place.brokers + place.controllers

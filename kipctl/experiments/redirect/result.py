@@ -15,6 +15,8 @@ from kipctl.experiments.redirect.plan import RedirectPlan
 from kipctl.experiments.redirect.published import (
     CUT_PERCENT,
     HERE,
+    HERE_WHOLE,
+    P999_BY_RUN_MS,
     P999_MS,
     SetUp,
     published_cut_percent,
@@ -113,6 +115,7 @@ def beside_published(found: Sequence[ArmRuns]) -> list[dict[str, Any]]:
                 "against": reference,
                 "cut_percent": 100 * (1 - arm.p999_ms / before) if before else None,
                 "published_p999_ms": P999_MS.get(arm.arm.kip_arm),
+                "published_p999_ms_by_run": list(P999_BY_RUN_MS.get(arm.arm.kip_arm, ())),
                 "published_cut_percent": published_cut_percent(arm.arm.kip_arm),
             }
         )
@@ -132,11 +135,12 @@ def set_up(plan: RedirectPlan, place: Place, brokers: int, kafka_version: str | 
         record_size=plan.record_size,
         partitions=plan.partitions,
         acks=plan.acks,
+        idempotence=plan.idempotence,
         rotations=plan.rotations,
         runs=plan.runs,
         metadata_delay_ms=plan.conditions.metadata_delay_us / 1000,
         stale_metadata_ms=plan.conditions.stale_metadata_us / 1000,
-        measured=HERE,
+        measured=HERE_WHOLE if plan.whole_run else HERE,
     )
 
 

@@ -29,7 +29,17 @@ from kipctl.experiments.own_topic import own_topic
 from kipctl.experiments.plan import OWN_TOPIC
 from kipctl.experiments.record import describe
 from kipctl.experiments.roll.figures import Half, Records, figures_in, halves, records
-from kipctl.experiments.roll.published import published_for, set_up_differences
+from kipctl.experiments.roll.published import (
+    BROKERS,
+    CONTROLLERS,
+    EVERY_S,
+    HIGH,
+    LOW,
+    RECORD_SIZE,
+    RUNS,
+    published_for,
+    set_up_differences,
+)
 from kipctl.experiments.roll.restarts import Restart, leaders_put_back, roll
 from kipctl.lab.cluster import Lab
 from kipctl.lab.properties import Role
@@ -38,6 +48,7 @@ from kipctl.measure.redirects import metadata_rpcs, redirects
 from kipctl.trace.columns import COLUMNS
 from kipctl.trace.rows import IntRows
 from kipctl.trace.store import Run
+from kipctl.verdict import LEAST_RUNS
 
 P99 = 0.99
 _BATCH = {name: i for i, name in enumerate(COLUMNS["batches"])}
@@ -52,8 +63,8 @@ class RollPlan:
 
     arms: tuple[Arm, ...]
     acks: tuple[str, ...] = ("all", "1")
-    partitions: tuple[int, ...] = (100, 6)
-    runs: int = 1
+    partitions: tuple[int, ...] = (LOW.partitions,)
+    runs: int = LEAST_RUNS
     restarts: int = 0
     controlled: bool = True
     throughput: float = 500
@@ -74,11 +85,36 @@ class RollPlan:
                 raise UsageError(f"{name} is {value}; it must be at least {least}.")
         if self.throughput <= 0:
             raise UsageError("--throughput must be above 0.")
+        if self.settle_s <= 0:
+            raise UsageError("--every must be above 0.")
 
     @property
     def cells(self) -> tuple[tuple[str, int], ...]:
         """(acks, partitions), in order."""
         return tuple(product(self.acks, self.partitions))
+
+
+SCALES: Mapping[str, Mapping[str, Any]] = {
+    f"kip-{workload.name}": {
+        "partitions": (workload.partitions,),
+        "throughput": workload.throughput,
+        "record_size": RECORD_SIZE,
+        "settle_s": EVERY_S,
+        "runs": RUNS,
+    }
+    for workload in (LOW, HIGH)
+}
+"""The KIP's own workloads, as far as one producer and one consumer can take their place."""
+
+
+def sizes(scale: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields of RollPlan: those of the scale, and what is given (not None) instead."""
+    return dict(SCALES.get(scale, {})) | {n: of for n, of in given.items() if of is not None}
+
+
+def nodes_of(scale: str) -> tuple[int, int]:
+    """Brokers and controllers of a fresh lab."""
+    return (BROKERS, CONTROLLERS) if scale in SCALES else (3, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,6 +321,7 @@ def run_roll(
         "throughput": plan.throughput,
         "record_size": plan.record_size,
         "runs": plan.runs,
+        "settle_s": plan.settle_s,
         "cells": cells,
     }
     return document | {"differs": list(set_up_differences(document))}
@@ -326,7 +363,7 @@ def _cells(
             ):
                 stage = Stage(stand, lab, chosen, before)
                 runs[arm.name].append(_one(plan, arm, load, stage, run, message))
-        published = published_for(acks, partitions, plan.partitions)
+        published = published_for(acks, partitions)
         cells.append(
             cell_document(acks, partitions, plan.arms, runs)
             | {"published": [row.as_document() for row in published]}
