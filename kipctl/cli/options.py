@@ -50,6 +50,14 @@ ConfOption = Annotated[
         help="A setting of Spark's, before those of its own configuration; repeatable.",
     ),
 ]
+StrictOption = Annotated[
+    bool,
+    typer.Option(
+        "--strict",
+        help="End with status 7 if something spoils the run: cold brokers, a busy machine, a "
+        "client that is late, too few moved leaders.",
+    ),
+]
 StartTimeoutOption = Annotated[
     str,
     typer.Option(

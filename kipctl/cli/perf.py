@@ -22,6 +22,7 @@ from kipctl.cli.options import (
     RecordOption,
     ReplicationFactorOption,
     StartTimeoutOption,
+    StrictOption,
     WarmupOption,
     WorkersOption,
     finite,
@@ -31,7 +32,7 @@ from kipctl.cli.options import (
 from kipctl.cli.perf_consume import consume
 from kipctl.cli.perf_e2e import e2e
 from kipctl.cli.perf_metadata import metadata
-from kipctl.cli.perf_results import given_properties, raise_for_actions, show
+from kipctl.cli.perf_results import given_properties, raise_for_actions, raise_for_doubts, show
 from kipctl.errors import ExitStatus, UsageError
 from kipctl.pipeline.place import parse_conf
 from kipctl.probe.leadership import LeaderDiscovery
@@ -120,6 +121,7 @@ def produce(
     conf: ConfOption = None,
     start_timeout: StartTimeoutOption = "60s",
     bootstrap_server: BootstrapOption = None,
+    strict: StrictOption = False,
     output: OutputOption = OutputFormat.AUTO,
 ) -> None:
     """Produce at a fixed rate and show each record's latency and where redirects spent theirs.
@@ -186,3 +188,4 @@ def produce(
         )
         raise typer.Exit(ExitStatus.PARTLY_DONE)
     raise_for_actions(result.document)
+    raise_for_doubts(result.document, strict)

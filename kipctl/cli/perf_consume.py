@@ -18,11 +18,12 @@ from kipctl.cli.options import (
     PrintMetricsOption,
     RecordOption,
     StartTimeoutOption,
+    StrictOption,
     WorkersOption,
     parse_duration,
     record_folder,
 )
-from kipctl.cli.perf_results import given_properties, raise_for_actions, show
+from kipctl.cli.perf_results import given_properties, raise_for_actions, raise_for_doubts, show
 from kipctl.errors import ExitStatus, UsageError
 from kipctl.pipeline.place import parse_conf
 from kipctl.probe.leadership import LeaderDiscovery
@@ -95,6 +96,7 @@ def consume(
     conf: ConfOption = None,
     start_timeout: StartTimeoutOption = "60s",
     bootstrap_server: BootstrapOption = None,
+    strict: StrictOption = False,
     output: OutputOption = OutputFormat.AUTO,
 ) -> None:
     """Read a topic's partitions and show which brokers they came from, and why that changed.
@@ -174,3 +176,4 @@ def consume(
         environment.message(f"kipctl: partitions that were given up: {reported}.")
         raise typer.Exit(ExitStatus.PARTLY_DONE)
     raise_for_actions(result.document)
+    raise_for_doubts(result.document, strict)

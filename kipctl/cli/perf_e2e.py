@@ -23,13 +23,14 @@ from kipctl.cli.options import (
     RecordSizeOption,
     ReplicationFactorOption,
     StartTimeoutOption,
+    StrictOption,
     WarmupOption,
     WorkersOption,
     finite,
     parse_duration,
     record_folder,
 )
-from kipctl.cli.perf_results import given_properties, raise_for_actions, show
+from kipctl.cli.perf_results import given_properties, raise_for_actions, raise_for_doubts, show
 from kipctl.errors import ExitStatus, UsageError
 from kipctl.pipeline.place import parse_conf
 from kipctl.probe.leadership import LeaderDiscovery
@@ -86,6 +87,7 @@ def e2e(
     conf: ConfOption = None,
     start_timeout: StartTimeoutOption = "60s",
     bootstrap_server: BootstrapOption = None,
+    strict: StrictOption = False,
     output: OutputOption = OutputFormat.AUTO,
 ) -> None:
     """Produce at a fixed rate, read it back at once, and show how long records took to come.
@@ -171,3 +173,4 @@ def e2e(
         )
         raise typer.Exit(ExitStatus.PARTLY_DONE)
     raise_for_actions(result.document)
+    raise_for_doubts(result.document, strict)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from kipctl.cli.environment import Environment
-from kipctl.errors import PartlyDoneError
+from kipctl.errors import PartlyDoneError, ThresholdError
 from kipctl.report.formats import OutputFormat
 from kipctl.report.tables import Report, Table
 
@@ -32,6 +32,12 @@ def show(
     if print_metrics:
         tables += (metrics_table(document),)
     environment.report(Report(command, document, tables, closing), output)
+
+
+def raise_for_doubts(document: Mapping[str, Any], strict: bool) -> None:
+    """Raise ThresholdError when something spoilt the run, and that is not to be."""
+    if strict and (found := document["doubts"]):
+        raise ThresholdError(f"Something spoils this run (--strict): {' '.join(found)}")
 
 
 def raise_for_actions(document: Mapping[str, Any]) -> None:

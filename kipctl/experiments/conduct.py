@@ -9,6 +9,7 @@ from kipctl.cluster.watch import ClusterEvent
 from kipctl.errors import InterruptedRunError, KipctlError, PartlyDoneError, PipelineError
 from kipctl.experiments.actions import Performed, Performer
 from kipctl.experiments.begin import Probe
+from kipctl.experiments.machine import busy_share, cpu_times
 from kipctl.experiments.plan import OWN_TOPIC, RunPlan
 from kipctl.probe.outcome import AnyOutcome
 from kipctl.probe.schedule import Schedule
@@ -59,6 +60,8 @@ class Conducted(Generic[AnyResult]):
     performed: list[Performed]
     events: list[ClusterEvent]
     start_us: int
+    busy: float | None = None
+    """The share of this machine's CPU time that was used meanwhile."""
 
     @property
     def actions(self) -> list[dict[str, Any]]:
@@ -116,6 +119,7 @@ def conduct_load(
     """
     performer = Performer(cluster, topic, plan.during) if plan.during else None
     cut_off, interrupted = False, ""
+    began = cpu_times()
     try:
         if performer:
             _perform(performer, load, schedule, plan, message)
@@ -135,6 +139,7 @@ def conduct_load(
         performer.performed if performer else [],
         performer.events if performer else [],
         schedule.start_us,
+        busy_share(began, cpu_times()),
     )
 
 

@@ -35,6 +35,7 @@ from kipctl.measure.consumed import (
     measured,
     summarize,
 )
+from kipctl.measure.doubts import Observed, doubts
 from kipctl.probe.config import as_properties
 from kipctl.probe.consume.positions import NO_OFFSET
 from kipctl.probe.consume.run import ConsumeOutcome, ConsumeSpec, assignment
@@ -187,6 +188,17 @@ def measure(
                 recorder.close(outcome, probe.parts, done, after)
             measurement = measured(outcome, probe.parts)
             document = summarize(measurement, actions, version)
+            lag = document["loop_lag_ms"]
+            document["doubts"] = list(
+                doubts(
+                    Observed(
+                        beside_ms=document["fetches"]["took_ms"]["p99"],
+                        loop_lag_ms=lag["p99"] if lag else None,
+                        busy=None if plan.on_spark else conducted.busy,
+                        moves=document["redirects"]["moves"]["met"] if plan.during else None,
+                    )
+                )
+            )
             if recorder and is_recorded:
                 recorder.evaluated(document)
     if outcome.failure:

@@ -1,6 +1,6 @@
 """`perf e2e`: producer and consumer at once, and each record's way from one to the other."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -11,6 +11,7 @@ from kipctl.errors import UsageError
 from kipctl.experiments.actions import check_action
 from kipctl.experiments.begin import BeginAll, OnThisMachine, Probe, on_spark
 from kipctl.experiments.conduct import (
+    Conducted,
     Listeners,
     broken_off,
     conduct,
@@ -39,9 +40,10 @@ from kipctl.measure.consumed import (
     out_of_range,
 )
 from kipctl.measure.delivery import Delivery, deliver
+from kipctl.measure.doubts import Observed, doubts
 from kipctl.measure.parts import Part, in_step
 from kipctl.measure.produced import Measured as MeasuredProduce
-from kipctl.measure.produced import measured_together
+from kipctl.measure.produced import measured_together, service_at_ends
 from kipctl.measure.redirects import metadata_rpcs, redirects
 from kipctl.probe.config import as_properties
 from kipctl.probe.consume.config import ConsumerConfig
@@ -190,6 +192,7 @@ def measure(
             consumed = measured(reading_outcome, reader.parts)
             delivery = follow(outcome, writer.parts, reading_outcome, reader.parts)
             document = summarize(produced, consumed, delivery, actions, version, was_awaited)
+            document["doubts"] = _doubts(plan.produce, document, writer.parts, conducted)
             if recorder and is_recorded:
                 recorder.evaluated(document)
     result = EndToEndResult(produced, consumed, delivery, document)
@@ -286,6 +289,29 @@ def follow(
         outcome.spec.warmup_records,
         late_us=round((config.delivery_timeout_ms + config.request_timeout_ms) * 1000),
         skew_us=0 if is_one_machine else _SKEW_US,
+    )
+
+
+def _doubts(
+    plan: PerfPlan,
+    document: Mapping[str, Any],
+    written: Sequence[Part[ProbeOutcome]],
+    conducted: Conducted[ProbeOutcome],
+) -> list[str]:
+    """What spoils the run: of the producer's leaders, and of either client's lateness."""
+    lags = [of["loop_lag_ms"] for of in document["health"].values()]
+    first, last = service_at_ends(conducted.outcome, written)
+    return list(
+        doubts(
+            Observed(
+                beside_ms=document["latency_ms"]["p99"],
+                loop_lag_ms=max((lag["p99"] for lag in lags if lag), default=None),
+                first=first,
+                last=last,
+                busy=None if plan.on_spark else conducted.busy,
+                moves=document["redirects"]["produce"]["moves"]["met"] if plan.during else None,
+            )
+        )
     )
 
 

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
 from kipctl.cluster.snapshot import Snapshot
 from kipctl.cluster.topics import (
@@ -14,7 +14,7 @@ from kipctl.cluster.topics import (
     offsets,
     topic_id,
 )
-from kipctl.errors import KipctlError, RefusedError
+from kipctl.errors import KipctlError, RefusedError, UsageError
 from kipctl.experiments.plan import OWN_TOPIC
 from kipctl.transport.request import Cluster
 
@@ -36,14 +36,9 @@ def own_topic(
     RefusedError while records come to one that is there already.
     """
     if topic_id(cluster, OWN_TOPIC) is not None:
-        if _is_written_to(cluster):
-            raise RefusedError(
-                f"Records come to topic {OWN_TOPIC}: another run of kipctl's perf is under way on "
-                "this cluster, and each would remove the other's topic.",
-                "Wait for its end, or name a topic of your own with --topic.",
-            )
-        message(f"Removing the topic {OWN_TOPIC} that an earlier run left.")
-        delete_topic(bootstrap_server, OWN_TOPIC)
+        if _demand_idle(cluster):
+            message(f"Removing the topic {OWN_TOPIC} that an earlier run left.")
+            delete_topic(bootstrap_server, OWN_TOPIC)
         await_no_topic(cluster, OWN_TOPIC)
     factor = replication_factor or min(3, len(cluster.nodes))
     message(f"Creating topic {OWN_TOPIC}: {partitions} partitions on {factor} replicas each.")
@@ -63,10 +58,23 @@ def own_topic(
             message(f"Topic {OWN_TOPIC} is still there, with its data: {failed.what}")
 
 
-def _is_written_to(cluster: Cluster) -> bool:
-    """Whether records come to the topic; where a leader does not answer, none can come."""
-    with suppress(RefusedError):
+def _demand_idle(cluster: Cluster) -> bool:
+    """Raise RefusedError if records come to the topic; False if it is just being removed.
+
+    Where a leader does not answer, none can come.
+    """
+    try:
         before = offsets(cluster, OWN_TOPIC, LATEST)
         time.sleep(_LOOK_AGAIN_S)
-        return offsets(cluster, OWN_TOPIC, LATEST) != before
-    return False
+        is_idle = offsets(cluster, OWN_TOPIC, LATEST) == before
+    except UsageError:  # there is none any more: one broker had not heard yet
+        return False
+    except RefusedError:
+        return True
+    if not is_idle:
+        raise RefusedError(
+            f"Records come to topic {OWN_TOPIC}: another run of kipctl's perf is under way on "
+            "this cluster, and each would remove the other's topic.",
+            "Wait for its end, or name a topic of your own with --topic.",
+        )
+    return True

@@ -1,7 +1,7 @@
 """`perf produce`: the probe on a topic, actions on the cluster meanwhile, the record of both."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
@@ -17,6 +17,7 @@ from kipctl.experiments.actions import (
 )
 from kipctl.experiments.begin import Begin, OnThisMachine, Probe, on_spark
 from kipctl.experiments.conduct import (
+    Conducted,
     Listeners,
     broken_off,
     conduct,
@@ -27,12 +28,15 @@ from kipctl.experiments.conduct import (
 from kipctl.experiments.own_topic import own_topic
 from kipctl.experiments.plan import OWN_TOPIC, RunPlan, check_topic
 from kipctl.experiments.record import Recorder, recording, snapshot_after
+from kipctl.measure.doubts import Observed, doubts
+from kipctl.measure.parts import Part
 from kipctl.measure.produced import (
     Measured,
     interval_line,
     kafka_line,
     measured_together,
     record_times,
+    service_at_ends,
     summarize,
 )
 from kipctl.probe.produce.config import producer_properties
@@ -173,6 +177,7 @@ def measure(
                 recorder.close(outcome, probe.parts, done, after)
             measurement = measured_together(outcome, probe.parts)
             document = summarize(measurement, actions, version)
+            document["doubts"] = produce_doubts(plan, document, probe.parts, outcome, conducted)
             if recorder and is_recorded:
                 recorder.evaluated(document)
     result = PerfResult(measurement, document)
@@ -195,6 +200,30 @@ def measure(
         )
     report_missing(len(actions), plan, listeners.message)
     return result
+
+
+def produce_doubts(
+    plan: RunPlan,
+    document: Mapping[str, Any],
+    parts: Sequence[Part[ProbeOutcome]],
+    outcome: ProbeOutcome,
+    conducted: Conducted[ProbeOutcome],
+) -> list[str]:
+    """What spoils the run of a producer, from the document that says what it came to."""
+    first, last = service_at_ends(outcome, parts)
+    lag = document["loop_lag_ms"]
+    return list(
+        doubts(
+            Observed(
+                beside_ms=document["latency_ms"]["p99"],
+                loop_lag_ms=lag["p99"] if lag else None,
+                first=first,
+                last=last,
+                busy=None if plan.on_spark else conducted.busy,
+                moves=document["redirects"]["moves"]["met"] if plan.during else None,
+            )
+        )
+    )
 
 
 def report_unconnected(outcome: ProbeOutcome, message: Callable[[str], None]) -> None:

@@ -96,6 +96,23 @@ def run_times(
     return record_times(batches, outcome.start_us, outcome.interval_ns, skip_records)
 
 
+def service_at_ends(
+    outcome: ProbeOutcome, parts: Sequence[Part[ProbeOutcome]]
+) -> tuple[Distribution, Distribution]:
+    """Service times, in microseconds, of the first fifth and of the last two fifths of the records
+    after the warm-up: while brokers warm up they fall."""
+    warmup = outcome.spec.warmup_records
+    count = max(0, outcome.generated - warmup)
+    first, last = Counting(), Counting()
+    for rows in rows_of_parts(parts, "batches", outcome.start_us):
+        done = rows[(rows[:, _BATCH["error"]] == 0) & (rows[:, _BATCH["first_seq"]] >= warmup)]
+        seq = done[:, _BATCH["first_seq"]] - warmup
+        service = done[:, _BATCH["acked_us"]] - done[:, _BATCH["sent_us"]]
+        for counting, kept in ((first, 5 * seq < count), (last, 5 * seq >= 3 * count)):
+            counting.add(service[kept], done[kept, _BATCH["records"]])
+    return first.distribution, last.distribution
+
+
 @dataclass(frozen=True, slots=True)
 class Measured:
     """A finished run: its outcome and what its rows come to, out of the files.

@@ -5,6 +5,7 @@ from typing import Any
 
 from kipctl.report.perf_tables import (
     actions_table,
+    doubts_tables,
     health_notes,
     metadata_table,
     redirects_tables,
@@ -30,7 +31,7 @@ _CASES = {
 
 def consume_tables(document: Document) -> tuple[Table, ...]:
     """What a person wants to see: from whom, how that changed, what was refused, Metadata."""
-    tables = [brokers_table(document)]
+    tables = [*doubts_tables(document), brokers_table(document)]
     if document["flips"]:
         tables.append(flips_table(document))
     if document["out_of_range"]:

@@ -6,6 +6,7 @@ from typing import Any
 from kipctl.report.consume_tables import brokers_table, flips_table, out_of_range_table
 from kipctl.report.perf_tables import (
     actions_table,
+    doubts_tables,
     health_notes,
     metadata_table,
     redirects_tables,
@@ -19,7 +20,7 @@ Document = Mapping[str, Any]
 def e2e_tables(document: Document) -> tuple[Table, ...]:
     """What a person wants to see: times, from whom, redirects of both sides, Metadata of both."""
     read = {**document, "records": {"read": _records_read(document)}}
-    tables = [times_table(document), brokers_table(read)]
+    tables = [*doubts_tables(document), times_table(document), brokers_table(read)]
     if document["flips"]:
         tables.append(flips_table(document))
     if document["out_of_range"]:

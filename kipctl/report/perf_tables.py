@@ -27,12 +27,19 @@ CLIENT_PHASES = ("backoff", "metadata")
 
 def perf_tables(document: Document) -> tuple[Table, ...]:
     """What a person wants to see of a run: times, redirects by phase, Metadata, actions."""
-    tables = [times_table(document)]
+    tables = [*doubts_tables(document), times_table(document)]
     tables += redirects_tables(document)
     tables.append(metadata_table(document))
     if document["actions"]:
         tables.append(actions_table(document))
     return tuple(tables)
+
+
+def doubts_tables(document: Document) -> Iterator[Table]:
+    """What spoils the run (`kipctl.measure.doubts`), before any number; runs of older versions do
+    not say."""
+    if found := document.get("doubts"):
+        yield Table("Read with care: something spoils this run.", (), (), tuple(found), "doubts")
 
 
 def times_table(document: Document) -> Table:

@@ -330,3 +330,27 @@ def test_a_second_run_does_not_take_the_topic_of_the_first(lab: Lab, cluster: Cl
     assert said[-1] == f"Topic {OWN_TOPIC} was made anew by somebody else, and is left as it is."
     delete_topic(lab.bootstrap_server, OWN_TOPIC)
     await_no_topic(cluster, OWN_TOPIC)
+
+
+def test_strict_refuses_few_moves_and_a_busy_machine(lab: Lab, tmp_path: Path) -> None:
+    words = "--throughput 200 --record-size 100 --strict"
+    folder = tmp_path / "run"
+    status, out, err = kipctl(
+        lab,
+        f"{words} --num-records 400 --partitions 3 --during rotate --every 0.5 --count 1 "
+        f"--record {folder}",
+    )
+    assert status == 7, err
+    assert "moved leaders were met, 20 are wanted" in err
+    assert out.index("Read with care") < out.index("latency, from the intended")
+    assert any("20 are wanted" in doubt for doubt in Run(folder).description["summary"]["doubts"])
+    spin = [sys.executable, "-c", "while True: pass"]
+    spinning = [subprocess.Popen(spin) for _ in range(2 * (os.cpu_count() or 1))]
+    try:
+        status, _, err = kipctl(lab, f"{words} --num-records 400 --partitions 3")
+    finally:
+        for process in spinning:
+            process.kill()
+            process.wait()
+    assert status == 7, err
+    assert "% busy" in err

@@ -56,7 +56,7 @@ def test_a_broker_is_restarted_under_a_producer_and_a_consumer(lab: Lab, tmp_pat
     # The leaders' moves are seen by the client: away when the broker ends, and back.
     assert all(half["batches_sent_again"] > 0 for half in one["halves"])
     assert min(arm["end_to_end_ms"]["p50"], arm["produce_ms"]["p50"]) > 0
-    assert {row["partitions"] for row in cell["published"]} == {"low"}
+    assert {row["workload"]["name"] for row in cell["published"]} == {"low"}
 
     recorded = Run(tmp_path / "roll-acks-all-partitions-6-probe-kip951-1")
     assert look(recorded.folder).flaw == ""

@@ -1,0 +1,70 @@
+"""What spoils a run: its numbers say something else than they seem to. Pure."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kipctl.measure.distribution import Distribution
+
+LEAST_MOVES = 20
+"""Fewer say little of how long moved leaders make a client wait."""
+MOST_BUSY = 0.9
+"""Of a machine's CPU time: with more, what runs on it waits for a core."""
+_LEAST_LAG_MS = 1.0
+_LAG_SHARE = 0.1
+_COLD_RATIO = 2.0
+_COLD_LEAST_MS = 1.0
+_LEAST_RECORDS = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observed:
+    """What is known of a run besides its result; None for what is not. Times in milliseconds.
+
+    `beside_ms` is the p99 of what was measured; `loop_lag_ms` the p99 of how much later than it
+    should have, by the clock, a client went on (the latest of several); `first` and `last` service
+    times (in microseconds) of the first fifth and the last two fifths of the records; `busy` the
+    share of this machine's CPU time that was used; `moves` how many moved leaders were met, None
+    if none was to be moved.
+    """
+
+    beside_ms: float
+    loop_lag_ms: float | None = None
+    first: Distribution | None = None
+    last: Distribution | None = None
+    busy: float | None = None
+    moves: int | None = None
+
+
+def doubts(of: Observed) -> tuple[str, ...]:
+    """What spoils the run, each in a sentence that says what to do."""
+    return tuple(_doubts(of))
+
+
+def _doubts(of: Observed) -> Iterator[str]:
+    if is_late(of.loop_lag_ms, of.beside_ms):
+        yield (
+            f"The client itself went on up to {of.loop_lag_ms:.1f} ms late (p99): use a machine "
+            "that has less to do, a lower --throughput, or --workers."
+        )
+    if of.busy is not None and of.busy > MOST_BUSY:
+        yield (
+            f"This machine was {100 * of.busy:.0f} % busy: what is measured is also waiting for a "
+            "core."
+        )
+    if of.first and of.last and min(of.first.total, of.last.total) >= _LEAST_RECORDS:
+        first_ms, last_ms = (one.quantile(0.5) / 1000 for one in (of.first, of.last))
+        if first_ms >= _COLD_RATIO * last_ms and first_ms - last_ms >= _COLD_LEAST_MS:
+            yield (
+                f"Brokers were still warming up: service time fell from {first_ms:.1f} to "
+                f"{last_ms:.1f} ms (p50): leave the beginning out with --warmup-records."
+            )
+    if of.moves is not None and of.moves < LEAST_MOVES:
+        yield (
+            f"Only {of.moves} moved leaders were met, {LEAST_MOVES} are wanted: let more of them "
+            "move, or send to more partitions."
+        )
+
+
+def is_late(loop_lag_ms: float | None, beside_ms: float) -> bool:
+    """Whether a client's own lateness is seen in what it measured."""
+    return loop_lag_ms is not None and loop_lag_ms >= max(_LEAST_LAG_MS, _LAG_SHARE * beside_ms)

@@ -1,0 +1,81 @@
+"""What spoils a run, by table; and how the beginning of a run is told from its end."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rows import rows_of
+
+from kipctl.experiments.machine import CpuTimes, busy_share, cpu_times
+from kipctl.measure.distribution import Distribution, distribution_of
+from kipctl.measure.doubts import LEAST_MOVES, Observed, doubts
+from kipctl.measure.parts import Part
+from kipctl.measure.produced import service_at_ends
+from kipctl.probe.produce.run import ProbeOutcome, ProbeSpec
+from kipctl.trace.columns import raw_path
+
+
+def of_ms(ms: float, count: int = 1000) -> Distribution:
+    return distribution_of(np.full(count, round(1000 * ms), dtype=np.int64))
+
+
+GOOD = {"beside_ms": 20.0, "loop_lag_ms": 0.3, "busy": 0.6, "moves": LEAST_MOVES}
+
+
+@pytest.mark.parametrize(
+    ("seen", "words"),
+    [
+        ({}, []),
+        ({"loop_lag_ms": None, "busy": None, "moves": None}, []),
+        ({"loop_lag_ms": 2.0}, ["2.0 ms late"]),
+        ({"loop_lag_ms": 1.9}, []),
+        ({"loop_lag_ms": 0.9, "beside_ms": 1.0}, []),
+        ({"busy": 0.97}, ["97 % busy"]),
+        ({"busy": 0.9}, []),
+        ({"first": of_ms(137), "last": of_ms(5)}, ["fell from 137.0 to 5.0 ms"]),
+        ({"first": of_ms(9), "last": of_ms(5)}, []),
+        ({"first": of_ms(0.9), "last": of_ms(0.2)}, []),
+        ({"first": of_ms(5), "last": of_ms(137)}, []),
+        ({"first": of_ms(137, 99), "last": of_ms(5)}, []),
+        ({"moves": 3}, ["Only 3 moved leaders"]),
+        ({"moves": 0}, ["Only 0 moved leaders"]),
+        ({"moves": 3, "busy": 1.0, "loop_lag_ms": 9.0}, ["late", "busy", "Only 3"]),
+    ],
+)
+def test_what_spoils_a_run_is_said(seen: dict[str, object], words: list[str]) -> None:
+    found = doubts(Observed(**{**GOOD, **seen}))  # type: ignore[arg-type]
+    assert len(found) == len(words)
+    assert all(word in sentence for word, sentence in zip(words, found, strict=True))
+
+
+def test_the_first_fifth_stands_beside_the_last_two(tmp_path: Path) -> None:
+    def batch(seq: int, service_us: int, error: int = 0) -> dict[str, int]:
+        return {
+            "first_seq": seq,
+            "records": 1,
+            "sent_us": 10,
+            "acked_us": 10 + service_us,
+            "error": error,
+        }
+
+    # 10 records of warm-up, then 100: 9 ms in the first fifth, 5 in the middle, 1 in the end.
+    rows = [batch(seq, 1_000_000) for seq in range(10)]
+    rows += [batch(10 + k, 9000 if k < 20 else 5000 if k < 60 else 1000) for k in range(100)]
+    rows += [batch(15, 77_000, error=7)]
+    raw_path(tmp_path, "batches").write_bytes(rows_of("batches", *rows).tobytes())
+    spec = ProbeSpec("localhost:1", "t", num_records=110, warmup_records=10)
+    nothing = {"topics": (), "endpoints": (), "errors": {}, "stopped": False, "cpu_s": None}
+    times = {"start_us": 0, "wall_start_us": 0, "end_us": 0, "interval_ns": 0}
+    counts = {"generated": 110, "acknowledged": 110, "failed": 0}
+    outcome = ProbeOutcome(spec=spec, cluster_id=None, **nothing, **times, **counts)
+    first, last = service_at_ends(outcome, [Part(outcome, tmp_path)])
+    assert (first.values.tolist(), first.counts.tolist()) == ([9000], [20])
+    assert (last.values.tolist(), last.counts.tolist()) == ([1000], [40])
+
+
+def test_how_busy_a_machine_was_is_what_its_cores_used() -> None:
+    assert busy_share(CpuTimes(100, 1000), CpuTimes(190, 1100)) == 0.9
+    assert busy_share(CpuTimes(100, 1000), CpuTimes(100, 1000)) is None
+    assert busy_share(None, CpuTimes(1, 2)) is None
+    now = cpu_times()
+    assert now is None or 0 < now.busy <= now.total
