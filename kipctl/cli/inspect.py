@@ -171,7 +171,7 @@ def _leaders_report(snapshot: "Snapshot") -> Report:
 
 
 def _hints_report(checked: "tuple[Checked, ...]", has_partitions: bool) -> Report:
-    from kipctl.cluster.hints import Verdict
+    from kipctl.cluster.hint_verdicts import Verdict
 
     table, brokers = listing(
         "Hints",
@@ -187,6 +187,11 @@ def _hints_report(checked: "tuple[Checked, ...]", has_partitions: bool) -> Repor
             "hint_endpoint": "Endpoint",
             "verdict": "Verdict",
             "detail": "Detail",
+            "fetch_asked": "Fetch of",
+            "fetch_error": "Answer",
+            "fetch_hint_leader": "Hinted",
+            "fetch_verdict": "Verdict of Fetch",
+            "fetch_detail": "Its detail",
         },
         (
             (
@@ -201,6 +206,11 @@ def _hints_report(checked: "tuple[Checked, ...]", has_partitions: bool) -> Repor
                 one.hint.endpoint if one.hint else None,
                 str(one.verdict),
                 one.detail or None,
+                str(one.fetched.asked) if one.fetched.asked else None,
+                one.fetched.error,
+                one.fetched.hint.leader if one.fetched.hint else None,
+                str(one.fetched.verdict),
+                one.fetched.detail or None,
             )
             for one in checked
         ),
@@ -210,7 +220,13 @@ def _hints_report(checked: "tuple[Checked, ...]", has_partitions: bool) -> Repor
     not_asked = sum(one.verdict is Verdict.NOT_ASKED for one in checked)
     return Report(
         "inspect hints",
-        {"brokers": brokers, "hinting": hinting, "drafts": drafts, "not_asked": not_asked},
+        {
+            "brokers": brokers,
+            "hinting": hinting,
+            "drafts": drafts,
+            "not_asked": not_asked,
+            "hinting_in_fetch": sum(one.fetched.hint is not None for one in checked),
+        },
         (table,),
         (_hints_sentence(hinting, drafts, not_asked, len(checked), has_partitions),),
     )

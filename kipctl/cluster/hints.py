@@ -3,13 +3,15 @@
 A broker that does not lead a partition answers a Produce for it with NOT_LEADER_OR_FOLLOWER and,
 from version 10, names the leader it knows (KIP-951). The batch sent has a wrong CRC: a broker that
 has become the leader meanwhile can only refuse it. One that speaks no version with hints is asked
-in the last one before them, where an early draft of the KIP had them.
+in the last one before them, where an early draft of the KIP had them. What it answers to a Fetch is
+in `kipctl.cluster.fetch_hints`.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from enum import StrEnum
+from dataclasses import dataclass, field, replace
 
+from kipctl.cluster.fetch_hints import Fetched, check_fetch
+from kipctl.cluster.hint_verdicts import Hint, Verdict, beside_metadata
 from kipctl.cluster.snapshot import (
     NO_LEADER,
     Broker,
@@ -38,29 +40,6 @@ LAST_VERSION_WITH_NAMES = 12
 PRODUCE_TIMEOUT_MS = 1000
 
 
-class Verdict(StrEnum):
-    """What a broker did when it was asked as if it led."""
-
-    AGREES = "hint agrees with Metadata"
-    DIFFERS = "hint differs from Metadata"
-    NO_ENDPOINT = "hint without endpoint"
-    DRAFT = "hint in the form of KIP-951's early draft: no client reads it"
-    NO_HINT = "no hint"
-    TOO_OLD = "too old for hints"
-    NOT_ASKED = "no partition is led elsewhere: not asked"
-    UNEXPECTED = "answered otherwise"
-    UNREACHABLE = "does not answer"
-
-
-@dataclass(frozen=True, slots=True)
-class Hint:
-    """The leader that a broker named; `endpoint` is host:port, None when there was none."""
-
-    leader: int
-    leader_epoch: int
-    endpoint: str | None
-
-
 @dataclass(frozen=True, slots=True)
 class Checked:
     """What one broker speaks, and what it answered; versions are (lowest, highest)."""
@@ -73,6 +52,8 @@ class Checked:
     asked: PartitionId | None = None
     hint: Hint | None = None
     detail: str = ""
+    fetched: Fetched = field(default_factory=lambda: Fetched(Verdict.NOT_ASKED))
+    """What it answered to a Fetch."""
 
 
 def check_hints(cluster: Cluster, snapshot: Snapshot) -> tuple[Checked, ...]:
@@ -82,6 +63,15 @@ def check_hints(cluster: Cluster, snapshot: Snapshot) -> tuple[Checked, ...]:
 
 def _check(cluster: Cluster, broker: Broker, partitions: Iterable[Partition]) -> Checked:
     connection = cluster.broker(broker.id)
+    checked = _check_produce(connection, broker, partitions)
+    if checked.fetch is None:
+        return checked
+    return replace(checked, fetched=check_fetch(connection, broker.id, partitions, checked.fetch))
+
+
+def _check_produce(
+    connection: BrokerConnection, broker: Broker, partitions: Iterable[Partition]
+) -> Checked:
     try:
         versions = connection.api_versions
         ranges = (
@@ -152,17 +142,4 @@ def _judge(
     partition = answer.responses[0].partition_responses[0]
     if partition.error_code != ErrorCode.NOT_LEADER_OR_FOLLOWER:
         return Verdict.UNEXPECTED, None, error_name(partition.error_code)
-    leader = partition.current_leader
-    if leader.leader_id == NO_LEADER:
-        return Verdict.NO_HINT, None, ""
-    endpoints = {node.node_id: host_port(node.host, node.port) for node in answer.node_endpoints}
-    hint = Hint(leader.leader_id, leader.leader_epoch, endpoints.get(leader.leader_id))
-    known = metadata.by_id[asked]
-    brokers = {broker.id: host_port(broker.host, broker.port) for broker in metadata.brokers}
-    if hint.endpoint is None:
-        return Verdict.NO_ENDPOINT, hint, ""
-    expected = Hint(known.leader, known.leader_epoch, brokers.get(known.leader))
-    if hint != expected:
-        detail = f"Metadata: {expected.leader} epoch {expected.leader_epoch} {expected.endpoint}"
-        return Verdict.DIFFERS, hint, detail
-    return Verdict.AGREES, hint, ""
+    return beside_metadata(partition.current_leader, answer.node_endpoints, metadata, asked)

@@ -231,7 +231,7 @@ _OUT_OF_RANGE = _columns(
     {
         "case": (
             "`uncommitted`: between the high watermark and the end of the log (no error, and "
-            "no records); `unavailable`: the leader has it, the follower not yet; "
+            "no records); `unavailable`: the leader has it, the follower not yet, or no more; "
             "`too_small`: before the start of the leader's log; `too_large`: beyond its end"
         ),
         "handling": (

@@ -151,7 +151,8 @@ class Leadership(Generic[PartitionKey]):
     def apply_hint(self, partition: PartitionKey, hint: Hint) -> Decision:
         """Take the hint of an error for a partition, if the rules allow, and say what was done.
 
-        The endpoint of a hint that is followed overrides the node known by that id.
+        The endpoint of a hint that is followed overrides the node known by that id, with its rack
+        (KIP-951, "Client behaviour").
         """
         if hint.leader.id == NO_LEADER or hint.leader.epoch == NO_EPOCH:
             return Decision.ABSENT
@@ -164,13 +165,7 @@ class Leadership(Generic[PartitionKey]):
         if hint.leader.epoch <= self.epoch(partition):
             return Decision.STALE
         if hint.endpoint is not None and hint.endpoint.id == hint.leader.id:
-            known = self.nodes.get(hint.leader.id)
-            same = known is not None and (known.host, known.port) == (
-                hint.endpoint.host,
-                hint.endpoint.port,
-            )
-            if not same:
-                self.nodes[hint.leader.id] = hint.endpoint
+            self.nodes[hint.leader.id] = hint.endpoint
         if hint.leader.id not in self.nodes:
             return Decision.UNKNOWN_NODE
         self._leaders[partition] = hint.leader

@@ -23,7 +23,7 @@ _HANDLINGS = {
 }
 _CASES = {
     "uncommitted": "between the high watermark and the log's end",
-    "unavailable": "the leader has it, the follower not yet",
+    "unavailable": "the leader has it, the follower not yet, or no more",
     "too_small": "before the start of the leader's log",
     "too_large": "beyond the end of the leader's log",
 }

@@ -47,7 +47,7 @@ class RangeCase(IntEnum):
     UNCOMMITTED = 0
     """Between the high watermark and the end of the log: no error, and no records."""
     UNAVAILABLE = 1
-    """The leader has it, the follower not yet."""
+    """The leader has it, the follower not yet, or no more: its log begins later (case 3)."""
     TOO_SMALL = 2
     """Before the start of the leader's log."""
     TOO_LARGE = 3

@@ -71,8 +71,34 @@ def test_hints_agree_with_metadata_and_nothing_is_written(
     assert {b["verdict"] for b in shown["brokers"]} == {"hint agrees with Metadata"}
     assert all(b["produce_versions"].startswith("0-") for b in shown["brokers"])
 
+    # All replicate both partitions, and neither has moved: a Fetch is refused by nobody.
+    assert {b["fetch_verdict"] for b in shown["brokers"]} == {
+        "no partition is led elsewhere: not asked"
+    }
+
     assert take_snapshot(cluster, [topic]) == before
     assert log_end_offsets(lab, topic) == offsets
+
+
+def test_a_fetch_is_refused_with_a_hint_by_those_without_a_replica_and_for_an_old_epoch(
+    cluster: Cluster, kipctl: Kipctl, make_topic: MakeTopic
+) -> None:
+    topic = make_topic("fetched", [[1, 2]])
+    shown = json.loads(kipctl("inspect", "hints", "--topic", topic, "-o", "json").out)
+    answers = [(b["broker"], b["fetch_error"], b["fetch_hint_leader"]) for b in shown["brokers"]]
+    assert answers == [(1, None, None), (2, None, None), (3, "NOT_LEADER_OR_FOLLOWER", 1)]
+    assert shown["hinting_in_fetch"] == 1
+
+    moved = kipctl("reassign", "--rotate", "--topic", topic, "--yes")
+    assert moved.status == 0, moved.err
+    shown = json.loads(kipctl("inspect", "hints", "--topic", topic, "-o", "json").out)
+    answers = [(b["broker"], b["fetch_error"], b["fetch_hint_leader"]) for b in shown["brokers"]]
+    assert answers == [
+        (1, "FENCED_LEADER_EPOCH", 2),
+        (2, "FENCED_LEADER_EPOCH", 2),
+        (3, "NOT_LEADER_OR_FOLLOWER", 2),
+    ]
+    assert {b["fetch_verdict"] for b in shown["brokers"]} == {"hint agrees with Metadata"}
 
 
 def test_a_broker_that_leads_all_is_not_asked(kipctl: Kipctl, make_topic: MakeTopic) -> None:

@@ -84,9 +84,9 @@ def test_the_endpoint_of_a_hint_overrides_the_node_known_and_others_stay() -> No
     known = leadership()
     known.apply_hint(P, Hint(Leader(2, 6), TWO_ELSEWHERE))
     assert known.nodes == {1: ONE, 2: TWO_ELSEWHERE}
-    # The same address is no news: the node keeps its rack, which an endpoint may lack.
-    known.apply_hint(P, Hint(Leader(1, 7), Node(1, ONE.host, ONE.port)))
-    assert known.nodes[1] is ONE
+    elsewhere = Node(1, ONE.host, ONE.port, "another-rack")
+    known.apply_hint(P, Hint(Leader(1, 7), elsewhere))
+    assert known.nodes[1] is elsewhere
 
 
 @pytest.mark.parametrize(
