@@ -100,7 +100,9 @@ LeaderDiscoveryOption = Annotated[
 DuringOption = Annotated[
     str | None,
     typer.Option(
-        "--during", metavar="rotate|elect|restart:BROKER", help="Done to the cluster meanwhile."
+        "--during",
+        metavar="rotate|elect|reassign|restart:BROKER",
+        help="Done to the cluster meanwhile.",
     ),
 ]
 EveryOption = Annotated[

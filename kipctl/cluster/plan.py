@@ -112,6 +112,32 @@ def _next_leader(partition: Partition) -> int | str:
     return "no replica but its leader is in sync"
 
 
+def replace_leaders(snapshot: Snapshot) -> Plan:
+    """Give every partition another broker instead of its leader.
+
+    The next in-sync replica stands first, and the new broker, which has to copy the log, last: the
+    leader of before is no replica any more. The new one is the next broker after the leader, by
+    id, that has no replica.
+    """
+    brokers = sorted(broker.id for broker in snapshot.brokers)
+    moves, skipped = [], []
+    for partition in snapshot.partitions:
+        later = [broker for broker in brokers if broker > partition.leader]
+        free = [b for b in (*later, *brokers) if b not in partition.replicas]
+        first = _next_leader(partition) if len(partition.replicas) > 1 else None
+        if not free:
+            skipped.append(Skipped(partition.id, "every broker has a replica of it"))
+        elif partition.leader == NO_LEADER:
+            skipped.append(Skipped(partition.id, "it has no leader"))
+        elif isinstance(first, str):
+            skipped.append(Skipped(partition.id, first))
+        else:
+            others = [r for r in partition.replicas if r not in (partition.leader, first)]
+            after = (*(() if first is None else (first,)), *others, free[0])
+            moves.append(Move(partition.id, partition.replicas, after, partition.leader))
+    return Plan(tuple(moves), tuple(skipped))
+
+
 def reach(snapshot: Snapshot, target: Assignment) -> Plan:
     """The moves that bring these partitions to the assignment given.
 

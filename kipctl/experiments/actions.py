@@ -6,11 +6,11 @@ from enum import StrEnum
 from typing import Any
 
 from kipctl.cluster.change import LeadersMoved, elect_preferred, reassign, rotate_once
-from kipctl.cluster.plan import rotate
+from kipctl.cluster.plan import replace_leaders, rotate
 from kipctl.cluster.snapshot import take_snapshot
 from kipctl.cluster.topics import await_topic
 from kipctl.cluster.watch import ClusterEvent
-from kipctl.errors import InterruptedRunError, KipctlError, UsageError
+from kipctl.errors import InterruptedRunError, KipctlError, RefusedError, UsageError
 from kipctl.lab.cluster import Lab, running_labs
 from kipctl.trace.clock import now_us
 from kipctl.transport.request import Cluster
@@ -18,11 +18,13 @@ from kipctl.transport.request import Cluster
 
 class ActionKind(StrEnum):
     """ROTATE reorders the replicas of every partition and elects; ELECT does the reordering
-    beforehand, so that the action is the election alone; RESTART stops and starts a lab's broker.
+    beforehand, so that the action is the election alone; REASSIGN gives every partition another
+    broker instead of its leader; RESTART stops and starts a lab's broker.
     """
 
     ROTATE = "rotate"
     ELECT = "elect"
+    REASSIGN = "reassign"
     RESTART = "restart"
 
 
@@ -38,14 +40,15 @@ class Action:
 
 
 def parse_action(text: str) -> Action:
-    """`rotate`, `elect` or `restart:BROKER`. Raises UsageError."""
+    """`rotate`, `elect`, `reassign` or `restart:BROKER`. Raises UsageError."""
     name, colon, broker = text.partition(":")
-    if name in (ActionKind.ROTATE, ActionKind.ELECT) and not colon:
+    if name in (ActionKind.ROTATE, ActionKind.ELECT, ActionKind.REASSIGN) and not colon:
         return Action(ActionKind(name))
     if name == ActionKind.RESTART and broker.isdigit():
         return Action(ActionKind.RESTART, int(broker))
     raise UsageError(
-        f"--during {text!r} is no action.", "Give rotate, elect, or restart:BROKER (a broker id)."
+        f"--during {text!r} is no action.",
+        "Give rotate, elect, reassign, or restart:BROKER (a broker id).",
     )
 
 
@@ -97,6 +100,7 @@ class Performer:
         carry_out: dict[ActionKind, Callable[[Performed], None]] = {
             ActionKind.ROTATE: self._rotate,
             ActionKind.ELECT: self._elect,
+            ActionKind.REASSIGN: self._reassign,
             ActionKind.RESTART: self._restart,
         }
         performed = Performed(self.action, now_us())
@@ -129,6 +133,18 @@ class Performer:
         )
         self._moved(performed, LeadersMoved(None, held))
 
+    def _reassign(self, performed: Performed) -> None:
+        before = take_snapshot(self.cluster, [self.topic])
+        plan = replace_leaders(before)
+        if not plan.moves:
+            raise RefusedError(f"No partition can be reassigned: {plan.skipped[0].reason}.")
+        done = reassign(self.cluster, plan, on_event=self.events.append)
+        # The controller has elected another leader; where that is not the first, it is now.
+        held = elect_preferred(
+            self.cluster, done.plan.preferred_leaders, before, on_event=self.events.append
+        )
+        self._moved(performed, LeadersMoved(None, held))
+
     def _restart(self, performed: Performed) -> None:
         lab = lab_of(self.cluster)
         try:
@@ -153,7 +169,7 @@ def lab_of(cluster: Cluster) -> Lab:
             return lab
     raise UsageError(
         "A broker can be restarted only on a lab, and this cluster is none.",
-        "Start one with `kipctl lab up`, or use --during rotate or elect.",
+        "Start one with `kipctl lab up`, or use --during rotate, elect or reassign.",
     )
 
 

@@ -12,6 +12,7 @@ from kipctl.cluster.topics import records_held
 from kipctl.cluster.versions import kafka_release
 from kipctl.errors import RefusedError, UsageError
 from kipctl.experiments.actions import (
+    ActionKind,
     check_action,
     lab_of,
 )
@@ -310,10 +311,17 @@ def topic_of(
         cluster,
         spec.bootstrap_server,
         plan.partitions,
-        plan.replication_factor,
+        plan.replication_factor or _factor(plan, len(cluster.nodes)),
         message,
     ) as snapshot:
         yield snapshot
+
+
+def _factor(plan: PerfPlan, brokers: int) -> int:
+    """Of the topic's replicas, where a reassignment needs a broker without one; else 0."""
+    if plan.during and plan.during.kind is ActionKind.REASSIGN:
+        return max(1, min(3, brokers - 1))
+    return 0
 
 
 @contextmanager

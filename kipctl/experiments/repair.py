@@ -34,6 +34,7 @@ _DISTURBED = {
     ActionKind.RESTART: "A broker may be stopped. See: kipctl lab status",
     ActionKind.ROTATE: "Leaders may have been moved. Undo: kipctl reassign --rollback",
     ActionKind.ELECT: "Leaders may have been moved. Undo: kipctl reassign --rollback",
+    ActionKind.REASSIGN: "Partitions may have been reassigned. Undo: kipctl reassign --rollback",
 }
 _FAILURE = "kipctl was killed while it recorded this; it is what was settled by then."
 

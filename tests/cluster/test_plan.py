@@ -2,14 +2,14 @@
 
 import pytest
 
-from kipctl.cluster.plan import Move, Plan, Skipped, demand_moves, reach, rotate
+from kipctl.cluster.plan import Move, Plan, Skipped, demand_moves, reach, replace_leaders, rotate
 from kipctl.cluster.snapshot import Broker, Partition, PartitionId, Snapshot
 from kipctl.errors import RefusedError
 
 
-def snapshot_of(*partitions: Partition) -> Snapshot:
-    brokers = tuple(Broker(id, "localhost", 9000 + id, None) for id in (1, 2, 3, 4))
-    return Snapshot("cluster", brokers, partitions)
+def snapshot_of(*partitions: Partition, brokers: tuple[int, ...] = (1, 2, 3, 4)) -> Snapshot:
+    known = tuple(Broker(id, "localhost", 9000 + id, None) for id in brokers)
+    return Snapshot("cluster", known, partitions)
 
 
 def partition(
@@ -64,6 +64,37 @@ def test_what_cannot_rotate_is_left_alone_and_the_reason_told(
     with pytest.raises(RefusedError, match="nothing to rotate") as refused:
         demand_moves(plan, [])
     assert reason in refused.value.what
+
+
+@pytest.mark.parametrize(
+    ("before", "brokers", "after"),
+    [
+        (partition((1, 2), leader=1), (1, 2, 3), (2, 3)),
+        (partition((1, 2), leader=2), (1, 2, 3), (1, 3)),
+        (partition((2, 3), leader=3), (1, 2, 3), (2, 1)),
+        (partition((1, 2, 3), leader=2, isr=(1, 2)), (1, 2, 3, 4), (1, 3, 4)),
+        (partition((1,), leader=1), (1, 2), (2,)),
+    ],
+)
+def test_a_leader_is_replaced_by_a_broker_without_a_replica(
+    before: Partition, brokers: tuple[int, ...], after: tuple[int, ...]
+) -> None:
+    (move,) = replace_leaders(snapshot_of(before, brokers=brokers)).moves
+    assert move.after == after
+    assert before.leader not in move.after
+
+
+@pytest.mark.parametrize(
+    ("before", "reason"),
+    [
+        (partition((1, 2, 3), leader=1), "every broker has a replica of it"),
+        (partition((1, 2), leader=-1), "it has no leader"),
+        (partition((1, 2), leader=1, isr=(1,)), "no replica but its leader is in sync"),
+    ],
+)
+def test_a_leader_that_cannot_be_replaced_stays(before: Partition, reason: str) -> None:
+    plan = replace_leaders(snapshot_of(before, brokers=(1, 2, 3)))
+    assert plan == Plan((), (Skipped(before.id, reason),))
 
 
 def test_a_named_topic_must_rotate_though_others_can() -> None:

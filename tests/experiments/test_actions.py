@@ -16,6 +16,7 @@ from kipctl.trace.codes import PHASES
     [
         ("rotate", Action(ActionKind.ROTATE)),
         ("elect", Action(ActionKind.ELECT)),
+        ("reassign", Action(ActionKind.REASSIGN)),
         ("restart:2", Action(ActionKind.RESTART, 2)),
     ],
 )

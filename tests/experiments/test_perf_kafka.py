@@ -354,3 +354,27 @@ def test_strict_refuses_few_moves_and_a_busy_machine(lab: Lab, tmp_path: Path) -
             process.wait()
     assert status == 7, err
     assert "% busy" in err
+
+
+def test_partitions_are_reassigned_off_their_leaders_under_load(lab: Lab, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    status, out, err = kipctl(
+        lab,
+        "--num-records 2400 --throughput 400 --record-size 100 --partitions 12 "
+        f"--during reassign --every 2 --count 1 --output json --record {folder} "
+        "--command-property acks=1 enable.idempotence=false "
+        "partitioner.class=org.apache.kafka.clients.producer.RoundRobinPartitioner",
+    )
+    assert status == 0, err
+    document = json.loads(out)
+    (action,) = document["actions"]
+    assert (action["action"], action["partitions"], action["error"]) == ("reassign", 12, None)
+    assert document["records"]["failed"] == 0
+    # What the old leader was asked for it refused: it is no replica any more.
+    assert document["redirects"]["moves"]["met"] > 0
+    description = Run(folder).description
+    before, after = (
+        {p["id"][1]: p["replicas"] for p in description[f"cluster_{when}"]["partitions"]}
+        for when in ("before", "after")
+    )
+    assert all(len(before[index]) == 2 and before[index][0] not in after[index] for index in before)
