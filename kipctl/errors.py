@@ -28,7 +28,7 @@ class ExitStatus(IntEnum):
     PIPELINE_FAILED = 8, "The Spark pipeline failed."
     HUNG_UP = 129, "Interrupted: its terminal was closed (SIGHUP)."
     INTERRUPTED = 130, "Interrupted (Ctrl-C)."
-    TERMINATED = 143, "Interrupted: it was told to end (SIGTERM)."
+    TERMINATED = 143, "Interrupted by SIGTERM."
 
 
 class KipctlError(Exception):

@@ -104,7 +104,7 @@ def redirect(
     record: RecordRunsOption = None,
     output: OutputOption = OutputFormat.AUTO,
 ) -> None:
-    """KIP-951's micro-benchmark: what producers feel while all leaders of a topic rotate.
+    """KIP-951's micro-benchmark: what it costs producers that all leaders of a topic rotate.
 
     Every client sends the same load through a tap of its own, in turn, and is measured there by
     the same rule. The result stands beside the published one, with what is set up otherwise.

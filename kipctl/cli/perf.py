@@ -1,4 +1,4 @@
-"""`kipctl perf`: measure what clients feel."""
+"""`kipctl perf`: measure clients, also while leaders move."""
 
 from pathlib import Path
 from typing import Annotated
@@ -32,13 +32,21 @@ from kipctl.cli.options import (
 from kipctl.cli.perf_consume import consume
 from kipctl.cli.perf_e2e import e2e
 from kipctl.cli.perf_metadata import metadata
-from kipctl.cli.perf_results import given_properties, raise_for_actions, raise_for_doubts, show
+from kipctl.cli.perf_results import (
+    given_properties,
+    raise_for_actions,
+    raise_for_doubts,
+    report_record,
+    show,
+)
 from kipctl.errors import ExitStatus, UsageError
 from kipctl.pipeline.place import parse_conf
 from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.report.formats import OutputFormat
 
-app = typer.Typer(help="Measure what clients feel, also while leaders move.", no_args_is_help=True)
+app = typer.Typer(
+    help="Measure producers and consumers, also while leaders move.", no_args_is_help=True
+)
 app.command()(consume)
 app.command()(e2e)
 app.command()(metadata)
@@ -180,6 +188,7 @@ def produce(
         print_metrics,
         output,
     )
+    report_record(environment, record)
     outcome = result.measured.outcome
     if outcome.failed:
         environment.message(

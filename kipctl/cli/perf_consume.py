@@ -23,7 +23,13 @@ from kipctl.cli.options import (
     parse_duration,
     record_folder,
 )
-from kipctl.cli.perf_results import given_properties, raise_for_actions, raise_for_doubts, show
+from kipctl.cli.perf_results import (
+    given_properties,
+    raise_for_actions,
+    raise_for_doubts,
+    report_record,
+    show,
+)
 from kipctl.errors import ExitStatus, UsageError
 from kipctl.pipeline.place import parse_conf
 from kipctl.probe.leadership import LeaderDiscovery
@@ -164,6 +170,7 @@ def consume(
         print_metrics,
         output,
     )
+    report_record(environment, record)
     outcome = result.measured.outcome
     given_up = sum(outcome.errors.values())
     if outcome.records < num_records and given_up < outcome.partitions:

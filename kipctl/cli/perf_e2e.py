@@ -30,7 +30,13 @@ from kipctl.cli.options import (
     parse_duration,
     record_folder,
 )
-from kipctl.cli.perf_results import given_properties, raise_for_actions, raise_for_doubts, show
+from kipctl.cli.perf_results import (
+    given_properties,
+    raise_for_actions,
+    raise_for_doubts,
+    report_record,
+    show,
+)
 from kipctl.errors import ExitStatus, UsageError
 from kipctl.pipeline.place import parse_conf
 from kipctl.probe.leadership import LeaderDiscovery
@@ -165,6 +171,7 @@ def e2e(
         print_metrics,
         output,
     )
+    report_record(environment, record)
     records = result.document["records"]
     if records["failed"] or records["missing"]:
         environment.message(

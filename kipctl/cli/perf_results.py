@@ -34,6 +34,12 @@ def show(
     environment.report(Report(command, document, tables, closing), output)
 
 
+def report_record(environment: Environment, record: str | None) -> None:
+    """Say what reads the run that was recorded."""
+    if record:
+        environment.message(f"Recorded: kipctl runs show {record}, kipctl analyze {record}")
+
+
 def raise_for_doubts(document: Mapping[str, Any], strict: bool) -> None:
     """Raise ThresholdError when something spoilt the run, and that is not to be."""
     if strict and (found := document["doubts"]):

@@ -87,7 +87,7 @@ def _listed(run: "StoredRun") -> dict[str, Any]:
 def show(
     context: typer.Context, run: RunArgument, output: OutputOption = OutputFormat.AUTO
 ) -> None:
-    """Show what a run was made with and what it came to, as it was told when it ended.
+    """Show what a run was made with and what it came to, as its last tables had it.
 
     JSON is all of its `run.json`. `kipctl analyze RUN` computes more.
     """
