@@ -206,7 +206,7 @@ def compare(a: Trace, b: Trace) -> Comparison:
             ComparedMeasure(
                 measure,
                 by_run[measure.name],
-                verdicts.get(measure.name, Verdict(reason="no run has any")),
+                verdicts.get(measure.name, Verdict(reason="no run has what is shown as -")),
             )
             for measure in MEASURES
         ),

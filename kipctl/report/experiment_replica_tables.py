@@ -3,9 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kipctl.report.experiment_roll_tables import few_runs
 from kipctl.report.tables import Cell, Column, Table
-from kipctl.report.verdicts import VERDICT_COLUMNS, VERDICT_NOTE, verdict_cells
+from kipctl.report.verdicts import VERDICT_COLUMNS, verdict_cells, verdict_notes
 
 Document = Mapping[str, Any]
 _FROM = {"leader": "the leader", "closest": "the closest replica"}
@@ -104,8 +103,9 @@ def cost_table(document: Document) -> Table:
         (
             "From the intended send time to the consumer (acks=all, one producer of kipctl's own "
             "for all).",
-            VERDICT_NOTE,
-            *few_runs(document),
+            *verdict_notes(
+                found for client in document["clients"] for found in client["differences"]
+            ),
         ),
         name="cost",
     )

@@ -4,8 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from kipctl.report.tables import Cell, Column, Table
-from kipctl.report.verdicts import VERDICT_COLUMNS, VERDICT_NOTE, verdict_cells
-from kipctl.verdict import LEAST_RUNS
+from kipctl.report.verdicts import VERDICT_COLUMNS, verdict_cells, verdict_notes
 
 Document = Mapping[str, Any]
 MEASURES = {"produce": "produce", "end_to_end": "end to end"}
@@ -124,18 +123,8 @@ def differences_table(document: Document) -> Table:
             *VERDICT_COLUMNS,
         ),
         rows,
-        (VERDICT_NOTE, *few_runs(document)),
+        verdict_notes(found for cell in document["cells"] for found in cell["differences"]),
         name="differences",
-    )
-
-
-def few_runs(document: Document) -> tuple[str, ...]:
-    """What is to be said of arms that had too few runs to be compared."""
-    if document["runs"] >= LEAST_RUNS:
-        return ()
-    return (
-        f"With fewer than {LEAST_RUNS} runs of each arm a difference is not told from how runs "
-        f"vary: --runs {LEAST_RUNS} or more.",
     )
 
 

@@ -3,10 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from kipctl.report.experiment_roll_tables import few_runs
 from kipctl.report.move_tables import wait_title
 from kipctl.report.tables import Cell, Column, Table
-from kipctl.report.verdicts import VERDICT_COLUMNS, VERDICT_NOTE, verdict_cells
+from kipctl.report.verdicts import VERDICT_COLUMNS, verdict_cells, verdict_notes
 
 Document = Mapping[str, Any]
 _KEPT_UP = 0.9
@@ -123,7 +122,7 @@ def _compared(document: Document) -> Table:
             *VERDICT_COLUMNS,
         ),
         rows,
-        (VERDICT_NOTE, *few_runs(document)),
+        verdict_notes(document["comparisons"]),
         "comparisons",
     )
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kipctl.report.tables import Cell, Column, Table
-from kipctl.report.verdicts import VERDICT_COLUMNS, VERDICT_NOTE, verdict_cells
+from kipctl.report.verdicts import VERDICT_COLUMNS, verdict_cells, verdict_notes
 
 Document = Mapping[str, Any]
 
@@ -92,7 +92,7 @@ def _differing(document: Document) -> Table:
 
 def _measures(document: Document) -> Table:
     measures = document["measures"]
-    notes = [VERDICT_NOTE]
+    notes = [*verdict_notes(measures)]
     if document["lengths_differ"]:
         notes.append(
             "Some runs took longer than others: what is counted is of whole runs, and differs with "

@@ -1,6 +1,6 @@
 """How a verdict (`kipctl.verdict`) is shown in a table: its interval, its p, its words."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kipctl.report.tables import Cell, Column
@@ -19,5 +19,16 @@ def verdict_cells(found: Mapping[str, Any]) -> tuple[Cell, ...]:
     return (
         " to ".join(f"{100 * (ratio - 1):+,.1f}" for ratio in interval) if interval else None,
         found["p_adjusted"],
-        found["verdict"],
+        found["verdict"].partition(": ")[0],
+    )
+
+
+def verdict_notes(asked: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+    """What a verdict means, if one is given, and why others cannot be."""
+    documents = list(asked)
+    reasons = dict.fromkeys(one["verdict"] for one in documents if one["different"] is None)
+    is_given = any(one["different"] is not None for one in documents)
+    return (
+        *((VERDICT_NOTE,) if is_given else ()),
+        *(f"{reason[0].upper()}{reason[1:]}." for reason in reasons),
     )

@@ -108,6 +108,13 @@ def test_settings_come_first_and_conditions_last() -> None:
     assert gates.rows == (("p99 > +10%", False),)
 
 
+def test_why_something_cannot_be_told_is_said_once() -> None:
+    few = {"different": None, "verdict": "cannot be told: one run on a side, 3 are needed"}
+    table = comparison(measure(**few), measure(**few))
+    assert [row[-1] for row in table.rows] == ["cannot be told"] * 2
+    assert table.notes == ("Cannot be told: one run on a side, 3 are needed.",)
+
+
 @pytest.mark.parametrize(
     ("of", "told"),
     [
