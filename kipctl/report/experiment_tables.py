@@ -142,11 +142,15 @@ def _moves(document: Document) -> Table:
             *(f"{wait_title(name)}, %" for name in names),
             "not ready",
             Column("refreshes a move", 2),
+            "Metadata behind others",
+            Column("for at most ms", 1),
         ),
         tuple(_moved(arm) for arm in arms),
         (
             "From the first refusal to the send that succeeded, what the client itself took: "
-            "backoff, and waiting for Metadata. Not ready: the new leader refused too.",
+            "backoff, and waiting for Metadata. Not ready: the new leader refused too. Metadata "
+            "behind others: requests that waited on their connection for answers to Produce, which "
+            "come in order (head-of-line blocking).",
         ),
         "moves",
     )
@@ -167,6 +171,8 @@ def _moved(arm: Document) -> tuple[Cell, ...]:
         ),
         moves["not_ready"],
         refreshes / moves["met"] if refreshes is not None and moves["met"] else None,
+        arm["metadata_rpcs"]["queued_behind"]["requests"],
+        arm["metadata_rpcs"]["queued_behind"]["ms"]["max"],
     )
 
 
