@@ -16,6 +16,7 @@ from kipctl.experiments.own_topic import own_topic
 from kipctl.experiments.perf import PerfPlan, PerfResult, measure
 from kipctl.experiments.plan import OWN_TOPIC, usual_rate
 from kipctl.measure.distribution import Distribution, distribution
+from kipctl.measure.doubts import LEAST_MOVES
 from kipctl.measure.moves import moves, wait_ms
 from kipctl.measure.redirects import metadata_rpcs, redirects
 from kipctl.probe.leadership import LeaderDiscovery
@@ -190,11 +191,18 @@ def findings(arms: Sequence[Arm]) -> tuple[str, ...]:
     if waits:
         sentences.append(f"For a moved leader the client itself waited (median): {waits}.")
     for without, with_it, found in comparisons(arms):
-        cut = f", {found.cut_percent:.0f} % less" if found.cut_percent is not None else ""
+        cut = f", {found.cut_percent:.3g} % less" if found.cut_percent is not None else ""
         p = found.verdict.adjusted
+        level = "" if p is None else f" (p {p:.2g})" if p >= 0.0001 else " (p below 0.0001)"
         sentences.append(
-            f"{with_it.discovery} beside {without.discovery}: {found.verdict.text}{cut}"
-            + (f" (p {p:.4f})." if p is not None else ".")
+            f"{with_it.discovery} beside {without.discovery}: {found.verdict.text}{cut}{level}."
+        )
+    few = [arm for arm in arms if arm.redirects["moves"]["met"] < LEAST_MOVES]
+    if few:
+        met = ", ".join(f"{arm.discovery} {arm.redirects['moves']['met']}" for arm in few)
+        sentences.append(
+            f"Few moved leaders were met ({met}; {LEAST_MOVES} are wanted): the p99 of their waits "
+            "says little."
         )
     hinted = by_discovery.get(LeaderDiscovery.KIP951)
     if hinted and hinted.redirects["batches"]:
