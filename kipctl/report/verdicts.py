@@ -6,6 +6,7 @@ from typing import Any
 from kipctl.report.tables import Cell, Column
 
 VERDICT_COLUMNS = (Column("% between", right=True), Column("p", 4), "verdict")
+_LEAST_P = 0.0001
 VERDICT_NOTE = (
     "Different: repeated runs of one side would be as far apart less than once in 20 times, over "
     "all that is asked in this table (p, after Holm). Between: 95 % of such comparisons, each by "
@@ -15,10 +16,10 @@ VERDICT_NOTE = (
 
 def verdict_cells(found: Mapping[str, Any]) -> tuple[Cell, ...]:
     """For VERDICT_COLUMNS, from a document that has `kipctl.verdict.Verdict.as_document`."""
-    interval = found["ratio_interval"]
+    interval, p_value = found["ratio_interval"], found["p_adjusted"]
     return (
         " to ".join(f"{100 * (ratio - 1):+,.1f}" for ratio in interval) if interval else None,
-        found["p_adjusted"],
+        p_value if p_value is None or p_value >= _LEAST_P else f"<{_LEAST_P}",
         found["verdict"].partition(": ")[0],
     )
 

@@ -38,6 +38,7 @@ def test_a_time_has_its_interval_and_a_count_has_none() -> None:
     expected = ("latency, p99, ms", 1234.5, 1000.0, -234.5, -18.99)
     assert row() == (*expected, "-25.0 to -0.1", 0.0123, "different")
     assert row(ratio_interval=None)[5] is None
+    assert row(p_adjusted=3e-9)[6] == "<0.0001"
 
 
 def test_a_count_is_whole_unless_it_is_a_mean_that_is_not() -> None:
