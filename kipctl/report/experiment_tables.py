@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kipctl.report.move_tables import wait_title
+from kipctl.report.perf_tables import doubts_tables
 from kipctl.report.tables import Cell, Column, Table
 from kipctl.report.verdicts import VERDICT_COLUMNS, verdict_cells, verdict_notes
 
@@ -16,6 +17,7 @@ def redirect_tables(document: Document) -> tuple[Table, ...]:
     """All that was measured: arms, how they differ, the published table, the gain curve."""
     tables: list[Table] = []
     if "arms" in document:
+        tables += doubts_tables(document)
         tables += [_moves(document), _compared(document), _arms(document)]
         tables += [_published(document), _set_up(document)]
     if curve := document.get("gain_curve"):

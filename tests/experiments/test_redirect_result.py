@@ -78,7 +78,11 @@ def test_what_is_set_up_otherwise_comes_from_the_plan() -> None:
 
 
 def test_the_tables_say_what_the_document_says() -> None:
-    moved, compared, arms, published, otherwise = redirect_tables(DOCUMENT)
+    doubtful, moved, compared, arms, published, otherwise = redirect_tables(DOCUMENT)
+    assert doubtful.title.startswith("Read with care")
+    assert doubtful.notes[0].startswith(
+        "Few moved leaders were met (java-3.6.0 9, java-4.3.1-capped 9, java-4.3.1 9;"
+    )
     assert moved.title == "Wait for a moved leader, acks=1"
     assert moved.rows[0][:5] == ("java-3.6.0", 104.0, 108.0, "103.0 | 104.0 | 105.0", 9)
     assert moved.rows[0][5:11] == (0, 0, 0, 100, 0, 0)
@@ -92,14 +96,20 @@ def test_the_tables_say_what_the_document_says() -> None:
 
 def test_an_arm_that_did_not_keep_up_is_told() -> None:
     asked = replace(PLAN, throughput=2000, num_records=20_000)
-    notes = redirect_tables(document(asked, HERE, FOUND))[2].notes
+    notes = redirect_tables(document(asked, HERE, FOUND))[3].notes
     assert notes[0].startswith("Of 2,000 records/s asked for there were: java-3.6.0 1,00")
-    assert "asked for" not in redirect_tables(DOCUMENT)[2].notes[0]
+    assert "asked for" not in redirect_tables(DOCUMENT)[3].notes[0]
+
+
+def test_a_busy_machine_is_said_and_enough_moves_are_no_doubt() -> None:
+    busy = replace(HINTED, runs=tuple(replace(run, busy=0.97) for run in HINTED.runs * 3))
+    (said,) = document(PLAN, HERE, (busy,))["doubts"]
+    assert said.startswith("This machine was 97 % busy")
 
 
 def test_the_conditions_are_in_the_title() -> None:
     conditions = Conditions(metadata_delay_us=300_000, stale_metadata_us=1_000_000)
-    table = redirect_tables(document(replace(PLAN, conditions=conditions), HERE, FOUND))[0]
+    table = redirect_tables(document(replace(PLAN, conditions=conditions), HERE, FOUND))[1]
     assert table.title.endswith("Metadata answers 300 ms late, Metadata stale for 1000 ms")
 
 

@@ -102,6 +102,8 @@ class ArmRun:
     figures: Figures
     claims: Mapping[str, Any]
     actions: list[dict[str, Any]]
+    busy: float | None = None
+    """The share of this machine's CPU time that was used meanwhile."""
 
     def as_document(self) -> dict[str, Any]:
         """As `run.json` has it: with the names that a run of `perf produce` has there."""
@@ -140,7 +142,8 @@ def run_arm(
         export.write(run, tapped, Path(scratch))
     run.write("events", [event_rows(conducted.events, tapped.start_us)])
     actions = [action.as_document(tapped.start_us) for action in conducted.performed]
-    found = ArmRun(arm, figures_of(run, load.warmup_records), claims, actions)
+    figures = figures_of(run, load.warmup_records)
+    found = ArmRun(arm, figures, claims, actions, conducted.busy)
     describe(
         run,
         "experiment redirect",

@@ -1,5 +1,6 @@
 """What a measurement of redirects came to: arms, how they differ, and what the KIP published."""
 
+import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ from kipctl.experiments.redirect.published import (
     published_cut_percent,
     set_up_differences,
 )
+from kipctl.measure.doubts import LEAST_MOVES, Observed, doubts
+from kipctl.measure.moves import moves
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +147,25 @@ def set_up(plan: RedirectPlan, place: Place, brokers: int, kafka_version: str | 
     )
 
 
+def spoilt_by(found: Sequence[ArmRuns]) -> list[str]:
+    """What spoils the measurement as a whole (`kipctl.measure.doubts`)."""
+    busy = [run.busy for arm in found for run in arm.runs if run.busy is not None]
+    sentences = doubts(Observed(beside_ms=math.inf, busy=max(busy, default=None)))
+    few = {
+        arm.arm.name: met
+        for arm in found
+        if (met := sum(len(moves(run.figures.redirect_rows)) for run in arm.runs)) < LEAST_MOVES
+    }
+    if not few:
+        return list(sentences)
+    named = ", ".join(f"{name} {met}" for name, met in few.items())
+    return [
+        *sentences,
+        f"Few moved leaders were met ({named}; {LEAST_MOVES} are wanted): more --runs, a higher "
+        "--throughput, or --stale-metadata let clients meet more.",
+    ]
+
+
 def document(plan: RedirectPlan, here: SetUp, found: Sequence[ArmRuns]) -> dict[str, Any]:
     """What `--output json` prints of a measurement under one staleness, set up as it is `here`."""
     return {
@@ -152,6 +174,7 @@ def document(plan: RedirectPlan, here: SetUp, found: Sequence[ArmRuns]) -> dict[
         "throughput": plan.throughput,
         "runs": plan.runs,
         **plan.conditions.as_document(),
+        "doubts": spoilt_by(found),
         "arms": [arm.as_document() for arm in found],
         "comparisons": comparisons(found),
         "beside_published": beside_published(found),
