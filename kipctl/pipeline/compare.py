@@ -7,7 +7,7 @@ A record that failed would have come later than when it was given up, if ever: i
 latency with the time until then, a lower bound.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -198,7 +198,7 @@ def compare(a: Trace, b: Trace) -> Comparison:
                 measure.resolution,
             )
             for measure in MEASURES
-            if any(by_run[measure.name].values())
+            if _is_there(measure, by_run[measure.name].values())
         }
     )
     return Comparison(
@@ -206,12 +206,25 @@ def compare(a: Trace, b: Trace) -> Comparison:
             ComparedMeasure(
                 measure,
                 by_run[measure.name],
-                verdicts.get(measure.name, Verdict(reason="no run has what is shown as -")),
+                verdicts.get(measure.name, Verdict(reason=_NOTHING[measure.scale])),
             )
             for measure in MEASURES
         ),
         {run: values.get("seconds", {}).get(run, 0.0) for run in runs},
     )
+
+
+_NOTHING = {
+    Scale.RATIO: "no run has what is shown as -",
+    Scale.COUNT: "what is 0 on both sides is 0 in every run",
+}
+
+
+def _is_there(measure: Measure, values: Iterable[float | None]) -> bool:
+    """Whether there is anything to compare: else it is not one of the questions asked at once."""
+    if measure.scale is Scale.COUNT:
+        return any(values)
+    return any(value is not None for value in values)
 
 
 def _both(a: Trace, b: Trace, of: Callable[[Trace], DataFrame]) -> DataFrame:

@@ -1,5 +1,6 @@
 """What spoils a run, by table; and how the beginning of a run is told from its end."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,31 +20,31 @@ def of_ms(ms: float, count: int = 1000) -> Distribution:
     return distribution_of(np.full(count, round(1000 * ms), dtype=np.int64))
 
 
-GOOD = {"beside_ms": 20.0, "loop_lag_ms": 0.3, "busy": 0.6, "moves": LEAST_MOVES}
+GOOD = Observed(beside_ms=20.0, loop_lag_ms=0.3, busy=0.6, moves=LEAST_MOVES)
 
 
 @pytest.mark.parametrize(
     ("seen", "words"),
     [
-        ({}, []),
-        ({"loop_lag_ms": None, "busy": None, "moves": None}, []),
-        ({"loop_lag_ms": 2.0}, ["2.0 ms late"]),
-        ({"loop_lag_ms": 1.9}, []),
-        ({"loop_lag_ms": 0.9, "beside_ms": 1.0}, []),
-        ({"busy": 0.97}, ["97 % busy"]),
-        ({"busy": 0.9}, []),
-        ({"first": of_ms(137), "last": of_ms(5)}, ["fell from 137.0 to 5.0 ms"]),
-        ({"first": of_ms(9), "last": of_ms(5)}, []),
-        ({"first": of_ms(0.9), "last": of_ms(0.2)}, []),
-        ({"first": of_ms(5), "last": of_ms(137)}, []),
-        ({"first": of_ms(137, 99), "last": of_ms(5)}, []),
-        ({"moves": 3}, ["Only 3 moved leaders"]),
-        ({"moves": 0}, ["Only 0 moved leaders"]),
-        ({"moves": 3, "busy": 1.0, "loop_lag_ms": 9.0}, ["late", "busy", "Only 3"]),
+        (GOOD, []),
+        (replace(GOOD, loop_lag_ms=None, busy=None, moves=None), []),
+        (replace(GOOD, loop_lag_ms=2.0), ["2.0 ms late"]),
+        (replace(GOOD, loop_lag_ms=1.9), []),
+        (replace(GOOD, loop_lag_ms=0.9, beside_ms=1.0), []),
+        (replace(GOOD, busy=0.97), ["97 % busy"]),
+        (replace(GOOD, busy=0.9), []),
+        (replace(GOOD, first=of_ms(137), last=of_ms(5)), ["fell from 137.0 to 5.0 ms"]),
+        (replace(GOOD, first=of_ms(9), last=of_ms(5)), []),
+        (replace(GOOD, first=of_ms(0.9), last=of_ms(0.2)), []),
+        (replace(GOOD, first=of_ms(5), last=of_ms(137)), []),
+        (replace(GOOD, first=of_ms(137, 99), last=of_ms(5)), []),
+        (replace(GOOD, moves=3), ["Only 3 moved leaders"]),
+        (replace(GOOD, moves=0), ["Only 0 moved leaders"]),
+        (replace(GOOD, moves=3, busy=1.0, loop_lag_ms=9.0), ["late", "busy", "Only 3"]),
     ],
 )
-def test_what_spoils_a_run_is_said(seen: dict[str, object], words: list[str]) -> None:
-    found = doubts(Observed(**{**GOOD, **seen}))  # type: ignore[arg-type]
+def test_what_spoils_a_run_is_said(seen: Observed, words: list[str]) -> None:
+    found = doubts(seen)
     assert len(found) == len(words)
     assert all(word in sentence for word, sentence in zip(words, found, strict=True))
 

@@ -11,7 +11,14 @@ from pyspark.sql import SparkSession
 from runs import write_run
 
 from kipctl.errors import UsageError
-from kipctl.pipeline.compare import MEASURES, UNITS, ComparedMeasure, Comparison, compare
+from kipctl.pipeline.compare import (
+    MEASURES,
+    UNITS,
+    ComparedMeasure,
+    Comparison,
+    _is_there,
+    compare,
+)
 from kipctl.pipeline.gates import parse_gate
 from kipctl.pipeline.inputs import open_runs
 from kipctl.trace.codes import PHASES
@@ -179,6 +186,7 @@ def test_a_run_without_records_has_no_times_and_nothing_is_told(
     assert found["p99"].absolute is None
     assert found["throughput"].b is None
     assert found["failed"].b == 0
+    assert found["move_wait_p50"].verdict.text == "cannot be told: one run on a side, 3 are needed"
     assert all(one.verdict.is_different is None for one in found.values())
 
 
@@ -240,3 +248,11 @@ def test_the_command_tells_how_runs_differ_and_is_a_gate(
         {"condition": "p50 > +10%", "holds": False},
         {"condition": "throughput < -10%", "holds": False},
     ]
+
+
+def test_a_wait_of_0_is_something_to_compare_and_a_count_of_0_is_not() -> None:
+    by_name = {measure.name: measure for measure in MEASURES}
+    assert _is_there(by_name["move_wait_p50"], [0.0, None])
+    assert not _is_there(by_name["move_wait_p50"], [None, None])
+    assert not _is_there(by_name["failed"], [0.0, 0.0])
+    assert _is_there(by_name["failed"], [0.0, 1.0])

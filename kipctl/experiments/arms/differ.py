@@ -24,11 +24,11 @@ class Differing:
     @property
     def without(self) -> float | None:
         """The geometric mean of the first arm's runs; None where one has no value."""
-        return _middle(self.without_by_run)
+        return middle_ms(self.without_by_run)
 
     @property
     def with_it(self) -> float | None:
-        return _middle(self.with_it_by_run)
+        return middle_ms(self.with_it_by_run)
 
     @property
     def cut_percent(self) -> float | None:
@@ -49,7 +49,8 @@ class Differing:
         }
 
 
-def _middle(by_run: Values) -> float | None:
+def middle_ms(by_run: Values) -> float | None:
+    """What runs came to together, their geometric mean; None where one has no value."""
     known = [value for value in by_run if value is not None]
     return middle(known, Scale.RATIO, RESOLUTION_MS) if len(known) == len(by_run) else None
 

@@ -7,7 +7,7 @@ from typing import Any
 from kipctl.cluster.metadata_convergence import Sightings, measure_convergence
 from kipctl.errors import UsageError
 from kipctl.experiments.arms.arm import Arm, parse_arm
-from kipctl.experiments.arms.differ import differing
+from kipctl.experiments.arms.differ import middle_ms
 from kipctl.experiments.arms.figures import Figures, figures
 from kipctl.experiments.arms.stand import Stand
 from kipctl.experiments.redirect.gain_curve import Line, behind_ms, hinted_pairs, saved
@@ -69,7 +69,7 @@ def recorded_curve(folders: Sequence[Path]) -> tuple[tuple[Arm, ...], dict[str, 
     lines: dict[str, list[tuple[float, float]]] = {}
     for name, staleness_ms in sorted(runs):
         waits = [run.move_wait_ms for run in runs[name, staleness_ms]]
-        if (wait_ms := differing(waits, []).without) is not None:
+        if (wait_ms := middle_ms(waits)) is not None:
             lines.setdefault(name, []).append((staleness_ms, wait_ms))
     arms = tuple(parse_arm(name) for name in lines)
     if not hinted_pairs(arms):

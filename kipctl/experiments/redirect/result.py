@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kipctl.experiments.arms.arm import Arm, pairs
-from kipctl.experiments.arms.differ import adjusted, differing
+from kipctl.experiments.arms.differ import adjusted, differing, middle_ms
 from kipctl.experiments.arms.figures import together
 from kipctl.experiments.arms.stand import Place
 from kipctl.experiments.arms.tapped import ArmRun
@@ -47,7 +47,7 @@ class ArmRuns:
     @property
     def move_wait_ms(self) -> float | None:
         """The geometric mean of those."""
-        return differing(self.move_waits_ms, []).without
+        return middle_ms(self.move_waits_ms)
 
     @property
     def records_per_second(self) -> float:
@@ -147,7 +147,7 @@ def set_up(plan: RedirectPlan, place: Place, brokers: int, kafka_version: str | 
     )
 
 
-def spoilt_by(found: Sequence[ArmRuns]) -> list[str]:
+def doubts_of(found: Sequence[ArmRuns]) -> list[str]:
     """What spoils the measurement as a whole (`kipctl.measure.doubts`)."""
     busy = [run.busy for arm in found for run in arm.runs if run.busy is not None]
     sentences = doubts(Observed(beside_ms=math.inf, busy=max(busy, default=None)))
@@ -174,7 +174,7 @@ def document(plan: RedirectPlan, here: SetUp, found: Sequence[ArmRuns]) -> dict[
         "throughput": plan.throughput,
         "runs": plan.runs,
         **plan.conditions.as_document(),
-        "doubts": spoilt_by(found),
+        "doubts": doubts_of(found),
         "arms": [arm.as_document() for arm in found],
         "comparisons": comparisons(found),
         "beside_published": beside_published(found),
