@@ -30,12 +30,15 @@ from typing import TypeVar
 import numpy as np
 
 from benchmarks.contestants import franz_go, run
+from kipctl import java_properties
 from kipctl.cluster.topics import await_topic, create_topic
 from kipctl.lab.cluster import Lab
 from kipctl.lab.properties import LabSpec
+from kipctl.lab.security import Security
 from kipctl.report.formats import OutputFormat, write
 from kipctl.report.tables import Cell, Column, Report, Table
 from kipctl.trace.store import Run
+from kipctl.transport.access import access_of
 from kipctl.transport.request import Cluster
 
 TOPIC = "bench"
@@ -65,13 +68,18 @@ def kipctl(lab: Lab, records: int, rate: int, checkout: Path | None = None) -> R
             f"{sys.executable} -m kipctl perf produce --topic {TOPIC} --force "
             f"--num-records {records} --throughput {rate} --record-size {RECORD_SIZE} "
             f"--record {recorded} --bootstrap-server {lab.bootstrap_server} --output json "
-            f"--command-property {SETTINGS}",
+            f"{with_config(lab)} --command-property {SETTINGS}",
             checkout,
         )
         said = json.loads(text)
         error = schedule_error_p99_us(recorded) if rate > 0 else None
     latency = said["latency_ms"]
     return Result(said["records_per_second"], cpu_s, latency["p99"], latency["p999"], error)
+
+
+def with_config(lab: Lab) -> str:
+    """The option for the lab's own file of how to connect, if it is secured."""
+    return f"--command-config {lab.client_properties}" if lab.client_properties else ""
 
 
 def schedule_error_p99_us(folder: Path) -> float:
@@ -95,7 +103,8 @@ def java(lab: Lab, records: int, rate: int) -> Result:
     text, cpu_s = run(
         f"{lab.java.path} -cp {classpath} -Xmx512m org.apache.kafka.tools.ProducerPerformance "
         f"--topic {TOPIC} --num-records {records} --throughput {rate} "
-        f"--record-size {RECORD_SIZE} --producer-props {SETTINGS} enable.idempotence=false "
+        f"--record-size {RECORD_SIZE} {with_config(lab)} "
+        f"--command-property {SETTINGS} enable.idempotence=false "
         f"bootstrap.servers={lab.bootstrap_server}"
     )
     found = _LINE.search(text.strip().splitlines()[-1])
@@ -107,18 +116,19 @@ def java(lab: Lab, records: int, rate: int) -> Result:
 def confluent(lab: Lab, records: int, rate: int) -> Result:
     text, cpu_s = run(
         f"{sys.executable} {__file__} --as-confluent {lab.bootstrap_server} "
-        f"--records {records} --rate {rate}"
+        f"--records {records} --rate {rate} {with_config(lab)}"
     )
     said = json.loads(text)
     return Result(said["rate"], cpu_s, said["p99_ms"], said["p999_ms"], said["error_us"])
 
 
-def as_confluent(bootstrap_server: str, records: int, rate: int) -> None:
+def as_confluent(bootstrap_server: str, config: Path | None, records: int, rate: int) -> None:
     """A plain confluent-kafka producer on the same open-loop schedule."""
     from confluent_kafka import Producer
 
     settings = dict(setting.split("=") for setting in SETTINGS.split())
-    producer = Producer(settings | {"bootstrap.servers": bootstrap_server})
+    access = access_of(bootstrap_server, java_properties.read(config) if config else {})
+    producer = Producer(settings | access.librdkafka())
     producer.list_topics(TOPIC)
     payload = os.urandom(RECORD_SIZE)
     latencies = np.zeros(records)
@@ -244,17 +254,26 @@ def main() -> None:
     options.add_argument("--records", type=int, default=2_000_000, help="in a run at full speed")
     options.add_argument("--seconds", type=float, default=10, help="of a run at the fixed rate")
     options.add_argument("--before", type=Path, help="another checkout of kipctl")
+    options.add_argument(
+        "--security", type=Security, default=Security.PLAINTEXT, help="ssl, sasl_ssl, ..."
+    )
     options.add_argument("--as-confluent", help=argparse.SUPPRESS)
+    options.add_argument("--command-config", type=Path, help=argparse.SUPPRESS)
     options.add_argument("--rate", type=int, help=argparse.SUPPRESS)
     chosen = options.parse_args()
     if chosen.as_confluent:
-        as_confluent(chosen.as_confluent, chosen.records, chosen.rate)
+        as_confluent(chosen.as_confluent, chosen.command_config, chosen.records, chosen.rate)
         return
     clients = contestants(chosen.before)
-    lab = Lab.up(LabSpec(name="bench"), lambda text: sys.stderr.write(text + "\n") and None)
+    if chosen.security is not Security.PLAINTEXT:
+        clients.pop("franz-go", None)  # its program here speaks plainly
+    lab = Lab.up(
+        LabSpec(name="bench", security=chosen.security),
+        lambda text: sys.stderr.write(text + "\n") and None,
+    )
     try:
-        create_topic(lab.bootstrap_server, TOPIC, PARTITIONS, 1)
-        with Cluster(lab.bootstrap_server, "bench", 30) as cluster:
+        create_topic(lab.access, TOPIC, PARTITIONS, 1)
+        with Cluster(lab.access, "bench", 30) as cluster:
             await_topic(cluster, TOPIC, PARTITIONS)
         for contestant in clients.values():  # brokers compile their hot paths first
             contestant(lab, chosen.records // 2, -1)

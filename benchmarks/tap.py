@@ -35,6 +35,7 @@ from kipctl.report.formats import OutputFormat, write
 from kipctl.report.tables import Cell, Column, Report, Table
 from kipctl.tap.process import running_tap
 from kipctl.tap.spec import TapSpec
+from kipctl.transport.access import Access
 from kipctl.transport.request import Cluster
 
 T = TypeVar("T")
@@ -68,7 +69,7 @@ def produce(bootstrap_server: str, records: int, rate: int) -> Result:
 
 
 def through(bootstrap_server: str, records: int, rate: int, is_recorded: bool) -> Result:
-    spec = TapSpec(bootstrap_server=bootstrap_server)
+    spec = TapSpec(access=Access(bootstrap_server))
     with (
         tempfile.TemporaryDirectory() as folder,
         running_tap(spec, Path(folder) if is_recorded else None) as tap,
@@ -119,7 +120,7 @@ def beside_a_relay(rounds: int, seconds: float) -> dict[str, list[Relayed]]:
     requests = int(FIXED_RATE * seconds)
     found: dict[str, list[Relayed]] = {DIRECT: [], RELAY: [], **{name: [] for name in THROUGH}}
     with answering() as port, running_relay(port) as relay:
-        spec = TapSpec(bootstrap_server=f"{HOST}:{port}")
+        spec = TapSpec(access=Access(f"{HOST}:{port}"))
         for number in range(rounds):
             sys.stderr.write(f"round {number + 1} of {rounds}: beside a relay\n")
             found[DIRECT].append(relayed(port, requests, None))

@@ -13,6 +13,7 @@ import pytest
 
 from kipctl.lab.cluster import Lab, take_down
 from kipctl.lab.properties import LabSpec
+from kipctl.lab.security import Security
 
 if TYPE_CHECKING:
     from one_process import OneProcess
@@ -97,6 +98,26 @@ def lab(guard: None) -> Iterator[Lab]:
     """3 brokers in 3 racks and a controller. A test leaves it as it found it: all running."""
     unasked = (("leader.imbalance.check.interval.seconds", "86400"),)
     lab = Lab.up(LabSpec(name="session", c1_only=True, config=unasked), lambda text: None)
+    yield lab
+    lab.down()
+
+
+@pytest.fixture(scope="session")
+def secured_lab(guard: None) -> Iterator[Lab]:
+    """2 brokers that speak SASL over TLS, with ACLs. A test leaves it as it found it.
+
+    Its files for clients are `client_files`; admin may do all, reader read, and alice nothing.
+    Sessions end after 5 s (KIP-368).
+    """
+    spec = LabSpec(
+        name="secured",
+        brokers=2,
+        c1_only=True,
+        security=Security.SASL_SSL,
+        acl=True,
+        config=(("connections.max.reauth.ms", "5000"),),
+    )
+    lab = Lab.up(spec, lambda text: None)
     yield lab
     lab.down()
 

@@ -2,13 +2,26 @@
 
 import sys
 import traceback
-from functools import cache, partial
+from functools import cache
 from typing import Annotated
 
 import typer
+from typer.core import TyperGroup
 
 from kipctl import __version__
-from kipctl.cli import analyze, elect, experiment, inspect, lab, perf, request_log, runs, spark
+from kipctl.cli import (
+    analyze,
+    clusters,
+    elect,
+    experiment,
+    inspect,
+    lab,
+    perf,
+    request_log,
+    runs,
+    spark,
+)
+from kipctl.cli.connecting import with_connecting_options
 from kipctl.cli.demo import demo
 from kipctl.cli.environment import Environment
 from kipctl.cli.perf import spread_pairs
@@ -26,6 +39,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(lab.app, name="lab")
+app.add_typer(clusters.app, name="clusters")
 app.command()(reassign)
 app.add_typer(elect.app, name="elect")
 app.add_typer(inspect.app, name="inspect")
@@ -59,8 +73,12 @@ def _root(
     context.ensure_object(Environment).debug = debug
 
 
-_root_command = cache(partial(typer.main.get_command, app))
-"""All commands: reading their options takes 45 ms, and who runs several needs it once."""
+@cache
+def root_command() -> TyperGroup:
+    """All commands: reading their options takes 45 ms, and who runs several needs it once."""
+    root = typer.main.get_command(app)
+    assert isinstance(root, TyperGroup)
+    return with_connecting_options(root)
 
 
 def run(arguments: list[str], environment: Environment) -> int:
@@ -81,13 +99,14 @@ def run(arguments: list[str], environment: Environment) -> int:
 
 
 def _run(arguments: list[str], environment: Environment) -> int:
+    environment.forget_cluster()
     try:
         # Not `app()`: it words errors its own way, and takes any EPIPE for a closed stdout, also
         # one of a broker's socket.
-        with _root_command().make_context(
+        with root_command().make_context(
             "kipctl", spread_pairs(arguments), obj=environment
         ) as context:
-            _root_command().invoke(context)
+            root_command().invoke(context)
     except typer.Exit as ended:
         return ended.exit_code
     except typer.TyperException as wrong:

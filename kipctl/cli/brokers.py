@@ -37,9 +37,11 @@ def brokers(
     from kipctl.cluster.metrics_url import demand_url
     from kipctl.transport.request import Cluster
 
-    for url in metrics_url or ():
+    access = environment.access(bootstrap_server)
+    named = environment.cluster
+    metrics_url = metrics_url or list(named.metrics_urls if named else ())
+    for url in metrics_url:
         demand_url(url)
-    servers = environment.bootstrap_server(bootstrap_server)
-    with Cluster(servers, timeout_s=TIMEOUT_S) as cluster:
-        facts = examine(cluster, tuple(dict.fromkeys(metrics_url or ())))
+    with Cluster(access, timeout_s=TIMEOUT_S) as cluster:
+        facts = examine(cluster, tuple(dict.fromkeys(metrics_url)))
     environment.report(brokers_report(facts, diagnose(facts)), output)

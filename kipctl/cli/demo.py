@@ -34,7 +34,7 @@ def demo(context: typer.Context, output: OutputOption = OutputFormat.AUTO) -> No
         try:
             for acks in ("1", "all"):
                 listeners = Listeners(environment.message)
-                compared = compare(lab.bootstrap_server, acks, DemoPlan(), listeners, Path(scratch))
+                compared = compare(lab.access, acks, DemoPlan(), listeners, Path(scratch))
                 documents = [arm.as_document() for arm in compared]
                 arms += documents
                 tables.append(arms_table(documents, findings(compared)))

@@ -63,7 +63,7 @@ def preferred(
     from kipctl.transport.request import Cluster
 
     chosen = _asked(topic or [], partition or [], every, json_file)
-    with Cluster(environment.bootstrap_server(bootstrap_server)) as cluster:
+    with Cluster(environment.access(bootstrap_server)) as cluster:
         before = chosen(take_snapshot(cluster))
         if dry_run:
             environment.report(
@@ -107,7 +107,7 @@ def unclean(
     from kipctl.transport.request import Cluster
 
     chosen = _asked(topic or [], partition or [], every, json_file)
-    with Cluster(environment.bootstrap_server(bootstrap_server)) as cluster:
+    with Cluster(environment.access(bootstrap_server)) as cluster:
         before = chosen(take_snapshot(cluster))
         leaderless = before.leaderless
         if dry_run:

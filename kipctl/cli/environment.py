@@ -5,17 +5,21 @@ import select
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
-from typing import TextIO
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, TextIO
 
 from rich.console import Console
 from rich.text import Text
 
 from kipctl.errors import KipctlError, RefusedError, UsageError
 from kipctl.report.formats import OutputFormat, renderable, write
-from kipctl.report.tables import Report
+from kipctl.report.printable import printable
+from kipctl.report.tables import ClusterIdentity, Report
 
-BOOTSTRAP_VARIABLE = "KIPCTL_BOOTSTRAP_SERVER"
+if TYPE_CHECKING:
+    from kipctl.lab.cluster import Lab
+    from kipctl.transport.access import Access
+    from kipctl.transport.clusters import NamedCluster
 
 
 @dataclass
@@ -27,12 +31,19 @@ class Environment:
     stderr: TextIO = field(default_factory=lambda: sys.stderr)
     variables: Mapping[str, str] = field(default_factory=lambda: os.environ)
     debug: bool = False
+    connecting: dict[str, Any] = field(default_factory=dict)
+    """What the command's options say of how to connect (`kipctl.cli.connecting`)."""
     _spinner: Console | None = field(default=None, init=False)
+    cluster: "NamedCluster | None" = field(default=None, init=False)
+    """The named cluster that the command means, once `access` has found it."""
+    _access: "Access | None" = field(default=None, init=False)
+    """Of the cluster that the command means."""
 
     def report(self, report: Report, output: OutputFormat) -> None:
         """Print a command's result; it may be cut off by its reader (`| head`)."""
         try:
-            write(report, output, self.stdout, self.stdout.isatty())
+            about = replace(report, cluster=self._identity())
+            write(about, output, self.stdout, self.stdout.isatty())
             self.stdout.flush()
         except BrokenPipeError:
             # The reader has all it wanted: the command goes on to its own exit status.
@@ -56,6 +67,7 @@ class Environment:
 
     def message(self, text: str) -> None:
         """Tell the user something that is not the result."""
+        text = printable(text)
         if self._spinner:
             self._spinner.print(Text(text), soft_wrap=True)  # above the spinner, not into it
             return
@@ -104,10 +116,21 @@ class Environment:
             self._spinner = None
 
     def confirm(self, question: str, yes: bool) -> None:
-        """Ask before the cluster is changed; `yes` (from `--yes`) answers for the user.
+        """Ask before something is changed; `yes` (from `--yes`) answers for the user.
 
-        Raises RefusedError when the answer is no, UsageError when there is nobody to ask.
+        The question says which cluster it is about. On a protected one `--yes` needs
+        `--expect-cluster` beside it. Raises RefusedError when the answer is no, UsageError when
+        there is nobody to ask.
         """
+        identity = self._identity()
+        if identity is not None:
+            question = f"Cluster {identity}. {question}"
+        access = self._access
+        if yes and access and access.is_protected and not access.consent:
+            raise UsageError(
+                f"{question} This cluster is protected: --yes alone does not answer.",
+                "Repeat with --expect-cluster ID as well, or answer on a terminal.",
+            )
         if yes:
             return
         if not self.stdin.isatty():
@@ -119,30 +142,89 @@ class Environment:
             self.message("")
         if answer.strip().lower() not in ("y", "yes"):
             raise RefusedError("Nothing was changed: the answer was no.")
+        if access:
+            access.consent.add("answered")
 
-    def bootstrap_server(self, option: str | None) -> str:
-        """The cluster meant: the option, else the variable, else the one running lab.
+    def access(self, option: str | None, properties: Mapping[str, str] | None = None) -> "Access":
+        """How the cluster is reached that is meant (`kipctl.cli.target`), else the one running lab.
 
+        `option` is --bootstrap-server, `properties` are those of a client that the command runs.
         Raises UsageError for what is no address, and when there is no lab, or more than one.
         """
-        if named := option or self.variables.get(BOOTSTRAP_VARIABLE):
-            from kipctl.transport.request import parse_bootstrap_servers
+        from kipctl.cli.target import target_of
+        from kipctl.security.settings import is_about_security
+        from kipctl.transport.access import access_of, parse_map
 
-            parse_bootstrap_servers(named)
-            return named
+        target = target_of(option, self.connecting, properties or {}, self.variables)
+        servers, given = target.servers, target.properties
+        if not servers:
+            lab = self._running_lab()
+            servers = lab.bootstrap_server
+            given = given if any(map(is_about_security, given)) else lab.properties
+        self._warn_of_unused(given, target.file)
+        self.cluster = target.cluster
+        self._access = access_of(
+            servers,
+            given,
+            parse_map(self.connecting.get("map") or []),
+            target.cluster,
+            self.connecting.get("expect_cluster") or "",
+            target.protected_ids,
+        )
+        return self._access
+
+    def _identity(self) -> ClusterIdentity | None:
+        """The cluster that has answered, if one was asked."""
+        if self._access is None or not self._access.ids:
+            return None
+        found = self._access
+        return ClusterIdentity(found.name, ", ".join(sorted(found.ids)), str(found))
+
+    def access_if_named(self, option: str | None) -> "Access | None":
+        """The same, but None where nothing names a cluster: then a lab is made."""
+        named = option or self.connecting.get("cluster")
+        if not named and any(self.connecting.values()):
+            raise UsageError(
+                "Without a cluster to connect to a lab is made.",
+                "Give --bootstrap-server or --cluster, or leave out what says how to connect.",
+            )
+        return self.access(option) if named else None
+
+    def forget_cluster(self) -> None:
+        """A command begins: the one before meant a cluster of its own."""
+        self.connecting.clear()
+        self.cluster = self._access = None
+
+    def _warn_of_unused(self, properties: Mapping[str, str], file: str) -> None:
+        """Say what does nothing: it may be misspelt, or be Java's alone."""
+        from kipctl.security.settings import idle, is_about_security, without_effect
+
+        others = [name for name in properties if not is_about_security(name)]
+        others = [name for name in others if name != "bootstrap.servers"]
+        if file and others:
+            self.message(f"Of {file} this says nothing of how to connect: {', '.join(others)}.")
+        if unused := without_effect(properties):
+            self.message(f"Not used by kipctl, as only Java knows them: {', '.join(unused)}.")
+        if unused := idle(properties):
+            protocol = properties.get("security.protocol", "PLAINTEXT")
+            self.message(
+                f"With security.protocol={protocol} these do nothing: {', '.join(unused)}."
+            )
+
+    def _running_lab(self) -> "Lab":
         from kipctl.lab.cluster import running_labs
 
         labs = running_labs()
         if len(labs) == 1:
             self.message(f"Using the running lab {labs[0].name!r} at {labs[0].bootstrap_server}.")
-            return labs[0].bootstrap_server
+            return labs[0]
         if labs:
             names = ", ".join(f"{lab.name} ({lab.bootstrap_server})" for lab in labs)
             raise UsageError(
                 f"No cluster was named, and several labs run: {names}.",
-                f"Give --bootstrap-server, or set {BOOTSTRAP_VARIABLE}.",
+                "Give --bootstrap-server, or set KIPCTL_BOOTSTRAP_SERVER.",
             )
         raise UsageError(
             "No cluster was named, and no lab runs.",
-            f"Give --bootstrap-server, set {BOOTSTRAP_VARIABLE}, or start one: kipctl lab up.",
+            "Give --bootstrap-server, set KIPCTL_BOOTSTRAP_SERVER, or start one: kipctl lab up.",
         )

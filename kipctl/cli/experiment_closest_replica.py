@@ -86,7 +86,7 @@ def closest_replica(
         broker_warmup_s=4 if quick else 10,
     )
     folder = run_folders(record, environment.variables)
-    place = Place(bootstrap_server, brokers, controllers)
+    place = Place(environment.access_if_named(bootstrap_server), brokers, controllers)
     if place.is_lab:
         chosen_rack(plan.rack, place.lab_racks)
     with standing(place, plan.clients, environment.message) as stand:

@@ -35,9 +35,10 @@ def metadata(
         typer.Option(
             "--clients",
             metavar="CLIENT,...",
-            help="probe-kip526, probe-legacy, java-X.Y.Z, librdkafka; one after the other.",
+            help="probe-legacy, probe-preload, probe-kip526, java-X.Y.Z, librdkafka; one after the"
+            " other.",
         ),
-    ] = "probe-legacy,probe-kip526,java-3.6.0,java-4.3.1,librdkafka",
+    ] = "probe-legacy,probe-kip526,probe-preload,java-3.6.0,java-4.3.1,librdkafka",
     topics: Annotated[int, typer.Option("--topics", help="Made for the run, and removed.")] = 200,
     partitions: Annotated[int, typer.Option("--partitions", help="Of each topic.")] = 3,
     throughput: InTurnThroughputOption = 300,
@@ -64,14 +65,15 @@ def metadata(
     from kipctl.experiments.metadata.plan import MetadataPlan
     from kipctl.probe.produce.config import parse_properties
     from kipctl.report.experiment_metadata_tables import claims_tables
+    from kipctl.transport.access import Access
 
     environment: Environment = context.obj
     watched = parse_clients(clients)[: _QUICK_CLIENTS if quick else None]
     arms = [client.arm for client in watched if client.arm is not None]
-    place = Place(bootstrap_server, brokers, controllers)
+    place = Place(environment.access_if_named(bootstrap_server), brokers, controllers)
     folder = run_folders(record, environment.variables)
     plan = MetadataPlan(
-        bootstrap_server="",
+        access=Access(""),
         topics=min(topics, _QUICK_TOPICS) if quick else topics,
         partitions=partitions,
         throughput=throughput,
@@ -81,7 +83,7 @@ def metadata(
         config=parse_properties(_SETTINGS),
     )
     with standing(place, arms, environment.message) as stand:
-        here = replace(plan, bootstrap_server=stand.bootstrap_server)
+        here = replace(plan, access=stand.access)
         document = run_claims(here, watched, stand, folder, environment.message)
     report = Report("experiment metadata", document, claims_tables(document))
     environment.report(report, output)

@@ -144,7 +144,9 @@ def redirect(
     question = Question(
         plan=planned(size, given, conditions, 1000 * max(STALENESS_MS) if gain_curve else 0),
         place=Place(
-            environment.bootstrap_server(bootstrap_server) if predict else bootstrap_server,
+            environment.access(bootstrap_server)
+            if predict
+            else environment.access_if_named(bootstrap_server),
             of_lab[0] if brokers is None else brokers,
             of_lab[1] if controllers is None else controllers,
         ),

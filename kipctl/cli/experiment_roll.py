@@ -121,7 +121,7 @@ def roll(
     folder = run_folders(record, environment.variables)
     of_lab = nodes_of(scale)
     place = Place(
-        bootstrap_server,
+        environment.access_if_named(bootstrap_server),
         of_lab[0] if brokers is None else brokers,
         of_lab[1] if controllers is None else controllers,
     )

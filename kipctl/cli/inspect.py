@@ -42,7 +42,7 @@ def leaders(
     from kipctl.cluster.snapshot import select, take_snapshot
     from kipctl.transport.request import Cluster
 
-    with Cluster(environment.bootstrap_server(bootstrap_server)) as cluster:
+    with Cluster(environment.access(bootstrap_server)) as cluster:
         snapshot = take_snapshot(cluster)
     environment.report(_leaders_report(select(snapshot, topic) if topic else snapshot), output)
 
@@ -64,7 +64,7 @@ def hints(
     from kipctl.cluster.snapshot import select, take_snapshot
     from kipctl.transport.request import Cluster
 
-    with Cluster(environment.bootstrap_server(bootstrap_server)) as cluster:
+    with Cluster(environment.access(bootstrap_server)) as cluster:
         snapshot = select(take_snapshot(cluster), topic or [])
         checked = check_hints(cluster, snapshot)
     environment.report(_hints_report(checked, bool(snapshot.partitions)), output)
@@ -218,6 +218,7 @@ def _hints_report(checked: "tuple[Checked, ...]", has_partitions: bool) -> Repor
     drafts = sum(one.verdict is Verdict.DRAFT for one in checked)
     hinting = sum(one.hint is not None for one in checked) - drafts
     not_asked = sum(one.verdict is Verdict.NOT_ASKED for one in checked)
+    no_right = sum(one.verdict is Verdict.NO_RIGHT for one in checked)
     return Report(
         "inspect hints",
         {
@@ -228,12 +229,12 @@ def _hints_report(checked: "tuple[Checked, ...]", has_partitions: bool) -> Repor
             "hinting_in_fetch": sum(one.fetched.hint is not None for one in checked),
         },
         (table,),
-        (_hints_sentence(hinting, drafts, not_asked, len(checked), has_partitions),),
+        (_hints_sentence(hinting, drafts, not_asked, no_right, len(checked), has_partitions),),
     )
 
 
 def _hints_sentence(
-    hinting: int, drafts: int, not_asked: int, brokers: int, has_partitions: bool
+    hinting: int, drafts: int, not_asked: int, no_right: int, brokers: int, has_partitions: bool
 ) -> str:
     if not has_partitions:
         return (
@@ -242,6 +243,11 @@ def _hints_sentence(
         )
     if not_asked == brokers:
         return "No broker could be asked: it takes a partition that another broker leads."
+    if not_asked + no_right == brokers:
+        return (
+            "No broker told: what asks is a Produce, for which this user has no right to Write."
+            " Nothing was moved, and nothing written."
+        )
     asked = f"{brokers - not_asked} brokers" + (" that were asked" if not_asked else "")
     drafted = f" {drafts} did so only in the form of KIP-951's early draft." if drafts else ""
     return f"{hinting} of {asked} named a leader.{drafted} Nothing was moved, and nothing written."

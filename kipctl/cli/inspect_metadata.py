@@ -61,8 +61,7 @@ def metadata(
 
     if moves < 1:
         raise UsageError(f"--moves is {moves}; it must be at least 1.")
-    server = environment.bootstrap_server(bootstrap_server)
-    with Cluster(server, timeout_s=TIMEOUT_S) as cluster:
+    with Cluster(environment.access(bootstrap_server), timeout_s=TIMEOUT_S) as cluster:
         snapshot = take_snapshot(cluster)
         chosen = select(snapshot, topic) if topic else snapshot
         one = next(iter(chosen.topics), None)
@@ -70,7 +69,7 @@ def metadata(
         compared = compare_views(cluster, snapshot.brokers, chosen.topics if topic else None)
         seen: tuple[Sightings, ...] | None = None
         if measure_convergence:
-            seen = measure(cluster, server, moves, environment.message)
+            seen = measure(cluster, moves, environment.message)
     environment.report(_report(cost, compared, not_alive(snapshot), seen), output)
 
 

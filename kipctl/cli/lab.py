@@ -10,12 +10,14 @@ from kipctl.cli.environment import Environment
 from kipctl.cli.options import OutputOption
 from kipctl.errors import UsageError
 from kipctl.lab.properties import LabSpec
+from kipctl.lab.security import Security
 from kipctl.report.formats import OutputFormat
 from kipctl.report.tables import Report, Table
 
 if TYPE_CHECKING:
     from kipctl.lab.cluster import Lab
     from kipctl.lab.ready import NodeStatus
+    from kipctl.lab.seed import Release
 
 app = typer.Typer(help="Run a real Apache Kafka cluster on this machine.", no_args_is_help=True)
 
@@ -59,6 +61,25 @@ def up(
             "--metrics", help="Let every broker serve its metrics over HTTP, for Prometheus."
         ),
     ] = False,
+    security: Annotated[
+        Security,
+        typer.Option(
+            case_sensitive=False, help="The security.protocol of the listener for clients."
+        ),
+    ] = _ASKED.security,
+    acl: Annotated[
+        bool,
+        typer.Option(
+            "--acl",
+            help="Let users do what they were granted: admin all, reader read, alice nothing.",
+        ),
+    ] = False,
+    host: Annotated[
+        str,
+        typer.Option(
+            metavar="HOST", help="Where clients find the brokers: 127.0.0.1, ::1 or localhost."
+        ),
+    ] = _ASKED.host,
     output: OutputOption = OutputFormat.AUTO,
 ) -> None:
     """Start a cluster and wait until it is ready.
@@ -66,6 +87,10 @@ def up(
     What a crash left of a lab of that name is removed first. Brokers come back quickly: one that is
     silent is given up after 3 s, not Kafka's 9. To measure what a crash costs, ask for Kafka's own:
     --config broker.session.timeout.ms=9000 --config broker.heartbeat.interval.ms=2000.
+
+    With --security clients need a file of the lab's folder clients, and are admin, alice or reader;
+    brokers keep a plaintext listener among themselves. ssl knows them by their certificates,
+    sasl_plaintext and sasl_ssl by PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER.
     """
     environment = context.ensure_object(Environment)
     from kipctl.lab.cluster import Lab
@@ -81,6 +106,9 @@ def up(
         port=port,
         request_log=request_log,
         metrics=metrics,
+        security=security,
+        acl=acl,
+        host=host,
     )
     with environment.progress(f"Bringing up lab {name!r}.") as progress:
         lab = Lab.up(spec, progress)
@@ -161,13 +189,28 @@ def restart(
     context: typer.Context,
     nodes: NodesArgument = None,
     name: NameOption = _ASKED.name,
+    kafka_version: Annotated[
+        str | None,
+        typer.Option(metavar="VERSION", help="Start them with this release from now on."),
+    ] = None,
     output: OutputOption = OutputFormat.AUTO,
 ) -> None:
-    """Stop and start nodes, one after the other, each time until the lab is ready again."""
+    """Stop and start nodes, one after the other, each time until the lab is ready again.
+
+    With --kafka-version that is a rolling upgrade, or half of one. metadata.version stays as it is.
+    """
+    environment = context.ensure_object(Environment)
+    release: Release | None = None
+    if kafka_version is not None:
+        from kipctl.lab.cluster import Lab
+
+        lab = Lab.load(name)
+        with environment.progress(f"Kafka {kafka_version} for lab {name!r}.") as progress:
+            release = lab.release(kafka_version, progress)
     _each_node(
-        context.ensure_object(Environment),
+        environment,
         *("restart", name, nodes, output),
-        lambda lab, node_id: lab.restart(node_id),
+        lambda lab, node_id: lab.restart(node_id, release),
     )
 
 
@@ -276,6 +319,10 @@ def _document(lab: "Lab", nodes: "tuple[NodeStatus, ...]") -> dict[str, object]:
         "bootstrap_server": lab.bootstrap_server,
         "folder": str(lab.folder),
         "request_log": lab.request_log,
+        "security": lab.security.value,
+        "acl": lab.acl,
+        "client_properties": None if (path := lab.client_properties) is None else str(path),
+        "client_files": {name: str(path) for name, path in lab.client_files.items()},
         "nodes": [
             {
                 "id": node.id,
@@ -285,6 +332,7 @@ def _document(lab: "Lab", nodes: "tuple[NodeStatus, ...]") -> dict[str, object]:
                 "pid": node.pid,
                 "state": node.state.value,
                 "leaders": node.leaders,
+                "kafka_version": lab.kafka_version_of(node.id),
                 "request_log": str(lab.node(node.id).request_log_path),
                 "metrics_url": lab.node(node.id).spec.metrics_url,
             }
@@ -297,6 +345,15 @@ def _table(lab: "Lab", nodes: "tuple[NodeStatus, ...]") -> Table:
     from kipctl.lab.cluster import LabState
 
     notes = [f"Bootstrap server: {lab.bootstrap_server}"]
+    if (properties := lab.client_properties) is not None:
+        notes.append(
+            f"Security: {lab.security.protocol}{' with ACLs' if lab.acl else ''}. "
+            f"Files for clients: {properties.parent}/*.properties"
+        )
+        notes.append(
+            "For instance: kipctl inspect leaders "
+            f"--bootstrap-server {lab.bootstrap_server} --command-config {properties}"
+        )
     if lab.request_log:
         notes.append(f"Request logs: {lab.folder}/broker-*/request.log*")
     if urls := lab.metrics_urls:
@@ -306,6 +363,10 @@ def _table(lab: "Lab", nodes: "tuple[NodeStatus, ...]") -> Table:
             "A crash, or a start that failed, left it behind. Remove it with `kipctl lab down`, or "
             "let `kipctl lab up` make it anew."
         ]
+    of = {node.id: lab.kafka_version_of(node.id) for node in nodes}
+    if others := {node: version for node, version in of.items() if version != lab.kafka_version}:
+        listed = ", ".join(f"node {node} Kafka {version}" for node, version in others.items())
+        notes.append(f"Upgraded: {listed}")
     return Table(
         f"Lab {lab.name}: {lab.state.value}, Kafka {lab.kafka_version}",
         ("Node", "Role", "Rack", "Port", "PID", "State", "Leaders"),

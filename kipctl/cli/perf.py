@@ -152,9 +152,7 @@ def produce(
     config = parse_properties(properties)
     plan = PerfPlan(
         probe=ProbeSpec(
-            bootstrap_server=environment.bootstrap_server(
-                bootstrap_server or properties.get("bootstrap.servers")
-            ),
+            access=environment.access(bootstrap_server, properties),
             topic=topic,
             num_records=num_records,
             throughput=throughput,

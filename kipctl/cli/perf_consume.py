@@ -124,8 +124,10 @@ def consume(
     if from_latest and offset is not None:
         raise UsageError("Give --offset or --from-latest, not both.")
     named = given_properties(command_config, command_property)
+    access = environment.access(bootstrap_server, named)
+    cluster = environment.cluster
     options = {
-        "client.rack": client_rack,
+        "client.rack": client_rack or (cluster and cluster.rack) or None,
         "max.partition.fetch.bytes": fetch_size,
         "receive.buffer.bytes": socket_buffer_size,
     }
@@ -136,9 +138,7 @@ def consume(
     config = parse_properties(properties)
     plan = ConsumePlan(
         probe=ConsumeSpec(
-            bootstrap_server=environment.bootstrap_server(
-                bootstrap_server or properties.get("bootstrap.servers")
-            ),
+            access=access,
             topic=topic,
             num_records=num_records,
             timeout_ms=timeout,

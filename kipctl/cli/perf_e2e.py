@@ -130,14 +130,13 @@ def e2e(
             "sends itself, from the end on.",
             "Leave it out.",
         )
-    if client_rack is not None:
-        consumed["client.rack"] = client_rack
+    access = environment.access(bootstrap_server, shared)
+    if rack := client_rack or (environment.cluster and environment.cluster.rack):
+        consumed["client.rack"] = rack
     plan = EndToEndPlan(
         produce=PerfPlan(
             probe=ProbeSpec(
-                bootstrap_server=environment.bootstrap_server(
-                    bootstrap_server or shared.get("bootstrap.servers")
-                ),
+                access=access,
                 topic=topic,
                 num_records=num_records,
                 throughput=throughput,

@@ -47,7 +47,8 @@ def metadata(
         typer.Option(
             "--policy",
             help="For a new topic the probe asks for it alone, or, as before KIP-526, for all that"
-            " it knows; repeatable. Default: both.",
+            " it knows (legacy), or is given all beforehand (preload); repeatable. Default: kip526"
+            " and legacy.",
         ),
     ] = None,
     command_property: Annotated[
@@ -77,7 +78,7 @@ def metadata(
     """
     from kipctl.experiments.metadata.perf_metadata import run
     from kipctl.experiments.metadata.phases import RENEWED_MS
-    from kipctl.experiments.metadata.plan import MetadataPlan
+    from kipctl.experiments.metadata.plan import POLICIES, MetadataPlan
     from kipctl.probe.config import parse_pairs
     from kipctl.probe.produce.config import LEAST_IDLE_MS, parse_properties
     from kipctl.report.metadata_tables import perf_metadata_tables
@@ -86,9 +87,7 @@ def metadata(
     properties = parse_pairs(command_property or [])
     plan = MetadataPlan(
         config=parse_properties(DEFAULTS | properties),
-        bootstrap_server=environment.bootstrap_server(
-            bootstrap_server or properties.get("bootstrap.servers")
-        ),
+        access=environment.access(bootstrap_server, properties),
         topics=topics,
         partitions=partitions,
         throughput=throughput,
@@ -96,7 +95,7 @@ def metadata(
         seconds=seconds,
         phases=tuple(phase or Phase),
         clients=tuple(dict.fromkeys(client or [ClientKind.PROBE])),
-        policies=tuple(dict.fromkeys(policy or TopicPolicy)),
+        policies=tuple(dict.fromkeys(policy or POLICIES)),
         metrics_urls=tuple(metrics_url or ()),
     )
     if properties.keys() & {"metadata.max.age.ms", "metadata.max.idle.ms"}:

@@ -12,9 +12,10 @@ from kipctl.report.tables import Report, Table
 
 def given_properties(file: Path | None, pairs: Sequence[str] | None) -> dict[str, str]:
     """The properties of a file, and those of the command line, which win. Raises UsageError."""
-    from kipctl.probe.config import parse_pairs, read_properties_file
+    from kipctl.java_properties import read
+    from kipctl.probe.config import parse_pairs
 
-    return (read_properties_file(file) if file else {}) | parse_pairs(list(pairs or []))
+    return (read(file) if file else {}) | parse_pairs(list(pairs or []))
 
 
 def show(

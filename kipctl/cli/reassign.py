@@ -109,13 +109,12 @@ def reassign(
     environment = context.ensure_object(Environment)
     from kipctl.transport.request import Cluster
 
-    server = environment.bootstrap_server(bootstrap_server)
-    probed = server if measure and not dry_run else None
-    with Cluster(server) as cluster:
+    measure = measure and not dry_run
+    with Cluster(environment.access(bootstrap_server)) as cluster:
         if rotate:
-            _rotate(environment, cluster, topics, dry_run, yes, timeout, output, probed)
+            _rotate(environment, cluster, topics, dry_run, yes, timeout, output, measure)
         elif plan is not None:
-            _carry_out(environment, cluster, plan, dry_run, yes, timeout, output, probed)
+            _carry_out(environment, cluster, plan, dry_run, yes, timeout, output, measure)
         elif rollback:
             _roll_back(environment, cluster, dry_run, yes, timeout, output)
         elif verify is not None:
@@ -154,7 +153,7 @@ def _rotate(
     yes: bool,
     timeout_s: float,
     output: OutputFormat,
-    probed: str | None,
+    measure: bool,
 ) -> None:
     from kipctl.cluster.change import LeadersMoved, demand_all_done, rotate_leaders
     from kipctl.cluster.journal import journal
@@ -170,7 +169,7 @@ def _rotate(
     environment.message(in_short(plan))
     environment.confirm(f"Rotate the leaders of {len(plan.moves)} partitions?", yes)
     kept = journal(before.cluster_id, environment.variables)
-    if probed:
+    if measure:
         from kipctl.experiments.plan import OWN_TOPIC
 
         topics = [*(topics or before.topics), OWN_TOPIC]
@@ -182,7 +181,7 @@ def _rotate(
                 cluster, rotate(now), now, journal=kept, progress=progress, timeout_s=timeout_s
             )
 
-    moved, measured_load = _measured(carry_out, environment, cluster, probed)
+    moved, measured_load = _measured(carry_out, environment, cluster, measure)
     report = moved_report(REASSIGN, moved, before, take_snapshot(cluster, before.topics))
     environment.report(_with_measured_load(report, measured_load), output)
     done = len(moved.held.outcomes) - len(moved.failures)
@@ -197,7 +196,7 @@ def _carry_out(
     yes: bool,
     timeout_s: float,
     output: OutputFormat,
-    probed: str | None,
+    measure: bool,
 ) -> None:
     from kipctl.cluster.change import Reassigned, demand_all_done, reassign
     from kipctl.cluster.journal import journal
@@ -222,22 +221,22 @@ def _carry_out(
         with environment.progress(f"Reassigning {len(plan.moves)} partitions") as progress:
             return reassign(cluster, plan, journal=kept, progress=progress, timeout_s=timeout_s)
 
-    done, measured_load = _measured(carry_out, environment, cluster, probed)
+    done, measured_load = _measured(carry_out, environment, cluster, measure)
     report = reassigned_report(done, take_snapshot(cluster, plan.topics))
     environment.report(_with_measured_load(report, measured_load), output)
     demand_all_done(done.refused, len(done.plan.moves), "Undo: kipctl reassign --rollback")
 
 
 def _measured(
-    act: Callable[[], T], environment: Environment, cluster: "Cluster", probed: str | None
+    act: Callable[[], T], environment: Environment, cluster: "Cluster", measure: bool
 ) -> tuple[T, Mapping[str, object] | None]:
-    """Act; with a bootstrap server to be probed, also the document of what it cost a producer."""
-    if probed is None:
+    """Act; to be measured, also the document of what it cost a producer."""
+    if not measure:
         return act(), None
     from kipctl.experiments.conduct import Listeners
     from kipctl.experiments.perf import measured_during
 
-    done, measured_load = measured_during(act, cluster, probed, Listeners(environment.message))
+    done, measured_load = measured_during(act, cluster, Listeners(environment.message))
     return done, measured_load.document
 
 

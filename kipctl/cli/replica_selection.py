@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from kipctl.cluster.replica_selection_librdkafka import ClientRead
     from kipctl.cluster.replica_traffic import RackSummary
     from kipctl.cluster.snapshot import PartitionId, Snapshot
+    from kipctl.transport.access import Access
     from kipctl.transport.request import Cluster
 
 COMMAND = "inspect replica-selection"
@@ -114,9 +115,9 @@ def replica_selection(
     over_s = None if rate_over is None else _seconds(rate_over)
     for_s = None if duration is None else _seconds(duration)
     racks = list(dict.fromkeys(client_rack or ()))
-    server = environment.bootstrap_server(bootstrap_server)
+    access = environment.access(bootstrap_server)
     timeout_s = _WATCH_TIMEOUT_S if watch else _TIMEOUT_S
-    with Cluster(server, timeout_s=timeout_s) as cluster:
+    with Cluster(access, timeout_s=timeout_s) as cluster:
         snapshot = take_snapshot(cluster)
         wanted = chosen(snapshot, topic or []) if one is None else chosen_one(snapshot, one)
         found = observe(cluster, wanted, racks)
@@ -132,7 +133,7 @@ def replica_selection(
             environment, cluster, wanted, racks, found, over_s
         )
     failed = () if limit is None else below(summaries, limit)
-    reads = _client_reads(environment, server, found) if client else ()
+    reads = _client_reads(environment, access, found) if client else ()
     document = documents.document(found, summaries, unreported, reads, over_s, price_per_gb)
     environment.report(Report(COMMAND, document, selection_tables(document)), output)
     if limit is not None and failed:
@@ -223,14 +224,14 @@ def _summaries(
 
 
 def _client_reads(
-    environment: Environment, server: str, found: "Observation"
+    environment: Environment, access: "Access", found: "Observation"
 ) -> "tuple[ClientRead, ...]":
     from kipctl.cluster.replica_selection_librdkafka import read
 
     reads: list[ClientRead] = []
     for rack in dict.fromkeys(choice.rack for choice in found.choices):
         with environment.progress(f"Letting librdkafka read in {rack}."):
-            reads += read(server, found.facts, rack, _CLIENT_TIMEOUT_S)
+            reads += read(access, found.facts, rack, _CLIENT_TIMEOUT_S)
     return tuple(reads)
 
 

@@ -59,7 +59,7 @@ def on(
     from kipctl.signals import noted_signals
     from kipctl.transport.request import Cluster
 
-    with Cluster(environment.bootstrap_server(bootstrap_server), timeout_s=_TIMEOUT_S) as cluster:
+    with Cluster(environment.access(bootstrap_server), timeout_s=_TIMEOUT_S) as cluster:
         brokers = chosen_brokers(cluster, broker or ())
         # Opens every connection too, while Ctrl-C may still end it at any moment.
         levels = {one: level_at(cluster, one) for one in brokers}
@@ -87,7 +87,7 @@ def off(
     from kipctl.cluster.request_log import chosen_brokers, demand_all_reported, switch_off
     from kipctl.transport.request import Cluster
 
-    with Cluster(environment.bootstrap_server(bootstrap_server), timeout_s=_TIMEOUT_S) as cluster:
+    with Cluster(environment.access(bootstrap_server), timeout_s=_TIMEOUT_S) as cluster:
         switched = switch_off(cluster, chosen_brokers(cluster, broker or ()))
     environment.report(_report("off", switched), output)
     demand_all_reported(switched, "off")
@@ -105,7 +105,7 @@ def status(
     from kipctl.cluster.request_log import chosen_brokers, demand_all_reported, look
     from kipctl.transport.request import Cluster
 
-    with Cluster(environment.bootstrap_server(bootstrap_server), timeout_s=_TIMEOUT_S) as cluster:
+    with Cluster(environment.access(bootstrap_server), timeout_s=_TIMEOUT_S) as cluster:
         levels = look(cluster, chosen_brokers(cluster, broker or ()))
     environment.report(_status_report(levels), output)
     demand_all_reported(levels, "status")

@@ -14,6 +14,7 @@ from kipctl.cli.options import (
     parse_duration,
     record_folder,
 )
+from kipctl.errors import UsageError
 from kipctl.report.formats import OutputFormat
 from kipctl.report.tables import Report
 
@@ -35,6 +36,14 @@ def tap(
             help="Where clients connect first; brokers get the ports after it. Port 0: any.",
         ),
     ] = "127.0.0.1:0",
+    advertise: Annotated[
+        str,
+        typer.Option(
+            "--advertise",
+            metavar="HOST[:PORT]",
+            help="What clients are told in place of it, as through a port forward.",
+        ),
+    ] = "",
     cap: Annotated[
         str | None,
         typer.Option(
@@ -100,17 +109,24 @@ def tap(
 
     environment: Environment = context.obj
     seconds = parse_duration(duration) if duration is not None else None
+    if ca and not tls_to_brokers:
+        raise UsageError("--ca is for --tls-to-brokers.", "Give both.")
+    to_brokers = {"security.protocol": "SSL"} if tls_to_brokers else {}
+    if ca:
+        to_brokers["ssl.truststore.location"] = ca
     spec = TapSpec(
-        bootstrap_server=environment.bootstrap_server(bootstrap_server),
+        access=environment.access(bootstrap_server, to_brokers),
         listen=listen,
+        advertise=advertise,
         caps=parse_caps(cap) if cap is not None else (),
         delays=parse_delays(delay) if delay is not None else (),
         drop_hints=drop_hints,
         stale_metadata_us=parse_us(stale_metadata) if stale_metadata is not None else 0,
         resets_per_s=parse_rate(reset) if reset is not None else 0.0,
-        tls=TlsFiles(certificate=certificate, key=key, ca=ca, to_brokers=tls_to_brokers),
+        tls=TlsFiles(certificate=certificate, key=key),
     )
     spec.tls.check()
+    _ = spec.advertised
     plan = TapPlan(spec, record_folder(record, environment.variables))
     _warn(environment, spec)
     with noted_signals() as ended:
@@ -142,7 +158,7 @@ def _wait(
     from kipctl.experiments.tap import conditions, described
 
     environment.message(
-        f"Clients connect to {tap.bootstrap_server} instead of {plan.spec.bootstrap_server}. "
+        f"Clients connect to {tap.bootstrap_server} instead of {plan.spec.access}. "
         "Ctrl-C ends the tap."
     )
     until = time.monotonic() + seconds if seconds else float("inf")

@@ -20,6 +20,7 @@ from kipctl.clients.load import (
 )
 from kipctl.errors import KipctlError, RefusedError, UnreachableError, UsageError
 from kipctl.trace.clock import now_us
+from kipctl.transport.access import Access
 
 SOFTWARE = "apache-kafka-java"
 _START_TIMEOUT_S = 60.0
@@ -130,12 +131,10 @@ class JavaClient:
     heap_mb: int = 256
 
     @contextmanager
-    def producer(
-        self, load: ProducerLoad, bootstrap_server: str
-    ) -> Iterator[RunningClient[Produced]]:
+    def producer(self, load: ProducerLoad, access: Access) -> Iterator[RunningClient[Produced]]:
         """ProducerPerformance; the process is gone when the block is left. Raises KipctlError."""
         with _folder() as folder:
-            java_command.write_files(folder, load.properties, bootstrap_server)
+            java_command.write_files(folder, load.properties, access)
             arguments = java_command.producer_arguments(self.version, load, folder)
             name = f"Java's producer {self.version}"
 
@@ -146,15 +145,11 @@ class JavaClient:
                 yield running
 
     @contextmanager
-    def consumer(
-        self, load: ConsumerLoad, bootstrap_server: str
-    ) -> Iterator[RunningClient[Consumed]]:
+    def consumer(self, load: ConsumerLoad, access: Access) -> Iterator[RunningClient[Consumed]]:
         """ConsumerPerformance; the process is gone when the block is left. Raises KipctlError."""
         with _folder() as folder:
-            java_command.write_files(folder, load.properties)
-            arguments = java_command.consumer_arguments(
-                self.version, load, bootstrap_server, folder
-            )
+            java_command.write_files(folder, load.properties, access)
+            arguments = java_command.consumer_arguments(self.version, load, access, folder)
             name = f"Java's consumer {self.version}"
             with _running(self, name, arguments, folder, self._consumed) as running:
                 yield running

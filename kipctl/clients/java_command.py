@@ -4,7 +4,9 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from kipctl import java_properties
 from kipctl.clients.load import ConsumerLoad, ProducerLoad
+from kipctl.transport.access import Access
 
 # The flags of Kafka's own scripts, which real clients are run with; C2 is left on (-XX:Tiered...
 # is not lowered as for brokers of the lab), so that latency is steady once the code is warm. The
@@ -82,15 +84,13 @@ def producer_arguments(version: str, load: ProducerLoad, folder: Path) -> list[s
     return arguments
 
 
-def consumer_arguments(
-    version: str, load: ConsumerLoad, bootstrap_server: str, folder: Path
-) -> list[str]:
+def consumer_arguments(version: str, load: ConsumerLoad, access: Access, folder: Path) -> list[str]:
     """The main class and its arguments.
 
     The tool overrides some properties by options of its own, with defaults that are not those of
     Java's consumer: they are given as the properties say.
     """
-    arguments = [f"{_TOOLS}.ConsumerPerformance", "--bootstrap-server", bootstrap_server]
+    arguments = [f"{_TOOLS}.ConsumerPerformance", "--bootstrap-server", str(access)]
     arguments += ["--topic", load.topic, "--group", load.group]
     arguments += ["--timeout", str(round(load.timeout_s * 1000))]
     new = _has_new_names(version)
@@ -103,32 +103,14 @@ def consumer_arguments(
     return arguments
 
 
-def write_files(
-    folder: Path, properties: Mapping[str, str], bootstrap_server: str | None = None
-) -> None:
+def write_files(folder: Path, properties: Mapping[str, str], access: Access) -> None:
     """All that the arguments speak of. Secrets are in a file that only its owner can read."""
     for name, text in FILES.items():
         (folder / name).write_text(text, encoding="ascii")
-    server = {"bootstrap.servers": bootstrap_server} if bootstrap_server else {}
+    connection = {**access.properties, "bootstrap.servers": str(access)}
     path = folder / _PROPERTIES
     path.touch(mode=0o600)
-    path.write_text(properties_text({**properties, **server}), encoding="ascii")
-
-
-def properties_text(properties: Mapping[str, str]) -> str:
-    """A file as java.util.Properties reads it."""
-    return "".join(f"{_escaped(name)}={_escaped(text)}\n" for name, text in properties.items())
-
-
-def _escaped(text: str) -> str:
-    escaped = re.sub(r"([\\:=#! \t])", r"\\\1", text)
-    escaped = escaped.replace("\n", r"\n").replace("\r", r"\r")
-    return "".join(c if c.isascii() else _utf16(c) for c in escaped)
-
-
-def _utf16(character: str) -> str:
-    units = character.encode("utf-16-be").hex()
-    return "".join(rf"\u{units[at : at + 4]}" for at in range(0, len(units), 4))
+    path.write_text(java_properties.text({**connection, **properties}), encoding="ascii")
 
 
 def _has_new_names(version: str) -> bool:

@@ -13,13 +13,14 @@ from kipctl.clients.load import Consumed, ConsumerLoad, Produced, ProducerLoad, 
 from kipctl.errors import KipctlError
 from kipctl.signals import leave_to_starter
 from kipctl.trace.clock import now_us
+from kipctl.transport.access import Access
 
 _START_TIMEOUT_S = 60.0
 
 _Load = TypeVar("_Load")
 _Result = TypeVar("_Result")
 _Work = Callable[
-    [_Load, str, librdkafka_work.Started, librdkafka_work.ShouldStop],
+    [_Load, Access, librdkafka_work.Started, librdkafka_work.ShouldStop],
     _Result,
 ]
 
@@ -28,11 +29,11 @@ class ClientDiedError(KipctlError):
     """The process of librdkafka ended without an outcome: killed, or a fault."""
 
 
-def _in_child(work: _Work[_Load, _Result], load: _Load, server: str, pipe: Connection) -> None:
+def _in_child(work: _Work[_Load, _Result], load: _Load, access: Access, pipe: Connection) -> None:
     """The child: does the work, and tells of its start and end through the pipe."""
     leave_to_starter()
     try:
-        pipe.send(work(load, server, pipe.send, pipe.poll))
+        pipe.send(work(load, access, pipe.send, pipe.poll))
     except KipctlError as error:
         pipe.send(error)
     except BaseException:
@@ -44,12 +45,12 @@ def _in_child(work: _Work[_Load, _Result], load: _Load, server: str, pipe: Conne
 class _RunningLibrdkafka(Generic[_Result]):
     """A client at work, in a process that ends with its starter's."""
 
-    def __init__(self, work: _Work[_Load, _Result], load: _Load, server: str) -> None:
+    def __init__(self, work: _Work[_Load, _Result], load: _Load, access: Access) -> None:
         """Start it; returns when it begins. Raises KipctlError."""
         context = multiprocessing.get_context("spawn")
         self._pipe, theirs = context.Pipe()
         self._process = context.Process(
-            target=_in_child, args=(work, load, server, theirs), name="kipctl-client", daemon=True
+            target=_in_child, args=(work, load, access, theirs), name="kipctl-client", daemon=True
         )
         self._process.start()
         theirs.close()
@@ -106,22 +107,18 @@ class Librdkafka:
         return librdkafka_work.version()
 
     @contextmanager
-    def producer(
-        self, load: ProducerLoad, bootstrap_server: str
-    ) -> Iterator[RunningClient[Produced]]:
+    def producer(self, load: ProducerLoad, access: Access) -> Iterator[RunningClient[Produced]]:
         """A producer in open loop; its process is gone after the block. Raises KipctlError."""
-        running = _RunningLibrdkafka(librdkafka_work.produce, load, bootstrap_server)
+        running = _RunningLibrdkafka(librdkafka_work.produce, load, access)
         try:
             yield running
         finally:
             running.close()
 
     @contextmanager
-    def consumer(
-        self, load: ConsumerLoad, bootstrap_server: str
-    ) -> Iterator[RunningClient[Consumed]]:
+    def consumer(self, load: ConsumerLoad, access: Access) -> Iterator[RunningClient[Consumed]]:
         """A member of a group; its process is gone after the block. Raises KipctlError."""
-        running = _RunningLibrdkafka(librdkafka_work.consume, load, bootstrap_server)
+        running = _RunningLibrdkafka(librdkafka_work.consume, load, access)
         try:
             yield running
         finally:

@@ -1,8 +1,10 @@
 """The properties of Java's clients in librdkafka's words."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from kipctl.errors import UsageError
+from kipctl.transport.access import Access
 
 _RENAMED = {
     "fetch.max.wait.ms": "fetch.wait.max.ms",
@@ -35,7 +37,7 @@ _BROKERS_LIMIT = 100_000_000
 _RECEIVE_HEADROOM = 512
 
 
-def producer_properties(properties: Mapping[str, str], bootstrap_server: str) -> dict[str, str]:
+def producer_properties(properties: Mapping[str, str], access: Access) -> dict[str, Any]:
     """What to give a librdkafka producer.
 
     Names that both use are passed on, and so is everything that only librdkafka knows: it refuses
@@ -43,12 +45,12 @@ def producer_properties(properties: Mapping[str, str], bootstrap_server: str) ->
     `linger.ms` 5, `batch.size` 1,000,000, no idempotence. Raises UsageError for properties that
     librdkafka has nothing for.
     """
-    return {"bootstrap.servers": bootstrap_server, "log_level": "3", **_translated(properties)}
+    return {**access.librdkafka(), "log_level": "3", **_translated(properties)}
 
 
 def consumer_properties(
-    properties: Mapping[str, str], group: str, bootstrap_server: str
-) -> dict[str, str]:
+    properties: Mapping[str, str], group: str, access: Access
+) -> dict[str, Any]:
     """What to give a librdkafka consumer of a group, from the beginning if nothing else is said.
 
     Raises UsageError for properties that librdkafka has nothing for.
@@ -60,7 +62,7 @@ def consumer_properties(
     fetch_max = int(given.get("fetch.max.bytes", _FETCH_MAX_BYTES))
     if fetch_max + _RECEIVE_HEADROOM > _BROKERS_LIMIT:
         given.setdefault("receive.message.max.bytes", str(fetch_max + _RECEIVE_HEADROOM))
-    return {"bootstrap.servers": bootstrap_server, "group.id": group, "log_level": "3", **given}
+    return {**access.librdkafka(), "group.id": group, "log_level": "3", **given}
 
 
 def _translated(properties: Mapping[str, str]) -> dict[str, str]:

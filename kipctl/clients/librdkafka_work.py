@@ -12,6 +12,7 @@ from kipctl.clients.librdkafka_properties import consumer_properties, producer_p
 from kipctl.clients.load import Consumed, ConsumerLoad, Produced, ProducerLoad
 from kipctl.errors import RefusedError, UnreachableError, UsageError
 from kipctl.trace.clock import now_us
+from kipctl.transport.access import Access
 
 SOFTWARE = "confluent-kafka-python"
 """By this name it introduces itself to brokers, with its own version and librdkafka's."""
@@ -89,12 +90,12 @@ class _Deliveries:
 
 
 def produce(
-    load: ProducerLoad, bootstrap_server: str, started: Started, should_stop: ShouldStop
+    load: ProducerLoad, access: Access, started: Started, should_stop: ShouldStop
 ) -> Produced:
     """Send the load's records on their schedule. Raises KipctlError."""
     errors, deliveries = _Errors(), _Deliveries()
     who = f"librdkafka's producer {version()}"
-    properties = producer_properties(load.properties, bootstrap_server)
+    properties = producer_properties(load.properties, access)
     try:
         producer = Producer({**properties, "error_cb": errors.note}, logger=errors)
     except (KafkaException, ValueError) as error:
@@ -201,12 +202,12 @@ def _await_all(
 
 
 def consume(
-    load: ConsumerLoad, bootstrap_server: str, started: Started, should_stop: ShouldStop
+    load: ConsumerLoad, access: Access, started: Started, should_stop: ShouldStop
 ) -> Consumed:
     """Read the load's records. Raises KipctlError."""
     errors = _Errors()
     who = f"librdkafka's consumer {version()}"
-    properties = consumer_properties(load.properties, load.group, bootstrap_server)
+    properties = consumer_properties(load.properties, load.group, access)
     try:
         consumer = Consumer({**properties, "error_cb": errors.note}, logger=errors)
     except (KafkaException, ValueError) as error:

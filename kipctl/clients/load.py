@@ -5,6 +5,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
+from kipctl.transport.access import Access
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerLoad:
@@ -108,11 +110,11 @@ class Client(Protocol):
         """The client library's."""
 
     def producer(
-        self, load: ProducerLoad, bootstrap_server: str
+        self, load: ProducerLoad, access: Access
     ) -> AbstractContextManager[RunningClient[Produced]]:
         """A producer that has started. Raises KipctlError when it does not start."""
 
     def consumer(
-        self, load: ConsumerLoad, bootstrap_server: str
+        self, load: ConsumerLoad, access: Access
     ) -> AbstractContextManager[RunningClient[Consumed]]:
         """A consumer that has started. Raises KipctlError when it does not start."""

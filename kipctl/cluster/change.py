@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
 from kipctl.cluster.elect import Elected, Outcome, elect
@@ -165,7 +165,7 @@ def elect_preferred(
     """
     deadline = time.monotonic() + timeout_s
     convergence = Convergence(before, dict(expected))
-    with LeaderWatch(before.brokers, sorted({p.topic for p in expected})) as watch:
+    with LeaderWatch(before.brokers, sorted({p.topic for p in expected}), cluster.access) as watch:
         called_us = now_us()
         on_event(ClusterEvent(EventKind.ELECTION_CALLED, called_us))
         outcomes = elect(cluster, ElectionType.PREFERRED, expected)
@@ -225,11 +225,15 @@ def rotate_leaders(
 ) -> LeadersMoved:
     """Carry the plan out, then elect its preferred leaders. Raises what its two halves raise."""
     entry = _save(cluster, plan, journal)
-    with _undo_reported(cluster, plan, UNDO if entry else LOOK):
+    next_step = UNDO if entry else LOOK
+    with _undo_reported(cluster, plan, next_step):
         reassigned = _submit_and_wait(cluster, plan, entry, on_event, progress, timeout_s)
         expected = reassigned.plan.preferred_leaders
         progress(f"Electing the preferred leaders of {len(expected)} partitions")
-        held = elect_preferred(cluster, expected, before, on_event=on_event, timeout_s=timeout_s)
+        with _partly_done_if_refused(next_step):
+            held = elect_preferred(
+                cluster, expected, before, on_event=on_event, timeout_s=timeout_s
+            )
     return LeadersMoved(reassigned, held)
 
 
@@ -273,7 +277,10 @@ def roll_back(
         if plan.moves:
             reassigned = _submit_and_wait(cluster, plan, None, on_event, progress, timeout_s)
         progress(f"Electing the preferred leaders of {len(expected)} partitions")
-        held = elect_preferred(cluster, expected, before, on_event=on_event, timeout_s=timeout_s)
+        with _partly_done_if_refused(LOOK) if plan.moves else nullcontext():
+            held = elect_preferred(
+                cluster, expected, before, on_event=on_event, timeout_s=timeout_s
+            )
     moved = LeadersMoved(reassigned, held)
     if not moved.failures:
         entry.mark_undone()
@@ -304,6 +311,17 @@ def _not_converged(missing: Mapping[PartitionId, tuple[int, ...]]) -> TimedOutEr
         f" {partition_id} on broker {', '.join(map(str, brokers))}.",
         LOOK,
     )
+
+
+@contextmanager
+def _partly_done_if_refused(next_step: str) -> Iterator[None]:
+    """An election that is refused (Kafka 3.0 has none in KRaft) leaves replicas that have moved."""
+    try:
+        yield
+    except RefusedError as refused:
+        raise PartlyDoneError(
+            f"The replicas are in their new order, and led as before: {refused.what}", next_step
+        ) from None
 
 
 @contextmanager

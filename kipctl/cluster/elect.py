@@ -6,10 +6,12 @@ from enum import StrEnum
 from itertools import groupby
 
 from kipctl.cluster.snapshot import PartitionId, Snapshot
-from kipctl.errors import RefusedError, UsageError
+from kipctl.errors import UsageError
+from kipctl.protocol.api import ApiKey
 from kipctl.protocol.elect_leaders import ElectionType, ElectLeadersRequest, TopicPartitions
-from kipctl.protocol.error_codes import ErrorCode, error_name, error_text
+from kipctl.protocol.error_codes import ErrorCode, error_name
 from kipctl.transport.request import Cluster
+from kipctl.transport.rights import refusal
 
 
 class Outcome(StrEnum):
@@ -63,7 +65,12 @@ def elect(
         )
     )
     if response.error_code:
-        raise RefusedError(f"The cluster refused the election: {error_text(response.error_code)}.")
+        raise refusal(
+            "The cluster refused the election",
+            response.error_code,
+            ApiKey.ELECT_LEADERS,
+            cluster.access,
+        )
     return tuple(
         Elected(
             PartitionId(topic.topic, result.partition_id),

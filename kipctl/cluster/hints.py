@@ -140,6 +140,8 @@ def _judge(
 ) -> tuple[Verdict, Hint | None, str]:
     """The verdict, the hint, and what is to be said about it."""
     partition = answer.responses[0].partition_responses[0]
+    if partition.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+        return Verdict.NO_RIGHT, None, error_name(partition.error_code)
     if partition.error_code != ErrorCode.NOT_LEADER_OR_FOLLOWER:
         return Verdict.UNEXPECTED, None, error_name(partition.error_code)
     return beside_metadata(partition.current_leader, answer.node_endpoints, metadata, asked)

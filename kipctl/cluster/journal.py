@@ -15,6 +15,7 @@ from pathlib import Path
 from kipctl.cluster.kafka_json import read_reassignment, reassignment_document
 from kipctl.cluster.snapshot import Assignment, PartitionId
 from kipctl.errors import UsageError
+from kipctl.state import make_private, state_folder
 
 UNDONE = ".undone.json"
 
@@ -50,7 +51,7 @@ class Journal:
         path = self.folder / f"{name}.json"
         unfinished = path.with_suffix(".tmp")
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
+            make_private(self.folder)
             with unfinished.open("w", encoding="utf-8") as file:
                 json.dump(reassignment_document(assignment), file)
                 file.flush()
@@ -75,5 +76,4 @@ class Journal:
 
 def journal(cluster_id: str, variables: Mapping[str, str] = os.environ) -> Journal:
     """The journal of a cluster, in `$XDG_STATE_HOME` (or `~/.local/state`) `/kipctl/journal/`."""
-    state = variables.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Journal(Path(state) / "kipctl" / "journal" / cluster_id)
+    return Journal(state_folder(variables) / "journal" / cluster_id)

@@ -57,7 +57,7 @@ def sightings(moves: Iterable[Sequence[ClusterEvent]]) -> tuple[Sightings, ...]:
 
 
 def measure_convergence(
-    cluster: Cluster, bootstrap_server: str, moves: int, progress: Callable[[str], None]
+    cluster: Cluster, moves: int, progress: Callable[[str], None]
 ) -> tuple[Sightings, ...]:
     """Move all leaders of a topic of its own so many times, and see when each broker knows.
 
@@ -67,7 +67,7 @@ def measure_convergence(
     if replicas == 1:
         raise UsageError("No leader can move on a cluster of one broker.")
     happened: list[list[ClusterEvent]] = []
-    with _own_topic(cluster, bootstrap_server, replicas):
+    with _own_topic(cluster, replicas):
         for number in range(1, moves + 1):
             progress(f"Moving {PARTITIONS} leaders of {OWN_TOPIC}: {number} of {moves}.")
             events: list[ClusterEvent] = []
@@ -77,13 +77,13 @@ def measure_convergence(
 
 
 @contextmanager
-def _own_topic(cluster: Cluster, bootstrap_server: str, replicas: int) -> Iterator[None]:
+def _own_topic(cluster: Cluster, replicas: int) -> Iterator[None]:
     if topics_named(cluster, OWN_TOPIC):
-        delete_topics(bootstrap_server, [OWN_TOPIC])
+        delete_topics(cluster.access, [OWN_TOPIC])
         await_no_topics(cluster, [OWN_TOPIC])
     try:
-        create_topics(bootstrap_server, [OWN_TOPIC], PARTITIONS, replicas)
+        create_topics(cluster.access, [OWN_TOPIC], PARTITIONS, replicas)
         await_topics(cluster, [OWN_TOPIC])
         yield
     finally:
-        delete_topics(bootstrap_server, [OWN_TOPIC])
+        delete_topics(cluster.access, [OWN_TOPIC])

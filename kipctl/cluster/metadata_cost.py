@@ -1,8 +1,8 @@
 """What a client's Metadata request costs: bytes, and time until the answer is there."""
 
-import socket
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 
 from kipctl.cluster.snapshot import Broker
@@ -11,7 +11,9 @@ from kipctl.protocol.address import Address
 from kipctl.protocol.api import ApiKey, decode_response, encode_request
 from kipctl.protocol.metadata import MetadataRequest, MetadataRequestTopic
 from kipctl.protocol.primitives import INT32
-from kipctl.transport.request import Cluster, open_socket
+from kipctl.transport.access import Access
+from kipctl.transport.blocking import BlockingConnection
+from kipctl.transport.request import Cluster
 
 SAMPLES = 5
 
@@ -52,7 +54,7 @@ def _cost(cluster: Cluster, broker: Broker, asked: str | None, samples: int) -> 
         version = min(highest, request.api.versions[1])
         frame = encode_request(request, version, 1, cluster.client_id)
         times_us, answer = _ask(
-            Address(broker.host, broker.port), frame, samples, cluster.timeout_s
+            Address(broker.host, broker.port), cluster.access, frame, samples, cluster.timeout_s
         )
         _, response = decode_response(MetadataRequest, version, answer)
     except KipctlError as error:
@@ -69,18 +71,16 @@ def _cost(cluster: Cluster, broker: Broker, asked: str | None, samples: int) -> 
 
 
 def _ask(
-    address: Address, frame: bytes, samples: int, timeout_s: float
+    address: Address, access: Access, frame: bytes, samples: int, timeout_s: float
 ) -> tuple[tuple[int, ...], bytes]:
     """Send the same request again and again; the times in microseconds, and the last answer."""
     times_us = []
     answer = b""
     try:
-        with open_socket(address, timeout_s) as connected:
+        with closing(BlockingConnection(address, access, time.monotonic() + timeout_s)) as opened:
             for _ in range(samples):
                 began_ns = time.perf_counter_ns()
-                connected.sendall(frame)
-                (size,) = INT32.unpack(_receive(connected, INT32.size))
-                answer = _receive(connected, size)
+                answer = opened.exchange(frame, time.monotonic() + timeout_s)
                 times_us.append((time.perf_counter_ns() - began_ns) // 1000)
     except TimeoutError:
         raise TimedOutError(
@@ -93,14 +93,3 @@ def _ask(
             "Check the address, and that the broker is running.",
         ) from None
     return tuple(times_us), answer
-
-
-def _receive(connected: socket.socket, size: int) -> bytes:
-    received = bytearray(size)
-    view = memoryview(received)
-    while view:
-        count = connected.recv_into(view)
-        if not count:
-            raise OSError("it closed the connection instead of answering")
-        view = view[count:]
-    return bytes(received)

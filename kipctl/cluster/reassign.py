@@ -25,6 +25,7 @@ from kipctl.protocol.reassignments import (
     ReassignableTopic,
 )
 from kipctl.transport.request import Cluster
+from kipctl.transport.rights import refusal
 
 Progress = Callable[[str], None]
 
@@ -74,11 +75,9 @@ def submit(
     Raises RefusedError when it refuses the request as a whole. Version 1 of the request (Kafka 4.1)
     holds the replication factor unless told otherwise; version 0 has no such guard.
     """
-    versions = cluster.controller().api_versions
-    newest = versions.get(ApiKey.ALTER_PARTITION_REASSIGNMENTS, (0, 0))[1]
     request = AlterPartitionReassignmentsRequest(
         timeout_ms=int(cluster.timeout_s * 1000),
-        allow_replication_factor_change=may_change_replication_factor or newest < 1,
+        allow_replication_factor_change=may_change_replication_factor,
         topics=tuple(
             ReassignableTopic(
                 name=topic,
@@ -91,7 +90,14 @@ def submit(
         ),
     )
     response = cluster.ask_controller(request)
-    _raise_for("The cluster refused the reassignment", response.error_code, response.error_message)
+    if response.error_code:
+        raise refusal(
+            "The cluster refused the reassignment",
+            response.error_code,
+            ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+            cluster.access,
+            broker_message=response.error_message,
+        )
     return tuple(
         Refusal(
             PartitionId(topic.name, partition.partition_index),
@@ -117,9 +123,14 @@ def ongoing(
             for topic, group in groupby(sorted(partitions), key=lambda p: p.topic)
         )
     response = cluster.ask_controller(ListPartitionReassignmentsRequest(topics=topics))
-    _raise_for(
-        "The cluster does not list its reassignments", response.error_code, response.error_message
-    )
+    if response.error_code:
+        raise refusal(
+            "The cluster does not list its reassignments",
+            response.error_code,
+            ApiKey.LIST_PARTITION_REASSIGNMENTS,
+            cluster.access,
+            broker_message=response.error_message,
+        )
     found = (
         Ongoing(
             PartitionId(topic.name, partition.partition_index),
@@ -301,8 +312,3 @@ def _await_replicas(
                 "Look again: kipctl inspect leaders",
             )
         time.sleep(FIRST_POLL_S)
-
-
-def _raise_for(what: str, code: int, message: str | None) -> None:
-    if code != ErrorCode.NONE:
-        raise RefusedError(f"{what}: {error_name(code)}{f' ({message})' if message else ''}.")

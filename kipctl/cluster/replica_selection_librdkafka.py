@@ -14,6 +14,7 @@ from confluent_kafka import Consumer, TopicPartition, libversion
 
 from kipctl.cluster.replica_selection import PartitionFacts
 from kipctl.cluster.snapshot import PartitionId
+from kipctl.transport.access import Access
 
 RECORDS = 10
 """So many offsets before the high watermark it begins: the last ones may be transaction markers."""
@@ -44,7 +45,7 @@ def version() -> str:
 
 
 def read(
-    bootstrap_server: str,
+    access: Access,
     facts: Iterable[PartitionFacts],
     rack: str,
     timeout_s: float,
@@ -64,7 +65,7 @@ def read(
     statistics: dict[str, Any] = {}
     consumer = Consumer(
         {
-            "bootstrap.servers": bootstrap_server,
+            **access.librdkafka(),
             "client.id": "kipctl-librdkafka",
             "client.rack": rack,
             "isolation.level": "read_uncommitted",

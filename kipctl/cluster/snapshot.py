@@ -140,7 +140,10 @@ def from_metadata(metadata: MetadataResponse) -> Snapshot:
     for topic in metadata.topics:
         name = topic.name or str(topic.topic_id)
         if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            raise UsageError(f"There is no topic {name!r}.", "List them: kipctl inspect leaders")
+            raise UsageError(
+                f"There is no topic {name!r}, or none that this user may Describe.",
+                "List them: kipctl inspect leaders",
+            )
         if topic.error_code not in (ErrorCode.NONE, ErrorCode.LEADER_NOT_AVAILABLE):
             raise RefusedError(
                 f"The cluster does not show topic {name!r}: {error_name(topic.error_code)}."
@@ -187,6 +190,9 @@ def select(snapshot: Snapshot, patterns: Sequence[str]) -> Snapshot:
             found = {t for t in snapshot.topics if t == pattern}
         if not found:
             kind = "topic matches" if is_glob(pattern) else "topic is named"
-            raise UsageError(f"No {kind} {pattern!r}.", "List them: kipctl inspect leaders")
+            raise UsageError(
+                f"No {kind} {pattern!r}.",
+                "List them: kipctl inspect leaders. What the user may not Describe is not shown.",
+            )
         chosen |= found
     return snapshot.only(p.id for p in snapshot.partitions if p.id.topic in chosen)

@@ -5,10 +5,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from uuid import UUID
 
-from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
-
-from kipctl.errors import RefusedError, TimedOutError
+from kipctl.errors import TimedOutError
+from kipctl.protocol.api import ApiKey
+from kipctl.protocol.error_codes import ErrorCode
 from kipctl.protocol.list_offsets import (
     CONSUMER_REPLICA_ID,
     LATEST_TIMESTAMP,
@@ -17,44 +16,67 @@ from kipctl.protocol.list_offsets import (
     ListOffsetsTopic,
 )
 from kipctl.protocol.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponseTopic
+from kipctl.protocol.topics import (
+    CreatableTopic,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    DeleteTopicState,
+)
+from kipctl.transport.access import Access
 from kipctl.transport.request import Cluster
+from kipctl.transport.rights import refusal
 
 _TIMEOUT_S = 120.0
+_TIMEOUT_MS = 60_000
 _POLL_S = 0.2
 _PARTITIONS_AT_ONCE = 2_000
 """Partitions that one request makes; a controller takes 10,000 records for a request."""
 
 
 def create_topics(
-    bootstrap_server: str, names: Sequence[str], partitions: int, replication_factor: int
+    access: Access, names: Sequence[str], partitions: int, replication_factor: int
 ) -> None:
     """Create the topics. Raises RefusedError."""
     at_once = max(1, _PARTITIONS_AT_ONCE // partitions)
-    for first in range(0, len(names), at_once):
-        some = names[first : first + at_once]
-        new = [NewTopic(name, partitions, replication_factor) for name in some]
-        _change(bootstrap_server, "create_topics", new)
+    with Cluster(access, timeout_s=_TIMEOUT_S) as cluster:
+        for first in range(0, len(names), at_once):
+            asked = CreateTopicsRequest(
+                topics=tuple(
+                    CreatableTopic(
+                        name=name, num_partitions=partitions, replication_factor=replication_factor
+                    )
+                    for name in names[first : first + at_once]
+                ),
+                timeout_ms=_TIMEOUT_MS,
+            )
+            for made in cluster.ask_controller(asked).topics:
+                if made.error_code:
+                    what = f"Topic {made.name!r} cannot be made"
+                    raise refusal(
+                        what,
+                        made.error_code,
+                        ApiKey.CREATE_TOPICS,
+                        access,
+                        made.name,
+                        made.error_message,
+                    )
 
 
-def delete_topics(bootstrap_server: str, names: Sequence[str]) -> None:
+def delete_topics(access: Access, names: Sequence[str]) -> None:
     """Delete the topics; those that are gone already are no error. Raises RefusedError."""
-    if names:
-        _change(bootstrap_server, "delete_topics", list(names), KafkaError.UNKNOWN_TOPIC_OR_PART)
-
-
-def _change(bootstrap_server: str, call: str, what: Sequence[object], ignored: int = 0) -> None:
-    admin = AdminClient({"bootstrap.servers": bootstrap_server, "log_level": 0})
-    changed = getattr(admin, call)(what, operation_timeout=_TIMEOUT_S, request_timeout=_TIMEOUT_S)
-    for name, future in changed.items():
-        try:
-            future.result()
-        except KafkaException as refused:
-            error = refused.args[0]
-            if error.code() != ignored:
-                said = error.str().rstrip(".")
-                raise RefusedError(
-                    f"The cluster refuses to {call.split('_')[0]} topic {name!r}: {said}."
-                ) from None
+    asked = DeleteTopicsRequest(
+        topics=tuple(DeleteTopicState(name=name) for name in names),
+        topic_names=tuple(names),
+        timeout_ms=_TIMEOUT_MS,
+    )
+    with Cluster(access, timeout_s=_TIMEOUT_S) as cluster:
+        for gone in cluster.ask_controller(asked).responses if names else ():
+            if gone.error_code not in (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
+                what = f"Topic {gone.name!r} cannot be removed"
+                name = gone.name or ""
+                raise refusal(
+                    what, gone.error_code, ApiKey.DELETE_TOPICS, access, name, gone.error_message
+                )
 
 
 def topics_named(cluster: Cluster, pattern: str) -> tuple[str, ...]:

@@ -4,19 +4,19 @@ import time
 from collections.abc import Sequence
 from uuid import UUID
 
-from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
-
 from kipctl.cluster.snapshot import Snapshot, take_snapshot
+from kipctl.cluster.topic_sets import create_topics, delete_topics
 from kipctl.errors import RefusedError, TimedOutError
-from kipctl.protocol.error_codes import error_text
+from kipctl.protocol.api import ApiKey
 from kipctl.protocol.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
 from kipctl.protocol.metadata import MetadataRequest, MetadataRequestTopic
+from kipctl.transport.access import Access
 from kipctl.transport.request import Cluster
+from kipctl.transport.rights import refusal
 
 EARLIEST = -2
 LATEST = -1
@@ -24,36 +24,14 @@ _TIMEOUT_S = 30.0
 _POLL_S = 0.05
 
 
-def create_topic(
-    bootstrap_server: str, name: str, partitions: int, replication_factor: int
-) -> None:
+def create_topic(access: Access, name: str, partitions: int, replication_factor: int) -> None:
     """Create a topic. Raises RefusedError."""
-    new = NewTopic(name, num_partitions=partitions, replication_factor=replication_factor)
-    _change(bootstrap_server, "create_topics", name, [new])
+    create_topics(access, [name], partitions, replication_factor)
 
 
-def delete_topic(bootstrap_server: str, name: str) -> None:
+def delete_topic(access: Access, name: str) -> None:
     """Delete a topic and its data; one that is gone already is no error. Raises RefusedError."""
-    gone = KafkaError.UNKNOWN_TOPIC_OR_PART
-    _change(bootstrap_server, "delete_topics", name, [name], ignored=gone)
-
-
-def _change(
-    bootstrap_server: str, call: str, name: str, what: list[object], ignored: int = 0
-) -> None:
-    admin = AdminClient({"bootstrap.servers": bootstrap_server, "log_level": 0})
-    try:
-        getattr(admin, call)(what, operation_timeout=_TIMEOUT_S, request_timeout=_TIMEOUT_S)[
-            name
-        ].result()
-    except KafkaException as refused:
-        error = refused.args[0]
-        if error.code() == ignored:
-            return
-        said = error.str().removesuffix(".").removesuffix(".")
-        raise RefusedError(
-            f"The cluster refuses to {call.split('_')[0]} topic {name!r}: {said}."
-        ) from None
+    delete_topics(access, [name])
 
 
 def topic_id(cluster: Cluster, name: str) -> UUID | None:
@@ -131,9 +109,12 @@ def offsets(cluster: Cluster, topic: str, timestamp: int) -> dict[int, int]:
         answer = cluster.broker(leader).request(_list_offsets(topic, indexes, timestamp))
         for partition_answer in answer.topics[0].partitions:
             if partition_answer.error_code:
-                raise RefusedError(
-                    f"Offsets of {topic}:{partition_answer.partition_index}: "
-                    f"{error_text(partition_answer.error_code)}."
+                raise refusal(
+                    f"Offsets of {topic}:{partition_answer.partition_index}",
+                    partition_answer.error_code,
+                    ApiKey.LIST_OFFSETS,
+                    cluster.access,
+                    topic,
                 )
             found[partition_answer.partition_index] = partition_answer.offset
     return found

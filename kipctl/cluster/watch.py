@@ -11,6 +11,7 @@ from kipctl.cluster.snapshot import Broker, PartitionId, Snapshot, from_metadata
 from kipctl.errors import KipctlError
 from kipctl.protocol.metadata import MetadataRequest, MetadataRequestTopic
 from kipctl.trace.clock import now_us
+from kipctl.transport.access import Access
 from kipctl.transport.request import BrokerConnection
 
 POLL_S = 0.01
@@ -67,11 +68,12 @@ class LeaderWatch:
     A context manager: the threads live inside it. A broker that does not answer is asked again.
     """
 
-    def __init__(self, brokers: Iterable[Broker], topics: Iterable[str]) -> None:
+    def __init__(self, brokers: Iterable[Broker], topics: Iterable[str], access: Access) -> None:
         self._request = MetadataRequest(
             topics=tuple(MetadataRequestTopic(name=topic) for topic in topics),
             allow_auto_topic_creation=False,
         )
+        self._access = access
         self._queue: SimpleQueue[Sighting | Contact] = SimpleQueue()
         self._over = threading.Event()
         self._threads = [
@@ -108,7 +110,7 @@ class LeaderWatch:
         while not self._over.is_set():
             try:
                 with BrokerConnection(
-                    broker.host, broker.port, "kipctl", CONNECTION_TIMEOUT_S
+                    broker.host, broker.port, "kipctl", CONNECTION_TIMEOUT_S, self._access
                 ) as connection:
                     self._ask(connection, broker.id, shown)
             except KipctlError:

@@ -92,7 +92,7 @@ def consume(plan: ConsumePlan, listeners: Listeners) -> ConsumeResult:
     spec = plan.probe
     with (
         recording(plan.record) as run,
-        Cluster(spec.bootstrap_server, _CLIENT_ID, _ADMIN_TIMEOUT_S) as cluster,
+        Cluster(spec.access, _CLIENT_ID, _ADMIN_TIMEOUT_S) as cluster,
     ):
         if plan.during:
             check_action(cluster, plan.during)
@@ -222,7 +222,7 @@ def consume_settings(spec: ConsumeSpec) -> dict[str, object]:
         "num_records": spec.num_records,
         "timeout_ms": spec.timeout_ms,
         "leader_discovery": spec.discovery.value,
-        "bootstrap_server": spec.bootstrap_server,
+        "bootstrap_server": str(spec.access),
         "consumer": without_secrets(as_properties(spec.config)),
     }
 

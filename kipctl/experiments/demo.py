@@ -23,6 +23,7 @@ from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.probe.produce.config import ProducerConfig
 from kipctl.probe.produce.run import ProbeSpec
 from kipctl.trace.store import Run
+from kipctl.transport.access import Access
 from kipctl.transport.request import Cluster
 from kipctl.verdict import LEAST_RUNS
 
@@ -118,7 +119,7 @@ def pool(acks: str, discovery: LeaderDiscovery, runs: Sequence[PerfResult]) -> A
 
 
 def compare(
-    bootstrap_server: str, acks: str, plan: DemoPlan, listeners: Listeners, record: Path
+    access: Access, acks: str, plan: DemoPlan, listeners: Listeners, record: Path
 ) -> tuple[Arm, ...]:
     """Measure every arm `rounds` times, in turn, on one topic. Raises KipctlError.
 
@@ -126,7 +127,7 @@ def compare(
     """
     base = PerfPlan(
         probe=ProbeSpec(
-            bootstrap_server=bootstrap_server,
+            access=access,
             topic=OWN_TOPIC,
             num_records=plan.num_records,
             throughput=plan.throughput,
@@ -146,8 +147,8 @@ def compare(
     )
     runs: dict[LeaderDiscovery, list[PerfResult]] = {arm: [] for arm in ARMS}
     with (
-        Cluster(bootstrap_server, "kipctl", _ADMIN_TIMEOUT_S) as cluster,
-        own_topic(cluster, bootstrap_server, plan.partitions, 0, lambda _: None) as before,
+        Cluster(access, "kipctl", _ADMIN_TIMEOUT_S) as cluster,
+        own_topic(cluster, plan.partitions, 0, lambda _: None) as before,
     ):
         warm = replace(base.probe, num_records=int(plan.throughput * plan.warmup_seconds))
         listeners.message(f"acks={acks}: warming up for {plan.warmup_seconds:g} s")

@@ -111,7 +111,7 @@ def end_to_end(plan: EndToEndPlan, listeners: Listeners) -> EndToEndResult:
     spec = plan.produce.probe
     with (
         recording(plan.produce.record) as run,
-        Cluster(spec.bootstrap_server, _CLIENT_ID, _ADMIN_TIMEOUT_S) as cluster,
+        Cluster(spec.access, _CLIENT_ID, _ADMIN_TIMEOUT_S) as cluster,
     ):
         if plan.produce.during:
             check_action(cluster, plan.produce.during)
@@ -151,7 +151,7 @@ def measure(
     """
     spec = plan.produce.probe
     reading = ConsumeSpec(
-        spec.bootstrap_server,
+        spec.access,
         spec.topic,
         num_records=_ALL,
         timeout_ms=_FOREVER_MS,

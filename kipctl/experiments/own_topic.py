@@ -25,7 +25,6 @@ _LOOK_AGAIN_S = 1.0
 @contextmanager
 def own_topic(
     cluster: Cluster,
-    bootstrap_server: str,
     partitions: int,
     replication_factor: int,
     message: Callable[[str], None],
@@ -38,11 +37,11 @@ def own_topic(
     if topic_id(cluster, OWN_TOPIC) is not None:
         if _demand_idle(cluster):
             message(f"Removing the topic {OWN_TOPIC} that an earlier run left.")
-            delete_topic(bootstrap_server, OWN_TOPIC)
+            delete_topic(cluster.access, OWN_TOPIC)
         await_no_topic(cluster, OWN_TOPIC)
     factor = replication_factor or min(3, len(cluster.nodes))
     message(f"Creating topic {OWN_TOPIC}: {partitions} partitions on {factor} replicas each.")
-    create_topic(bootstrap_server, OWN_TOPIC, partitions, factor)
+    create_topic(cluster.access, OWN_TOPIC, partitions, factor)
     own = None
     try:
         snapshot = await_topic(cluster, OWN_TOPIC, partitions)
@@ -51,7 +50,7 @@ def own_topic(
     finally:
         try:
             if own is None or topic_id(cluster, OWN_TOPIC) in (own, None):
-                delete_topic(bootstrap_server, OWN_TOPIC)
+                delete_topic(cluster.access, OWN_TOPIC)
             else:
                 message(f"Topic {OWN_TOPIC} was made anew by somebody else, and is left as it is.")
         except KipctlError as failed:

@@ -128,7 +128,7 @@ def produce(plan: PerfPlan, listeners: Listeners) -> PerfResult:
     spec = plan.probe
     with (
         recording(plan.record) as run,
-        Cluster(spec.bootstrap_server, _CLIENT_ID, _ADMIN_TIMEOUT_S) as cluster,
+        Cluster(spec.access, _CLIENT_ID, _ADMIN_TIMEOUT_S) as cluster,
     ):
         if plan.during:
             check_action(cluster, plan.during)
@@ -246,13 +246,13 @@ def produce_settings(spec: ProbeSpec, interval_ns: int) -> dict[str, object]:
         "record_size": None if spec.payload_file else spec.record_size,
         "warmup_records": spec.warmup_records,
         "leader_discovery": spec.discovery.value,
-        "bootstrap_server": spec.bootstrap_server,
+        "bootstrap_server": str(spec.access),
         "producer": without_secrets(producer_properties(spec.config)),
     }
 
 
 def measured_during(
-    act: Callable[[], T], cluster: Cluster, bootstrap_server: str, listeners: Listeners
+    act: Callable[[], T], cluster: Cluster, listeners: Listeners
 ) -> tuple[T, PerfResult]:
     """Produce to kipctl's own topic while `act` runs, from a second before to a second after.
 
@@ -260,10 +260,10 @@ def measured_during(
     """
     rate = 2000
     plan = PerfPlan(
-        probe=ProbeSpec(bootstrap_server, OWN_TOPIC, num_records=rate * 86_400, throughput=rate)
+        probe=ProbeSpec(cluster.access, OWN_TOPIC, num_records=rate * 86_400, throughput=rate)
     )
     with (
-        own_topic(cluster, bootstrap_server, plan.partitions, 0, listeners.message),
+        own_topic(cluster, plan.partitions, 0, listeners.message),
         OnThisMachine()(plan.probe) as probe,
     ):
         probe.is_done_by(probe.schedule.start_us + _AROUND_US)
@@ -309,7 +309,6 @@ def topic_of(
         return
     with own_topic(
         cluster,
-        spec.bootstrap_server,
         plan.partitions,
         plan.replication_factor or _factor(plan, len(cluster.nodes)),
         message,

@@ -29,6 +29,7 @@ from kipctl.probe.schedule import Share
 from kipctl.trace.begun import Begun
 from kipctl.trace.folder_lock import in_use
 from kipctl.trace.store import ROWS_FOLDER, RUN_FILE, Run
+from kipctl.transport.access import Access
 
 _DISTURBED = {
     ActionKind.RESTART: "A broker may be stopped. See: kipctl lab status",
@@ -135,7 +136,7 @@ def _whole(
 def _producer(known: Mapping[str, Any]) -> ProbeSpec:
     """The inverse of `produce_settings`."""
     return ProbeSpec(
-        known["bootstrap_server"],
+        Access(known["bootstrap_server"]),
         known["topic"],
         num_records=known["num_records"],
         throughput=known["throughput"],
@@ -149,7 +150,7 @@ def _producer(known: Mapping[str, Any]) -> ProbeSpec:
 def _consumer(known: Mapping[str, Any]) -> ConsumeSpec:
     """The inverse of `consume_settings`."""
     return ConsumeSpec(
-        known["bootstrap_server"],
+        Access(known["bootstrap_server"]),
         known["topic"],
         num_records=known["num_records"],
         discovery=LeaderDiscovery(known["leader_discovery"]),

@@ -16,6 +16,7 @@ from kipctl.tap.process import ClientSeen, RunningTap, TapDiedError, TapOutcome,
 from kipctl.tap.recorder import DATASETS
 from kipctl.tap.spec import TapSpec, api_name
 from kipctl.trace.store import RUN_FILE, Run
+from kipctl.transport.access import Access
 
 TAPS_ROWS = "0"
 """The folder of its rows, among those of a run's clients."""
@@ -42,7 +43,7 @@ def tap(plan: TapPlan, wait: Callable[[RunningTap], None]) -> dict[str, Any]:
                 outcome = _outcome(running, rows)
                 document = described(outcome, conditions(plan.spec))
                 if run and rows:
-                    record(run, rows, outcome, plan.spec.bootstrap_server, document)
+                    record(run, rows, outcome, plan.spec.access, document)
                     (rows.parent / RUN_FILE).unlink()  # there is nothing to repair any more
         if outcome.failure:
             raise TapDiedError(outcome.failure)
@@ -56,7 +57,7 @@ def _rows(run: Run | None, spec: TapSpec) -> Iterator[Path | None]:
         yield None
         return
     with rows_folder(run.folder, DATASETS) as folder:
-        known = {"command": "tap", "bootstrap_server": spec.bootstrap_server}
+        known = {"command": "tap", "bootstrap_server": str(spec.access)}
         Run(folder).describe(known | {"conditions": conditions(spec)})
         (folder / TAPS_ROWS).mkdir()
         yield folder / TAPS_ROWS
@@ -77,7 +78,7 @@ def _outcome(running: RunningTap, rows: Path | None) -> TapOutcome:
 
 
 def record(
-    run: Run, rows: Path, outcome: TapOutcome, bootstrap_server: str, document: Mapping[str, Any]
+    run: Run, rows: Path, outcome: TapOutcome, access: Access, document: Mapping[str, Any]
 ) -> None:
     """Make the run whole, of a tap whose rows are there."""
     write(run, outcome, rows)
@@ -90,7 +91,7 @@ def record(
             "source": "tap",
             "interval_ns": 0,
             "arm": "tap",
-            "bootstrap_server": bootstrap_server,
+            "bootstrap_server": str(access),
             **({"failed": outcome.failure} if outcome.failure else {}),
             "summary": document,
         },

@@ -1,14 +1,13 @@
 """A whole lab: made, found again, watched, acted on node by node, and taken down."""
 
 import json
-import os
 import shutil
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 
-from kipctl import process
+from kipctl import java_properties, process
 from kipctl.errors import RefusedError, UsageError
 from kipctl.lab import ports
 from kipctl.lab.exporter import fetched_exporter
@@ -16,9 +15,21 @@ from kipctl.lab.jars import KafkaJars, fetched_jars, installed_jars
 from kipctl.lab.java import Java, find_java
 from kipctl.lab.locks import locked
 from kipctl.lab.node import Node, NodeDiedError, NodeState
-from kipctl.lab.properties import HOST, LabSpec, NodeSpec, Role, kafka_uuid, node_specs
+from kipctl.lab.properties import (
+    HOST,
+    LabSpec,
+    NodeSpec,
+    Role,
+    kafka_uuid,
+    node_specs,
+    refuse_without_kraft,
+)
 from kipctl.lab.ready import NodeStatus, node_statuses, wait_until_ready
-from kipctl.lab.seed import Seed, seed_of
+from kipctl.lab.security import CLIENTS_FOLDER, AccessControl, Security
+from kipctl.lab.seed import Release, seed_of
+from kipctl.protocol.address import host_port
+from kipctl.state import state_folder
+from kipctl.transport.access import Access, access_of
 
 READY_TIMEOUT_S = 120.0
 
@@ -34,8 +45,7 @@ class LabState(StrEnum):
 
 def labs_folder() -> Path:
     """$XDG_STATE_HOME/kipctl/labs, or ~/.local/state/kipctl/labs."""
-    base = os.environ.get("XDG_STATE_HOME")
-    return (Path(base) if base else Path.home() / ".local" / "state") / "kipctl" / "labs"
+    return state_folder() / "labs"
 
 
 class Lab:
@@ -47,18 +57,15 @@ class Lab:
         try:
             self.folder = folder
             self.name = folder.name
-            self.kafka_version: str = record["kafka_version"]
+            self._release = Release.recorded(record)
             self.cluster_id: str = record["cluster_id"]
             self.request_log: bool = record.get("request_log", False)
             self._c1_only: bool = record.get("c1_only", False)
+            self.security = Security(record.get("security", Security.PLAINTEXT))
+            self.acl: bool = record.get("acl", False)
             exporter = record.get("exporter")
             self._exporter = None if exporter is None else Path(exporter)
             self.java = Java(Path(record["java"]["path"]), record["java"]["version"])
-            jars = record["jars"]
-            self.jars = KafkaJars(
-                self.kafka_version, tuple(map(Path, jars["paths"])), Path(jars["folder"])
-            )
-            self._seed = Seed(**{key: Path(value) for key, value in record["seed"].items()})
             self.nodes = tuple(
                 Node(spec, folder / spec.label)
                 for spec in (NodeSpec(**n | {"role": Role(n["role"])}) for n in record["nodes"])
@@ -76,23 +83,28 @@ class Lab:
         java = find_java()
         if spec.kafka_home is not None:
             jars = installed_jars(spec.kafka_home)
+            refuse_without_kraft(jars.version)
         else:
             jars = fetched_jars(spec.kafka_version, java, progress)
         exporter = fetched_exporter(java, progress) if spec.metrics else None
-        seed = seed_of(java, jars, progress)
+        release = Release(jars, seed_of(java, jars, progress))
         with locked(labs_folder()):
             _make_room(labs_folder() / spec.name, progress)
-            lab = cls._create(spec, java, jars, seed, exporter)
+            lab = cls._create(spec, java, release, exporter)
         try:
             size = f"{spec.brokers} broker(s) and {spec.controllers} controller(s)"
             progress(f"Starting Kafka {jars.version}: {size}.")
+            access = AccessControl.new(spec.security, spec.acl)
+            nodes = tuple(node.spec for node in lab.nodes)
             for node in lab.nodes:
-                node.write_files(
-                    tuple(n.spec for n in lab.nodes), jars.version, spec.config, spec.request_log
-                )
-                node.format_storage(seed.formatted, lab.cluster_id)
+                node.write_files(nodes, jars.version, spec.config, spec.request_log, access)
+                node.format_storage(release.seed.formatted, lab.cluster_id)
+            if access.security.is_secured:
+                lab._write_security_files(access)
             lab._launch(lab.nodes)
             lab.wait_ready()
+            if access.security.is_secured:
+                lab._let_users_in(access)
             (lab.folder / "starting").rename(lab.folder / "ready")
         except NodeDiedError:
             for node in lab.nodes:
@@ -118,9 +130,7 @@ class Lab:
             ) from None
 
     @classmethod
-    def _create(
-        cls, spec: LabSpec, java: Java, jars: KafkaJars, seed: Seed, exporter: Path | None
-    ) -> "Lab":
+    def _create(cls, spec: LabSpec, java: Java, release: Release, exporter: Path | None) -> "Lab":
         """Choose ports and put the lab on record: from then on it is known, and can be removed."""
         taken = {port: lab.name for lab in labs() for node in lab.nodes for port in node.spec.ports}
         first = spec.port
@@ -133,26 +143,63 @@ class Lab:
                     f"Port {port} belongs to {holder}.", "Choose another --port, or leave it out."
                 )
         record = {
-            "kafka_version": jars.version,
+            **release.record,
             "cluster_id": kafka_uuid(),
             "java": asdict(java),
-            "jars": {"paths": jars.paths, "folder": jars.folder},
-            "seed": asdict(seed),
             "request_log": spec.request_log,
             "c1_only": spec.c1_only,
+            "security": spec.security,
+            "acl": spec.acl,
             "exporter": exporter,
             "nodes": [asdict(node) for node in node_specs(spec, first)],
         }
         folder = labs_folder() / spec.name
-        folder.mkdir()
+        folder.mkdir(mode=0o700)  # a request log may show salted passwords
         process.write_record(folder / "starting", process.current_process())
         (folder / "lab.json").write_text(json.dumps(record, default=str, indent=1), "utf-8")
         return cls(folder)
 
     @property
+    def jars(self) -> KafkaJars:
+        """Of the Kafka that it was made with."""
+        return self._release.jars
+
+    @property
+    def kafka_version(self) -> str:
+        """What it was made with; its metadata.version stays that of this release."""
+        return self.jars.version
+
+    def kafka_version_of(self, node_id: int) -> str:
+        """What this node is started with."""
+        return self._release_of(self.node(node_id)).jars.version
+
+    @property
     def bootstrap_server(self) -> str:
         """host:port of every broker, separated by commas."""
-        return ",".join(f"{HOST}:{n.port}" for n in self.nodes if n.role is Role.BROKER)
+        return ",".join(host_port(node.spec.host, node.port) for node in self._brokers)
+
+    @property
+    def client_files(self) -> dict[str, Path]:
+        """By name, what to give clients as --command-config; nothing for a plaintext lab."""
+        return {path.stem: path for path in sorted(self._clients_folder.glob("*.properties"))}
+
+    @property
+    def client_properties(self) -> Path | None:
+        """The file with which a client may do everything; None for a plaintext lab."""
+        name = self.security.default_client
+        return None if name is None else self._clients_folder / f"{name}.properties"
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """Those of Java's clients that the lab is reached with; nothing for a plaintext one."""
+        return (
+            {} if self.client_properties is None else java_properties.read(self.client_properties)
+        )
+
+    @property
+    def access(self) -> Access:
+        """How it is reached."""
+        return access_of(self.bootstrap_server, self.properties)
 
     @property
     def metrics_urls(self) -> tuple[str, ...]:
@@ -212,10 +259,23 @@ class Lab:
         """SIGKILL: as when a machine fails."""
         self.node(node_id).kill()
 
-    def restart(self, node_id: int) -> None:
-        """Stop, start, and wait until it is ready."""
+    def restart(self, node_id: int, release: Release | None = None) -> None:
+        """Stop, start, and wait until it is ready; from now on with that release, if one is given.
+
+        Which release can follow which, with what the other nodes run, Kafka decides.
+        """
         self.stop(node_id)
+        if release is not None:
+            node = self.node(node_id)
+            node.write_logging(release.jars.version, self.request_log)
+            _release_path(node).write_text(json.dumps(release.record), encoding="utf-8")
         self.start(node_id)
+
+    def release(self, kafka_version: str, progress: Callable[[str], None]) -> Release:
+        """A released Kafka for nodes of this lab, fetched if need be. Raises as `up` does."""
+        spec = LabSpec(kafka_version=kafka_version)
+        jars = fetched_jars(spec.kafka_version, self.java, progress)
+        return Release(jars, seed_of(self.java, jars, progress))
 
     def pause(self, node_id: int) -> None:
         """SIGSTOP: as when a machine hangs, its connections open."""
@@ -236,18 +296,63 @@ class Lab:
             node.kill()
         shutil.rmtree(self.folder)
 
+    @property
+    def _clients_folder(self) -> Path:
+        return self.folder / CLIENTS_FOLDER
+
+    @property
+    def _brokers(self) -> tuple[Node, ...]:
+        return tuple(node for node in self.nodes if node.role is Role.BROKER)
+
+    def _write_security_files(self, access: AccessControl) -> None:
+        # Only a secured lab waits for the import of `cryptography`.
+        from kipctl.lab.certificates import Authority
+        from kipctl.lab.client_files import write_broker_keystore, write_client_files
+
+        authority = Authority()
+        write_client_files(self._clients_folder, access, authority)
+        if access.security.has_tls:
+            for node in self._brokers:
+                write_broker_keystore(node.folder, node.spec.label, authority)
+
+    def _let_users_in(self, access: AccessControl) -> None:
+        """Register the users, and wait until each broker knows them."""
+        from kipctl.lab.users import register_users, wait_until_known
+
+        internal = ",".join(f"{HOST}:{node.spec.plaintext_port}" for node in self._brokers)
+        register_users(internal, access)
+        wait_until_known(
+            self.bootstrap_server,
+            access,
+            self._clients_folder,
+            [node.id for node in self._brokers],
+            READY_TIMEOUT_S,
+        )
+
+    def _release_of(self, node: Node) -> Release:
+        try:
+            return Release.recorded(json.loads(_release_path(node).read_text(encoding="utf-8")))
+        except FileNotFoundError:
+            return self._release
+
     def _launch(self, nodes: Iterable[Node]) -> None:
         launches = []
         for node in nodes:
+            release = self._release_of(node)
             options = (
-                *self._seed.jvm_options(node.role, self._c1_only),
+                *release.seed.jvm_options(node.role, self._c1_only),
                 *node.metrics_options(self._exporter),
             )
             launches.append(
-                node.launch(node.command(self.java, self.jars, options, ("kafka.Kafka",)))
+                node.launch(node.command(self.java, release.jars, options, ("kafka.Kafka",)))
             )
         for launch in launches:
             launch.go()
+
+
+def _release_path(node: Node) -> Path:
+    """There once the node was restarted with another release than its lab's."""
+    return node.folder / "release.json"
 
 
 def labs() -> list[Lab]:

@@ -43,8 +43,17 @@ def installed_jars(kafka_home: Path) -> KafkaJars:
 def fetched_jars(version: str, java: Java, progress: Callable[[str], None]) -> KafkaJars:
     """The broker of a released Kafka, its tools without Kafka Connect, and a logger for its SLF4J.
 
-    Raises what `ivy.fetched` raises.
+    A broker whose tools are not to be had comes without them. Raises what `ivy.fetched` raises.
     """
+    try:
+        return _fetched(version, ("kafka_2.13", "kafka-tools"), java, progress)
+    except UsageError:
+        return _fetched(version, ("kafka_2.13",), java, progress)
+
+
+def _fetched(
+    version: str, names: tuple[str, ...], java: Java, progress: Callable[[str], None]
+) -> KafkaJars:
     kafka = "org.apache.kafka"
     logger = (
         Module("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.4")
@@ -56,8 +65,7 @@ def fetched_jars(version: str, java: Java, progress: Callable[[str], None]) -> K
         folder=version,
         size_mb=45,
         modules=(
-            Module(kafka, "kafka_2.13", version),
-            Module(kafka, "kafka-tools", version),
+            *(Module(kafka, name, version) for name in names),
             logger,
         ),
         otherwise="use an installed Kafka: --kafka-home DIR",

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from kipctl.state import make_private
+
 
 @contextmanager
 def locked(folder: Path, waiting: Callable[[], None] = lambda: None) -> Iterator[int]:
@@ -14,7 +16,7 @@ def locked(folder: Path, waiting: Callable[[], None] = lambda: None) -> Iterator
     The kernel lets go of the lock when its holder ends, however it ends, and with it every child
     that the file descriptor, which is yielded, was passed on to.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    make_private(folder)
     handle = os.open(folder, os.O_RDONLY)
     try:
         try:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from kipctl import process
+from kipctl import java_properties, process
 from kipctl.errors import KipctlError, RefusedError, TimedOutError
 from kipctl.lab import exporter, logs
 from kipctl.lab.jars import KafkaJars
@@ -18,10 +18,11 @@ from kipctl.lab.properties import (
     Role,
     log4j_config,
     meta_properties,
-    properties_text,
     server_properties,
 )
+from kipctl.lab.security import OPEN, AccessControl
 from kipctl.process import Launch, Process
+from kipctl.state import write_private
 
 STOP_TIMEOUT_S = 60.0
 
@@ -107,15 +108,20 @@ class Node:
         kafka_version: str,
         config: tuple[tuple[str, str], ...],
         request_log: bool = False,
+        access: AccessControl = OPEN,
     ) -> None:
         """Make its folder, with server.properties and the configurations of logging and metrics."""
         self.folder.mkdir(parents=True)
-        properties = server_properties(self.spec, nodes, self.folder, kafka_version, config)
-        self._properties_path.write_text(properties_text(properties), encoding="ascii")
-        name, text, _ = log4j_config(kafka_version, self.folder, request_log)
-        (self.folder / name).write_text(text, encoding="utf-8")
+        properties = server_properties(self.spec, nodes, self.folder, kafka_version, config, access)
+        write_private(self._properties_path, java_properties.text(properties).encode("ascii"))
+        self.write_logging(kafka_version, request_log)
         if self.spec.metrics_port is not None:
             self._exporter_config.write_text(exporter.CONFIG, encoding="utf-8")
+
+    def write_logging(self, kafka_version: str, request_log: bool) -> None:
+        """Configure its logging, in the format of that release."""
+        name, text, _ = log4j_config(kafka_version, self.folder, request_log)
+        (self.folder / name).write_text(text, encoding="utf-8")
 
     def format_storage(self, formatted: Path, cluster_id: str) -> None:
         """Make its storage, as Kafka's `storage format` does, from one formatted before.
@@ -124,7 +130,7 @@ class Node:
         meta.properties, which is written here.
         """
         shutil.copytree(formatted, self.storage)
-        text = properties_text(meta_properties(cluster_id, self.id))
+        text = java_properties.text(meta_properties(cluster_id, self.id))
         (self.storage / "meta.properties").write_text(text, encoding="ascii")
 
     def command(

@@ -4,12 +4,20 @@ import base64
 import os
 import re
 import uuid
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
 from kipctl.errors import UsageError
+from kipctl.lab.security import (
+    CERTIFIED_HOSTS,
+    OPEN,
+    AccessControl,
+    Security,
+    authorizer_properties,
+    listener_properties,
+)
+from kipctl.protocol.address import host_port
 
 DEFAULT_KAFKA_VERSION = "4.3.1"
 HOST = "127.0.0.1"
@@ -34,6 +42,7 @@ _OWN_KEYS = frozenset(
         "controller.listener.names",
         "controller.quorum.bootstrap.servers",
         "controller.quorum.voters",
+        "inter.broker.listener.name",
         "listener.security.protocol.map",
         "listeners",
         "log.dir",
@@ -70,7 +79,9 @@ class LabSpec:
     `port` is the first of the consecutive ports used; None takes free ones. `request_log` lets
     every node log each request from its start. With `metrics` every broker serves its metrics over
     HTTP, on a port of its own. With `c1_only` brokers run without Java's second compiler: they
-    are as fast after seconds as they will be, and at full speed slower than others.
+    are as fast after seconds as they will be, and at full speed slower than others. `security`
+    is that of the listener for clients; with `acl` they may do what they were granted, no more.
+    `host` is where that listener is, and under which name it is made known.
     """
 
     name: str = "default"
@@ -84,6 +95,9 @@ class LabSpec:
     request_log: bool = False
     metrics: bool = False
     c1_only: bool = False
+    security: Security = Security.PLAINTEXT
+    acl: bool = False
+    host: str = HOST
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", self.name):
@@ -104,33 +118,56 @@ class LabSpec:
                 f"{self.kafka_version!r} is no Kafka version.",
                 f"Write it as {DEFAULT_KAFKA_VERSION}.",
             )
+        if self.kafka_home is None:
+            refuse_without_kraft(self.kafka_version)
         if self.port is not None and not 1 <= self.port <= 65536 - self.ports:
             raise UsageError(
                 f"From port {self.port} on there is no room for {self.ports} ports.",
                 f"Give one from 1 to {65536 - self.ports}.",
             )
+        if self.acl and not self.security.is_secured:
+            raise UsageError(
+                "ACLs are for users, and on a plaintext listener everybody is ANONYMOUS.",
+                "Choose with --security: ssl, sasl_plaintext or sasl_ssl.",
+            )
+        if self.host not in CERTIFIED_HOSTS:
+            raise UsageError(
+                f"A lab is for this machine alone, and not at {self.host!r}.",
+                f"Choose one of {', '.join(CERTIFIED_HOSTS)}.",
+            )
         for key, _ in self.config:
             if key in _OWN_KEYS:
                 raise UsageError(
                     f"--config {key} cannot be set: the lab decides it for each node.",
-                    "Choose with --brokers, --controllers, --racks and --port instead.",
+                    "Choose with --brokers, --controllers, --racks, --port and --security instead.",
                 )
 
     @property
     def ports(self) -> int:
-        """How many it takes: one for each node, and one for each broker's metrics."""
-        return self.brokers * (2 if self.metrics else 1) + self.controllers
+        """How many it takes: one for each node, and more for each broker that listens on more."""
+        return self.brokers * (1 + self.has_internal + self.metrics) + self.controllers
+
+    @property
+    def has_internal(self) -> bool:
+        """Whether brokers have a plaintext listener at HOST beside the one for clients."""
+        return self.security.is_secured or self.host != HOST
 
 
 @dataclass(frozen=True, slots=True)
 class NodeSpec:
-    """One node's place in the lab; `metrics_port` is None where none are served."""
+    """One node's place in the lab.
+
+    `port` is for clients, at `host`, or a controller's. `metrics_port` is None where none are
+    served, `internal_port` where clients have no listener of their own: then `port` is plaintext.
+    """
 
     id: int
     role: Role
     rack: str | None
     port: int
     metrics_port: int | None = None
+    internal_port: int | None = None
+    host: str = HOST
 
     @property
     def label(self) -> str:
@@ -139,7 +176,13 @@ class NodeSpec:
     @property
     def ports(self) -> tuple[int, ...]:
         """All that it listens on."""
-        return (self.port,) if self.metrics_port is None else (self.port, self.metrics_port)
+        optional = (self.internal_port, self.metrics_port)
+        return (self.port, *(port for port in optional if port is not None))
+
+    @property
+    def plaintext_port(self) -> int:
+        """Where it answers whoever asks, at HOST."""
+        return self.port if self.internal_port is None else self.internal_port
 
     @property
     def metrics_url(self) -> str | None:
@@ -150,9 +193,10 @@ class NodeSpec:
 def node_specs(spec: LabSpec, first_port: int) -> tuple[NodeSpec, ...]:
     """Brokers 1, 2, ... and then controllers 101, 102, ..., on consecutive ports.
 
-    The ports of the brokers' metrics come after those of the nodes.
+    After them come the ports of the brokers' INTERNAL listeners, and those of their metrics.
     """
-    first_of_metrics = first_port + spec.brokers + spec.controllers
+    first_of_internal = first_port + spec.brokers + spec.controllers
+    first_of_metrics = first_of_internal + (spec.brokers if spec.has_internal else 0)
     brokers = tuple(
         NodeSpec(
             id=number + 1,
@@ -160,6 +204,8 @@ def node_specs(spec: LabSpec, first_port: int) -> tuple[NodeSpec, ...]:
             rack=f"rack-{number % spec.racks + 1}" if spec.racks else None,
             port=first_port + number,
             metrics_port=first_of_metrics + number if spec.metrics else None,
+            internal_port=first_of_internal + number if spec.has_internal else None,
+            host=spec.host,
         )
         for number in range(spec.brokers)
     )
@@ -170,6 +216,20 @@ def node_specs(spec: LabSpec, first_port: int) -> tuple[NodeSpec, ...]:
         for number in range(spec.controllers)
     )
     return brokers + controllers
+
+
+def refuse_without_kraft(kafka_version: str) -> None:
+    """Raise UsageError for a release that makes no cluster without ZooKeeper."""
+    if tuple(int(part) for part in kafka_version.split(".")[:2]) < (2, 8):
+        why = "has no KRaft, and a lab no ZooKeeper"
+    elif kafka_version == "2.8.2":
+        why = "has a KRaft whose brokers cannot read the controller's records"
+    else:
+        return
+    raise UsageError(
+        f"Kafka {kafka_version} {why}.",
+        "Take 3.2 or newer; in KRaft 3.0 elects nobody when asked, and 2.8.1 reassigns nothing.",
+    )
 
 
 def is_kafka_4(kafka_version: str) -> bool:
@@ -183,11 +243,12 @@ def server_properties(
     folder: Path,
     kafka_version: str,
     config: tuple[tuple[str, str], ...] = (),
+    access: AccessControl = OPEN,
 ) -> dict[str, str]:
     """The node's server.properties; its records go to `folder`/data, `config` has the last word.
 
-    Kafka's defaults, except for what makes the lab small, quick to start and to restart, and of
-    several racks.
+    Kafka's defaults, except for what makes the lab small, quick to start and to restart, of
+    several racks, and secured as `access` says.
     """
     brokers = sum(other.role is not Role.CONTROLLER for other in nodes)
     replicas = str(min(3, brokers))
@@ -195,18 +256,24 @@ def server_properties(
     voters = ",".join(
         f"{n.id}@{HOST}:{_controller_port(n)}" for n in nodes if n.role is not Role.BROKER
     )
-    client_listener = f"PLAINTEXT://{HOST}:{node.port}"
+    has_internal = node.internal_port is not None
+    plaintext_name = "INTERNAL" if has_internal else "PLAINTEXT"
+    protocols = {plaintext_name: "PLAINTEXT", "CONTROLLER": "PLAINTEXT"}
+    broker_listeners = f"{plaintext_name}://{HOST}:{node.plaintext_port}"
+    if has_internal:
+        protocols["CLIENTS"] = access.security.protocol
+        broker_listeners = f"CLIENTS://{host_port(node.host, node.port)},{broker_listeners}"
     controller_listener = f"CONTROLLER://{HOST}:{_controller_port(node)}"
     properties = {
         "node.id": str(node.id),
         "process.roles": node.role.value,
         "controller.quorum.voters": voters,
         "controller.listener.names": "CONTROLLER",
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "listener.security.protocol.map": ",".join(f"{k}:{v}" for k, v in protocols.items()),
         "listeners": {
-            Role.BROKER: client_listener,
+            Role.BROKER: broker_listeners,
             Role.CONTROLLER: controller_listener,
-            Role.BOTH: f"{client_listener},{controller_listener}",
+            Role.BOTH: f"{broker_listeners},{controller_listener}",
         }[node.role],
         "log.dirs": str(folder / "data"),
         # Topics are made on purpose: a mistyped name is an error, not a new topic.
@@ -234,7 +301,9 @@ def server_properties(
         "log.cleaner.dedupe.buffer.size": str(4 << 20),
     }
     if node.role is not Role.CONTROLLER:
-        properties["advertised.listeners"] = client_listener
+        properties["advertised.listeners"] = broker_listeners
+        properties["inter.broker.listener.name"] = plaintext_name
+        properties |= listener_properties(access, folder)
         properties["replica.selector.class"] = (
             "org.apache.kafka.common.replica.RackAwareReplicaSelector"
         )
@@ -244,7 +313,7 @@ def server_properties(
         properties["share.coordinator.state.topic.num.partitions"] = "4"
         properties["share.coordinator.state.topic.replication.factor"] = replicas
         properties["share.coordinator.state.topic.min.isr"] = in_sync
-    return properties | dict(config)
+    return properties | authorizer_properties(access) | dict(config)
 
 
 def _controller_port(node: NodeSpec) -> int:
@@ -266,27 +335,6 @@ def kafka_uuid() -> str:
     while (text := base64.urlsafe_b64encode(uuid.uuid4().bytes).decode()[:22]).startswith("-"):
         pass
     return text
-
-
-def properties_text(properties: Mapping[str, str]) -> str:
-    """A Java properties file (java.util.Properties.load), one `key=value` line each."""
-    return "".join(
-        f"{_escaped(key, ' =:#!')}={_escaped(value, '')}\n" for key, value in properties.items()
-    )
-
-
-def _escaped(text: str, special: str) -> str:
-    text = text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
-    for character in special:
-        text = text.replace(character, "\\" + character)
-    if text.startswith(" "):
-        text = "\\" + text
-    return "".join(c if " " <= c <= "~" else _unicode_escape(c) for c in text)
-
-
-def _unicode_escape(character: str) -> str:
-    units = character.encode("utf-16-be")
-    return "".join(f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2))
 
 
 def log4j_config(

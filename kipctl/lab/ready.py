@@ -45,7 +45,7 @@ def wait_until_ready(nodes: Sequence[Node], timeout_s: float) -> None:
                 if node.state is NodeState.CRASHED:
                     raise node.died_error()
             # All are asked each time: what a broker lists may be from before another's restart.
-            waiting = [node for node, connected in connections if not _ready(connected, brokers)]
+            waiting = [node for node, link in connections if not _ready(node, link, brokers)]
             if not waiting:
                 return
             if time.monotonic() > deadline:
@@ -83,14 +83,14 @@ def node_statuses(nodes: Sequence[Node]) -> tuple[NodeStatus, ...]:
 
 
 def _connection(node: Node) -> BrokerConnection:
-    return BrokerConnection(HOST, node.port, CLIENT_ID, _REQUEST_TIMEOUT_S)
+    return BrokerConnection(HOST, node.spec.plaintext_port, CLIENT_ID, _REQUEST_TIMEOUT_S)
 
 
-def _ready(connection: BrokerConnection, brokers: set[int]) -> bool:
+def _ready(node: Node, connection: BrokerConnection, brokers: set[int]) -> bool:
     """A broker lists all of these brokers; a controller answers at all."""
     try:
-        if MetadataRequest.api.key not in connection.api_versions:
-            return True  # controllers have no Metadata
+        if node.role is Role.CONTROLLER:  # in Kafka 2.8 it has Metadata too, of controllers
+            return bool(connection.api_versions)
         listed = connection.request(MetadataRequest(topics=())).brokers
     except KipctlError:
         return False

@@ -3,9 +3,10 @@
 import hashlib
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from kipctl.errors import RefusedError
 from kipctl.lab import logs, ports
@@ -38,6 +39,34 @@ class Seed:
         if self.archive.exists():
             return (*options, "-Xshare:auto", f"-XX:SharedArchiveFile={self.archive}")
         return options
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """A Kafka that nodes can be started with: its jars, and what makes them start fast."""
+
+    jars: KafkaJars
+    seed: Seed
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """As JSON takes it, with paths as text."""
+        return {
+            "kafka_version": self.jars.version,
+            "jars": {"paths": [str(p) for p in self.jars.paths], "folder": str(self.jars.folder)},
+            "seed": {"formatted": str(self.seed.formatted), "archive": str(self.seed.archive)},
+        }
+
+    @classmethod
+    def recorded(cls, record: Mapping[str, Any]) -> "Release":
+        """Raises KeyError or TypeError for what is no such record."""
+        jars, seed = record["jars"], record["seed"]
+        return cls(
+            KafkaJars(
+                record["kafka_version"], tuple(map(Path, jars["paths"])), Path(jars["folder"])
+            ),
+            Seed(**{key: Path(value) for key, value in seed.items()}),
+        )
 
 
 def seed_of(java: Java, jars: KafkaJars, progress: Callable[[str], None]) -> Seed:

@@ -170,7 +170,7 @@ def _common_of_dead(
 
 
 def all_healths(of_workers: Sequence[Health | None]) -> Health | None:
-    """That of a run of several workers: throttle times are added, of lags the worst is taken.
+    """That of a run of several workers: what can be counted is added, of lags the worst is taken.
 
     It is not known (None) unless that of each is.
     """
@@ -183,6 +183,9 @@ def all_healths(of_workers: Sequence[Health | None]) -> Health | None:
         max(one.lag_p50_us for one in known),
         max(one.lag_p99_us for one in known),
         max(one.lag_max_us for one in known),
+        sum(one.reauthentications for one in known),
+        max(one.reauthentication_max_us for one in known),
+        tuple(sum((Counter(dict(one.connection_failures)) for one in known), Counter()).items()),
     )
 
 

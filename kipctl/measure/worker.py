@@ -9,7 +9,7 @@ import socket
 import time
 import traceback
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from secrets import token_hex
 from typing import Any, TypeVar
@@ -21,6 +21,7 @@ from kipctl.measure.parts import Part
 from kipctl.probe.outcome import Outcome, Spec
 from kipctl.trace.begun import Begun, write_whole
 from kipctl.trace.clock import now_us
+from kipctl.trace.pickled import load_values
 from kipctl.trace.store import Run
 
 LEAD_US = 3_000_000
@@ -135,7 +136,9 @@ class SharedFolder:
 
     def finish(self, worker: int, outcome: Outcome) -> None:
         """For a worker: leave what it came to."""
-        write_whole(self.directory(worker) / "outcome", pickle.dumps(outcome))
+        # The folder may be shared: how the cluster was reached is nobody's business there.
+        told = replace(outcome, spec=outcome.spec.of_record())
+        write_whole(self.directory(worker) / "outcome", pickle.dumps(told))
         self.end_file(worker).write_text("end")
 
     def is_finished(self, worker: int) -> bool:
@@ -144,7 +147,7 @@ class SharedFolder:
 
     def finished(self, worker: int) -> Outcome | None:
         """What the worker came to; None until it is done."""
-        outcome = _loaded(self.directory(worker) / "outcome", pickle.loads)
+        outcome = _loaded(self.directory(worker) / "outcome", load_values)
         assert outcome is None or isinstance(outcome, Outcome)
         return outcome
 

@@ -19,7 +19,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from kipctl import java_properties
 from kipctl.errors import UsageError
+from kipctl.state import state_folder
 
 _MAIN = "org.apache.spark.deploy.SparkSubmit"
 _OPTIONS_VARIABLE = "SPARK_SUBMIT_OPTS"
@@ -87,12 +89,6 @@ def log_path() -> Path:
     return state_folder() / "spark.log"
 
 
-def state_folder() -> Path:
-    """$XDG_STATE_HOME/kipctl, or ~/.local/state/kipctl."""
-    base = os.environ.get("XDG_STATE_HOME")
-    return (Path(base) if base else Path.home() / ".local" / "state") / "kipctl"
-
-
 def spark_home(environment: Mapping[str, str]) -> Path:
     """The user's SPARK_HOME, or where PySpark is installed."""
     if own := environment.get("SPARK_HOME"):
@@ -142,7 +138,7 @@ def launch(
     folder = Path(tempfile.mkdtemp(prefix="kipctl-"))  # its user's alone
     info, settings = folder / "gateway", folder / "settings"
     settings.touch(0o600)
-    settings.write_text(properties_text(conf), encoding="utf-8")
+    settings.write_text(java_properties.text(conf), encoding="utf-8")
     submitted = ["--properties-file", str(settings), "--load-spark-defaults", "pyspark-shell"]
     users = shlex.split(environment.get(_OPTIONS_VARIABLE, ""))
     if java := _java_command(home, conf, environment):
@@ -171,15 +167,6 @@ def launch(
         shutil.rmtree(folder)
         raise
     return Launched(process, info)
-
-
-def properties_text(settings: Mapping[str, str]) -> str:
-    """The settings as a file that Spark reads, whatever characters they have."""
-    return "".join(f"{_escaped(name)}={_escaped(value)}\n" for name, value in settings.items())
-
-
-def _escaped(text: str) -> str:
-    return re.sub(r"[\\\s:=#!]", lambda found: _ESCAPES.get(found[0], f"\\{found[0]}"), text)
 
 
 def _java_command(

@@ -47,6 +47,7 @@ from kipctl.pipeline.settings import local_settings
 from kipctl.pipeline.spark_log import log_python_to
 from kipctl.pipeline.start import conf_of, configured, options_of, started
 from kipctl.pipeline.warm import warm_log_path
+from kipctl.state import make_private
 
 _REACH_TIMEOUT_S = 5.0
 _PROGRESS_INTERVAL_S = 2.0
@@ -84,7 +85,7 @@ def spark_session(
     _demand_listening(place)
     lease = None if settings or running_gateway() else warm.lease(place)
     log = warm_log_path() if lease else log_path()
-    log.parent.mkdir(parents=True, exist_ok=True)
+    make_private(log.parent)
     log_python_to(log)
     archive = class_archive(os.environ)
     is_new = running_gateway() is None and lease is None

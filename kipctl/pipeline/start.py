@@ -7,6 +7,7 @@ from kipctl.pipeline.class_archive import class_archive
 from kipctl.pipeline.launch import Launched, demand_one_version, launch, log_path
 from kipctl.pipeline.place import Place
 from kipctl.pipeline.settings import defaults, jvm_options, session_settings
+from kipctl.state import make_private
 
 
 def configured(place: Place) -> dict[str, str]:
@@ -39,6 +40,6 @@ def started(conf: Mapping[str, str], options: Sequence[str]) -> Launched:
     """A JVM with these settings and options, which is not waited for. Raises UsageError."""
     demand_one_version(os.environ)
     log = log_path()
-    log.parent.mkdir(parents=True, exist_ok=True)
+    make_private(log.parent)
     log.write_bytes(b"")  # each JVM begins its own
     return launch(conf, log, options)

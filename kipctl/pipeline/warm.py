@@ -21,10 +21,11 @@ from pathlib import Path
 from typing import Any
 
 from kipctl.errors import PipelineError, RefusedError
-from kipctl.pipeline.launch import demand_one_version, java_program, spark_home, state_folder
+from kipctl.pipeline.launch import demand_one_version, java_program, spark_home
 from kipctl.pipeline.place import Place
 from kipctl.pipeline.start import conf_of, configured
 from kipctl.process import Process, identify, is_alive, send_signal
+from kipctl.state import make_private, state_folder
 
 IDLE_TIMEOUT_S = 600.0
 _ANSWER_TIMEOUT_S = 10.0
@@ -344,7 +345,7 @@ def _received(connection: socket.socket) -> dict[str, Any]:
 def locked() -> Iterator[int | None]:
     """Have the lock while inside, as a file descriptor; None when another process has it."""
     path = lock_path()
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_private(path.parent)
     handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

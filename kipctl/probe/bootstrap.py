@@ -1,15 +1,17 @@
 """What every probe begins with: Metadata of its topic, and the topic found in it."""
 
-from kipctl.errors import RefusedError, UsageError
+from kipctl.errors import UsageError
 from kipctl.protocol.api import ApiKey, encode_request
-from kipctl.protocol.error_codes import ErrorCode, error_text
+from kipctl.protocol.error_codes import ErrorCode
 from kipctl.protocol.message import encode
 from kipctl.protocol.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from kipctl.protocol.produce_frames import Topic
 from kipctl.trace.clock import now_us
 from kipctl.trace.codes import MetadataCause
 from kipctl.trace.columns import RpcRow
+from kipctl.transport.access import Access
 from kipctl.transport.request import Cluster
+from kipctl.transport.rights import refusal
 
 
 def first_metadata(topic: str, cluster: Cluster) -> tuple[MetadataResponse, RpcRow]:
@@ -44,7 +46,7 @@ def first_metadata(topic: str, cluster: Cluster) -> tuple[MetadataResponse, RpcR
     )
 
 
-def find_topic(name: str, metadata: MetadataResponse) -> tuple[Topic, int]:
+def find_topic(name: str, metadata: MetadataResponse, access: Access) -> tuple[Topic, int]:
     """The topic and its number of partitions. Raises UsageError when there is none such."""
     found = next((t for t in metadata.topics if t.name == name), None)
     if found is None or found.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
@@ -53,5 +55,5 @@ def find_topic(name: str, metadata: MetadataResponse) -> tuple[Topic, int]:
             "Create it first, or leave --topic out: kipctl then makes and removes its own.",
         )
     if found.error_code:
-        raise RefusedError(f"Topic {name!r}: {error_text(found.error_code)}.")
+        raise refusal(f"Topic {name!r}", found.error_code, ApiKey.METADATA, access, name)
     return Topic(name, found.topic_id), len(found.partitions)

@@ -102,6 +102,9 @@ class ProbeClient(Generic[AnyPartition, AnyLink]):
             _quantile(lags, 0.5),
             _quantile(lags, 0.99),
             max(lags, default=0),
+            len(self._network.reauthentications_us),
+            max(self._network.reauthentications_us, default=0),
+            tuple(self._network.failures.most_common()),
         )
 
     def close(self) -> None:
@@ -109,9 +112,10 @@ class ProbeClient(Generic[AnyPartition, AnyLink]):
         self._network.close()
 
     def _tick(self, now: int) -> None:
-        """What is looked after now and then: timeouts, the trace, whether to stop."""
+        """What is looked after now and then: timeouts, logins, the trace, whether to stop."""
         self._next_tick_us = now + TICK_US
         self._network.lose_silent()
+        self._network.keep_authenticated()
         self._tracing.flush()
         if self._should_stop():
             self.stop()

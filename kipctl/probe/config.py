@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from math import inf
-from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from kipctl.errors import UsageError
@@ -80,15 +79,17 @@ class ClientConfig:
 
 
 def parse_values(properties: Mapping[str, str], kind: type[ClientConfig]) -> dict[str, Any]:
-    """The values of the settings that the properties name; `bootstrap.servers` is none of them.
+    """The values of the settings that the properties name; how to connect is none of them.
 
     Raises UsageError for a property that the client of this kind does not have (it would be
     silently without effect), or a wrong value.
     """
+    from kipctl.security.settings import is_about_security
+
     parsers = {f.name: f.metadata["parse"] for f in fields(kind)}
     values: dict[str, Any] = {}
     for name, text in properties.items():
-        if name == "bootstrap.servers":
+        if name == "bootstrap.servers" or is_about_security(name):
             continue
         field_name = name.replace(".", "_")
         if field_name not in parsers or "_" in name:
@@ -112,27 +113,6 @@ def as_properties(config: ClientConfig) -> dict[str, str]:
         name: str(value).lower() if isinstance(value, bool) else str(value)
         for name, value in shown.items()
     }
-
-
-def read_properties_file(path: Path) -> dict[str, str]:
-    """A Java properties file: `name=value` lines, `#` and `!` comments.
-
-    Raises UsageError for a file that cannot be read or a line that is no property.
-    """
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as wrong:
-        raise UsageError(f"The properties file {path} cannot be read: {wrong}.") from wrong
-    properties = {}
-    for number, line in enumerate(lines, 1):
-        stripped = line.strip()
-        if not stripped or stripped[0] in "#!":
-            continue
-        name, equals, value = stripped.partition("=")
-        if not equals:
-            raise UsageError(f"{path}, line {number}: {stripped!r} is not name=value.")
-        properties[name.strip()] = value.strip()
-    return properties
 
 
 def parse_pairs(pairs: list[str]) -> dict[str, str]:

@@ -11,6 +11,8 @@ class Health:
     `throttle_ms` is the sum of the throttle times that brokers announced (quotas, KIP-219).
     `topic_changes` say what became of topics. The lag is how much later than it should have, by the
     clock, the client went on (microseconds): what it was late is in the latencies, and not Kafka's.
+    While a connection authenticates again (KIP-368) nothing is sent over it. `connection_failures`
+    are brokers' addresses with why a connection did not come about, and how often.
     """
 
     throttle_ms: int = 0
@@ -18,6 +20,9 @@ class Health:
     lag_p50_us: int = 0
     lag_p99_us: int = 0
     lag_max_us: int = 0
+    reauthentications: int = 0
+    reauthentication_max_us: int = 0
+    connection_failures: tuple[tuple[str, int], ...] = ()
 
     def as_document(self) -> dict[str, Any]:
         """Its part of the object that `--output json` prints."""
@@ -29,6 +34,11 @@ class Health:
                 "p99": self.lag_p99_us / 1000,
                 "max": self.lag_max_us / 1000,
             },
+            "reauthentications": {
+                "count": self.reauthentications,
+                "max_ms": self.reauthentication_max_us / 1000,
+            },
+            "connection_failures": dict(self.connection_failures),
         }
 
 

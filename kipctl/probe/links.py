@@ -82,7 +82,7 @@ class Link:
             and connection is not None
             and not self.is_throttled
             and len(connection.in_flight) < self._limit
-            and not connection.wants_write
+            and connection.takes_requests
         )
 
     @property
@@ -148,11 +148,16 @@ class Link:
         self.connection = connection
         return connection
 
-    def begin_handshake(self, now_us: int) -> None:
-        """The socket is writable for the first time. Raises ConnectionLostError."""
+    def establish(self, now_us: int) -> None:
+        """Go on with connecting; then the broker is asked for its API versions.
+
+        Raises ConnectionLostError.
+        """
         assert self.connection is not None
-        self.connection.finish_connect()
-        self._send_api_versions(_API_VERSIONS_VERSION, now_us)
+        self.connection.establish()
+        if self.connection.connected:
+            self._send_api_versions(_API_VERSIONS_VERSION, now_us)
+        self.watch()
 
     def _send_api_versions(self, version: int, now_us: int) -> None:
         request = ApiVersionsRequest(

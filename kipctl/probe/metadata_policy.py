@@ -103,6 +103,9 @@ class TopicPolicy(StrEnum):
     """The new ones only (KIP-526; Java since 2.5)."""
     LEGACY = "legacy"
     """All that it knows, and the new ones, as clients did before."""
+    PRELOAD = "preload"
+    """As KIP-526, but it is given its topics beforehand and first asks for all of them at once: the
+    alternative that the KIP rejected, as a producer would have to know its topics."""
 
 
 @dataclass(slots=True)

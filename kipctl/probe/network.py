@@ -9,6 +9,7 @@ from typing import Generic, TypeVar
 from kipctl.probe.leadership import Node
 from kipctl.probe.links import Link
 from kipctl.probe.metadata_policy import NEVER_US
+from kipctl.protocol.address import host_port
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.primitives import MalformedFrame
 from kipctl.transport.loop import ConnectionLostError, InFlight
@@ -61,6 +62,10 @@ class Network(Generic[AnyLink]):
         """The sum of the throttle times that brokers have announced."""
         self.lags_us: Counter[int] = Counter()
         """How much later than it should have, by a clock, the client went on; how often each."""
+        self.failures: Counter[str] = Counter()
+        """Why connections did not come about, with the broker's address; how often each."""
+        self.reauthentications_us: list[int] = []
+        """How long each took (KIP-368): so long nothing was sent over that connection."""
         self._throttled_until_us = NEVER_US
         self.wake_us = NEVER_US
         """When the next throttled link may be written to again, or the next that somebody has
@@ -175,14 +180,18 @@ class Network(Generic[AnyLink]):
                 continue
             try:
                 self._handle(link, mask)
-            except (ConnectionLostError, MalformedFrame):
+            except (ConnectionLostError, MalformedFrame) as lost:
+                if not link.ready:
+                    self.failures[f"{host_port(link.node.host, link.node.port)}: {lost}"] += 1
                 self.lose(link)
 
     def _handle(self, link: AnyLink, mask: int) -> None:
         connection = link.connection
         assert connection is not None
-        if mask & WRITE and not connection.connected:
-            link.begin_handshake(self._clock())
+        if not connection.connected:
+            link.establish(self._clock())
+            if not connection.connected:
+                return
         elif mask & WRITE:
             connection.write()
             link.watch()
@@ -193,6 +202,7 @@ class Network(Generic[AnyLink]):
         if not mask & ~WRITE:
             return
         frames = connection.read()
+        link.watch()  # a login that is answered goes on
         now = self._clock()
         for frame in frames:
             flight, behind_us = link.answered(frame, now)
@@ -220,6 +230,19 @@ class Network(Generic[AnyLink]):
         for link in self.links:
             if link.is_silent(now):
                 self.lose(link)
+
+    def keep_authenticated(self) -> None:
+        """Log in again where a session is about to end (KIP-368)."""
+        now = self._clock()
+        for link in self.links:
+            if link.ready and link.connection is not None:
+                self.reauthentications_us += link.connection.reauthentications_us
+                link.connection.reauthentications_us.clear()
+                try:
+                    link.connection.keep_authenticated(now)
+                    link.watch()
+                except ConnectionLostError:
+                    self.lose(link)
 
     def close(self) -> None:
         for link in self._links.values():

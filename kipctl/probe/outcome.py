@@ -106,6 +106,9 @@ class Spec(Protocol[AnyOutcome_co]):
         `agree_on_start` raises.
         """
 
+    def of_record(self) -> Self:
+        """The same without what it takes to connect: fit for a folder that others may read."""
+
     def of_worker(self, share: Share) -> Self:
         """What one worker is to do: it is a client of its own, with a client id of its own."""
 

@@ -15,7 +15,10 @@ from kipctl.protocol.message import (
     message,
 )
 
-_API = Api(ApiKey.API_VERSIONS, versions=(0, 4), flexible_since=3)
+_API = Api(ApiKey.API_VERSIONS, versions=(0, 5), flexible_since=3)
+
+NEWEST_API = 94
+"""The highest key of an API that Kafka 4.4 has: what newer ones carry is not known here."""
 
 
 @message
@@ -66,12 +69,17 @@ class ApiVersionsResponse(Response):
 
 @message
 class ApiVersionsRequest(Request[ApiVersionsResponse]):
-    """A broker's request log shows the software's name and version for the connection."""
+    """A broker's request log shows the software's name and version for the connection.
+
+    One of Kafka 4.4 refuses a client that means another cluster or node (KIP-1242).
+    """
 
     api = _API
 
     client_software_name: Annotated[str, Field("3+", ignorable=True)] = ""
     client_software_version: Annotated[str, Field("3+", ignorable=True)] = ""
+    cluster_id: Annotated[str | None, Field("5+", nullable="5+", ignorable=True)] = None
+    node_id: Annotated[Int32, Field("5+", ignorable=True)] = -1
 
 
 def version_to_fall_back_to(refusal: ApiVersionsResponse, highest: int) -> int:

@@ -184,6 +184,12 @@ class ErrorCode(IntEnum):
         "the broker has no room for another share session",
         _RETRIABLE,
     )
+    GROUP_DELETION_FAILED = 134, "a group could not be deleted"
+    STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED = (
+        135,
+        "the broker could not take the description of the topology",
+    )
+    CONTROLLER_ID_NOT_REGISTERED = 136, "no controller of this id is registered"
 
 
 LEADER_ERRORS = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})

@@ -60,12 +60,16 @@ class ReassignableTopic(Message):
 
 @message
 class AlterPartitionReassignmentsRequest(Request[AlterPartitionReassignmentsResponse]):
-    """Version 0 always allows a change of the replication factor."""
+    """Version 0 always allows a change of the replication factor.
+
+    To forbid it there is an error in Kafka's schema, and none here: who asks in the newest version
+    both know may not know which one that will be.
+    """
 
     api = _ALTER
 
     timeout_ms: Int32 = 60000
-    allow_replication_factor_change: Annotated[bool, Field("1+")] = True
+    allow_replication_factor_change: Annotated[bool, Field("1+", ignorable=True)] = True
     topics: tuple[ReassignableTopic, ...] = ()
 
 

@@ -3,6 +3,7 @@
 import csv
 import json
 from collections.abc import Iterator
+from dataclasses import asdict
 from enum import StrEnum
 from typing import TextIO
 
@@ -12,6 +13,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from kipctl import __version__
+from kipctl.report.printable import printable
 from kipctl.report.tables import Report, Table
 
 
@@ -31,7 +33,13 @@ def write(report: Report, output: OutputFormat, stream: TextIO, is_terminal: boo
         output = OutputFormat.TABLE if is_terminal else OutputFormat.PLAIN
     match output:
         case OutputFormat.JSON:
-            envelope = {"_command": report.command, "_version": __version__, **report.document}
+            about = {} if report.cluster is None else {"_cluster": asdict(report.cluster)}
+            envelope = {
+                "_command": report.command,
+                "_version": __version__,
+                **about,
+                **report.document,
+            }
             json.dump(envelope, stream, indent=2)
             stream.write("\n")
         case OutputFormat.CSV:
@@ -63,11 +71,17 @@ def _write_plain(report: Report, stream: TextIO) -> None:
         if number:
             stream.write("\n")
         if table.title:
-            stream.write(table.title + "\n")
+            stream.write(printable(table.title) + "\n")
         if table.rows:
             _write_columns(table, stream)
-        stream.writelines(note + "\n" for note in table.notes)
-    stream.writelines(line + "\n" for line in report.closing)
+        stream.writelines(printable(note) + "\n" for note in table.notes)
+    stream.writelines(line + "\n" for line in _last_lines(report))
+
+
+def _last_lines(report: Report) -> Iterator[str]:
+    if report.cluster is not None and report.tables:
+        yield f"Cluster: {report.cluster}."
+    yield from map(printable, report.closing)
 
 
 def _write_columns(table: Table, stream: TextIO) -> None:
@@ -89,7 +103,7 @@ def _write_table(report: Report, stream: TextIO, is_terminal: bool) -> None:
     with console.capture() as drawing:
         for part in _drawn(report.tables):
             console.print(part)
-        for line in report.closing:
+        for line in _last_lines(report):
             console.print(Text(line), soft_wrap=True)
     # Not written by rich: it ends the process when the reader of a pipe has gone.
     stream.write(drawing.get())
@@ -105,7 +119,9 @@ def _drawn(tables: tuple[Table, ...]) -> Iterator[RenderableType]:
         if number:
             yield Text()
         if table.rows:
-            drawn = RichTable(title=Text(table.title), box=box.ROUNDED, title_justify="left")
+            drawn = RichTable(
+                title=Text(printable(table.title)), box=box.ROUNDED, title_justify="left"
+            )
             for i, title in enumerate(table.titles):
                 side: JustifyMethod = "right" if table.is_right(i) else "left"
                 # On a narrow terminal a cell takes several lines; nothing is left out.
@@ -114,5 +130,5 @@ def _drawn(tables: tuple[Table, ...]) -> Iterator[RenderableType]:
                 drawn.add_row(*(Text(table.text(i, cell, ",")) for i, cell in enumerate(row)))
             yield drawn
         elif table.title:
-            yield Text(table.title)
-        yield from map(Text, table.notes)
+            yield Text(printable(table.title))
+        yield from map(Text, map(printable, table.notes))

@@ -25,6 +25,9 @@ _FETCH_MEANINGS = _PHASE_MEANINGS | {
 CLIENT_PHASES = ("backoff", "metadata")
 
 
+_MOST_FAILURES = 5
+
+
 def perf_tables(document: Document) -> tuple[Table, ...]:
     """What a person wants to see of a run: times, redirects by phase, Metadata, actions."""
     tables = [*doubts_tables(document), times_table(document)]
@@ -85,6 +88,14 @@ def health_notes(document: Document, beside_ms: float, client: str = "client") -
     yield from document.get("topic_changes", ())
     if throttle_ms := document.get("throttle_ms", 0):
         yield f"Brokers throttled the {client} for {throttle_ms / 1000:,.1f} s in all (quotas)."
+    for failure, times in [*document.get("connection_failures", {}).items()][:_MOST_FAILURES]:
+        yield f"The {client} could not connect to {failure} ({times:,} times)."
+    again = document.get("reauthentications")
+    if again and again["count"]:
+        yield (
+            f"The {client} authenticated again {again['count']:,} times, for at most"
+            f" {again['max_ms']:.1f} ms each (KIP-368)."
+        )
     lag = document.get("loop_lag_ms")
     if lag and lag["p99"] >= max(1.0, beside_ms / 10):
         yield (

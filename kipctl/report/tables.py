@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from kipctl.report.printable import printable
+
 Cell = str | int | float | bool | None
 
 
@@ -52,7 +54,7 @@ class Table:
             case int():
                 return f"{cell:{thousands}}"
             case str():
-                return cell
+                return printable(cell)
 
     def is_right(self, column: int) -> bool:
         """True when every cell of the column is a number or absent, or the column says so."""
@@ -66,14 +68,30 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
+class ClusterIdentity:
+    """Which cluster something is about: the user's name for it ("" for none), its id, and where it
+    was asked for first."""
+
+    name: str
+    id: str
+    bootstrap_servers: str
+
+    def __str__(self) -> str:
+        named = f"{self.name}, " if self.name else ""
+        return f"{named}id {self.id or 'not known'}, at {self.bootstrap_servers}"
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """A command's whole result.
 
-    `document` is what `--output json` prints (with `_command` and `_version` added); `tables` what
-    a person reads; `closing` lines come last, exactly as they are, in table and plain output.
+    `document` is what `--output json` prints (with `_command`, `_version` and `_cluster` added);
+    `tables` what a person reads; `closing` lines come last, exactly as they are, in table and plain
+    output. Before them stands the cluster that it is about, if it is about one.
     """
 
     command: str
     document: Mapping[str, object]
     tables: tuple[Table, ...] = ()
     closing: tuple[str, ...] = ()
+    cluster: "ClusterIdentity | None" = None

@@ -45,6 +45,8 @@ _SASL_HANDSHAKE = 17
 _PRODUCE, _FETCH, _METADATA, _API_VERSIONS = (
     int(key) for key in (ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.METADATA, ApiKey.API_VERSIONS)
 )
+_FIRST_WITH_ENDPOINTS = {_PRODUCE: 10, _FETCH: 16}
+"""From these versions on answers may name brokers (KIP-951); those of other APIs here always do."""
 _NO_CAUSE = -1
 _INT32 = Struct(">i")
 Followed = tuple[str | bytes, dict[tuple[str | bytes, int], Batch]]
@@ -69,6 +71,8 @@ class Flight:
     subject: Any = None
     cause: int = _NO_CAUSE
     topics: int = 0
+    is_followed: bool = True
+    """It was read, and what it asks for is kept until its answer comes."""
 
 
 class Passed(NamedTuple):
@@ -81,15 +85,21 @@ class Passed(NamedTuple):
 class Exchange:
     """Follows a connection. Every method that takes a frame raises MalformedFrame for garbage.
 
-    `address` is the broker's, `host` what the client knows the tap by. Times are monotonic
-    microseconds.
+    `address` is the broker's, `host` what the client knows the tap by, and to the tap's ports so
+    much is added in what it is told. Times are monotonic microseconds.
     """
 
     def __init__(
-        self, observer: Observer, number: int, address: Address, host: str, now_us: int
+        self,
+        observer: Observer,
+        number: int,
+        address: Address,
+        host: str,
+        now_us: int,
+        add_to_ports: int = 0,
     ) -> None:
         self._observer = observer
-        self._host = host
+        self._host, self._add_to_ports = host, add_to_ports
         self._number = number
         self._address = address
         self._connected_us = now_us
@@ -147,9 +157,20 @@ class Exchange:
         if not is_known(api_key, version):
             self._not_decoded(flight, frame)
         elif read is not None:
-            read(flight, frame)
+            self._read(read, flight, frame)
         if flight.subject is not _UNANSWERED:
             self._flights.append(flight)
+
+    def _read(self, read: Callable[[Flight, bytes], None], flight: Flight, frame: bytes) -> None:
+        """Look at a request, which passes as it is: a gateway's own form of it is no reason to end
+        a connection."""
+        try:
+            read(flight, frame)
+        except MalformedFrame:
+            flight.client.counts.not_decoded += 1
+            flight.is_followed = False
+            if flight.api_key == _PRODUCE:
+                flight.subject = ("", {})
 
     def _not_decoded(self, flight: Flight, frame: bytes) -> None:
         """A request that is not read; of some APIs that is as it should be."""
@@ -260,7 +281,7 @@ class Exchange:
         elif is_known(api_key, flight.version):
             handler = self._answers.get(api_key)
             if handler is not None:
-                frame = handler(flight, frame, now_us)
+                frame = self._answer(handler, flight, frame, now_us)
             elif api_key in WITH_ENDPOINTS:
                 body = read_answer(api_key, flight.version, frame)
                 frame = self._translated(flight, frame, body)
@@ -268,6 +289,40 @@ class Exchange:
         self._answered_us = now_us
         self._row(flight, now_us, size, behind_us)
         return Passed(frame, self._observer.delays.get(api_key, 0))
+
+    def _answer(
+        self,
+        handler: Callable[[Flight, bytes, int], bytes],
+        flight: Flight,
+        frame: bytes,
+        now_us: int,
+    ) -> bytes:
+        """What the client is to get.
+
+        Raises MalformedFrame for an answer that cannot be read and may name brokers: with their own
+        addresses the client would leave the tap.
+        """
+        may_name_brokers = flight.version >= _FIRST_WITH_ENDPOINTS.get(flight.api_key, 0)
+        if not flight.is_followed and not may_name_brokers:
+            return frame
+        if not flight.is_followed and flight.api_key in (_PRODUCE, _FETCH):
+            return self._translated(
+                flight, frame, read_answer(flight.api_key, flight.version, frame)
+            )
+        try:
+            return handler(flight, frame, now_us)
+        except MalformedFrame:
+            if may_name_brokers or self._observer.spec.drop_hints:
+                raise
+            flight.client.counts.not_decoded += 1
+            self._never_answered(flight, now_us)
+            return frame
+
+    def _never_answered(self, flight: Flight, now_us: int) -> None:
+        if flight.api_key == _PRODUCE:
+            self._produce_lost(flight, now_us)
+        elif flight.api_key == _FETCH and flight.subject:
+            self._observer.fetches.lost(flight.client, flight.subject, self._broker, now_us)
 
     def lost(self, now_us: int) -> None:
         """The connection is gone: what was in flight is not answered any more."""
@@ -281,10 +336,7 @@ class Exchange:
         flights, self._flights = self._flights, deque()
         for flight in flights:
             self._row(flight, 0, 0, 0)
-            if flight.api_key == _PRODUCE:
-                self._produce_lost(flight, now_us)
-            elif flight.api_key == _FETCH and flight.subject:
-                self._observer.fetches.lost(flight.client, flight.subject, self._broker, now_us)
+            self._never_answered(flight, now_us)
 
     def _produce_lost(self, flight: Flight, now_us: int) -> None:
         if isinstance(flight.subject, bytes):
@@ -300,7 +352,8 @@ class Exchange:
         self._observer.addresses.name((at.node_id, at.host, at.port, at.rack) for at in brokers)
 
     def _translate(self, host: str, port: int) -> Address:
-        return self._host, self._observer.addresses.port_for((host, port))
+        ours = self._observer.addresses.port_for((host, port))
+        return self._host, ours + self._add_to_ports
 
     def _translated(self, flight: Flight, frame: bytes, body: Any) -> bytes:
         changed = translated(body, self._translate)

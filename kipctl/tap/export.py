@@ -1,6 +1,5 @@
 """A tap's rows of integers as the datasets of the trace."""
 
-import pickle
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +12,7 @@ from kipctl.trace import export
 from kipctl.trace.begun import Begun
 from kipctl.trace.columns import raw_path
 from kipctl.trace.names import names_in
+from kipctl.trace.pickled import load_values
 from kipctl.trace.rows import chunks
 from kipctl.trace.store import Run
 
@@ -27,7 +27,7 @@ def left_in(directory: Path, failure: str, shown: TapOutcome | None = None) -> T
     if begun is None:
         return None
     if (directory / OUTCOME_FILE).exists():
-        shown = pickle.loads((directory / OUTCOME_FILE).read_bytes())
+        shown = load_values((directory / OUTCOME_FILE).read_bytes())
     last_us = begun.start_us
     moments = [COLUMNS["rpcs"].index(name) for name in ("sent_us", "received_us")]
     for rows in chunks(raw_path(directory, "rpcs"), len(COLUMNS["rpcs"])):

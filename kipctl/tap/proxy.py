@@ -10,21 +10,32 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from kipctl.errors import UnreachableError, UsageError
+from kipctl.errors import KipctlError, UnreachableError, UsageError
+from kipctl.protocol.address import Address as BrokerAddress
 from kipctl.protocol.address import host_port
+from kipctl.security.settings import Security
 from kipctl.tap.addresses import Address, Addresses
 from kipctl.tap.connection import BrokerEnd, Connection
 from kipctl.tap.exchange import Exchange
 from kipctl.tap.observer import Observer
-from kipctl.tap.spec import TapSpec, parse_address
+from kipctl.tap.spec import TapSpec
 from kipctl.tap.tls import accept, agree
 from kipctl.trace.clock import now_us
+from kipctl.transport.access import Access
+from kipctl.transport.request import BrokerConnection
 
 _BACKLOG = 1024
 _CONNECT_TIMEOUT_S = 10.0
 _FLUSH_S = 0.25
 _EVERYWHERE = ("0.0.0.0", "::")
 """Clients are told the address that they came to."""
+
+
+def _greet(broker: BrokerAddress, access: Access) -> None:
+    """Ask for its API versions, which needs no login. Raises KipctlError."""
+    alone = Access(str(broker), Security(access.security.tls), access.address_map)
+    with BrokerConnection(*broker, "kipctl", _CONNECT_TIMEOUT_S, alone) as connection:
+        _ = connection.api_versions
 
 
 @dataclass(slots=True)
@@ -50,8 +61,9 @@ class Tap:
 
     def __post_init__(self) -> None:
         """Raises UsageError for addresses and certificates that cannot be used."""
-        self._inside, self._outside = self.spec.tls.for_clients(), self.spec.tls.for_brokers()
-        self._candidates = [parse_address(one) for one in self.spec.bootstrap_server.split(",")]
+        self._inside, tls = self.spec.tls.for_clients(), self.spec.access.security.tls
+        self._outside = tls.context() if tls else None
+        self._candidates = list(self.spec.access.bootstrap)
         self._next_port = self.spec.listen_address[1]
         self.observer = Observer(
             self.spec, self.directory, Addresses(self._listen_for), self.wall_offset_us
@@ -63,6 +75,7 @@ class Tap:
         """
         await self._reach()
         host, _ = self.spec.listen_address
+        _ = self.spec.advertised  # what cannot be is said now
         self.bootstrap = ("127.0.0.1" if host in _EVERYWHERE else host), self._listen_for(None)
         self._run(self._flushing())
         if self.spec.resets_per_s:
@@ -87,21 +100,16 @@ class Tap:
         reported = ""
         for candidate in list(self._candidates):
             try:
-                _, writer = await asyncio.wait_for(
-                    asyncio.open_connection(*candidate, ssl=self._outside), _CONNECT_TIMEOUT_S
-                )
-            except (OSError, TimeoutError) as error:
-                reported = (
-                    f"{candidate[0]}:{candidate[1]}: {getattr(error, 'strerror', '') or error}"
-                )
+                await asyncio.to_thread(_greet, BrokerAddress(*candidate), self.spec.access)
+            except KipctlError as error:
+                reported = error.what
                 continue
-            writer.close()
             self._candidates.remove(candidate)
             self._candidates.insert(0, candidate)
             return
         raise UnreachableError(
-            f"No bootstrap server of {self.spec.bootstrap_server} answers ({reported}).",
-            "Check --bootstrap-server, and --tls-to-brokers.",
+            f"No bootstrap server of {self.spec.access} answers. {reported}",
+            "Check --bootstrap-server, and --command-config.",
         )
 
     def _listen_for(self, broker: Address | None) -> int:
@@ -145,10 +153,10 @@ class Tap:
         number = self._made
 
         def exchange() -> Exchange:
-            host = self.spec.listen_address[0]
+            host, add = self.spec.advertised or (self.spec.listen_address[0], 0)
             if host in _EVERYWHERE:
                 host = connection.client.local_host
-            return Exchange(self.observer, number, at[0], host, now_us())
+            return Exchange(self.observer, number, at[0], host, now_us(), add)
 
         async def connect(end: BrokerEnd) -> None:
             at[0] = await self._connect(broker, end)
@@ -164,13 +172,7 @@ class Tap:
         for host, port in [broker] if broker else self._candidates:
             try:
                 await asyncio.wait_for(
-                    loop.create_connection(
-                        lambda: end,
-                        host,
-                        port,
-                        ssl=self._outside,
-                        server_hostname=host if self._outside else None,
-                    ),
+                    loop.create_connection(lambda: end, **self._reached((host, port))),
                     _CONNECT_TIMEOUT_S,
                 )
             except TimeoutError:
@@ -180,6 +182,17 @@ class Tap:
             else:
                 return host, port
         raise refused
+
+    def _reached(self, broker: Address) -> dict[str, Any]:
+        """How asyncio is told to connect to a broker."""
+        place = self.spec.access.mapped(BrokerAddress(*broker))
+        name = broker[0] if self._outside else None
+        return {
+            "host": place.host,
+            "port": place.port,
+            "ssl": self._outside,
+            "server_hostname": name,
+        }
 
     def _ended(self, number: int, at: list[Address], connection: Connection, why: str) -> None:
         self.connections.discard(connection)

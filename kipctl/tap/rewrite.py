@@ -12,7 +12,12 @@ from struct import Struct
 from typing import Any
 
 from kipctl.protocol.api import ApiKey
-from kipctl.protocol.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from kipctl.protocol.api_versions import (
+    NEWEST_API,
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+)
 from kipctl.protocol.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from kipctl.protocol.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
 from kipctl.protocol.draft_hints import with_endpoints
@@ -172,11 +177,13 @@ def _without_drafts(tags: Sequence[tuple[int, bytes]]) -> tuple[tuple[int, bytes
 def capped(body: ApiVersionsResponse, caps: Mapping[int, int]) -> ApiVersionsResponse:
     """The versions a client is told of: no higher than the caps, nor than is known here.
 
-    A cap below what the broker speaks at least leaves that lowest version.
+    A cap below what the broker speaks at least leaves that lowest version. Of APIs that are newer
+    than those known here clients are not told: their answers may carry endpoints.
     """
     keys = tuple(
         replace(key, max_version=_highest(key.api_key, key.min_version, key.max_version, caps))
         for key in body.api_keys
+        if key.api_key <= NEWEST_API
     )
     return replace(body, api_keys=keys)
 

@@ -7,6 +7,7 @@ from ipaddress import ip_address
 
 from kipctl.errors import UsageError
 from kipctl.protocol.api import ApiKey
+from kipctl.transport.access import Access, parse_address
 
 _NAMES = {"".join(part.title() for part in key.name.split("_")): key for key in ApiKey}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(us|ms|s)", re.ASCII)
@@ -17,23 +18,16 @@ _SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsFiles:
-    """Paths of PEM files. `certificate` and `key` are the tap's own, for clients; `ca` is what it
-    trusts brokers by ("" for what the system trusts).
-    """
+    """Paths of PEM files, the tap's own, for clients; without a certificate it speaks plainly."""
 
     certificate: str = ""
     key: str = ""
-    ca: str = ""
-    to_brokers: bool = False
 
     def check(self) -> None:
-        """Raise UsageError for files that cannot be used, and for some that would not be."""
+        """Raise UsageError for files that cannot be used, and for one that would not be."""
         if self.key and not self.certificate:
             raise UsageError("--key is for --certificate.", "Give both.")
-        if self.ca and not self.to_brokers:
-            raise UsageError("--ca is for --tls-to-brokers.", "Give both.")
         self.for_clients()
-        self.for_brokers()
 
     def for_clients(self) -> ssl.SSLContext | None:
         """What clients' connections are made with; None for plain ones. Raises UsageError."""
@@ -49,26 +43,22 @@ class TlsFiles:
             ) from None
         return context
 
-    def for_brokers(self) -> ssl.SSLContext | None:
-        """What connections to brokers are made with; None for plain ones. Raises UsageError."""
-        if not self.to_brokers:
-            return None
-        try:
-            return ssl.create_default_context(cafile=self.ca or None)
-        except (OSError, ssl.SSLError) as error:
-            raise UsageError(
-                f"The CA file {self.ca} cannot be used: {error}.", "Give a PEM file with --ca."
-            ) from None
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TapSpec:
-    """`caps` and `delays` are by API key: the highest version advertised, and for how many
+    """`access` is how brokers are reached: their addresses and TLS. A login (SASL) is the clients'
+    own, and passes.
+
+    `caps` and `delays` are by API key: the highest version advertised, and for how many
     microseconds its answers are held. `resets_per_s` is of connections, over all clients.
     """
 
-    bootstrap_server: str
+    access: Access
     listen: str = "127.0.0.1:0"
+    advertise: str = ""
+    """HOST or HOST:PORT that clients are told of, in place of where it listens: through a port
+    forward, or by the name in its certificate. PORT stands for that of `listen`, and those after it
+    for those after it."""
     caps: tuple[tuple[int, int], ...] = ()
     delays: tuple[tuple[int, int], ...] = ()
     drop_hints: bool = False
@@ -79,16 +69,27 @@ class TapSpec:
     @property
     def listen_address(self) -> tuple[str, int]:
         """Host and port; port 0 for any. Raises UsageError."""
-        return parse_address(self.listen)
+        return parse_address(self.listen, least_port=0)
 
+    @property
+    def advertised(self) -> tuple[str, int] | None:
+        """Host, and what is to be added to ports; None where clients are told as it listens.
 
-def parse_address(text: str) -> tuple[str, int]:
-    """HOST:PORT, with an IPv6 address in brackets. Raises UsageError."""
-    host, _, port = text.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
-    if not host or not (port.isascii() and port.isdigit()) or int(port) > 65535:
-        raise UsageError(f"{text!r} is no address.", "Write HOST:PORT, such as 127.0.0.1:9192.")
-    return host, int(port)
+        Raises UsageError.
+        """
+        if not self.advertise:
+            return None
+        bare = self.advertise.removeprefix("[").removesuffix("]")
+        if ":" not in self.advertise or self.advertise == f"[{bare}]":
+            return bare, 0
+        host, port = parse_address(self.advertise)
+        _, first = self.listen_address
+        if not first or not port:
+            raise UsageError(
+                "--advertise with a port goes with a --listen that has one.",
+                "Brokers get the ports after it, on both sides.",
+            )
+        return host, port - first
 
 
 def is_loopback(host: str) -> bool:

@@ -23,6 +23,7 @@ import pyarrow.csv as pcsv
 import pyarrow.parquet as pq
 
 from kipctl.errors import UsageError, refusals_reported
+from kipctl.state import state_folder
 from kipctl.trace.description import wrong_field
 from kipctl.trace.folder_lock import is_in_use
 from kipctl.trace.schema import DATASETS, SCHEMA_VERSION
@@ -63,8 +64,7 @@ def runs_folder(variables: Mapping[str, str] = os.environ) -> Path:
     """The store: $KIPCTL_RUNS, else kipctl/runs in $XDG_STATE_HOME (or ~/.local/state)."""
     if chosen := variables.get(RUNS_VARIABLE):
         return Path(chosen)
-    state = variables.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(state) / "kipctl" / "runs"
+    return state_folder(variables) / "runs"
 
 
 def folder_of(text: str, variables: Mapping[str, str] = os.environ) -> Path:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kipctl.errors import UsageError
+from kipctl.state import make_private
 from kipctl.trace.schema import DATASETS, SCHEMA_VERSION
 
 RUN_FILE = "run.json"
@@ -48,7 +49,7 @@ class Run:
         """Make the folder. Raises UsageError when it cannot be written or holds something."""
         demand_new(folder)
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            make_private(folder)
             probe = folder / ".writable"
             probe.touch()
             probe.unlink()

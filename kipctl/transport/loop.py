@@ -50,16 +50,23 @@ class LoopConnection:
     """One TCP connection: requests go out in order, answers come in order.
 
     The owner polls `fileno()` for reading, and for writing while `wants_write`, and calls
-    `finish_connect`, `write` and `read`; each raises ConnectionLostError when it is over.
+    `establish` until it is `connected`, then `write` and `read`; each raises ConnectionLostError
+    when it is over.
     """
 
-    def __init__(self, connecting: Socket, number: int) -> None:
-        """`connecting` is non-blocking and has begun to; `number` names it in the trace."""
+    def __init__(self, connecting: Socket, number: int, least_room: int = 1) -> None:
+        """`connecting` is non-blocking and has begun to; `number` names it in the trace.
+
+        It is given at least so much room to receive into.
+        """
         self.number = number
         self.connected = False
+        self._least_room = least_room
         self.in_flight: deque[InFlight] = deque()
         self.answered_us = 0
         """When the last answer came."""
+        self.reauthentications_us: list[int] = []
+        """How long each login took that was made while the connection was in use."""
         self._unsent: list[Buffer] = []
         self.correlation_id = 0
         """Of the last request made."""
@@ -74,12 +81,23 @@ class LoopConnection:
     def wants_write(self) -> bool:
         return bool(self._unsent) or not self.connected
 
-    def finish_connect(self) -> None:
-        """Call when the socket is first writable."""
+    @property
+    def takes_requests(self) -> bool:
+        """It is connected, and everything given to it is written."""
+        return self.connected and not self._unsent
+
+    def establish(self) -> None:
+        """Call when the socket has an event, the first one being that it is writable."""
+        self._finish_connect()
+        self.connected = True
+
+    def _finish_connect(self) -> None:
         failed = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if failed:
             raise ConnectionLostError(errno.errorcode.get(failed, str(failed)))
-        self.connected = True
+
+    def keep_authenticated(self, now_us: int) -> None:
+        """Call now and then: a session that is about to end is renewed (KIP-368)."""
 
     def next_correlation_id(self) -> int:
         self.correlation_id = (self.correlation_id + 1) & 0x7FFFFFFF
@@ -110,8 +128,8 @@ class LoopConnection:
 
         They are views of what was received, good until the next call.
         """
-        if self._end == len(self._received):
-            self._make_room(_RECEIVE_BYTES)
+        if len(self._received) - self._end < self._least_room:
+            self._make_room(self._end - self._start + self._least_room)
         try:
             count = self._socket.recv_into(memoryview(self._received)[self._end :])
         except (BlockingIOError, InterruptedError):

@@ -1,6 +1,5 @@
 """Blocking connections for admin calls: to one broker, and to a whole cluster."""
 
-import socket
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -8,12 +7,12 @@ from contextlib import contextmanager, suppress
 from typing import Self, TypeVar, cast
 
 from kipctl import __version__
-from kipctl.errors import RefusedError, TimedOutError, UnreachableError, UsageError
+from kipctl.errors import KipctlError, RefusedError, TimedOutError, UnreachableError
 from kipctl.protocol.address import Address
-from kipctl.protocol.api import LARGEST_FRAME, decode_response, encode_request
+from kipctl.protocol.api import ApiKey, decode_response, encode_request
 from kipctl.protocol.api_versions import ApiVersionsRequest, version_to_fall_back_to
 from kipctl.protocol.error_codes import ErrorCode, error_text
-from kipctl.protocol.message import R, Request
+from kipctl.protocol.message import R, Request, Response
 from kipctl.protocol.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -22,37 +21,24 @@ from kipctl.protocol.metadata import (
 )
 from kipctl.protocol.primitives import INT32, MalformedFrame
 from kipctl.protocol.produce import ProduceRequest
+from kipctl.transport.access import Access, as_access
+from kipctl.transport.blocking import BlockingConnection, TlsError
 
 T = TypeVar("T")
-
-CONNECT_TIMEOUT_S = 10.0
-"""Seconds for opening a connection, as Java's socket.connection.setup.timeout.ms."""
-
-
-def parse_bootstrap_servers(text: str) -> list[Address]:
-    """The addresses in `host:port,host:port`; IPv6 in brackets. Raises `UsageError`."""
-    addresses = []
-    for part in text.split(","):
-        host, colon, port = part.strip().rpartition(":")
-        bracketed = host.startswith("[") and host.endswith("]")
-        if bracketed:
-            host = host[1:-1]
-        if not (colon and host and port.isdecimal() and 0 < int(port) < 65536) or (
-            not bracketed and any(character in host for character in ":/[]")
-        ):
-            raise UsageError(
-                f"Bad bootstrap server {part.strip()!r} in {text!r}.",
-                "Write host:port, separated by commas; an IPv6 address as [::1]:9092.",
-            )
-        addresses.append(Address(host, int(port)))
-    return addresses
-
-
-def open_socket(address: Address, timeout_s: float) -> socket.socket:
-    """A connected socket. This is the one place that opens any: TLS and SASL begin here."""
-    connected = socket.create_connection(address, timeout_s)
-    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return connected
+_MOST_SHOWN = 3
+_CHANGES = frozenset(
+    {
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+        ApiKey.CREATE_TOPICS,
+        ApiKey.DELETE_TOPICS,
+        ApiKey.ELECT_LEADERS,
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+    }
+)
+"""What a protected cluster is asked with the user's consent only."""
+_NEGOTIATION_VERSION = 4
+"""Of ApiVersions: what 5 adds is not used, and brokers before Kafka 4.4 would refuse it."""
+_CHECK_ADDRESS = "Check the address, and that the broker is running."
 
 
 class BrokerConnection:
@@ -63,12 +49,16 @@ class BrokerConnection:
     the requests by API and version, those that negotiate versions too.
     """
 
-    def __init__(self, host: str, port: int, client_id: str, timeout_s: float) -> None:
+    def __init__(
+        self, host: str, port: int, client_id: str, timeout_s: float, access: Access | str = ""
+    ) -> None:
+        """`access` is that of its cluster."""
         self.address = Address(host, port)
         self.client_id = client_id
         self.timeout_s = timeout_s
         self.sent: Counter[tuple[str, int]] = Counter()
-        self._socket: socket.socket | None = None
+        self._access = as_access(access)
+        self._connection: BlockingConnection | None = None
         self._api_versions: dict[int, tuple[int, int]] = {}
         self._correlation_id = 0
         self._deadline = 0.0
@@ -82,9 +72,9 @@ class BrokerConnection:
 
     def close(self) -> None:
         """Close the connection, if there is one."""
-        if self._socket is not None:
-            self._socket.close()
-            self._socket = None
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
 
     @property
     def api_versions(self) -> dict[int, tuple[int, int]]:
@@ -104,6 +94,8 @@ class BrokerConnection:
         """
         if isinstance(request, ProduceRequest) and request.acks == 0:
             raise ValueError("a Produce request with acks=0 has no answer to wait for")
+        if request.api.key in _CHANGES:
+            self._access.demand_consent(_api_name(request))
         with self._attempt(_api_name(request)):
             self._ensure_connected()
             return self._exchange(request, self._choose_version(request, version))
@@ -122,7 +114,7 @@ class BrokerConnection:
                 case MalformedFrame():
                     raise MalformedFrame(
                         f"Broker {self.address} sent a malformed frame: {error.what}.",
-                        "Check that this is the port of a Kafka broker's plaintext listener.",
+                        "Check that this is the port of a Kafka broker's listener for clients.",
                     ) from None
                 case TimeoutError():
                     raise TimedOutError(
@@ -133,26 +125,34 @@ class BrokerConnection:
                     raise UnreachableError(
                         f"Broker {self.address} cannot be reached for {api}:"
                         f" {error.strerror or error}.",
-                        "Check the address, and that the broker is running.",
+                        self._what_to_check(error),
                     ) from None
             raise
 
+    def _what_to_check(self, error: OSError) -> str:
+        if isinstance(error, TlsError):
+            return "See security.protocol and ssl.* in --command-config."
+        security = self._access.security
+        unused = [] if security.tls else ["TLS"]
+        unused += [] if security.sasl else ["a login (SASL)"]
+        if isinstance(error, ConnectionResetError) and unused:
+            asked = " or ".join(unused)
+            return f"Check that the broker runs, and whether the listener asks for {asked}."
+        return _CHECK_ADDRESS
+
     def _ensure_connected(self) -> None:
-        if self._socket is not None and _has_hung_up(self._socket):
+        if self._connection is not None and self._connection.is_over():
             self.close()
-        if self._socket is not None:
+        if self._connection is not None:
             return
-        try:
-            self._socket = open_socket(self.address, min(self._left(), CONNECT_TIMEOUT_S))
-        except TimeoutError:
-            raise OSError("no answer to the attempt to connect") from None
+        self._connection = BlockingConnection(self.address, self._access, self._deadline)
         self._negotiate()
 
     def _negotiate(self) -> None:
         request = ApiVersionsRequest(
             client_software_name="kipctl", client_software_version=__version__
         )
-        version = highest = request.api.versions[1]
+        version = highest = _NEGOTIATION_VERSION
         response = self._exchange(request, version)
         if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
             version = version_to_fall_back_to(response, highest)
@@ -187,16 +187,12 @@ class BrokerConnection:
         )
 
     def _exchange(self, request: Request[R], version: int) -> R:
-        assert self._socket is not None
+        assert self._connection is not None
         self._correlation_id += 1
         frame = encode_request(request, version, self._correlation_id, self.client_id)
-        self._socket.settimeout(self._left())
-        self._socket.sendall(frame)
         self.sent[_api_name(request), version] += 1
-        (size,) = INT32.unpack(self._receive(4))
-        if not 4 <= size <= LARGEST_FRAME:
-            raise MalformedFrame(f"length {size}")
-        return self._decoded(request, version, self._receive(size))
+        answer = self._connection.exchange(frame, self._deadline)
+        return self._decoded(request, version, answer)
 
     def _decoded(self, request: Request[R], version: int, frame: bytes) -> R:
         """The answer in the frame: the last one itself if every byte of it is the same."""
@@ -211,39 +207,42 @@ class BrokerConnection:
             self._last = (*asked, response)
         return cast(R, self._last[3])
 
-    def _receive(self, size: int) -> bytes:
-        assert self._socket is not None
-        received = bytearray()
-        while len(received) < size:
-            self._socket.settimeout(self._left())
-            chunk = self._socket.recv(min(size - len(received), 1 << 18))
-            if not chunk:
-                raise OSError("it closed the connection instead of answering")
-            received += chunk
-        return bytes(received)
 
-    def _left(self) -> float:
-        """Seconds until the deadline; raises `TimeoutError` when there are none."""
-        left = self._deadline - time.monotonic()
-        if left <= 0:
-            raise TimeoutError
-        return left
+def _forwarded(connection: BrokerConnection, request: Request[R]) -> R:
+    """The answer to a request that brokers forward to the controller.
+
+    A broker that has just started announces its own versions of it. With the first that it forwards
+    it learns those of the controller, which may be of an older release: it hangs up on a version
+    that is too new, and announces the controller's from then on. Nothing was done then.
+    """
+    announced = connection.api_versions.get(request.api.key)
+    try:
+        return connection.request(request)
+    except UnreachableError:
+        now = announced
+        with suppress(KipctlError):
+            now = connection.api_versions.get(request.api.key)
+        if now == announced:
+            raise
+        return connection.request(request)
+
+
+def _is_elsewhere(response: Response) -> bool:
+    """Whether it was not the controller that answered; some APIs say so topic by topic."""
+    each = getattr(response, "topics", ()) or getattr(response, "responses", ())
+    codes = {getattr(one, "error_code", 0) for one in (response, *each)}
+    return ErrorCode.NOT_CONTROLLER in codes
+
+
+def _summary(failures: list[KipctlError]) -> str:
+    """The first few of them: of many servers one cause is said often enough."""
+    shown = " ".join(error.what for error in failures[:_MOST_SHOWN])
+    more = len(failures) - _MOST_SHOWN
+    return f"{shown} And {more} more." if more > 0 else shown
 
 
 def _api_name(request: Request[R]) -> str:
     return type(request).__name__.removesuffix("Request")
-
-
-def _has_hung_up(connected: socket.socket) -> bool:
-    """Whether the peer closed an idle connection (or, out of turn, sent something)."""
-    connected.setblocking(False)
-    try:
-        connected.recv(1, socket.MSG_PEEK)
-    except BlockingIOError:
-        return False
-    except OSError:
-        return True
-    return True
 
 
 class Cluster:
@@ -253,9 +252,11 @@ class Cluster:
     """
 
     def __init__(
-        self, bootstrap_servers: str, client_id: str = "kipctl", timeout_s: float = 30.0
+        self, access: Access | str, client_id: str = "kipctl", timeout_s: float = 30.0
     ) -> None:
-        self.bootstrap = parse_bootstrap_servers(bootstrap_servers)
+        """Bootstrap servers alone are an unsecured cluster's. Raises UsageError."""
+        self.access = as_access(access)
+        self.bootstrap = self.access.bootstrap
         self.client_id = client_id
         self.timeout_s = timeout_s
         self.controller_id = -1
@@ -297,6 +298,7 @@ class Cluster:
                 f"The cluster refuses Metadata: {error_text(response.error_code)}.",
                 "Try again; if it stays, look into the brokers' logs.",
             )
+        self.access.identify(response.cluster_id or "")
         self._nodes = {broker.node_id: broker for broker in response.brokers}
         self.controller_id = response.controller_id
         return response
@@ -340,29 +342,34 @@ class Cluster:
 
     def ask_controller(self, request: Request[R]) -> R:
         """The controller's answer; it is looked up again, once, when it turns out to have moved."""
-        response = self.controller().request(request)
-        if getattr(response, "error_code", ErrorCode.NONE) == ErrorCode.NOT_CONTROLLER:
+        response = _forwarded(self.controller(), request)
+        if _is_elsewhere(response):
             self.metadata(())
-            response = self.controller().request(request)
+            response = _forwarded(self.controller(), request)
         return response
 
     def _from_any(self, ask: Callable[[BrokerConnection], T]) -> T:
         """What the first broker that answers says: of those in use, those known, the bootstrap."""
         known = [Address(node.host, node.port) for node in self._nodes.values()]
         in_use = [address for address in self._connections if address in {*known, *self.bootstrap}]
-        failures = []
+        failures: list[KipctlError] = []
         for address in dict.fromkeys([*in_use, *known, *self.bootstrap]):
             try:
                 return ask(self._connection(address))
             except (UnreachableError, TimedOutError, MalformedFrame) as error:
-                failures.append(error.what)
+                failures.append(error)
                 self._connections.pop(address).close()
+        hints = {error.next_step for error in failures}
         raise UnreachableError(
-            f"No broker answered. {' '.join(failures)}",
-            "Check --bootstrap-server, and that the cluster is running.",
+            f"No broker answered. {_summary(failures)}",
+            hints.pop()
+            if len(hints) == 1 and _CHECK_ADDRESS not in hints
+            else "Check --bootstrap-server, and that the cluster is running.",
         )
 
     def _connection(self, address: Address) -> BrokerConnection:
         if address not in self._connections:
-            self._connections[address] = BrokerConnection(*address, self.client_id, self.timeout_s)
+            self._connections[address] = BrokerConnection(
+                *address, self.client_id, self.timeout_s, self.access
+            )
         return self._connections[address]

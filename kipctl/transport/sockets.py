@@ -12,8 +12,10 @@ from collections.abc import Callable, Sequence
 from ipaddress import ip_address
 from typing import Protocol
 
-from kipctl.protocol.address import host_port
+from kipctl.protocol.address import Address, host_port
+from kipctl.transport.access import Access
 from kipctl.transport.loop import ConnectionLostError, LoopConnection
+from kipctl.transport.secured import SecuredConnection
 
 READ = select.EPOLLIN
 WRITE = select.EPOLLOUT
@@ -49,9 +51,10 @@ class Sockets(Protocol):
 class SystemSockets:
     """Those of the operating system."""
 
-    def __init__(self, clock: Callable[[], int]) -> None:
+    def __init__(self, clock: Callable[[], int], access: Access) -> None:
         """`clock` gives monotonic microseconds."""
         self.now_us = clock
+        self._access = access
         self._epoll = select.epoll()
         self._epoll_only = [self._epoll.fileno()]
         self._lookups = _Lookups()
@@ -61,7 +64,9 @@ class SystemSockets:
         self, host: str, port: int, number: int, address: int = 0, receive_buffer_bytes: int = -1
     ) -> LoopConnection | None:
         """None while the host's name is looked up: then `poll` ends early."""
-        addresses = self._lookups.addresses(host, port)
+        broker = Address(host, port)
+        place = self._access.mapped(broker)
+        addresses = self._lookups.addresses(*place)
         if addresses is None:
             return None
         family, kind, protocol, _, where = addresses[address % len(addresses)]
@@ -73,11 +78,12 @@ class SystemSockets:
         failed = opened.connect_ex(where)
         if failed not in (0, errno.EINPROGRESS):
             opened.close()
-            raise ConnectionLostError(
-                f"{host_port(host, port)}: {errno.errorcode.get(failed, failed)}"
-            )
+            raise ConnectionLostError(f"{host_port(*place)}: {errno.errorcode.get(failed, failed)}")
         self._epoll.register(opened, READ | WRITE)
-        return LoopConnection(opened, number)
+        tls, sasl = self._access.security.tls, self._access.security.sasl
+        if tls is None and sasl is None:
+            return LoopConnection(opened, number)
+        return SecuredConnection(opened, number, broker, tls, sasl, self.now_us)
 
     def watch(self, connection: LoopConnection, events: int) -> None:
         self._epoll.modify(connection, events)

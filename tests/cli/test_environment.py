@@ -1,12 +1,15 @@
 """Where a command stands: what it asks, what it tells, and which cluster it means."""
 
 import io
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from kipctl.cli.environment import Environment
 from kipctl.errors import RefusedError, UsageError
+from kipctl.transport.access import Access
+from kipctl.transport.clusters import NamedCluster, add_cluster, clusters_file
 
 
 class Terminal(io.StringIO):
@@ -63,35 +66,65 @@ def test_without_a_terminal_there_is_nobody_to_ask() -> None:
 
 
 def labs(monkeypatch: pytest.MonkeyPatch, *running: tuple[str, str]) -> None:
-    found = [SimpleNamespace(name=name, bootstrap_server=server) for name, server in running]
+    found = [
+        SimpleNamespace(name=name, bootstrap_server=server, properties={})
+        for name, server in running
+    ]
     monkeypatch.setattr("kipctl.lab.cluster.running_labs", lambda: found)
 
 
 def test_the_option_wins_over_the_variable_and_the_lab(monkeypatch: pytest.MonkeyPatch) -> None:
     labs(monkeypatch, ("lab", "127.0.0.1:1"))
     where = environment(variables={"KIPCTL_BOOTSTRAP_SERVER": "variable:2"})
-    assert where.bootstrap_server("option:3") == "option:3"
-    assert where.bootstrap_server(None) == "variable:2"
+    assert where.access("option:3") == Access("option:3")
+    assert where.access(None) == Access("variable:2")
     assert told(where) == ""
 
 
 def test_the_one_running_lab_is_used_and_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     labs(monkeypatch, ("lab", "127.0.0.1:1"))
     where = environment()
-    assert where.bootstrap_server(None) == "127.0.0.1:1"
+    assert where.access(None) == Access("127.0.0.1:1")
     assert told(where) == "Using the running lab 'lab' at 127.0.0.1:1.\n"
+
+
+@pytest.mark.parametrize(
+    ("connecting", "variables", "principal"),
+    [
+        ({}, {}, "User:admin"),
+        ({}, {"KIPCTL_COMMAND_CONFIG": "OTHER"}, "User:admin"),  # another cluster's, most likely
+        ({"command_config": "OTHER"}, {}, "User:other"),
+    ],
+)
+def test_a_lab_is_reached_with_its_own_login_unless_an_option_gives_another(
+    connecting: dict[str, str],
+    variables: dict[str, str],
+    principal: str,
+    clusters: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    login = {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "PLAIN",
+        "sasl.jaas.config": 'x required username="admin" password="p";',
+    }
+    lab = SimpleNamespace(name="lab", bootstrap_server="127.0.0.1:1", properties=login)
+    monkeypatch.setattr("kipctl.lab.cluster.running_labs", lambda: [lab])
+    where = environment(variables=clusters | {n: clusters.get(v, v) for n, v in variables.items()})
+    where.connecting |= {n: clusters.get(v, v) for n, v in connecting.items()}
+    assert where.access(None).security.principal == principal
 
 
 def test_several_labs_are_named_and_none_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     labs(monkeypatch, ("one", "127.0.0.1:1"), ("two", "127.0.0.1:2"))
     with pytest.raises(UsageError, match=r"one \(127.0.0.1:1\), two \(127.0.0.1:2\)"):
-        environment().bootstrap_server(None)
+        environment().access(None)
 
 
 def test_no_cluster_at_all_says_how_to_get_one(monkeypatch: pytest.MonkeyPatch) -> None:
     labs(monkeypatch)
     with pytest.raises(UsageError, match="kipctl lab up"):
-        environment().bootstrap_server(None)
+        environment().access(None)
 
 
 def test_progress_off_a_terminal_is_plain_lines_on_stderr() -> None:
@@ -109,3 +142,96 @@ def test_a_message_during_progress_has_its_own_line(monkeypatch: pytest.MonkeyPa
     where.message("Done.")
     assert "Using the running lab.\n" in told(where)
     assert told(where).endswith("Done.\n")
+
+
+@pytest.fixture
+def clusters(tmp_path: Path) -> dict[str, str]:
+    """Variables with two named clusters, `a` with a login of its own."""
+    variables = {"XDG_CONFIG_HOME": str(tmp_path)}
+    of_a, other = tmp_path / "a.properties", tmp_path / "other.properties"
+    login = "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.jaas.config=x "
+    of_a.write_text(login + 'username="a" password="p";\n')
+    other.write_text(login + 'username="other" password="p";\n')
+    for entry in (NamedCluster("a", "a:1", str(of_a), id="id-a"), NamedCluster("b", "b:1")):
+        add_cluster(clusters_file(variables), entry)
+    return variables | {"OTHER": str(other)}
+
+
+@pytest.mark.parametrize(
+    ("options", "variables", "servers", "principal"),
+    [
+        ({"cluster": "a"}, {}, "a:1", "User:a"),
+        ({}, {"KIPCTL_CLUSTER": "a"}, "a:1", "User:a"),
+        # What an option names is reached as its entry says, whatever a variable says.
+        ({"cluster": "a"}, {"KIPCTL_COMMAND_CONFIG": "OTHER"}, "a:1", "User:a"),
+        ({"cluster": "b"}, {"KIPCTL_COMMAND_CONFIG": "OTHER"}, "b:1", "User:ANONYMOUS"),
+        ({"cluster": "a", "command_config": "OTHER"}, {}, "a:1", "User:other"),
+        # Servers that are named are not the cluster of a variable.
+        ({"servers": "c:1"}, {"KIPCTL_CLUSTER": "a"}, "c:1", "User:ANONYMOUS"),
+        ({"servers": "c:1"}, {"KIPCTL_COMMAND_CONFIG": "OTHER"}, "c:1", "User:other"),
+        ({}, {"KIPCTL_CLUSTER": "a", "KIPCTL_COMMAND_CONFIG": "OTHER"}, "a:1", "User:a"),
+        ({}, {"KIPCTL_CLUSTER": "a", "KIPCTL_BOOTSTRAP_SERVER": "c:1"}, "a:1", "User:a"),
+        ({}, {"KIPCTL_BOOTSTRAP_SERVER": "c:1"}, "c:1", "User:ANONYMOUS"),
+        # What a command gives to its own client beats a variable too.
+        ({"bootstrap.servers": "c:1"}, {"KIPCTL_CLUSTER": "a"}, "c:1", "User:ANONYMOUS"),
+        ({"cluster": "a", "bootstrap.servers": "c:1"}, {}, "a:1", "User:a"),
+    ],
+)
+def test_which_cluster_is_meant_and_as_whom(
+    options: dict[str, str],
+    variables: dict[str, str],
+    servers: str,
+    principal: str,
+    clusters: dict[str, str],
+) -> None:
+    where = environment(variables=clusters | {n: clusters.get(v, v) for n, v in variables.items()})
+    properties = {n: v for n, v in options.items() if n == "bootstrap.servers"}
+    where.connecting |= {
+        n: clusters.get(v, v) for n, v in options.items() if n in ("cluster", "command_config")
+    }
+    access = where.access(options.get("servers"), properties)
+    assert (str(access), access.security.principal) == (servers, principal)
+    assert access.name == ("" if servers == "c:1" else servers[0])
+
+
+@pytest.mark.parametrize(
+    ("connecting", "servers", "told"),
+    [
+        ({"cluster": "a"}, "c:1", "name two clusters"),
+        ({"cluster": "never"}, None, "no cluster 'never'; there is: a, b"),
+        ({"expect_cluster": ""}, "c:1", "--expect-cluster is empty"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(
+    connecting: dict[str, str], servers: str | None, told: str, clusters: dict[str, str]
+) -> None:
+    where = environment(variables=clusters)
+    where.connecting |= connecting
+    with pytest.raises(UsageError, match=told):
+        where.access(servers)
+
+
+def test_what_a_file_says_without_effect_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text("secuirty.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nssl.provider=x\n")
+    where = environment()
+    where.connecting["command_config"] = str(file)
+    where.access("a:1")
+    assert "nothing of how to connect: secuirty.protocol." in told(where)
+    assert "With security.protocol=PLAINTEXT these do nothing: sasl.mechanism" in told(where)
+    assert "only Java knows them: ssl.provider." in told(where)
+
+
+@pytest.mark.parametrize(
+    ("connecting", "servers", "named"),
+    [({}, None, None), ({}, "c:1", "c:1"), ({"cluster": "a"}, None, "a:1")],
+)
+def test_an_experiment_goes_to_a_cluster_that_an_option_names_and_to_no_other(
+    connecting: dict[str, str], servers: str | None, named: str | None, clusters: dict[str, str]
+) -> None:
+    """Leaders rotate and brokers end there: a variable that somebody left set is no wish for it."""
+    variables = {"KIPCTL_CLUSTER": "b", "KIPCTL_BOOTSTRAP_SERVER": "d:1"}
+    where = environment(variables=clusters | variables)
+    where.connecting |= connecting
+    access = where.access_if_named(servers)
+    assert (access and str(access)) == named

@@ -15,6 +15,10 @@ VALID = {
     "lab logs": "",
     "elect preferred": "--all",
     "elect unclean": "--all --yes",
+    "clusters list": "",
+    "clusters show": "never",
+    "clusters add": "new --bootstrap-server 127.0.0.1:1",
+    "clusters test": "",
     "inspect brokers": "",
     "inspect replica-selection": "",
     "inspect metadata": "",
@@ -47,6 +51,8 @@ VALID = {
 
 QUIET = frozenset(
     {
+        "clusters add",
+        "clusters list",
         "lab status",
         "lab down",
         "runs list",
@@ -59,7 +65,8 @@ QUIET = frozenset(
 """These only look at what is on this machine, and `lab down` at what there is not."""
 
 NEEDS_LAB = frozenset(
-    f"lab {verb}" for verb in (["stop", "start", "restart", "pause", "resume", "logs"])
+    ["clusters show"]
+    + [f"lab {verb}" for verb in ("stop", "start", "restart", "pause", "resume", "logs")]
 )
 """Without a lab of that name their right command line is wrong usage too."""
 
@@ -93,6 +100,7 @@ _SETTINGS = ("acks", "=1", "no.such.setting=1", "request.timeout.ms=soon")
 
 WRONG: dict[str, tuple[str, ...]] = {
     "--acks": ("2", "", "all,2", "none"),
+    "--advertise": ("a:x", "a:1", ":1"),
     "--arms": ("java", "", "probe-kip951,,", "java-4"),
     "--bootstrap-server": ("localhost", "127.0.0.1:x", "127.0.0.1:0", "127.0.0.1:65536", ":1"),
     "--broker": _NOT_NEGATIVE,
@@ -102,6 +110,7 @@ WRONG: dict[str, tuple[str, ...]] = {
     "--cap": ("Produce", "Nothing=1", "Produce=-1", "Produce=x", ""),
     "--certificate": _FILE,
     "--client": ("kafka-python", ""),
+    "--cluster": ("never",),
     "--clients": ("kafka-python", ""),
     "--command-config": ("{none}", "{run}"),
     "--command-property": _SETTINGS,
@@ -121,6 +130,7 @@ WRONG: dict[str, tuple[str, ...]] = {
     "--fetch-size": ("-1", "x"),
     "--for": ("soon", "0", "-5s", "5d"),
     "--format": ("zip", ""),
+    "--host": ("0.0.0.0", "example.org", ""),
     "--idle-timeout": ("soon", "0s", "-5s", "5d"),
     "--json-file": _FILE,
     "--kafka-home": ("{none}", "{run}", "{broken}"),
@@ -130,6 +140,7 @@ WRONG: dict[str, tuple[str, ...]] = {
     "--limit": _COUNT,
     "--lines": _NOT_NEGATIVE,
     "--listen": ("9092", "127.0.0.1:x", "127.0.0.1:65536", ":1"),
+    "--map": ("kafka1:9092", "kafka1=127.0.0.1:1", "kafka1:9092=", ":1=a:2"),
     "--master": ("nowhere", "spark://", "spark://host", "local[0]", "local[x]", ""),
     "--metadata-delay": ("1", "soon", "-1ms"),
     "--metrics-url": ("127.0.0.1:1", "ftp://127.0.0.1/metrics", "http://", ""),
@@ -165,6 +176,7 @@ WRONG: dict[str, tuple[str, ...]] = {
     "--scale": ("large", ""),
     "--seconds": _SECONDS,
     "--scratch": ("",),
+    "--security": ("gssapi", ""),
     "--since": _MOMENT,
     "--socket-buffer-size": ("-2", "x"),
     "--start-timeout": ("soon", "0s", "-5s", "5d"),
@@ -184,6 +196,7 @@ WRONG: dict[str, tuple[str, ...]] = {
 
 EXPERIMENTS = ("redirect", "roll", "closest-replica", "metadata")
 PATTERNS = (
+    "clusters test",
     "reassign",
     *(f"elect {which}" for which in ("preferred", "unclean")),
     *(f"inspect {what}" for what in ("replica-selection", "metadata", "leaders", "hints")),
@@ -203,7 +216,7 @@ WRONG_HERE: dict[tuple[str, str], tuple[str, ...]] = {
 }
 """Of one command, in place of WRONG."""
 
-ANY = frozenset({"--client-rack", "--group"})
+ANY = frozenset({"--client-rack", "--expect-cluster", "--group", "--id", "--rack"})
 """Options that take every text."""
 
 ARGUMENTS = {
@@ -213,6 +226,9 @@ ARGUMENTS = {
     "lab pause": ("x",),
     "lab resume": ("x",),
     "lab logs": ("x",),
+    "clusters add": ("' ' --bootstrap-server 127.0.0.1:1",),
+    "clusters show": ("never",),
+    "clusters test": ("never",),
     "analyze runs": ("{none}", "{broken}", "{folder}", "never", "{run} {folder}"),
     "analyze request-log": ("''", "{none}", "{log} {none}"),
     "runs show": ("{none}", "{folder}", "never"),

@@ -16,6 +16,7 @@ from kipctl.lab.cluster import Lab
 from kipctl.lab.jars import KafkaJars
 from kipctl.lab.java import find_java
 from kipctl.trace.clock import now_us
+from kipctl.transport.access import Access
 
 pytestmark = pytest.mark.kafka
 NEWEST = "4.3.1"
@@ -87,7 +88,7 @@ def test_what_a_producer_says_is_what_is_in_the_log(lab: Lab, client: Client, to
         topic=topic, num_records=1500, throughput=1000, record_size=100, properties={"acks": "1"}
     )
     before_us = now_us()
-    with client.producer(load, lab.bootstrap_server) as running:
+    with client.producer(load, lab.access) as running:
         assert before_us <= running.start_us <= now_us()
         done = running.outcome()
     assert (done.records, done.failed, done.error, done.stopped) == (1500, 0, "", False)
@@ -106,15 +107,15 @@ def test_a_consumer_reads_what_there_is_and_says_if_that_is_too_little(
     lab: Lab, client: Client, topic: str
 ) -> None:
     load = ProducerLoad(topic=topic, num_records=700, throughput=0, record_size=100)
-    with Librdkafka().producer(load, lab.bootstrap_server) as producer:
+    with Librdkafka().producer(load, lab.access) as producer:
         assert producer.outcome().records == 700
     enough = ConsumerLoad(topic=topic, num_records=700, group=topic, timeout_s=20)
-    with client.consumer(enough, lab.bootstrap_server) as running:
+    with client.consumer(enough, lab.access) as running:
         read = running.outcome()
     assert (read.records, read.error, read.stopped) == (700, "", False)
     assert read.bytes == pytest.approx(70_000, abs=100)
     too_little = ConsumerLoad(topic=topic, num_records=701, group=topic + "2", timeout_s=10)
-    with client.consumer(too_little, lab.bootstrap_server) as running:
+    with client.consumer(too_little, lab.access) as running:
         read = running.outcome()
     assert read.records == 700
     assert read.error
@@ -129,7 +130,7 @@ def test_transactions_are_committed(lab: Lab, client: Client, topic: str) -> Non
         properties={"transactional.id": topic},
         transaction_ms=200,
     )
-    with client.producer(load, lab.bootstrap_server) as producer:
+    with client.producer(load, lab.access) as producer:
         assert producer.outcome().records == 800
     committed = ConsumerLoad(
         topic=topic,
@@ -138,20 +139,20 @@ def test_transactions_are_committed(lab: Lab, client: Client, topic: str) -> Non
         properties={"isolation.level": "read_committed"},
         timeout_s=20,
     )
-    with client.consumer(committed, lab.bootstrap_server) as consumer:
+    with client.consumer(committed, lab.access) as consumer:
         assert consumer.outcome().records == 800
     assert in_log(lab, topic) > 800  # with the markers, which come after the commit's answer
 
 
 def test_one_that_is_stopped_ends_and_says_so(lab: Lab, client: Client, topic: str) -> None:
     load = ProducerLoad(topic=topic, num_records=1_000_000, throughput=1000, record_size=100)
-    with client.producer(load, lab.bootstrap_server) as running:
+    with client.producer(load, lab.access) as running:
         assert not running.is_done_by(soon(1))
         running.stop()
         assert running.is_done_by(soon(30))
         assert running.outcome().stopped
     forever = ConsumerLoad(topic=topic, num_records=1_000_000, group=topic, timeout_s=600)
-    with client.consumer(forever, lab.bootstrap_server) as reading:
+    with client.consumer(forever, lab.access) as reading:
         assert not reading.is_done_by(soon(1))
         reading.stop()
         assert reading.outcome().stopped
@@ -161,7 +162,7 @@ def test_an_exception_leaves_no_process(lab: Lab, client: Client, topic: str) ->
     load = ProducerLoad(topic=topic, num_records=1_000_000, throughput=1000, record_size=100)
 
     def interrupted() -> None:
-        with client.producer(load, lab.bootstrap_server) as running:
+        with client.producer(load, lab.access) as running:
             assert not running.is_done_by(soon(0.1))
             assert children()
             raise KeyboardInterrupt
@@ -173,7 +174,7 @@ def test_an_exception_leaves_no_process(lab: Lab, client: Client, topic: str) ->
 
 def fails(client: Client, server: str, load: ProducerLoad) -> Callable[[], object]:
     def attempt() -> object:
-        with client.producer(load, server) as running:
+        with client.producer(load, Access(server)) as running:
             return running.outcome()
 
     return attempt
@@ -215,7 +216,7 @@ def test_a_topic_that_brokers_refuse_part_of_is_counted(
         record_size=1000,
         properties={"acks": "1", "request.timeout.ms": "5000", "delivery.timeout.ms": "6000"},
     )
-    with client.producer(load, lab.bootstrap_server) as running:
+    with client.producer(load, lab.access) as running:
         while in_log(lab, topic) < 300:
             assert not running.is_done_by(soon(0.05))
         lowered = ConfigEntry(

@@ -9,10 +9,10 @@ from kipctl.clients.java_command import (
     consumer_arguments,
     jvm_arguments,
     producer_arguments,
-    properties_text,
     write_files,
 )
 from kipctl.clients.load import ConsumerLoad, ProducerLoad
+from kipctl.transport.access import Access
 
 FOLDER = Path("/f")
 LOAD = ProducerLoad(topic="t", num_records=1000, throughput=500, record_size=100)
@@ -85,7 +85,7 @@ def test_a_consumer_gets_its_properties_also_where_the_tool_overrides_them(
     version: str, properties: dict[str, str], option: str, value: str
 ) -> None:
     load = ConsumerLoad(topic="t", num_records=9, group="g", properties=properties, timeout_s=2.5)
-    assert after(consumer_arguments(version, load, "b:1", FOLDER), option) == value
+    assert after(consumer_arguments(version, load, Access("b:1"), FOLDER), option) == value
 
 
 @pytest.mark.parametrize(("reset", "is_given"), [("latest", True), ("earliest", False)])
@@ -93,21 +93,7 @@ def test_where_a_consumer_begins(reset: str, is_given: bool) -> None:
     load = ConsumerLoad(
         topic="t", num_records=9, group="g", properties={"auto.offset.reset": reset}
     )
-    assert ("--from-latest" in consumer_arguments("3.6.0", load, "b:1", FOLDER)) == is_given
-
-
-@pytest.mark.parametrize(
-    ("properties", "text"),
-    [
-        ({"acks": "all"}, "acks=all\n"),
-        ({"sasl.jaas.config": 'a required b="c";'}, 'sasl.jaas.config=a\\ required\\ b\\="c";\n'),
-        ({"path": r"C:\x"}, "path=C\\:\\\\x\n"),
-        ({"lines": "a\nb"}, "lines=a\\nb\n"),
-        ({"name": "é😀"}, "name=\\u00e9\\ud83d\\ude00\n"),
-    ],
-)
-def test_properties_as_java_reads_them(properties: dict[str, str], text: str) -> None:
-    assert properties_text(properties) == text
+    assert ("--from-latest" in consumer_arguments("3.6.0", load, Access("b:1"), FOLDER)) == is_given
 
 
 def test_properties_are_for_their_owner_alone_and_not_among_the_arguments(tmp_path: Path) -> None:
@@ -118,10 +104,10 @@ def test_properties_are_for_their_owner_alone_and_not_among_the_arguments(tmp_pa
         record_size=1,
         properties={"ssl.key.password": "secret"},
     )
-    write_files(tmp_path, load.properties, "b:1")
+    write_files(tmp_path, load.properties, Access("b:1"))
     path = tmp_path / "client.properties"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert path.read_text() == "ssl.key.password=secret\nbootstrap.servers=b\\:1\n"
+    assert path.read_text() == "bootstrap.servers=b\\:1\nssl.key.password=secret\n"
     assert "secret" not in " ".join(producer_arguments("4.3.1", load, tmp_path))
 
 

@@ -7,6 +7,7 @@ from confluent_kafka import Consumer, Producer
 from kipctl.clients.librdkafka_properties import consumer_properties, producer_properties
 from kipctl.clients.librdkafka_work import latency_ms
 from kipctl.errors import UsageError
+from kipctl.transport.access import Access
 
 QUIET = {"bootstrap.servers": "b:1", "log_level": "3"}
 
@@ -29,7 +30,7 @@ QUIET = {"bootstrap.servers": "b:1", "log_level": "3"}
     ],
 )
 def test_a_producer(java: dict[str, str], librdkafka: dict[str, str]) -> None:
-    given = producer_properties(java, "b:1")
+    given = producer_properties(java, Access("b:1"))
     assert given == QUIET | librdkafka
     Producer({**given, "log_level": 0})
 
@@ -56,7 +57,7 @@ def test_a_producer(java: dict[str, str], librdkafka: dict[str, str]) -> None:
     ],
 )
 def test_a_consumer(java: dict[str, str], librdkafka: dict[str, str] | None) -> None:
-    given = consumer_properties(java, "g", "b:1")
+    given = consumer_properties(java, "g", Access("b:1"))
     expected = java if librdkafka is None else librdkafka
     assert given == QUIET | {"group.id": "g", "auto.offset.reset": "earliest"} | expected
     Consumer({**given, "log_level": 0}).close()
@@ -65,7 +66,7 @@ def test_a_consumer(java: dict[str, str], librdkafka: dict[str, str] | None) -> 
 @pytest.mark.parametrize("name", ["max.block.ms", "metadata.max.idle.ms", "sasl.jaas.config"])
 def test_what_librdkafka_has_nothing_for_is_refused(name: str) -> None:
     with pytest.raises(UsageError, match=f"librdkafka has nothing that is {name}"):
-        producer_properties({name: "1"}, "b:1")
+        producer_properties({name: "1"}, Access("b:1"))
 
 
 def test_latencies_have_the_ranks_of_javas_tool() -> None:

@@ -26,7 +26,7 @@ def test_bytes_come_from_the_own_rack_until_its_broker_goes(lab: Lab, tmp_path: 
         broker_warmup_s=0,
         after_s=6,
     )
-    with standing(Place(lab.bootstrap_server), plan.clients, lambda _: None) as stand:
+    with standing(Place(lab.access), plan.clients, lambda _: None) as stand:
         document = run_closest(plan, stand, lambda name: tmp_path / name, lambda _: None)
     [client] = document["clients"]
     leader, closest = client["reads"]["leader"], client["reads"]["closest"]

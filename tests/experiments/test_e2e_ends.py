@@ -27,9 +27,10 @@ from kipctl.trace.begun import Begun
 from kipctl.trace.columns import COLUMNS, raw_path
 from kipctl.trace.rows import IntRows
 from kipctl.trace.store import Run
+from kipctl.transport.access import Access
 
 BEGUN = Begun("h", 5_000_000, 1_700_000_000_000_000)
-SPEC = ProbeSpec("h:1", "t", 1000, throughput=1000)
+SPEC = ProbeSpec(Access("h:1"), "t", 1000, throughput=1000)
 TOLD = {"health": Health(lag_p99_us=1), "cpu_s": 1.0, "stopped": False}
 
 
@@ -182,7 +183,13 @@ def test_what_was_acknowledged_is_waited_for_however_the_producer_ends(
 
 def test_of_a_producer_that_did_not_come_to_tell_nothing_is_said_to_be_known(ran: Any) -> None:
     document = ran(failure="It died.")
-    health = {"throttle_ms": None, "topic_changes": None, "loop_lag_ms": None}
+    health = {
+        "throttle_ms": None,
+        "topic_changes": None,
+        "loop_lag_ms": None,
+        "reauthentications": None,
+        "connection_failures": None,
+    }
     assert document["health"]["producer"] == health
     assert document["health"]["consumer"]["throttle_ms"] == 0
     assert document["cpu_seconds"] == {"producer": None, "consumer": 1.0}

@@ -27,6 +27,7 @@ from kipctl.trace.begun import Begun
 from kipctl.trace.columns import COLUMNS, raw_path
 from kipctl.trace.rows import IntRows, RowReader
 from kipctl.trace.store import Run
+from kipctl.transport.access import Access
 
 BEGUN = Begun("h", 5_000_000, 1_700_000_000_000_000)
 PARTITIONS = 4
@@ -60,7 +61,7 @@ def run_of(directory: Path, records: int, lag: int = 3000) -> tuple[Written, Rea
     """
     directory.mkdir()
     seq = np.arange(records)
-    spec = ProbeSpec("h:1", TOPIC, records, throughput=1000)
+    spec = ProbeSpec(Access("h:1"), TOPIC, records, throughput=1000)
     written = []
     for worker in range(2):
         folder = directory / str(worker)
@@ -103,7 +104,7 @@ def run_of(directory: Path, records: int, lag: int = 3000) -> tuple[Written, Rea
     )
     write(folder, "rpcs", records, api_key=ApiKey.FETCH, sent_us=sent, received_us=sent + lag)
     write(folder, "redirects", 0)
-    read = salvaged(ConsumeSpec("h:1", TOPIC, records), BEGUN, folder, "")
+    read = salvaged(ConsumeSpec(Access("h:1"), TOPIC, records), BEGUN, folder, "")
     return tuple(written), (Part(read, folder),)
 
 

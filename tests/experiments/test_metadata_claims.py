@@ -100,6 +100,7 @@ def phase(name: Phase, **values: Any) -> dict[str, Any]:
         (1, TOPICS, "alone"),
         (13, 3 * TOPICS, "with some others"),
         (TOPICS, TOPICS * (TOPICS + 1) // 2, "with all that it knows"),
+        (TOPICS, TOPICS, "all at once"),
         (TOPICS, None, None),
     ],
 )
@@ -127,8 +128,12 @@ def test_idle_topics_are_forgotten_or_not(least: int, forgets: bool) -> None:
 def test_clients_by_name() -> None:
     found = parse_clients(",".join(CLIENTS))
     assert [client.name for client in found] == list(CLIENTS)
-    assert [client.policy for client in found[:2]] == [TopicPolicy.LEGACY, TopicPolicy.KIP526]
-    assert all(client.arm is not None for client in found[2:])
+    assert [client.policy for client in found[:3]] == [
+        TopicPolicy.LEGACY,
+        TopicPolicy.KIP526,
+        TopicPolicy.PRELOAD,
+    ]
+    assert all(client.arm is not None for client in found[3:])
 
 
 @pytest.mark.parametrize(

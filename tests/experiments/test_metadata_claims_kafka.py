@@ -27,19 +27,23 @@ def test_new_topics_alone_and_idle_ones_forgotten(lab: Lab, tmp_path: Path) -> N
         variables=os.environ | {"KIPCTL_RUNS": str(tmp_path)},
     )
     words = (
-        f"experiment metadata --clients probe-legacy,java-4.3.1 --topics {TOPICS} --seconds 2"
-        " --phase idle-return --throughput 100 --record metadata --output json"
+        "experiment metadata --clients probe-legacy,probe-preload,java-4.3.1"
+        f" --topics {TOPICS} --seconds 2 --phase idle-return --throughput 100"
+        " --record metadata --output json"
         f" --bootstrap-server {lab.bootstrap_server}"
     )
     assert run(words.split(), environment) == 0, err.getvalue()
     document = json.loads(out.getvalue())
-    legacy, java = document["claims"]
+    legacy, preload, java = document["claims"]
     assert legacy["asks_for_new_topics"] == "with all that it knows"
     assert legacy["startup_topics_asked"] == TOPICS * (TOPICS + 1) // 2
+    assert preload["asks_for_new_topics"] == "all at once"
+    assert preload["startup_topics_asked"] == TOPICS
+    assert preload["startup_requests"] <= 2 < java["startup_requests"]
     assert java["asks_for_new_topics"] == "alone"
     assert java["startup_topics_asked"] == TOPICS
     assert java["startup_response_bytes"] < legacy["startup_response_bytes"]
-    for claim in (legacy, java):
+    for claim in (legacy, preload, java):
         assert claim["forgets_idle_topics"] is True
         assert claim["topics_asked_once_idle"] == TOPICS // 10
         assert claim["requests_for_returned_topics"] >= TOPICS - TOPICS // 10
@@ -51,7 +55,7 @@ def test_new_topics_alone_and_idle_ones_forgotten(lab: Lab, tmp_path: Path) -> N
     ]
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         f"metadata-{client}-{phase}"
-        for client in ("java-4.3.1", "probe-legacy")
+        for client in ("java-4.3.1", "probe-legacy", "probe-preload")
         for phase in ("idle-return", "startup")
     ]
     assert all(look(path).flaw == "" for path in tmp_path.iterdir())

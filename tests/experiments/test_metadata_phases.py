@@ -16,6 +16,7 @@ from kipctl.experiments.metadata.phases import (
 from kipctl.experiments.metadata.plan import ClientKind, MetadataPlan, Phase
 from kipctl.probe.metadata_policy import TopicPolicy
 from kipctl.report.metadata_tables import perf_metadata_tables
+from kipctl.transport.access import Access
 
 STARTUP, STEADY, CHANGES, IDLE = Phase
 
@@ -67,18 +68,18 @@ def test_phases_have_their_order_and_begin_with_startup(
 )
 def test_what_makes_no_sense_is_refused(settings: dict[str, Any], told: str) -> None:
     with pytest.raises(UsageError, match=told):
-        MetadataPlan("127.0.0.1:1", **settings)
+        MetadataPlan(Access("127.0.0.1:1"), **settings)
 
 
 def test_topics_are_numbered_and_sort_by_number() -> None:
-    names = MetadataPlan("127.0.0.1:1", topics=20_000).names
+    names = MetadataPlan(Access("127.0.0.1:1"), topics=20_000).names
     assert (names[0], names[-1]) == ("kipctl-metadata-00001", "kipctl-metadata-20000")
     assert list(names) == sorted(names)
 
 
 def test_the_probe_goes_under_each_policy_librdkafka_as_it_is() -> None:
     both = (ClientKind.LIBRDKAFKA, ClientKind.PROBE)
-    assert MetadataPlan("127.0.0.1:1", clients=both).arms == (
+    assert MetadataPlan(Access("127.0.0.1:1"), clients=both).arms == (
         (ClientKind.LIBRDKAFKA, None),
         (ClientKind.PROBE, TopicPolicy.KIP526),
         (ClientKind.PROBE, TopicPolicy.LEGACY),

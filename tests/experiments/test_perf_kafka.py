@@ -246,7 +246,7 @@ def test_ctrl_c_before_the_first_record_leaves_no_record(lab: Lab, tmp_path: Pat
         assert "Creating topic" in message
         raise KeyboardInterrupt
 
-    probe = ProbeSpec(lab.bootstrap_server, OWN_TOPIC, num_records=1000)
+    probe = ProbeSpec(lab.access, OWN_TOPIC, num_records=1000)
     with pytest.raises(KeyboardInterrupt):
         produce(PerfPlan(probe, record=folder), Listeners(message=interrupt))
     assert list(tmp_path.iterdir()) == []
@@ -292,7 +292,7 @@ def test_the_arms_differ_in_what_the_client_waits_for(lab: Lab, tmp_path: Path) 
         rounds=1,
         warmup_seconds=2,
     )
-    measured = compare(lab.bootstrap_server, "1", plan, Listeners(), tmp_path)
+    measured = compare(lab.access, "1", plan, Listeners(), tmp_path)
     arms = {arm.discovery: arm for arm in measured}
     assert len(list(tmp_path.glob("*/run.json"))) == len(arms)
     assert set(arms) == set(LeaderDiscovery)
@@ -308,10 +308,10 @@ def test_the_arms_differ_in_what_the_client_waits_for(lab: Lab, tmp_path: Path) 
 
 
 def test_a_second_run_does_not_take_the_topic_of_the_first(lab: Lab, cluster: Cluster) -> None:
-    spec = ProbeSpec(lab.bootstrap_server, OWN_TOPIC, num_records=10**6, throughput=100)
+    spec = ProbeSpec(lab.access, OWN_TOPIC, num_records=10**6, throughput=100)
     said: list[str] = []
     with (
-        own_topic(cluster, lab.bootstrap_server, 3, 0, said.append),
+        own_topic(cluster, 3, 0, said.append),
         OnThisMachine()(spec) as probe,
     ):
         while not len(probe.new_rows("batches")):

@@ -30,7 +30,7 @@ def test_live_and_pipeline_agree(
 ) -> None:
     plan = PerfPlan(
         probe=ProbeSpec(
-            lab.bootstrap_server,
+            lab.access,
             OWN_TOPIC,
             num_records=6000,
             throughput=1300,  # its interval is no whole number of microseconds
@@ -68,7 +68,7 @@ def test_they_agree_on_what_a_consumer_met(lab: Lab, spark: SparkSession, tmp_pa
     plan = EndToEndPlan(
         PerfPlan(
             probe=ProbeSpec(
-                lab.bootstrap_server,
+                lab.access,
                 OWN_TOPIC,
                 num_records=3000,
                 throughput=600,

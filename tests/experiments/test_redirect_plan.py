@@ -25,6 +25,7 @@ from kipctl.experiments.redirect.result import set_up
 from kipctl.lab.properties import LabSpec
 from kipctl.probe.produce.config import parse_properties
 from kipctl.protocol.api import ApiKey
+from kipctl.transport.access import Access
 
 FRESH = Conditions()
 Usage = namedtuple("Usage", "total used free")
@@ -132,7 +133,7 @@ def test_a_lab_that_its_disk_cannot_hold_is_refused(monkeypatch: pytest.MonkeyPa
     kip = planned(Scale.KIP, {}, FRESH)
     with pytest.raises(RefusedError, match="would write 132 GB, and 131 GB are free"):
         check_room(kip, Place())
-    check_room(kip, Place("kafka.example.org:9092"))
+    check_room(kip, Place(Access("kafka.example.org:9092")))
     check_room(planned(Scale.KIP, {"num_records": 39_000_000}, FRESH), Place())
 
 
@@ -144,7 +145,7 @@ def test_it_is_told_beforehand_how_long_it_takes_and_what_the_machine_lacks(
     told = resources_needed(kip, Place(brokers=6, controllers=3))
     assert told.startswith("24 runs of 400 s, with 1 rotation of 100 leaders in each: about 162")
     assert "9 nodes, the tap and the client share 2 cores" in told
-    assert "cores" not in resources_needed(kip, Place("kafka.example.org:9092"))
+    assert "cores" not in resources_needed(kip, Place(Access("kafka.example.org:9092")))
     monkeypatch.setattr("os.cpu_count", lambda: 11)
     assert "cores" not in resources_needed(kip, Place(brokers=6, controllers=3))
 

@@ -22,6 +22,7 @@ from kipctl.report.tables import Report, Table
 from kipctl.trace.codes import PHASES
 from kipctl.trace.schema import DATASETS
 from kipctl.trace.store import Run
+from kipctl.transport.access import Access
 
 BASELINE = arm_runs("java-3.6.0", [101, 103, 108], [104, 102, 107], [105, 101, 106])
 CAPPED = arm_runs("java-4.3.1-capped", [41, 48, 58], [44, 50, 57], [45, 46, 56])
@@ -73,7 +74,7 @@ def test_what_is_set_up_otherwise_comes_from_the_plan() -> None:
     assert told["records/s"] == ("100,000", "1,000")
     assert told["leader rotations in a run"] == ("1", "4")
     assert "partitions" not in told
-    elsewhere = set_up(PLAN, Place("kafka.example.org:9092"), 12, None)
+    elsewhere = set_up(PLAN, Place(Access("kafka.example.org:9092")), 12, None)
     assert (elsewhere.brokers, elsewhere.controllers, elsewhere.machines) == (12, None, None)
 
 

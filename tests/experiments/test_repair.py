@@ -30,6 +30,7 @@ from kipctl.trace.clock import now_us
 from kipctl.trace.runs import look
 from kipctl.trace.settings import actions_in_short
 from kipctl.trace.store import ROWS_FOLDER, RUN_FILE, Run
+from kipctl.transport.access import Access
 from kipctl.transport.request import Cluster
 
 CONFIG = ProducerConfig(
@@ -45,7 +46,7 @@ def snapshot(cluster: FakeCluster) -> Snapshot:
 
 def killed_run(folder: Path, cluster: FakeCluster, batches: int = 30) -> Path:
     """What is on the disk when kipctl is killed in a run that has settled so many batches."""
-    spec = ProbeSpec(cluster.bootstrap_server, TOPIC, 10**6, 2000, 10, config=CONFIG)
+    spec = ProbeSpec(Access(cluster.bootstrap_server), TOPIC, 10**6, 2000, 10, config=CONFIG)
     run = Run.create(folder / "recorded")
     with OnThisMachine(run.folder)(spec) as probe:
         how = produce_settings(spec, probe.schedule.interval_ns) | REST
@@ -69,8 +70,15 @@ def test_what_was_settled_becomes_a_run_that_says_that_it_failed(tmp_path: Path)
     assert len(batches) >= 30
     sent = sum(batch["records"] for batch in batches)
     assert document["records"]["acknowledged"] == sent <= accepted
-    not_known = ("throttle_ms", "topic_changes", "loop_lag_ms", "cpu_seconds")
-    assert [document[name] for name in not_known] == [None] * 4
+    not_known = (
+        "throttle_ms",
+        "topic_changes",
+        "loop_lag_ms",
+        "reauthentications",
+        "connection_failures",
+        "cpu_seconds",
+    )
+    assert [document[name] for name in not_known] == [None] * len(not_known)
     notes = perf_tables(document)[0].notes
     assert notes[0].startswith(f"{sent:,} records settled, {sent:,} acknowledged")
     assert notes[1].endswith("is not known: it did not come to tell.")
@@ -99,7 +107,7 @@ def test_a_run_is_recorded_before_it_is_evaluated(
 
     run = Run.create(tmp_path / "run")
     with FakeCluster() as cluster, Cluster(cluster.bootstrap_server, "test", 30) as asked:
-        spec = ProbeSpec(cluster.bootstrap_server, TOPIC, 100, 1000, 10, config=CONFIG)
+        spec = ProbeSpec(Access(cluster.bootstrap_server), TOPIC, 100, 1000, 10, config=CONFIG)
         plan = PerfPlan(probe=spec, record=run.folder)
         with monkeypatch.context() as patch:
             patch.setattr(perf, "measured_together", out_of_memory)
@@ -132,7 +140,7 @@ def test_ctrl_c_while_it_is_recorded_is_put_off(
     run = Run.create(tmp_path / "run")
     monkeypatch.setattr(Run, "write", interrupted)
     with FakeCluster() as cluster, Cluster(cluster.bootstrap_server, "test", 30) as asked:
-        spec = ProbeSpec(cluster.bootstrap_server, TOPIC, 100, 1000, 10, config=CONFIG)
+        spec = ProbeSpec(Access(cluster.bootstrap_server), TOPIC, 100, 1000, 10, config=CONFIG)
         plan = PerfPlan(probe=spec, record=run.folder)
         perf.measure(plan, asked, snapshot(cluster), Listeners(), run)
     assert run.description["summary"]["records"]["acknowledged"] == 100
@@ -145,7 +153,9 @@ def test_of_a_run_whose_load_was_cut_off_before_it_began_nothing_is_left(tmp_pat
 
     def cut_off() -> None:
         with FakeCluster() as cluster:
-            spec = ProbeSpec(cluster.bootstrap_server, TOPIC, 10**6, 1000, 10, config=CONFIG)
+            spec = ProbeSpec(
+                Access(cluster.bootstrap_server), TOPIC, 10**6, 1000, 10, config=CONFIG
+            )
             with OnThisMachine(run.folder)(spec) as probe:
                 while not len(probe.new_rows("batches")):
                     probe.is_done_by(now_us() + 10_000)
@@ -160,7 +170,7 @@ def test_of_a_run_whose_load_was_cut_off_before_it_began_nothing_is_left(tmp_pat
 def test_a_run_that_is_being_recorded_is_left_alone(tmp_path: Path) -> None:
     run = Run.create(tmp_path / "run")
     with FakeCluster() as cluster:
-        spec = ProbeSpec(cluster.bootstrap_server, TOPIC, 10**6, 100, 10, config=CONFIG)
+        spec = ProbeSpec(Access(cluster.bootstrap_server), TOPIC, 10**6, 100, 10, config=CONFIG)
         with OnThisMachine(run.folder)(spec) as probe:
             how = produce_settings(spec, probe.schedule.interval_ns) | REST
             Recorder(run, "perf produce", TOPIC, how, asdict(snapshot(cluster))).begin()
@@ -188,14 +198,14 @@ def test_where_no_run_began_there_is_nothing_to_repair(tmp_path: Path, holds: st
     ],
 )
 def test_a_producers_settings_are_read_back_as_they_were(config: ProducerConfig) -> None:
-    spec = ProbeSpec("b:1", "t", 10, 2.5, 7, warmup_records=3, config=config)
+    spec = ProbeSpec(Access("b:1"), "t", 10, 2.5, 7, warmup_records=3, config=config)
     known: dict[str, Any] = {"topic": "t"} | produce_settings(spec, 0)
     assert _producer(json.loads(json.dumps(known))) == spec
 
 
 def test_a_consumers_settings_are_read_back_as_they_were() -> None:
     config = ConsumerConfig(client_rack="r 1", check_crcs=False, auto_offset_reset="earliest")
-    spec = ConsumeSpec("b:1", "t", 10, discovery=LeaderDiscovery.REFRESH, config=config)
+    spec = ConsumeSpec(Access("b:1"), "t", 10, discovery=LeaderDiscovery.REFRESH, config=config)
     known: dict[str, Any] = {"topic": "t"} | consume_settings(spec)
     assert _consumer(json.loads(json.dumps(known))) == spec
 

@@ -29,7 +29,7 @@ def test_requests_errors_hints_and_metadata_are_the_same_counts(
     lab = make_lab(request_log=True)
     plan = PerfPlan(
         probe=ProbeSpec(
-            lab.bootstrap_server,
+            lab.access,
             OWN_TOPIC,
             num_records=4000,
             throughput=1000,

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from kipctl.experiments.arms.arm import parse_arms
+from kipctl.experiments.arms.figures import Figures
 from kipctl.experiments.roll.experiment import RollPlan, actions, nodes_of, sizes, unsettled
 from kipctl.experiments.roll.figures import Half, Records, figures_in, halves, records
 from kipctl.experiments.roll.published import (
@@ -92,6 +93,16 @@ def test_the_quiet_beginning_is_left_out() -> None:
     found = of((50, 1), (100, 2), (199, 3), (200, 4))
     assert found.in_halves(spans).tolist() == [[2, 1], [3, 1], [4, 1]]
     assert found.in_halves([]).tolist() == []
+    assert found.due(100, 200).tolist() == [[2, 1], [3, 1]]
+
+
+def test_latencies_are_not_taken_for_something_else() -> None:
+    none = np.empty((0, 1), dtype=np.int64)
+    found = of((50, 1000), (100, 2000))
+    figures = Figures(found.due(0, 1000), none, none, none)
+    assert figures.quantile_ms(1) == 2
+    with pytest.raises(ValueError, match="rows of 2"):
+        Figures(np.ones((4, 3), dtype=np.int64), none, none, none)
 
 
 def test_the_figures_of_a_half() -> None:

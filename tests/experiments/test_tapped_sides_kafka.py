@@ -39,10 +39,10 @@ def test_what_one_client_wrote_another_read(
     lab: Lab, tmp_path: Path, producer: str, consumer: str, software: str
 ) -> None:
     arms = (parse_arm(producer), parse_arm(consumer))
-    load = Load(lab.bootstrap_server, OWN_TOPIC, "all", throughput=100, warmup_s=0)
+    load = Load(lab.access, OWN_TOPIC, "all", throughput=100, warmup_s=0)
     with (
-        standing(Place(lab.bootstrap_server), arms, lambda _: None) as stand,
-        own_topic(stand.cluster, lab.bootstrap_server, 6, 0, lambda _: None),
+        standing(Place(lab.access), arms, lambda _: None) as stand,
+        own_topic(stand.cluster, 6, 0, lambda _: None),
         recorded_in(tmp_path / "run") as run,
         reader_of(arms[1], load, stand, "rack-3") as reader,
         writer_of(arms[0], load, stand) as writer,

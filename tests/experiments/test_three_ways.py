@@ -25,6 +25,7 @@ from kipctl.protocol.error_codes import ErrorCode
 from kipctl.tap.spec import TapSpec
 from kipctl.trace.codes import Decision
 from kipctl.trace.store import Run
+from kipctl.transport.access import Access
 from kipctl.transport.request import Cluster
 
 pytestmark = pytest.mark.kafka
@@ -114,13 +115,13 @@ def test_counts_are_equal_and_latencies_agree(
     create_topic(lab.bootstrap_server, "seen", PARTITIONS, 3)
     with Cluster(lab.bootstrap_server) as cluster:
         await_topic(cluster, "seen", PARTITIONS)
-    plan = TapPlan(TapSpec(bootstrap_server=lab.bootstrap_server), tmp_path / "tap")
+    plan = TapPlan(TapSpec(access=lab.access), tmp_path / "tap")
 
     def run(through: Any) -> None:
         produce(
             PerfPlan(
                 probe=ProbeSpec(
-                    through.bootstrap_server,
+                    Access(through.bootstrap_server),
                     "seen",
                     num_records=8000,
                     throughput=1000,

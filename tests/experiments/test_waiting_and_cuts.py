@@ -17,6 +17,7 @@ from kipctl.probe.produce.run import ProbeSpec
 from kipctl.probe.schedule import Schedule
 from kipctl.signals import Cut
 from kipctl.trace.columns import COLUMNS
+from kipctl.transport.access import Access
 
 LONG_S = 60.0
 
@@ -283,7 +284,7 @@ def test_an_interval_has_all_new_batches_though_they_come_in_pieces():
         over.set()
 
     one = {"records": 2, "seq_stride": 1, "acked_us": 5000}
-    plan = PerfPlan(probe=ProbeSpec("h:1", "t", 1000), reporting_interval_s=0.01)
+    plan = PerfPlan(probe=ProbeSpec(Access("h:1"), "t", 1000), reporting_interval_s=0.01)
     with _intervals(Producer([one, one], [one]), plan, Listeners(interval=interval)):
         assert over.wait(60)
     assert [line.split(",")[0] for line in told] == ["6 records sent"]

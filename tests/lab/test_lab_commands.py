@@ -49,7 +49,7 @@ def no_labs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             ["up", "--config", "node.id=7"],
             2,
             "kipctl: --config node.id cannot be set: the lab decides it for each node.\n"
-            "Choose with --brokers, --controllers, --racks and --port instead.\n",
+            "Choose with --brokers, --controllers, --racks, --port and --security instead.\n",
         ),
         (["up", "--brokers", "0"], 2, "kipctl: A lab has 1 to 100 brokers, not 0.\n"),
     ],

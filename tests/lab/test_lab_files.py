@@ -15,7 +15,6 @@ from kipctl.lab.properties import (
     log4j_config,
     meta_properties,
     node_specs,
-    properties_text,
     server_properties,
     suits_c1,
 )
@@ -135,6 +134,19 @@ def test_brokers_that_serve_metrics_have_a_port_more() -> None:
     assert LabSpec(brokers=2, metrics=True).ports == 5
 
 
+@pytest.mark.parametrize(
+    ("host", "listeners"),
+    [
+        ("127.0.0.1", "PLAINTEXT://127.0.0.1:20001"),
+        ("::1", "CLIENTS://[::1]:20001,INTERNAL://127.0.0.1:20004"),
+        ("localhost", "CLIENTS://localhost:20001,INTERNAL://127.0.0.1:20004"),
+    ],
+)
+def test_clients_find_brokers_where_they_were_asked_to_be(host: str, listeners: str) -> None:
+    given = properties(2, brokers=2, host=host)
+    assert given["listeners"] == given["advertised.listeners"] == listeners
+
+
 def test_a_node_with_both_roles_listens_for_clients_and_for_controllers() -> None:
     node = NodeSpec(1, Role.BOTH, None, 20000)
     listed = server_properties(node, (node,), FOLDER, "4.3.1")
@@ -154,6 +166,10 @@ def test_a_node_with_both_roles_listens_for_clients_and_for_controllers() -> Non
         ({"racks": -1}, "cannot have -1 racks"),
         ({"kafka_version": "latest"}, "'latest' is no Kafka version"),
         ({"kafka_version": "../4.3.1"}, "'../4.3.1' is no Kafka version"),
+        ({"kafka_version": "2.7.2"}, "Kafka 2.7.2 has no KRaft, and a lab no ZooKeeper"),
+        ({"kafka_version": "0.11.0"}, "Kafka 0.11.0 has no KRaft"),
+        ({"kafka_version": "2.8.2"}, "Kafka 2.8.2 has a KRaft whose brokers cannot read"),
+        ({"host": "0.0.0.0"}, "not at '0.0.0.0'"),
         ({"port": 0}, "From port 0 on there is no room for 4 ports"),
         ({"port": 65533}, "From port 65533 on there is no room for 4 ports"),
         ({"port": 65530, "metrics": True}, "From port 65530 on there is no room for 7 ports"),
@@ -164,21 +180,6 @@ def test_what_cannot_be_built_is_refused(spec: dict[str, object], told: str) -> 
     with pytest.raises(UsageError) as refused:
         LabSpec(**spec)
     assert told in refused.value.what
-
-
-@pytest.mark.parametrize(
-    ("key", "value", "line"),
-    [
-        ("a", "b=c:d", "a=b=c:d"),
-        ("a", "C:\\x", "a=C:\\\\x"),
-        ("a", "two\nlines", "a=two\\nlines"),
-        ("a", " led by a space", "a=\\ led by a space"),
-        ("a b", "", "a\\ b="),
-        ("a", "é😀", "a=\\u00e9\\ud83d\\ude00"),
-    ],
-)
-def test_values_survive_a_properties_file(key: str, value: str, line: str) -> None:
-    assert properties_text({key: value}) == line + "\n"
 
 
 def test_meta_properties_has_a_directory_id_of_its_own() -> None:

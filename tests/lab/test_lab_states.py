@@ -7,7 +7,7 @@ from scripted_broker import Asked, ScriptedBroker
 
 from kipctl import process
 from kipctl.lab.node import Node, NodeState
-from kipctl.lab.properties import LabSpec, node_specs
+from kipctl.lab.properties import LabSpec, NodeSpec, Role, node_specs
 from kipctl.lab.ready import wait_until_ready
 from kipctl.protocol.api_versions import ApiVersionsRequest
 from kipctl.protocol.metadata import MetadataResponse, MetadataResponseBroker
@@ -59,3 +59,22 @@ def test_brokers_are_ready_when_one_look_finds_them_all_so(
             nodes.append(Node(spec, folder))
         wait_until_ready(nodes, 60)
     assert looks == {1: [{1, 2}], 2: [{1, 2}]}
+
+
+def test_a_controller_is_ready_once_it_answers_whatever_apis_it_has(tmp_path: Path) -> None:
+    """In Kafka 2.8 a controller has Metadata too, and lists controllers."""
+
+    def listing(node_id: int) -> ScriptedBroker:
+        def answers(asked: Asked) -> MetadataResponse | None:
+            if isinstance(asked.request, ApiVersionsRequest):
+                return None
+            return MetadataResponse(brokers=(MetadataResponseBroker(node_id),))
+
+        return ScriptedBroker(answers)
+
+    with listing(1) as broker, listing(101) as controller:
+        specs = (
+            NodeSpec(1, Role.BROKER, None, broker.port),
+            NodeSpec(101, Role.CONTROLLER, None, controller.port),
+        )
+        wait_until_ready([Node(spec, tmp_path / spec.label) for spec in specs], 0)

@@ -26,6 +26,7 @@ from kipctl.protocol.api import ApiKey
 from kipctl.trace.codes import RangeCase, RangeHandling
 from kipctl.trace.columns import COLUMNS
 from kipctl.trace.rows import IntRows
+from kipctl.transport.access import Access
 
 START_US = 7_000_000
 FENCED_LEADER_EPOCH = 74
@@ -66,7 +67,7 @@ def measured(
     reads: list[dict[str, int]], rpcs: list[dict[str, int]] | None = None, rack: str = ""
 ) -> Measured:
     outcome = ConsumeOutcome(
-        spec=ConsumeSpec("h:1", "t", 1000, config=ConsumerConfig(client_rack=rack)),
+        spec=ConsumeSpec(Access("h:1"), "t", 1000, config=ConsumerConfig(client_rack=rack)),
         cluster_id="c",
         start_us=START_US,
         end_us=START_US + 9_000_000,

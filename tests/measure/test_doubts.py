@@ -14,6 +14,7 @@ from kipctl.measure.parts import Part
 from kipctl.measure.produced import service_at_ends
 from kipctl.probe.produce.run import ProbeOutcome, ProbeSpec
 from kipctl.trace.columns import raw_path
+from kipctl.transport.access import Access
 
 
 def of_ms(ms: float, count: int = 1000) -> Distribution:
@@ -64,7 +65,7 @@ def test_the_first_fifth_stands_beside_the_last_two(tmp_path: Path) -> None:
     rows += [batch(10 + k, 9000 if k < 20 else 5000 if k < 60 else 1000) for k in range(100)]
     rows += [batch(15, 77_000, error=7)]
     raw_path(tmp_path, "batches").write_bytes(rows_of("batches", *rows).tobytes())
-    spec = ProbeSpec("localhost:1", "t", num_records=110, warmup_records=10)
+    spec = ProbeSpec(Access("localhost:1"), "t", num_records=110, warmup_records=10)
     nothing = {"topics": (), "endpoints": (), "errors": {}, "stopped": False, "cpu_s": None}
     times = {"start_us": 0, "wall_start_us": 0, "end_us": 0, "interval_ns": 0}
     counts = {"generated": 110, "acknowledged": 110, "failed": 0}

@@ -17,6 +17,7 @@ from kipctl.trace.codes import Decision, MetadataCause
 from kipctl.trace.redirects import FailedAttempt, Wait
 from kipctl.trace.schema import DATASETS
 from kipctl.trace.store import Run
+from kipctl.transport.access import Access
 from kipctl.transport.loop import InFlight
 
 START_US = 10_000_000
@@ -25,7 +26,7 @@ TWO_RECORDS = Variant(memoryview(b"ab"), [1, 2], [30, 70], 2)
 
 def outcome(endpoints: tuple[str, ...] = ()) -> ProbeOutcome:
     return ProbeOutcome(
-        spec=ProbeSpec("localhost:1", "t", 10, config=ProducerConfig(client_id="me")),
+        spec=ProbeSpec(Access("localhost:1"), "t", 10, config=ProducerConfig(client_id="me")),
         cluster_id="c",
         start_us=START_US,
         end_us=0,

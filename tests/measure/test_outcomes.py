@@ -22,10 +22,23 @@ from kipctl.report.perf_tables import times_table
 from kipctl.report.tables import Table
 from kipctl.trace.begun import Begun
 from kipctl.trace.columns import raw_path
+from kipctl.transport.access import Access
 
 BEGUN = Begun("h", 5_000_000, 1_700_000_000_000_000)
-PRODUCE, CONSUME = ProbeSpec("h:1", "t", 1000, throughput=1000), ConsumeSpec("h:1", "t", 1000)
-NOT_KNOWN = dict.fromkeys(("throttle_ms", "topic_changes", "loop_lag_ms", "cpu_seconds"))
+PRODUCE, CONSUME = (
+    ProbeSpec(Access("h:1"), "t", 1000, throughput=1000),
+    ConsumeSpec(Access("h:1"), "t", 1000),
+)
+NOT_KNOWN = dict.fromkeys(
+    (
+        "throttle_ms",
+        "topic_changes",
+        "loop_lag_ms",
+        "reauthentications",
+        "connection_failures",
+        "cpu_seconds",
+    )
+)
 
 
 def killed(spec: Spec[AnyOutcome], folder: Path) -> AnyOutcome:

@@ -39,6 +39,7 @@ from kipctl.trace.begun import Begun
 from kipctl.trace.columns import COLUMNS, raw_path
 from kipctl.trace.row_writer import RowWriter
 from kipctl.trace.store import Run
+from kipctl.transport.access import Access
 
 INTERVAL_NS = 333_333
 
@@ -68,7 +69,7 @@ def order(cluster: FakeCluster, folder: Path, workers: int = 2, records: int = 3
 
 def spec(cluster: FakeCluster, records: int = 301) -> ProbeSpec:
     return ProbeSpec(
-        cluster.bootstrap_server,
+        Access(cluster.bootstrap_server),
         "t",
         records,
         3000,
@@ -150,7 +151,9 @@ def test_all_workers_start_at_the_same_moment(tmp_path: Path) -> None:
 
 
 def test_a_worker_is_a_client_of_its_own() -> None:
-    own = ProbeSpec("localhost:1", "t", 10, payload_file=Path("values")).of_worker(Share(1, 2))
+    own = ProbeSpec(Access("localhost:1"), "t", 10, payload_file=Path("values")).of_worker(
+        Share(1, 2)
+    )
     assert (own.config.client_id, own.share) == ("kipctl-perf-1", Share(1, 2))
     assert own.num_records == 10
     assert own.payload_file == Path.cwd() / "values"
@@ -259,7 +262,7 @@ def test_a_worker_that_is_asked_to_stop_finishes_what_is_under_way(tmp_path: Pat
 
 def test_what_a_dead_worker_had_settled_is_salvaged(tmp_path: Path) -> None:
     (tmp_path / "shared").mkdir()
-    whole = ProbeSpec("localhost:1", "t", 100, 1000)
+    whole = ProbeSpec(Access("localhost:1"), "t", 100, 1000)
     shares = tuple(whole.of_worker(Share(worker, 2)) for worker in range(2))
     given = Order(shares, SharedFolder.prepare(tmp_path / "shared", 2), None)
     directory = given.shared.directory(1)
@@ -294,7 +297,7 @@ def test_what_a_dead_worker_had_settled_is_salvaged(tmp_path: Path) -> None:
 
 def test_what_a_dead_consumer_had_read_is_salvaged(tmp_path: Path) -> None:
     (tmp_path / "shared").mkdir()
-    whole = ConsumeSpec("localhost:1", "t", 100)
+    whole = ConsumeSpec(Access("localhost:1"), "t", 100)
     shares = tuple(whole.of_worker(Share(worker, 2)) for worker in range(2))
     given = Order(shares, SharedFolder.prepare(tmp_path / "shared", 2), None)
     directory = given.shared.directory(1)
@@ -334,9 +337,11 @@ def test_racks_are_numbered_anew_when_workers_are_taken_together(tmp_path: Path)
             writer.append(row.tolist())
         writer.close()
         begun = Begun("h", 1, 1)
-        outcome = salvaged(ConsumeSpec("localhost:1", "t", 1), begun, directory, "")
+        outcome = salvaged(ConsumeSpec(Access("localhost:1"), "t", 1), begun, directory, "")
         parts.append(Part(replace(outcome, racks=racks), directory))
-    whole = as_one_run(ConsumeSpec("localhost:1", "t", 1), [part.outcome for part in parts], 1)
+    whole = as_one_run(
+        ConsumeSpec(Access("localhost:1"), "t", 1), [part.outcome for part in parts], 1
+    )
     racks = [*whole.racks, None]
     seen = np.concatenate([*reads_of(whole, parts)])[:, COLUMNS["reads"].index("broker_rack")]
     assert [racks[number] for number in seen] == ["b", "c", None, "a", "b", None]
@@ -358,7 +363,7 @@ def test_a_salvaged_worker_takes_no_other_ones_place_in_the_record(tmp_path: Pat
     """One has not begun: those behind it keep their numbers."""
     record = tmp_path / "run"
     record.mkdir()
-    whole = ProbeSpec("h:1", "t", 4000, 1000)
+    whole = ProbeSpec(Access("h:1"), "t", 4000, 1000)
     (tmp_path / "shared").mkdir()
     specs = tuple(whole.of_worker(Share(worker, 4)) for worker in range(4))
     given = Order(specs, SharedFolder.prepare(tmp_path / "shared", 4), record)

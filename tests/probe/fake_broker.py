@@ -40,6 +40,7 @@ from kipctl.protocol.produce import (
     TopicProduceResponse,
 )
 from kipctl.protocol.records import RecordBatch, decode_batch
+from kipctl.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
 TOPIC = "t"
 TOPIC_ID = UUID(int=0xABC)
@@ -56,6 +57,8 @@ _REQUESTS: dict[int, type[Request[Any]]] = {
         MetadataRequest,
         OffsetForLeaderEpochRequest,
         ProduceRequest,
+        SaslAuthenticateRequest,
+        SaslHandshakeRequest,
     )
 }
 
@@ -140,8 +143,15 @@ class FakeCluster:
         partitions: int = 1,
         script: Script = lambda _: None,
         versions: dict[int, tuple[int, int]] = VERSIONS,
+        secure: Callable[[socket.socket], socket.socket] = lambda accepted: accepted,
+        log_in: Callable[[tuple[int, int], Any], Response | None] = lambda connection, asked: None,
     ) -> None:
+        """`secure` makes of a socket another, as that of TLS. `log_in` answers requests of a login
+        on a broker's connection, and None to others.
+        """
         self.script = script
+        self.secure = secure
+        self.log_in = log_in
         self.versions = versions
         self.hints = True
         self.draft = False
@@ -194,6 +204,8 @@ class FakeCluster:
     # --- answers ---
 
     def answer(self, broker: int, connection: int, version: int, request: Any) -> Response | None:
+        if said := self.log_in((broker, connection), request):
+            return said
         match request:
             case ApiVersionsRequest() if self.api_versions_errors:
                 return ApiVersionsResponse(self.api_versions_errors.pop(0))
@@ -359,6 +371,7 @@ class _Broker:
             while True:
                 connection, _ = self._listener.accept()
                 connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                connection = self._cluster.secure(connection)
                 thread = threading.Thread(
                     target=self._serve, args=(connection, len(self._connections))
                 )

@@ -18,6 +18,7 @@ from kipctl.protocol.api import ApiKey
 from kipctl.protocol.primitives import MalformedFrame
 from kipctl.protocol.records import BATCH_HEADER_SIZE, CONTROL, decode_batch
 from kipctl.trace.codes import PHASES, MetadataCause
+from kipctl.transport.access import Access
 
 Row = dict[str, Any]
 
@@ -106,7 +107,7 @@ def read_fake(
         "reconnect_backoff_ms": 5,
     }
     spec = ConsumeSpec(
-        cluster.bootstrap_server,
+        Access(cluster.bootstrap_server),
         TOPIC,
         num_records,
         timeout_ms,

@@ -15,7 +15,9 @@ from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.probe.produce.config import ProducerConfig
 from kipctl.probe.produce.run import ProbeOutcome, ProbeSpec
 from kipctl.protocol.api import ApiKey
+from kipctl.security.settings import Security
 from kipctl.trace.codes import PHASES, MetadataCause
+from kipctl.transport.access import UNSECURED, Access
 
 KIP951, REFRESH, BASELINE = LeaderDiscovery
 NEVER_MS = 100_000_000
@@ -55,6 +57,7 @@ def run_fake(
     record_size: int = 10,
     discovery: LeaderDiscovery = KIP951,
     should_stop: Callable[[], bool] = lambda: False,
+    security: Security = UNSECURED,
     **config: Any,
 ) -> Ran:
     """Produce to the fake cluster; without further settings acks=1, round robin and no wait."""
@@ -66,7 +69,7 @@ def run_fake(
         "reconnect_backoff_ms": 5,
     }
     spec = ProbeSpec(
-        cluster.bootstrap_server,
+        Access(cluster.bootstrap_server, security),
         TOPIC,
         num_records,
         throughput,

@@ -28,6 +28,7 @@ from kipctl.protocol.metadata import MetadataRequest, MetadataRequestTopic
 from kipctl.trace.clock import now_us
 from kipctl.trace.columns import COLUMNS, raw_path
 from kipctl.trace.rows import read_rows
+from kipctl.transport.access import Access
 from kipctl.transport.request import Cluster
 
 _READ_COLUMNS = COLUMNS["reads"]
@@ -208,7 +209,7 @@ def read_while(
     acting.start()
     settings = {"auto_offset_reset": "earliest", "retry_backoff_ms": 50} | config
     spec = ConsumeSpec(
-        bootstrap_server,
+        Access(bootstrap_server),
         topic,
         num_records=10**9,
         timeout_ms=60_000,

@@ -30,6 +30,7 @@ from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.protocol.error_codes import ErrorCode
 from kipctl.trace.clock import now_us
 from kipctl.trace.codes import Decision, RangeCase, RangeHandling
+from kipctl.transport.access import Access
 from kipctl.transport.request import Cluster
 
 pytestmark = pytest.mark.kafka
@@ -71,7 +72,7 @@ def read(
 ) -> ReadRan:
     settings = {"auto_offset_reset": "earliest", **config}
     spec = ConsumeSpec(
-        lab.bootstrap_server,
+        lab.access,
         TOPIC,
         num_records,
         timeout_ms=30_000,
@@ -212,7 +213,7 @@ def test_an_unclean_election_takes_back_what_was_read_and_it_is_read_on_from_the
             write(server, TOPIC, [b"only 2: %d" % n for n in range(5)])
 
     spec = ConsumeSpec(
-        server, TOPIC, 35, 60_000, config=ConsumerConfig(auto_offset_reset="earliest")
+        Access(server), TOPIC, 35, 60_000, config=ConsumerConfig(auto_offset_reset="earliest")
     )
     ran = run_read(spec, tmp_path, on_records=lose_the_leader)
     assert ran.received.offsets() == [*range(30), *range(10, 15)]
@@ -267,7 +268,7 @@ def test_a_position_that_is_deleted_while_the_follower_is_read_from(
             delete_records(on_lab, before=40)  # answered when all replicas have done it
 
     spec = ConsumeSpec(
-        on_lab.bootstrap_server,
+        Access(on_lab.bootstrap_server),
         TOPIC,
         20,
         30_000,
@@ -302,7 +303,7 @@ def test_a_position_between_the_high_watermark_and_the_end_is_waited_for(
         return False
 
     spec = ConsumeSpec(
-        lab.bootstrap_server,
+        lab.access,
         TOPIC,
         5,
         60_000,

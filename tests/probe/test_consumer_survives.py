@@ -15,6 +15,7 @@ from kipctl.probe.schedule import Share
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import ErrorCode
 from kipctl.protocol.records import MAGIC_AT
+from kipctl.transport.access import Access
 
 BACKOFF_MS = 20
 
@@ -224,7 +225,7 @@ def test_a_corrupt_batch_ends_its_partition_unless_crcs_are_not_checked(
         batch.content = batch.content[: at + 1] + b"." + batch.content[at + 2 :]
         if not check_crcs:
             config = ConsumerConfig(auto_offset_reset="earliest", check_crcs=False)
-            spec = ConsumeSpec(cluster.bootstrap_server, TOPIC, 4, config=config)
+            spec = ConsumeSpec(Access(cluster.bootstrap_server), TOPIC, 4, config=config)
             outcome = spec.run(tmp_path, lambda schedule: None, lambda: False)
             assert (outcome.records, outcome.errors) == (4, {})
             return
@@ -337,6 +338,8 @@ def test_a_worker_that_has_no_partition_of_its_own_reads_nothing(tmp_path: Path)
     with ReadCluster(partitions=2) as cluster:
         config = ConsumerConfig(auto_offset_reset="earliest")
         share = Share(worker=2, workers=3)
-        spec = ConsumeSpec(cluster.bootstrap_server, TOPIC, 10, 60_000, config=config, share=share)
+        spec = ConsumeSpec(
+            Access(cluster.bootstrap_server), TOPIC, 10, 60_000, config=config, share=share
+        )
         ran = run_read(spec, tmp_path)
         assert (ran.outcome.records, ran.outcome.partitions, ran.outcome.errors) == (0, 0, {})

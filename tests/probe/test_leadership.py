@@ -13,7 +13,7 @@ from kipctl.probe.leadership import (
     retry_backoff,
 )
 from kipctl.trace.codes import Decision
-from kipctl.transport.request import parse_bootstrap_servers
+from kipctl.transport.access import parse_bootstrap_servers
 
 KIP951, REFRESH, BASELINE = LeaderDiscovery
 ONE, TWO, THREE = (Node(id, "localhost", 9000 + id, f"rack-{id}") for id in (1, 2, 3))

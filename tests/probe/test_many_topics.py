@@ -40,9 +40,10 @@ from kipctl.protocol.produce import (
 from kipctl.protocol.produce_frames import Topic
 from kipctl.trace.clock import now_us
 from kipctl.trace.codes import MetadataCause
+from kipctl.transport.access import Access
 from kipctl.transport.sockets import SystemSockets
 
-KIP526, LEGACY = TopicPolicy
+KIP526, LEGACY, PRELOAD = TopicPolicy
 START, NEW, CHANGE, MAX_AGE, BACK, RETRY = MetadataCause
 TOPICS = [Topic(f"topic-{i}", UUID(int=i + 1)) for i in range(6)]
 NAMES = [topic.name for topic in TOPICS]
@@ -133,7 +134,15 @@ def producing(
         closing(Tracing(directory, ProbeOutcome.datasets)) as tracing,
         closing(
             ManyTopicsProducer(
-                config, policy, TOPICS, 1, payload, tracing, (-1, -1), SystemSockets(now_us), ()
+                config,
+                policy,
+                TOPICS,
+                1,
+                payload,
+                tracing,
+                (-1, -1),
+                SystemSockets(now_us, Access("")),
+                (),
             )
         ) as producer,
     ):
@@ -169,6 +178,16 @@ def test_each_new_topic_is_asked_for_alone_or_with_all_that_are_known(
         assert cluster.written == NAMES * 2
 
 
+def test_topics_given_beforehand_are_asked_for_at_once_and_no_record_waits(
+    tmp_path: Path,
+) -> None:
+    with ManyTopics() as cluster, producing(cluster, tmp_path, PRELOAD) as producer:
+        assert cluster.asked == [tuple(NAMES)]
+        sent = producer.send([every_topic_once()])
+        assert (sent.calls, sent.waits_us, sent.failed) == ([], [], 0)
+        assert cluster.written == NAMES
+
+
 def test_the_first_request_asks_for_no_topic(tmp_path: Path) -> None:
     with ManyTopics() as cluster, producing(cluster, tmp_path):
         assert cluster.asked == [()]
@@ -191,6 +210,7 @@ def test_a_leader_that_moved_makes_it_ask_for_all_topics_in_use(
     [
         (KIP526, [(NAMES[0],), (NAMES[1],)]),
         (LEGACY, [(*NAMES[2:], NAMES[0]), (*NAMES[2:], NAMES[0], NAMES[1])]),
+        (PRELOAD, [(NAMES[0],), (NAMES[1],)]),
     ],
 )
 def test_a_topic_that_was_idle_is_dropped_and_asked_for_when_it_comes_back(

@@ -7,7 +7,7 @@ from kipctl.probe.metadata_policy import NEVER_US, MetadataPolicy, TopicPolicy, 
 from kipctl.trace.codes import MetadataCause
 
 KIP951, REFRESH, BASELINE = LeaderDiscovery
-KIP526, LEGACY = TopicPolicy
+KIP526, LEGACY, PRELOAD = TopicPolicy
 CHANGE, RETRY, MAX_AGE = (
     MetadataCause.LEADER_CHANGE,
     MetadataCause.ERROR_RETRY,

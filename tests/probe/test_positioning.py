@@ -25,6 +25,7 @@ from kipctl.protocol.metadata import (
 )
 from kipctl.protocol.produce_frames import Topic
 from kipctl.trace.columns import COLUMNS, ReadRow
+from kipctl.transport.access import Access
 from kipctl.transport.loop import ConnectionLostError, InFlight, LoopConnection
 from kipctl.transport.sockets import SystemSockets
 
@@ -50,7 +51,7 @@ def test_what_is_asked_over_a_connection_that_breaks_is_asked_again_later(
 
     partitions = [Partition(TOPIC, 0, index, -1) for index in (0, 1)]
     partitions[1].state, partitions[1].offset, partitions[1].epoch = State.VALIDATE, 5, 3
-    sockets = SystemSockets(lambda: 0)
+    sockets = SystemSockets(lambda: 0, Access(""))
     network: Network[ConsumerLink] = Network(
         sockets,
         lambda node: ConsumerLink(node, config, sockets),
@@ -94,7 +95,7 @@ def test_what_is_asked_over_a_connection_that_breaks_is_asked_again_later(
         network.ensure_connected(link)
         assert link.connection
         select.select([], [link.connection], [])
-        link.connection.finish_connect()
+        link.connection.establish()
         link.ready = True
         link.list_offsets_version, link.leader_epoch_version = 7, 4
         monkeypatch.setattr(LoopConnection, "send", broken)

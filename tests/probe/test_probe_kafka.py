@@ -50,7 +50,7 @@ def spec_for(
     **config: Any,
 ) -> ProbeSpec:
     return ProbeSpec(
-        lab.bootstrap_server,
+        lab.access,
         TOPIC,
         num_records,
         throughput,
@@ -169,7 +169,7 @@ def test_every_compression_and_acks_is_accepted_and_what_is_written_can_be_read(
         value = f"{compression} with acks {acks}: ".encode() + b"x" * 300
         (folder / "payload").write_bytes(value)
         spec = ProbeSpec(
-            lab.bootstrap_server,
+            lab.access,
             TOPIC,
             num_records=200,
             payload_file=folder / "payload",

@@ -1,11 +1,9 @@
 """Kafka's producer properties: each is understood or refused, none is silently without effect."""
 
-from pathlib import Path
-
 import pytest
 
 from kipctl.errors import UsageError
-from kipctl.probe.config import parse_pairs, read_properties_file
+from kipctl.probe.config import parse_pairs
 from kipctl.probe.produce.config import (
     ProducerConfig,
     parse_properties,
@@ -190,21 +188,6 @@ def test_a_configuration_is_shown_as_properties_that_make_it_again() -> None:
         assert parse_properties(shown) == config
     assert producer_properties(ProducerConfig())["acks"] == "all"
     assert producer_properties(ProducerConfig())["enable.idempotence"] == "true"
-
-
-def test_a_properties_file_is_read_as_java_does(tmp_path: Path) -> None:
-    path = tmp_path / "producer.properties"
-    path.write_text("# a comment\n! another\n\nacks=1\n linger.ms = 5 \nclient.id=a=b\n")
-    assert read_properties_file(path) == {"acks": "1", "linger.ms": "5", "client.id": "a=b"}
-
-
-def test_a_properties_file_that_cannot_be_read_says_why(tmp_path: Path) -> None:
-    path = tmp_path / "producer.properties"
-    with pytest.raises(UsageError, match="cannot be read"):
-        read_properties_file(path)
-    path.write_text("acks=1\nlinger\n")
-    with pytest.raises(UsageError, match="line 2: 'linger' is not name=value"):
-        read_properties_file(path)
 
 
 def test_pairs_of_the_command_line() -> None:

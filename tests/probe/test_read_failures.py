@@ -21,10 +21,11 @@ from kipctl.protocol.produce_frames import Topic
 from kipctl.trace.codes import PHASES
 from kipctl.trace.columns import COLUMNS, raw_path
 from kipctl.trace.rows import read_rows
+from kipctl.transport.access import Access
 from kipctl.transport.sockets import SystemSockets
 
 CONFIG = ConsumerConfig(retry_backoff_ms=20)
-SOCKETS = SystemSockets(lambda: 0)
+SOCKETS = SystemSockets(lambda: 0, Access(""))
 
 
 def link(node: int) -> ConsumerLink:
@@ -65,7 +66,7 @@ def test_who_gives_up_has_waited_for_what_it_lacked(
     partition = Partition(Topic("t", ZERO_UUID), 0, 0, 0)
     partition.leader_us = 2_500
     leader = link(2)
-    connection: Any = SimpleNamespace(in_flight=[], wants_write=state == "full")
+    connection: Any = SimpleNamespace(in_flight=[], takes_requests=state != "full")
     if state != "not connected":
         leader.ready, leader.ready_us, leader.connection = True, 900, connection
     if state == "throttled":

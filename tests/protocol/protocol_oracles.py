@@ -38,8 +38,10 @@ from kipctl.protocol.reassignments import (
     AlterPartitionReassignmentsRequest,
     ListPartitionReassignmentsRequest,
 )
+from kipctl.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from kipctl.protocol.share_acknowledge import ShareAcknowledgeRequest
 from kipctl.protocol.share_fetch import ShareFetchRequest
+from kipctl.protocol.topics import CreateTopicsRequest, DeleteTopicsRequest
 
 # What kipctl speaks, written out: request class -> lowest and highest version.
 REQUESTS = {
@@ -48,7 +50,7 @@ REQUESTS = {
     ListOffsetsRequest: (1, 11),
     MetadataRequest: (0, 13),
     FindCoordinatorRequest: (0, 6),
-    ApiVersionsRequest: (0, 4),
+    ApiVersionsRequest: (0, 5),
     InitProducerIdRequest: (0, 6),
     OffsetForLeaderEpochRequest: (2, 4),
     DescribeConfigsRequest: (1, 4),
@@ -61,6 +63,10 @@ REQUESTS = {
     DescribeClusterRequest: (0, 2),
     ShareFetchRequest: (1, 2),
     ShareAcknowledgeRequest: (1, 2),
+    SaslHandshakeRequest: (0, 1),
+    SaslAuthenticateRequest: (0, 2),
+    CreateTopicsRequest: (2, 7),
+    DeleteTopicsRequest: (1, 6),
 }
 
 ALL_VERSIONS = [
@@ -70,10 +76,12 @@ ALL_VERSIONS = [
     for version in range(first, last + 1)
 ]
 
-KIO = list(ALL_VERSIONS)
+UNKNOWN_TO_ALL = {(cls, 5) for cls in (ApiVersionsRequest, ApiVersionsRequest.response)}
+"""They are of Kafka 4.3."""
+KIO = [known for known in ALL_VERSIONS if known not in UNKNOWN_TO_ALL]
 UNKNOWN_TO_KAFKA_PYTHON = {ShareFetchRequest, ShareAcknowledgeRequest}
 _UNKNOWN_KEYS = {request.api.key for request in UNKNOWN_TO_KAFKA_PYTHON}
-KAFKA_PYTHON = [(cls, version) for cls, version in ALL_VERSIONS if cls.api.key not in _UNKNOWN_KEYS]
+KAFKA_PYTHON = [(cls, version) for cls, version in KIO if cls.api.key not in _UNKNOWN_KEYS]
 
 _LIMITS = {
     "b": (-1 << 7, 1 << 7),
@@ -122,6 +130,8 @@ def _random_value(name: str, hint: Any, field: Field, version: int, choose: rand
         base = get_args(base)[0]
     if name == "error_code":
         return int(choose.choice(list(KioErrorCode)))
+    if name == "session_lifetime_ms":  # kio makes it a timedelta, which has no room for all
+        return choose.randrange(-(1 << 40), 1 << 40)
     if name == "log_append_time_ms":  # kio makes it a datetime, or None
         return choose.choice([-1, 0, choose.randrange(1 << 42)])
     if number:
@@ -160,7 +170,7 @@ def to_kio(ours: Any, version: int, cls: Any) -> Any:
         value = getattr(ours, name)
         theirs = name if name in hints else name.removesuffix("_ms")
         kind = cls.__dataclass_fields__[theirs].metadata.get("kafka_type")
-        if kind == "timedelta_i32":
+        if kind in ("timedelta_i32", "timedelta_i64"):
             value = timedelta(milliseconds=value)
         elif kind == "datetime_i64":
             value = None if value == -1 else _EPOCH + timedelta(milliseconds=value)
@@ -209,7 +219,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # how it loads its schemas
     _KAFKA_PYTHON_MODULES = [
         importlib.import_module(f"kafka.protocol.{name}")
-        for name in ("admin", "consumer", "metadata", "producer")
+        for name in ("admin", "consumer", "metadata", "producer", "sasl")
     ]
 
 

@@ -23,7 +23,6 @@ from kipctl.protocol.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
-from kipctl.protocol.reassignments import AlterPartitionReassignmentsRequest
 
 
 @pytest.mark.parametrize(
@@ -33,12 +32,6 @@ from kipctl.protocol.reassignments import AlterPartitionReassignmentsRequest
             DescribeClusterRequest(include_fenced_brokers=True),
             1,
             "DescribeClusterRequest v1 include_fenced_brokers: not in this version, yet it is True",
-        ),
-        (
-            AlterPartitionReassignmentsRequest(allow_replication_factor_change=False),
-            0,
-            "AlterPartitionReassignmentsRequest v0 allow_replication_factor_change:"
-            " not in this version, yet it is False",
         ),
         (
             ProduceResponse(

@@ -21,6 +21,7 @@ from kipctl.probe.tracing import Tracing
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.compression import Compression
 from kipctl.trace.codes import PHASES
+from kipctl.transport.access import Access
 
 _RECORD_BYTES = 10
 _IDLE_MS = 300
@@ -61,7 +62,7 @@ class _Play(Stage):
     ) -> Seen:
         story, world = self.story, self.world
         metadata = self.cluster.brokers[1].metadata([TOPIC])
-        topic, partitions = find_topic(TOPIC, metadata)
+        topic, partitions = find_topic(TOPIC, metadata, Access(""))
         with closing(
             Producer(
                 story.config,
@@ -89,7 +90,7 @@ class _Play(Stage):
     ) -> Seen:
         """All topics come into use, then only one, until the others are idle; then all again."""
         story, metadata = self.story, self.cluster.brokers[1].metadata(topic_names(self.story))
-        topics = [find_topic(name, metadata)[0] for name in topic_names(story)]
+        topics = [find_topic(name, metadata, Access(""))[0] for name in topic_names(story)]
         every, rate = range(story.topics), max(story.throughput, 100)
         with closing(
             ManyTopicsProducer(

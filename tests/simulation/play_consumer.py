@@ -22,6 +22,7 @@ from kipctl.protocol.api import ApiKey
 from kipctl.protocol.records import BATCH_HEADER_SIZE
 from kipctl.trace.codes import PHASES, RangeCase, RangeHandling
 from kipctl.trace.redirects import FailedAttempt
+from kipctl.transport.access import Access
 
 _HEADER = struct.Struct(">qii")
 """Base offset, length and leader epoch of a batch."""
@@ -102,7 +103,7 @@ class _Play(Stage):
     def run(self) -> Seen:
         story, world = self.story, self.world
         metadata = self.cluster.brokers[1].metadata([TOPIC])
-        topic, count = find_topic(TOPIC, metadata)
+        topic, count = find_topic(TOPIC, metadata, Access(""))
         self.partitions = [Partition(topic, 0, index, story.offset) for index in range(count)]
         with (
             closing(_Tracing(self.directory, ("reads", "rpcs", "redirects"))) as tracing,

@@ -32,6 +32,7 @@ from kipctl.tap.recorder import COLUMNS
 from kipctl.tap.spec import TapSpec
 from kipctl.trace import export
 from kipctl.trace.schema import DATASETS
+from kipctl.transport.access import Access
 
 TOPIC = "t"
 HOST = "127.0.0.1"
@@ -50,7 +51,7 @@ class Wire:
     def __init__(self, folder: Path, **spec) -> None:
         self.folder = folder
         self.observer = Observer(
-            TapSpec(bootstrap_server="b:1", **spec),
+            TapSpec(access=Access("b:1"), **spec),
             folder,
             Addresses(lambda broker: broker[1] + TAP_PORTS),
             wall_offset_us=0,

@@ -23,6 +23,7 @@ from kipctl.clients.java_command import write_files
 from kipctl.experiments.actions import Action, ActionKind, Performer
 from kipctl.lab.jars import fetched_jars
 from kipctl.lab.java import find_java
+from kipctl.transport.access import Access
 from kipctl.transport.request import Cluster
 
 with warnings.catch_warnings():
@@ -170,7 +171,7 @@ def _java(
 ) -> Iterator[subprocess.Popen[bytes]]:
     """A console tool; what it complains of is in the folder. It is gone when the block is left."""
     folder.mkdir(parents=True)
-    write_files(folder, {})
+    write_files(folder, {}, Access(""))
     java = find_java()
     jars = fetched_jars(version, java, lambda text: None)
     main = _CONSOLE[int(version.split(".")[0])][0 if is_producer else 1]

@@ -44,6 +44,7 @@ from kipctl.lab.java import find_java
 from kipctl.tap.export import record_batches
 from kipctl.tap.process import TapOutcome, running_tap
 from kipctl.tap.spec import TapSpec
+from kipctl.transport.access import Access
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300 + 4 * seconds_of_test())]
 VERSIONS = ("3.6.0", "4.3.1")
@@ -108,7 +109,7 @@ def through_the_tap(place: Place, work: Callable[[str, str, Path], Done]) -> Don
     trace.mkdir()
     here = place.lab.bootstrap_server
     with (
-        running_tap(TapSpec(bootstrap_server=here), trace) as tap,
+        running_tap(TapSpec(access=Access(here)), trace) as tap,
         rotating(here, place.topic) as rotations,
     ):
         done = work(tap.bootstrap_server, place.topic, place.folder / "through")
@@ -224,8 +225,8 @@ def perf_through_the_tap(place: Place, version: str, load: ProducerLoad) -> Done
             timeout_s=30,
         )
         with (
-            client.consumer(wanted, server) as consumer,
-            client.producer(load, server) as producer,
+            client.consumer(wanted, Access(server)) as consumer,
+            client.producer(load, Access(server)) as producer,
         ):
             produced, consumed = producer.outcome(), consumer.outcome()
         assert (produced.version, consumed.version) == (version, version)

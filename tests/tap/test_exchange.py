@@ -117,11 +117,28 @@ def test_what_is_not_known_passes_and_is_counted(wire, api_key, version, counted
 
 @pytest.mark.parametrize(
     "garbage",
-    [b"\0\0\0\2\0\0", b"\0\0\0\x0a\0\3\0\0\0\0\0\1\x7f\xff", b"\0\0\0\x0b\0\3\0\x0c\0\0\0\1\0\1c"],
+    [b"\0\0\0\2\0\0", b"\0\0\0\x0a\0\3\0\0\0\0\0\1\x7f\xff"],
 )
 def test_a_request_that_is_none_is_refused(wire, garbage):
     with pytest.raises(MalformedFrame):
         wire.connect(1).exchange.request(garbage, wire.now)
+
+
+@pytest.mark.parametrize(
+    ("api_key", "version"), [(PRODUCE, 9), (PRODUCE, 12), (FETCH, 12), (FETCH, 17), (METADATA, 12)]
+)
+def test_a_request_that_cannot_be_read_passes_and_is_counted(wire, api_key, version):
+    peer = wire.connect(1)
+    head = api_key.to_bytes(2, "big") + version.to_bytes(2, "big") + b"\0\0\0\7\0\1c"
+    peer.exchange.request((len(head) + 3).to_bytes(4, "big") + head + b"\0\xff\xff", wire.now)
+    assert counts(wire).not_decoded == 1
+    assert peer.exchange.in_flight == 1
+    garbage = b"\0\0\0\6\0\0\0\7!!"
+    if (api_key, version) in ((PRODUCE, 9), (FETCH, 12)):
+        assert peer.exchange.answer(garbage, wire.now).frame == garbage
+    else:  # it may name brokers
+        with pytest.raises(MalformedFrame):
+            peer.exchange.answer(garbage, wire.now)
 
 
 def test_an_answer_to_another_request_is_refused(wire):
@@ -296,12 +313,12 @@ def test_two_consumers_of_one_name_do_not_disturb_each_other(wire):
 def test_a_client_newer_than_kipctl_is_asked_to_try_an_older_api_versions(wire):
     """KIP-511: error 35 in version 0, with the versions of ApiVersions that are known."""
     peer = wire.connect(1)
-    head = b"\0\x12\0\5\0\0\0\7\0\1c\0"
+    head = b"\0\x12\0\6\0\0\0\7\0\1c\0"
     peer.exchange.request(len(head).to_bytes(4, "big") + head, wire.now)
     answer = peer.exchange.answer(b"\0\0\0\6\0\0\0\7??", wire.now).frame
     seen = read_answer(API_VERSIONS, 4, answer)
     assert seen.error_code == 35
-    assert seen.api_keys == (ApiVersion(API_VERSIONS, 0, 4),)
+    assert seen.api_keys == (ApiVersion(API_VERSIONS, 0, 5),)
 
 
 def test_a_broken_produce_of_which_nothing_is_recorded_ends_in_order(wire):

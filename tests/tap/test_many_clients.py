@@ -8,12 +8,13 @@ from kipctl.tap.addresses import Addresses
 from kipctl.tap.exchange import Exchange
 from kipctl.tap.observer import Observer
 from kipctl.tap.spec import TapSpec
+from kipctl.transport.access import Access
 
 MOST = 10_000
 
 
 def test_beyond_ten_thousand_clients_the_rest_is_counted_as_one(tmp_path: Path) -> None:
-    spec = TapSpec(bootstrap_server="127.0.0.1:1")
+    spec = TapSpec(access=Access("127.0.0.1:1"))
     observer = Observer(spec, tmp_path, Addresses(lambda address: 19092), 0)
     exchange = Exchange(observer, 1, ("h1", 9092), "127.0.0.1", 0)
     for number in range(MOST + 500):

@@ -7,7 +7,7 @@ import pytest
 from protocol_oracles import ALL_VERSIONS, random_message
 
 from kipctl.protocol.api import ApiKey
-from kipctl.protocol.api_versions import ApiVersion, ApiVersionsResponse
+from kipctl.protocol.api_versions import NEWEST_API, ApiVersion, ApiVersionsResponse
 from kipctl.protocol.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from kipctl.protocol.message import Response, encode
 from kipctl.protocol.primitives import MalformedFrame
@@ -122,15 +122,18 @@ def test_versions_are_capped_by_what_is_asked_and_by_what_is_known():
             ApiVersion(api_key=ApiKey.PRODUCE, min_version=0, max_version=99),
             ApiVersion(api_key=ApiKey.FETCH, min_version=4, max_version=18),
             ApiVersion(api_key=ApiKey.METADATA, min_version=9, max_version=13),
-            ApiVersion(api_key=999, min_version=0, max_version=99),
+            ApiVersion(api_key=NEWEST_API, min_version=0, max_version=99),
+            ApiVersion(api_key=NEWEST_API + 1, min_version=0, max_version=0),
         )
     )
-    seen = capped(body, {ApiKey.FETCH: 15, ApiKey.METADATA: 2, 999: 5})
+    seen = capped(body, {ApiKey.FETCH: 15, ApiKey.METADATA: 2, NEWEST_API: 5})
     assert version_of(seen, ApiKey.PRODUCE) == 13  # newer ones may carry what is not known here
     assert version_of(seen, ApiKey.FETCH) == 15
     assert version_of(seen, ApiKey.METADATA) == 9  # the broker speaks no lower one
-    assert version_of(seen, 999) == 5
-    assert version_of(capped(body, {}), 999) == 99
+    assert version_of(seen, NEWEST_API) == 5
+    assert version_of(capped(body, {}), NEWEST_API) == 99
+    # Answers of newer APIs may carry endpoints: clients are not told of them.
+    assert max(key.api_key for key in seen.api_keys) == NEWEST_API
 
 
 LEADER = LeaderIdAndEpoch(leader_id=2, leader_epoch=5)

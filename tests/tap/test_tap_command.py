@@ -18,6 +18,7 @@ from kipctl.lab.cluster import Lab
 from kipctl.probe.produce.run import ProbeSpec
 from kipctl.trace.schema import DATASETS
 from kipctl.trace.store import Run
+from kipctl.transport.access import Access
 
 KIPCTL = [sys.executable, "-m", "kipctl"]
 
@@ -37,7 +38,7 @@ def refused(*arguments: str) -> subprocess.CompletedProcess[str]:
         (["--bootstrap-server", "127.0.0.1:1", "--reset", "often"], 2, "'often' is no rate"),
         (["--bootstrap-server", "127.0.0.1:1", "--listen", "9092"], 2, "'9092' is no address"),
         (["--bootstrap-server", "127.0.0.1:1", "--certificate", "/no.pem"], 2, "/no.pem"),
-        (["--bootstrap-server", "somewhere"], 2, "Bad bootstrap server 'somewhere'"),
+        (["--bootstrap-server", "somewhere"], 2, "'somewhere' is no address"),
     ],
 )
 def test_what_cannot_be_is_told_in_three_lines(
@@ -74,7 +75,7 @@ def test_it_ends_with_ctrl_c_and_tells_what_clients_did(lab: Lab, tmp_path: Path
         assert tap.stdout
         assert tap.stderr
         address = tap.stderr.readline().split()[3]
-        spec = ProbeSpec(address, OWN_TOPIC, num_records=200, throughput=200)
+        spec = ProbeSpec(Access(address), OWN_TOPIC, num_records=200, throughput=200)
         produce(PerfPlan(probe=spec, partitions=3), Listeners())
         tap.send_signal(signal.SIGINT)
         document = json.loads(tap.stdout.read())

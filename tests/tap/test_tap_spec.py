@@ -8,12 +8,12 @@ from kipctl.tap.spec import (
     TlsFiles,
     api_name,
     is_loopback,
-    parse_address,
     parse_caps,
     parse_delays,
     parse_rate,
     parse_us,
 )
+from kipctl.transport.access import Access, parse_address
 
 
 def test_caps_and_delays_are_by_api():
@@ -45,7 +45,7 @@ def test_rates(text, per_s):
     ],
 )
 def test_addresses(text, address):
-    assert parse_address(text) == address
+    assert parse_address(text, least_port=0) == address
 
 
 @pytest.mark.parametrize(
@@ -67,13 +67,32 @@ def test_addresses(text, address):
         lambda: parse_address("host:99999"),
         lambda: parse_address("host:port"),
         lambda: TlsFiles(certificate="/nowhere.pem").for_clients(),
-        lambda: TlsFiles(ca="/nowhere.pem", to_brokers=True).for_brokers(),
     ],
 )
 def test_what_cannot_be_understood_is_wrong_usage(parse):
     with pytest.raises(UsageError) as refused:
         parse()
     assert len(str(refused.value).splitlines()) <= 3
+
+
+@pytest.mark.parametrize(
+    ("listen", "advertise", "told"),
+    [
+        ("127.0.0.1:0", "", None),
+        ("0.0.0.0:0", "tap.example", ("tap.example", 0)),
+        ("0.0.0.0:9192", "[::1]", ("::1", 0)),
+        ("0.0.0.0:9192", "tap.example:19192", ("tap.example", 10_000)),
+        ("0.0.0.0:9192", "[fd00::1]:9092", ("fd00::1", -100)),
+    ],
+)
+def test_what_clients_are_told(listen, advertise, told):
+    assert TapSpec(access=Access("b:1"), listen=listen, advertise=advertise).advertised == told
+
+
+@pytest.mark.parametrize(("listen", "advertise"), [("h:0", "a:1"), ("h:1", "a:x"), ("h:1", "a:")])
+def test_ports_that_cannot_be_told_are_wrong_usage(listen, advertise):
+    with pytest.raises(UsageError):
+        _ = TapSpec(access=Access("b:1"), listen=listen, advertise=advertise).advertised
 
 
 @pytest.mark.parametrize(
@@ -99,7 +118,6 @@ def test_names_of_apis():
 
 
 def test_a_tap_is_plain_and_on_loopback_unless_told_otherwise():
-    spec = TapSpec(bootstrap_server="b:9092")
+    spec = TapSpec(access=Access("b:9092"))
     assert spec.listen_address == ("127.0.0.1", 0)
     assert spec.tls.for_clients() is None
-    assert spec.tls.for_brokers() is None

@@ -13,17 +13,24 @@ from kipctl.protocol.list_offsets import ListOffsetsRequest
 from kipctl.protocol.message import Request, Response, decode, encode
 from kipctl.protocol.metadata import MetadataRequest
 from kipctl.protocol.produce import ProduceRequest
-from kipctl.protocol.reassignments import ListPartitionReassignmentsRequest
+from kipctl.protocol.reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ListPartitionReassignmentsRequest,
+)
+from kipctl.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
 _REQUESTS: dict[int, type[Request[Any]]] = {
     cls.api.key: cls
     for cls in (
+        AlterPartitionReassignmentsRequest,
         ApiVersionsRequest,
         DescribeClusterRequest,
         ListOffsetsRequest,
         ListPartitionReassignmentsRequest,
         MetadataRequest,
         ProduceRequest,
+        SaslAuthenticateRequest,
+        SaslHandshakeRequest,
     )
 }
 
@@ -64,8 +71,11 @@ class ScriptedBroker:
         self,
         answers: Answers = lambda asked: None,
         versions: Mapping[int, tuple[int, int]] = VERSIONS,
+        secure: Callable[[socket.socket], socket.socket] = lambda accepted: accepted,
     ) -> None:
+        """`secure` makes of a socket another, as that of TLS."""
         self.answers = answers
+        self._secure = secure
         self.versions = versions
         self.asked: list[Asked] = []
         self.hung_up = threading.Semaphore(0)
@@ -104,6 +114,7 @@ class ScriptedBroker:
             while True:
                 connection, _ = self._listener.accept()
                 connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                connection = self._secure(connection)
                 self._connections.append(connection)
                 thread = threading.Thread(target=self._serve, args=(connection, number))
                 self._threads.append(thread)

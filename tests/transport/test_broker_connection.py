@@ -167,12 +167,11 @@ def test_a_large_answer():
     ("answer", "says"),
     [
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", "length 1213486160"),
-        (b"\x15\x03\x03\x00\x02\x02\x46", "length 352518912"),
         (b"\xff\xff\xff\xff", "length -1"),
         (b"\0\0\0\3abc", "length 3"),
         (b"\0\0\0\x05\0\0\0\2\0", "DescribeClusterResponse v2 throttle_time_ms: 4 bytes"),
     ],
-    ids=["http", "tls", "negative", "short", "cut"],
+    ids=["http", "negative", "short", "cut"],
 )
 def test_what_is_no_kafka_answer_is_malformed_and_says_who_sent_it(answer, says):
     def answers(asked):
@@ -184,6 +183,16 @@ def test_what_is_no_kafka_answer_is_malformed_and_says_who_sent_it(answer, says)
         assert f"Broker {broker.address} sent a malformed frame: {says}" in str(caught.value)
         broker.answers = answering
         assert connection.request(ASK) == ANSWER
+
+
+def test_a_listener_that_speaks_tls_is_told_apart():
+    alert = b"\x15\x03\x03\x00\x02\x02\x46"
+    with (
+        ScriptedBroker(lambda asked: alert) as broker,
+        connect(broker) as connection,
+        pytest.raises(UnreachableError, match="it speaks TLS"),
+    ):
+        connection.request(ASK)
 
 
 def test_an_answer_to_another_request_is_malformed():

@@ -4,7 +4,7 @@ import socket
 from contextlib import ExitStack
 
 import pytest
-from scripted_broker import HANG_UP, ScriptedBroker
+from scripted_broker import HANG_UP, VERSIONS, ScriptedBroker
 
 from kipctl.errors import RefusedError, UnreachableError, UsageError
 from kipctl.protocol.address import Address
@@ -16,10 +16,13 @@ from kipctl.protocol.metadata import (
     MetadataResponseBroker,
 )
 from kipctl.protocol.reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
-from kipctl.transport.request import Cluster, parse_bootstrap_servers
+from kipctl.transport.access import parse_bootstrap_servers
+from kipctl.transport.request import Cluster
 
 
 class Brokers:
@@ -112,7 +115,7 @@ def test_bootstrap_servers(text, addresses):
     ],
 )
 def test_bad_bootstrap_servers_are_refused_with_the_right_form(text):
-    with pytest.raises(UsageError, match="Write host:port"):
+    with pytest.raises(UsageError, match="Write HOST:PORT"):
         Cluster(text)
 
 
@@ -214,6 +217,38 @@ def test_a_controller_that_cannot_be_found_is_not_looked_for_for_ever(brokers):
         )
         assert cluster.ask_controller(ListPartitionReassignmentsRequest()).error_code == 41
         assert len(brokers.list[2].requests()) == 1
+
+
+def test_a_broker_that_learns_its_controllers_versions_by_forwarding_is_asked_again(brokers):
+    """In the middle of an upgrade: see `_forwarded`."""
+    one = brokers.list[0]
+    one.versions = {**VERSIONS, 45: (0, 1)}
+    answers = one.answers
+
+    def forward(asked):
+        if not isinstance(asked.request, AlterPartitionReassignmentsRequest):
+            return answers(asked)
+        one.versions = {**VERSIONS, 45: (0, 0)}
+        return HANG_UP if asked.version else AlterPartitionReassignmentsResponse()
+
+    one.answers = forward
+    with Cluster(one.address) as cluster:
+        request = AlterPartitionReassignmentsRequest(allow_replication_factor_change=False)
+        assert cluster.ask_controller(request).error_code == 0
+    asked = [a.version for a in one.asked if isinstance(a.request, type(request))]
+    assert asked == [1, 0]
+
+
+def test_a_broker_that_hangs_up_and_announces_what_it_did_is_not_asked_again(brokers):
+    one = brokers.list[0]
+    answers = one.answers
+    one.answers = lambda asked: (
+        HANG_UP if isinstance(asked.request, ListPartitionReassignmentsRequest) else answers(asked)
+    )
+    with Cluster(one.address) as cluster:
+        with pytest.raises(UnreachableError, match="closed the connection instead of answering"):
+            cluster.ask_controller(ListPartitionReassignmentsRequest())
+        assert one.requests().count(ListPartitionReassignmentsRequest()) == 1
 
 
 def test_a_controller_that_does_not_answer_is_replaced_by_a_broker_that_does(brokers):

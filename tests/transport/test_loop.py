@@ -13,6 +13,7 @@ import pytest
 from kipctl.protocol.api import LARGEST_FRAME
 from kipctl.protocol.produce_frames import Buffer
 from kipctl.trace.clock import now_us
+from kipctl.transport.access import Access
 from kipctl.transport.loop import ConnectionLostError, LoopConnection
 from kipctl.transport.sockets import SystemSockets
 
@@ -34,13 +35,13 @@ def connected_to(script: Script) -> Iterator[LoopConnection]:
 
         thread = threading.Thread(target=serve)
         thread.start()
-        sockets = SystemSockets(now_us)
+        sockets = SystemSockets(now_us, Access(""))
         connection = sockets.connect("127.0.0.1", listener.getsockname()[1], number=1)
         assert connection
         try:
             assert connection.wants_write
             wait(connection, write=True)
-            connection.finish_connect()
+            connection.establish()
             yield connection
         finally:
             connection.close()

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from kipctl.trace.clock import now_us
+from kipctl.transport.access import Access
 from kipctl.transport.loop import ConnectionLostError, LoopConnection
 from kipctl.transport.sockets import WRITE, SystemSockets
 
@@ -15,7 +16,7 @@ _STREAM = (socket.AF_INET, socket.SOCK_STREAM, 6, "")
 
 @pytest.fixture
 def sockets() -> Iterator[SystemSockets]:
-    opened = SystemSockets(now_us)
+    opened = SystemSockets(now_us, Access(""))
     yield opened
     opened.close()
 
@@ -40,7 +41,7 @@ def connect(sockets: SystemSockets, host: str, port: int, address: int = 0) -> L
 def test_a_connection_that_is_refused_is_lost(sockets: SystemSockets, bound: socket.socket) -> None:
     connection = connect(sockets, *bound.getsockname())
     with pytest.raises(ConnectionLostError, match="ECONNREFUSED"):
-        connection.finish_connect()
+        connection.establish()
     connection.close()
 
 
@@ -60,9 +61,9 @@ def test_the_addresses_of_a_host_are_taken_in_turn(
             connection = connect(sockets, "two.example", 9092, address)
             if refused:
                 with pytest.raises(ConnectionLostError):
-                    connection.finish_connect()
+                    connection.establish()
             else:
-                connection.finish_connect()
+                connection.establish()
             connection.close()
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
-from kipctl.cli.app import app
+from kipctl.cli.app import root_command
 
 VALUE_NAMES = {int: "INTEGER", float: "NUMBER", Path: "PATH"}
 
@@ -63,9 +63,7 @@ class Command:
 
 def command_tree() -> Command:
     """Return `kipctl` with everything below it; what is hidden is left out."""
-    root = typer.main.get_command(app)
-    assert isinstance(root, TyperGroup)
-    return _command(root, "kipctl", None)
+    return _command(root_command(), "kipctl", None)
 
 
 def _command(source: TyperCommand | TyperGroup, name: str, parent: typer.Context | None) -> Command:

@@ -2,18 +2,22 @@
 
 from collections.abc import Iterator
 
-from kipctl.cli.environment import BOOTSTRAP_VARIABLE
 from kipctl.cli.generate.commands import Command, Parameter
+from kipctl.cli.target import BOOTSTRAP, CLUSTER, CONFIG
 from kipctl.errors import ExitStatus
 
 VARIABLES = {
-    BOOTSTRAP_VARIABLE: "The brokers to ask first, when --bootstrap-server is not given.",
+    BOOTSTRAP: "The brokers to ask first, when nothing else names them.",
+    CLUSTER: "The cluster of clusters.toml that is meant, when no option names one.",
+    CONFIG: "A file of Java's properties that says how to connect, when no option and no named"
+    " cluster does.",
     "JAVA_HOME": "The Java, 17 or newer, that a lab's brokers run on. Default: java on the PATH.",
     "KIPCTL_RUNS": "Where recorded runs are kept by name. Default: the folder kipctl/runs in"
     " XDG_STATE_HOME.",
     "NO_COLOR": "When set and not empty, tables and progress have no colors.",
     "XDG_CACHE_HOME": "Kafka's jars, and an archive of Spark's classes for a quick start, are"
     " kept in its folder kipctl. Default: ~/.cache.",
+    "XDG_CONFIG_HOME": "clusters.toml is in its folder kipctl. Default: ~/.config.",
     "XDG_STATE_HOME": "Labs, recorded runs, and the assignments that --rollback goes back to, are"
     " kept in its folder kipctl. Default: ~/.local/state.",
 }

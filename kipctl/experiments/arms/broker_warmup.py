@@ -24,7 +24,7 @@ def warm_up(
     message(f"Warming up the brokers for {seconds:g} s.")
     with (
         recorded_in(None) as run,
-        own_topic(stand.cluster, load.bootstrap_server, partitions, 0, lambda _: None),
+        own_topic(stand.cluster, partitions, 0, lambda _: None),
         probe_reader(load, LeaderDiscovery.KIP951) as reader,
         probe_writer(load, LeaderDiscovery.KIP951) as writer,
     ):

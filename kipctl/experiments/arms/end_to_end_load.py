@@ -28,6 +28,7 @@ from kipctl.probe.produce.config import ProducerConfig, producer_properties
 from kipctl.probe.produce.run import ProbeOutcome, ProbeSpec
 from kipctl.trace.clock import now_us
 from kipctl.trace.store import Run, without_secrets
+from kipctl.transport.access import Access
 
 PRODUCER, CONSUMER = "kipctl-experiment", "kipctl-experiment-consumer"
 """Client ids."""
@@ -45,7 +46,7 @@ class Load:
     Those of the first `warmup_s` seconds are not counted.
     """
 
-    bootstrap_server: str
+    access: Access
     topic: str
     acks: str = "1"
     throughput: float = 500
@@ -124,7 +125,7 @@ def finish(writer: Writer, reader: Reader, run: Run) -> Written:
 def probe_writer(load: Load, discovery: LeaderDiscovery) -> Iterator[Writer]:
     """kipctl's own producer, in a process of its own."""
     spec = ProbeSpec(
-        load.bootstrap_server,
+        load.access,
         load.topic,
         num_records=ENDLESS,
         throughput=load.throughput,
@@ -186,7 +187,7 @@ class _ProbeWriter:
 def probe_reader(load: Load, discovery: LeaderDiscovery, client_rack: str = "") -> Iterator[Reader]:
     """kipctl's own consumer, in a process of its own; it reads from the end of the log on."""
     spec = ConsumeSpec(
-        load.bootstrap_server,
+        load.access,
         load.topic,
         num_records=ENDLESS,
         timeout_ms=_FOREVER_MS,

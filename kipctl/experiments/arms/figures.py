@@ -36,6 +36,10 @@ class Figures:
     redirect_rows: IntRows
     rpc_rows: IntRows
 
+    def __post_init__(self) -> None:
+        if self.latencies.shape[1:] != (2,):
+            raise ValueError(f"latencies are rows of 2, not {self.latencies.shape}")
+
     @property
     def latency(self) -> Distribution:
         """Of records after the warm-up."""

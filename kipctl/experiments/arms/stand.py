@@ -16,7 +16,8 @@ from kipctl.lab.cluster import Lab
 from kipctl.lab.jars import fetched_jars
 from kipctl.lab.java import find_java
 from kipctl.lab.properties import KAFKAS_SESSION, LabSpec, Role, node_specs, suits_c1
-from kipctl.transport.request import Cluster, parse_bootstrap_servers
+from kipctl.transport.access import Access
+from kipctl.transport.request import Cluster
 
 _ADMIN_TIMEOUT_S = 30.0
 _CONFIG = (
@@ -31,9 +32,9 @@ _CONFIG = (
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The cluster at `bootstrap_server`, or without one a fresh lab of this size."""
+    """The cluster at `access`, or without one a fresh lab of this size."""
 
-    bootstrap_server: str | None = None
+    access: Access | None = None
     brokers: int = 3
     controllers: int = 1
 
@@ -42,19 +43,19 @@ class Place:
 
         An experiment moves leaders, or reads from replicas: on one broker there is nothing to see.
         """
-        if self.bootstrap_server is None:
+        if self.access is None:
             _ = self.lab
             if self.brokers < 2:
                 raise UsageError(
                     "On a lab of one broker no leader can move.", "Give 2 or more with --brokers."
                 )
         else:
-            parse_bootstrap_servers(self.bootstrap_server)
+            _ = self.access.bootstrap
 
     @property
     def is_lab(self) -> bool:
         """Whether a lab is made."""
-        return self.bootstrap_server is None
+        return self.access is None
 
     @property
     def lab_racks(self) -> dict[int, str | None]:
@@ -78,7 +79,7 @@ class Stand:
     """A cluster that is there, `lab` if it is one made for this, and Java's clients by version."""
 
     cluster: Cluster
-    bootstrap_server: str
+    access: Access
     kafka_version: str | None
     lab: Lab | None = None
     java: Mapping[str, JavaClient] = field(default_factory=dict)
@@ -99,14 +100,14 @@ def standing(place: Place, arms: Iterable[Arm], message: Callable[[str], None]) 
     Java's clients are fetched first, so that what is missing is told before anything is started.
     """
     java = java_clients(java_versions(arms), message)
-    if place.bootstrap_server is not None:
-        with Cluster(place.bootstrap_server, "kipctl", _ADMIN_TIMEOUT_S) as cluster:
-            yield Stand(cluster, place.bootstrap_server, kafka_version(cluster), java=java)
+    if place.access is not None:
+        with Cluster(place.access, "kipctl", _ADMIN_TIMEOUT_S) as cluster:
+            yield Stand(cluster, place.access, kafka_version(cluster), java=java)
         return
     lab = Lab.up(place.lab, message)
     try:
-        with Cluster(lab.bootstrap_server, "kipctl", _ADMIN_TIMEOUT_S) as cluster:
-            yield Stand(cluster, lab.bootstrap_server, lab.kafka_version, lab, java)
+        with Cluster(lab.access, "kipctl", _ADMIN_TIMEOUT_S) as cluster:
+            yield Stand(cluster, lab.access, lab.kafka_version, lab, java)
     finally:
         message("Stopping the cluster.")
         lab.down()

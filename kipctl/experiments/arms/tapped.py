@@ -27,6 +27,7 @@ from kipctl.tap.process import RunningTap, running_tap
 from kipctl.tap.spec import TapSpec, api_name
 from kipctl.trace.clock import now_us
 from kipctl.trace.store import Run, without_secrets
+from kipctl.transport.access import Access
 
 _LOOK_US = 20_000
 
@@ -42,11 +43,11 @@ class Conditions:
     metadata_delay_us: int = 0
     stale_metadata_us: int = 0
 
-    def tap(self, arm: Arm, bootstrap_server: str) -> TapSpec:
+    def tap(self, arm: Arm, access: Access) -> TapSpec:
         """The tap for a run of this arm."""
         delays = ((int(ApiKey.METADATA), self.metadata_delay_us),) if self.metadata_delay_us else ()
         return TapSpec(
-            bootstrap_server=bootstrap_server,
+            access=access,
             caps=arm.caps,
             delays=delays,
             drop_hints=arm.drop_hints,
@@ -136,7 +137,7 @@ def run_arm(
     """
     before = take_snapshot(stand.cluster, [load.topic])
     with TemporaryDirectory(prefix="kipctl-tap-") as scratch:
-        with running_tap(conditions.tap(arm, stand.bootstrap_server), Path(scratch)) as tap:
+        with running_tap(conditions.tap(arm, stand.access), Path(scratch)) as tap:
             conducted, claims = _conducted(arm, stand, load, plan, tap, seed)
             tapped = tap.stop()
         export.write(run, tapped, Path(scratch))
@@ -158,7 +159,7 @@ def run_arm(
             "throughput": load.throughput,
             "record_size": load.record_size,
             "warmup_records": load.warmup_records,
-            "bootstrap_server": stand.bootstrap_server,
+            "bootstrap_server": str(stand.access),
             "producer": without_secrets(dict(load.of(arm).properties)),
             "tap": conditions.as_document()
             | {
@@ -210,7 +211,8 @@ def _conducted(
     """The arm's run, and what its client says of it."""
     if isinstance(arm.client, ProbeClient):
         return _probe_conducted(arm.client, stand, load, plan, tap, seed)
-    with stand.client(arm).producer(load.of(arm), tap.bootstrap_server) as client:
+    access = stand.access.behind(tap.bootstrap_server)
+    with stand.client(arm).producer(load.of(arm), access) as client:
         schedule = Schedule(began_us(client, tap), load.num_records, load.throughput)
         conducted = conduct_load(client, schedule, stand.cluster, load.topic, plan, _ignore)
     return conducted, _reported_by_client(conducted.outcome)
@@ -248,7 +250,7 @@ def _probe_conducted(
     seed: int,
 ) -> tuple[Conducted[Any], dict[str, Any]]:
     spec = ProbeSpec(
-        tap.bootstrap_server,
+        stand.access.behind(tap.bootstrap_server),
         load.topic,
         num_records=load.num_records,
         throughput=load.throughput,

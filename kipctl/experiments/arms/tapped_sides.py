@@ -61,7 +61,7 @@ def reader_of(
 
 
 def _tap(arm: Arm, load: Load) -> TapSpec:
-    return TapSpec(bootstrap_server=load.bootstrap_server, caps=arm.caps, drop_hints=arm.drop_hints)
+    return TapSpec(access=load.access, caps=arm.caps, drop_hints=arm.drop_hints)
 
 
 def _rows(directory: Path, dataset: str) -> IntRows:
@@ -91,7 +91,7 @@ def _tapped_writer(arm: Arm, load: Load, stand: Stand) -> Iterator[Writer]:
     with (
         tempfile.TemporaryDirectory(prefix="kipctl-tap-") as scratch,
         running_tap(_tap(arm, load), Path(scratch)) as tap,
-        stand.client(arm).producer(given, tap.bootstrap_server) as client,
+        stand.client(arm).producer(given, load.access.behind(tap.bootstrap_server)) as client,
     ):
         yield _TappedWriter(client, tap, Path(scratch), load, given)
 
@@ -159,7 +159,7 @@ def _tapped_reader(arm: Arm, load: Load, stand: Stand, client_rack: str) -> Iter
     with (
         tempfile.TemporaryDirectory(prefix="kipctl-tap-") as scratch,
         running_tap(_tap(arm, load), Path(scratch)) as tap,
-        stand.client(arm).consumer(given, tap.bootstrap_server) as client,
+        stand.client(arm).consumer(given, load.access.behind(tap.bootstrap_server)) as client,
     ):
         yield _TappedReader(client, tap, Path(scratch), given)
 

@@ -34,7 +34,7 @@ from kipctl.experiments.closest_replica.figures import Racks, rack_outage, traff
 from kipctl.experiments.own_topic import own_topic
 from kipctl.experiments.plan import OWN_TOPIC
 from kipctl.experiments.record import describe
-from kipctl.experiments.roll.figures import Half, Records, records
+from kipctl.experiments.roll.figures import Half, records
 from kipctl.experiments.roll.restarts import leaders_put_back
 from kipctl.lab.cluster import Lab
 from kipctl.measure.delivery import follow_batches
@@ -127,7 +127,7 @@ def run_closest(
     rack = chosen_rack(plan.rack, racks)
     lab = lab_if_any(stand, message) if plan.goes else None
     load = Load(
-        stand.bootstrap_server,
+        stand.access,
         OWN_TOPIC,
         "all",
         plan.throughput,
@@ -142,9 +142,7 @@ def run_closest(
                 message(f"{client.name} from the {reads} (run {number} of {plan.runs})")
                 with (
                     recorded_in(record(f"{client.name}-{reads}-{number}")) as run,
-                    own_topic(
-                        cluster, stand.bootstrap_server, plan.partitions, 0, lambda _: None
-                    ) as before,
+                    own_topic(cluster, plan.partitions, 0, lambda _: None) as before,
                 ):
                     stage = Stage(stand, lab, racks, rack, before)
                     found = _one(plan, client, reads, load, stage, run)
@@ -240,7 +238,7 @@ def _one(plan: ClosestPlan, client: Arm, reads: str, load: Load, stage: Stage, r
             outage.until_us - start,
         ),
         delivered=Figures(
-            _by_second(delivered, span),
+            delivered.due(span.begin_us, span.end_us),
             followed,
             rows(dataset(run, "redirects", CONSUMER), "redirects"),
             rows(dataset(run, "rpcs", CONSUMER), "rpcs"),
@@ -274,14 +272,6 @@ def _rack_goes(plan: ClosestPlan, stage: Stage, lab: Lab) -> RackOutage:
     return RackOutage(called_us, started_us, now_us())
 
 
-def _by_second(of: Records, span: Half) -> IntRows:
-    """Rows (window, latency, count): seconds of the undisturbed part."""
-    mine = (of.intended_us >= span.begin_us) & (of.intended_us < span.end_us)
-    window = of.intended_us // 1_000_000
-    found: IntRows = np.stack([window, of.latency_us, of.count], axis=1)[mine]
-    return found
-
-
 def _describe(
     client: Arm,
     reads: str,
@@ -296,7 +286,7 @@ def _describe(
         "experiment closest-replica",
         written.wall_start_us,
         {
-            "bootstrap_server": stage.stand.bootstrap_server,
+            "bootstrap_server": str(stage.stand.access),
             "arm": f"{client.name} {reads}",
             **written.settings,
             "cluster_before": asdict(stage.before),

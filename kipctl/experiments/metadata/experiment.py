@@ -44,8 +44,11 @@ from kipctl.trace.codes import MetadataCause
 from kipctl.trace.columns import COLUMNS
 from kipctl.trace.rows import IntRows
 from kipctl.trace.store import Run
+from kipctl.transport.access import Access
 
-CLIENTS = ("probe-legacy", "probe-kip526", "java-3.6.0", "java-4.3.1", "librdkafka")
+CLIENTS = (
+    "probe-legacy", "probe-kip526", "probe-preload", "java-3.6.0", "java-4.3.1", "librdkafka"
+)  # fmt: skip
 """Those that are measured unless others are asked for."""
 _RPC = {name: i for i, name in enumerate(COLUMNS["rpcs"])}
 _BATCH = {name: i for i, name in enumerate(COLUMNS["batches"])}
@@ -111,7 +114,7 @@ def run_claims(
     }
 
 
-Make = Callable[[str, PhaseLoad], Sender]
+Make = Callable[[Access, PhaseLoad], Sender]
 """A producer at that bootstrap server, with the settings that the course asks for."""
 
 
@@ -123,7 +126,7 @@ def _maker(
     if client.policy is not None:
         policy, topics = client.policy, [Topic(name, ids[name]) for name in plan.names]
 
-        def probe(server: str, load: PhaseLoad) -> Sender:
+        def probe(server: Access, load: PhaseLoad) -> Sender:
             config = replace(plan.config, client_id=CLIENT_ID)
             return ProbeSender(server, config, policy, topics, plan.partitions, plan.record_size)
 
@@ -134,7 +137,7 @@ def _maker(
         version = client.arm.client.version
         with java_machine(stand.java[version]) as gateway:
 
-            def java(server: str, load: PhaseLoad) -> Sender:
+            def java(server: Access, load: PhaseLoad) -> Sender:
                 settings = {
                     "metadata.max.age.ms": load.max_age_ms,
                     "metadata.max.idle.ms": load.max_idle_ms,
@@ -145,7 +148,7 @@ def _maker(
             yield java
     else:
 
-        def librdkafka(server: str, load: PhaseLoad) -> Sender:
+        def librdkafka(server: Access, load: PhaseLoad) -> Sender:
             return LibrdkafkaSender(server, plan.names, plan.record_size, load.max_age_ms)
 
         yield librdkafka
@@ -199,9 +202,9 @@ def _watch(
     moving = load.phase is Phase.LEADER_CHANGES
     with (
         tempfile.TemporaryDirectory(prefix="kipctl-tap-") as scratch,
-        running_tap(TapSpec(bootstrap_server=stand.bootstrap_server), Path(scratch)) as tap,
+        running_tap(TapSpec(access=stand.access), Path(scratch)) as tap,
     ):
-        with closing(make(tap.bootstrap_server, load)) as sender:
+        with closing(make(stand.access.behind(tap.bootstrap_server), load)) as sender:
             for earlier in before:
                 sender.send(replace(earlier, max_age_ms=load.max_age_ms))
             begin_us = now_us() if before else tap.start_us
@@ -221,7 +224,7 @@ def _watch(
         tapped.wall_start_us,
         {
             "source": "tap",
-            "bootstrap_server": stand.bootstrap_server,
+            "bootstrap_server": str(stand.access),
             "arm": client.name,
             "phase": str(load.phase),
             "interval_ns": 0,
@@ -296,13 +299,16 @@ def least_asked(rpcs: Sequence[Rpc], load: PhaseLoad) -> int | None:
 def how_asked(most: int, asked: int | None, topics: int) -> str | None:
     """How a client asked for so many new topics, by how many it asked for at most, and in all.
 
-    With all that were known, they add up to topics * (topics + 1) / 2, or half of that if every
-    second request was for two new ones.
+    If it asked for each once, and for all of them at once, it knew them beforehand. With all that
+    were known, they add up to topics * (topics + 1) / 2, or half of that if every second request
+    was for two new ones.
     """
     if asked is None:
         return None
     if most <= 1:
         return "alone"
+    if most == asked == topics:
+        return "all at once"
     return "with all that it knows" if asked >= topics * (topics + 1) / 4 else "with some others"
 
 

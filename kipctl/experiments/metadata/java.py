@@ -16,6 +16,7 @@ from kipctl.errors import RefusedError
 from kipctl.experiments.metadata.phases import PhaseLoad
 from kipctl.experiments.metadata.senders import CLIENT_ID, pace
 from kipctl.trace.clock import now_us
+from kipctl.transport.access import Access
 
 _SERIALIZER = "org.apache.kafka.common.serialization.ByteArraySerializer"
 _ERRORS = "record-error-total"
@@ -57,7 +58,7 @@ class JavaSender:
         self,
         gateway: JavaGateway,
         version: str,
-        bootstrap_server: str,
+        access: Access,
         names: Sequence[str],
         record_size: int,
         settings: Mapping[str, str],
@@ -68,7 +69,8 @@ class JavaSender:
         self._jvm: Any = gateway.jvm
         properties = self._jvm.java.util.Properties()
         for name, value in {
-            "bootstrap.servers": bootstrap_server,
+            **access.properties,
+            "bootstrap.servers": str(access),
             "client.id": CLIENT_ID,
             "acks": "1",
             "enable.idempotence": "false",

@@ -17,6 +17,7 @@ from kipctl.experiments.metadata.phases import RENEWED_MS, PhaseLoad, PhaseResul
 from kipctl.probe.produce.config import ProducerConfig, producer_properties
 from kipctl.trace.clock import now_us
 from kipctl.trace.codes import MetadataCause
+from kipctl.transport.access import Access
 
 _LENGTH_AND_CORRELATION_ID = 8
 """Bytes of a response that its log does not count."""
@@ -164,7 +165,7 @@ class Librdkafka:
 
     def __init__(
         self,
-        bootstrap_server: str,
+        access: Access,
         config: ProducerConfig,
         names: Sequence[str],
         record_size: int,
@@ -175,7 +176,7 @@ class Librdkafka:
         shared = producer_properties(config)
         self._producer = Producer(
             {
-                "bootstrap.servers": bootstrap_server,
+                **access.librdkafka(),
                 **{name: shared[name] for name in _SAME_NAME},
                 "debug": "metadata,protocol",
                 "topic.metadata.refresh.interval.ms": RENEWED_MS,

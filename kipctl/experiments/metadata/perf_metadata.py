@@ -37,7 +37,7 @@ _MOST_SCRAPES = 10
 
 def run(plan: MetadataPlan, message: Callable[[str], None]) -> dict[str, Any]:
     """Carry it out; returns what `--output json` prints. Raises KipctlError."""
-    with Cluster(plan.bootstrap_server, "kipctl", _ADMIN_TIMEOUT_S) as cluster:
+    with Cluster(plan.access, "kipctl", _ADMIN_TIMEOUT_S) as cluster:
         if Phase.LEADER_CHANGES in plan.phases and len(cluster.nodes) < REPLICAS:
             raise UsageError(
                 "No leader can move on a cluster of one broker.",
@@ -63,7 +63,7 @@ def own_topics(
     plan: MetadataPlan, cluster: Cluster, message: Callable[[str], None]
 ) -> Iterator[Mapping[str, UUID]]:
     """The run's topics, made anew, with their ids; they are removed after the block."""
-    names, server = plan.names, plan.bootstrap_server
+    names, server = plan.names, plan.access
     if left := topics_named(cluster, OWN_TOPICS + r"\d+"):
         message(f"Removing {len(left):,} topics that an earlier run has left.")
         delete_topics(server, left)
@@ -123,7 +123,7 @@ def _client(
     if policy is None:
         from kipctl.experiments.metadata.librdkafka import Librdkafka
 
-        return Librdkafka(plan.bootstrap_server, plan.config, plan.names, plan.record_size)
+        return Librdkafka(plan.access, plan.config, plan.names, plan.record_size)
     topics = [Topic(name, ids[name]) for name in plan.names]
     return ProbeClient(plan.config, policy, topics, plan.partitions, plan.record_size, cluster)
 
@@ -151,7 +151,7 @@ def leaders_moving(plan: MetadataPlan, message: Callable[[str], None]) -> Iterat
 
     def move() -> None:
         try:
-            with Cluster(plan.bootstrap_server, "kipctl", _ADMIN_TIMEOUT_S) as cluster:
+            with Cluster(plan.access, "kipctl", _ADMIN_TIMEOUT_S) as cluster:
                 while not over.wait(_BETWEEN_MOVES_S if moves else _FIRST_MOVE_S):
                     moved = rotate_once(cluster, plan.names[:MOVED_TOPICS])
                     moves.append(len(moved.held.outcomes))

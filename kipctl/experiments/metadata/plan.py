@@ -2,13 +2,19 @@
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from kipctl.cluster.metrics_url import demand_url
 from kipctl.errors import UsageError
 from kipctl.probe.metadata_policy import TopicPolicy
 from kipctl.probe.produce.config import ProducerConfig
 
+if TYPE_CHECKING:  # the commands know the phases without it, and begin sooner
+    from kipctl.transport.access import Access
+
 OWN_TOPICS = "kipctl-metadata-"
+POLICIES = (TopicPolicy.KIP526, TopicPolicy.LEGACY)
+"""Those that are measured unless others are asked for."""
 
 
 class ClientKind(StrEnum):
@@ -39,7 +45,7 @@ class MetadataPlan:
     brokers (JMX exporter); the run must be the only one that asks for Metadata then.
     """
 
-    bootstrap_server: str
+    access: "Access"
     topics: int = 1000
     partitions: int = 3
     throughput: float = 500
@@ -47,7 +53,7 @@ class MetadataPlan:
     seconds: float = 6
     phases: tuple[Phase, ...] = tuple(Phase)
     clients: tuple[ClientKind, ...] = (ClientKind.PROBE,)
-    policies: tuple[TopicPolicy, ...] = tuple(TopicPolicy)
+    policies: tuple[TopicPolicy, ...] = POLICIES
     config: ProducerConfig = field(default_factory=ProducerConfig)
     metrics_urls: tuple[str, ...] = ()
 

@@ -58,7 +58,7 @@ class ProbeClient:
                         variants(values, config.batch_size, compression, choose),
                         opened.enter_context(closing(Tracing(scratch, ProbeOutcome.datasets))),
                         producer,
-                        SystemSockets(now_us),
+                        SystemSockets(now_us, cluster.access),
                         [self._server],
                     )
                 )

@@ -13,6 +13,7 @@ from kipctl.probe.metadata_policy import TopicPolicy
 from kipctl.probe.produce.config import ProducerConfig
 from kipctl.protocol.produce_frames import Topic
 from kipctl.trace.clock import now_us
+from kipctl.transport.access import Access
 from kipctl.transport.request import Cluster
 
 CLIENT_ID = "kipctl-experiment"
@@ -41,7 +42,7 @@ class ProbeSender:
 
     def __init__(
         self,
-        bootstrap_server: str,
+        access: Access,
         config: ProducerConfig,
         policy: TopicPolicy,
         topics: Sequence[Topic],
@@ -49,7 +50,7 @@ class ProbeSender:
         record_size: int,
     ) -> None:
         """Where to start it is told by the server itself, so that it stays behind a tap."""
-        with Cluster(bootstrap_server, "kipctl", _ADMIN_TIMEOUT_S) as cluster:
+        with Cluster(access, "kipctl", _ADMIN_TIMEOUT_S) as cluster:
             self._client = ProbeClient(config, policy, topics, partitions, record_size, cluster)
 
     def send(self, load: PhaseLoad) -> int:
@@ -69,12 +70,12 @@ class LibrdkafkaSender:
     software = f"librdkafka {libversion()[0]}"
 
     def __init__(
-        self, bootstrap_server: str, names: Sequence[str], record_size: int, max_age_ms: int | None
+        self, access: Access, names: Sequence[str], record_size: int, max_age_ms: int | None
     ) -> None:
         renewal = {} if max_age_ms is None else {"topic.metadata.refresh.interval.ms": max_age_ms}
         self._producer = Producer(
             {
-                "bootstrap.servers": bootstrap_server,
+                **access.librdkafka(),
                 "client.id": CLIENT_ID,
                 "acks": "1",
                 "linger.ms": 0,

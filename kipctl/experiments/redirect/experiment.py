@@ -141,7 +141,7 @@ def _topics(
     """What gives the topic of a run: one for all of them, or a new one for each big one."""
 
     def new() -> AbstractContextManager[Snapshot]:
-        return own_topic(stand.cluster, stand.bootstrap_server, plan.partitions, 0, message)
+        return own_topic(stand.cluster, plan.partitions, 0, message)
 
     with new() as before:
         _warm_up(plan, stand, before, message)
@@ -160,7 +160,7 @@ def _warm_up(
     message(f"Warming up the brokers for {plan.broker_warmup_s:g} s.")
     rate = min(plan.throughput, 2000)
     spec = ProbeSpec(
-        stand.bootstrap_server,
+        stand.access,
         OWN_TOPIC,
         num_records=max(1, int(rate * plan.broker_warmup_s)),
         throughput=rate,

@@ -28,7 +28,7 @@ def prediction(
     For JSON. A topic of its own is made for it, its leaders moved, and removed. Raises KipctlError.
     """
     message("Measuring how long the brokers' Metadata stay behind.")
-    seen = measure_convergence(stand.cluster, stand.bootstrap_server, moves, lambda _: None)
+    seen = measure_convergence(stand.cluster, moves, lambda _: None)
     return predicted(seen, arms, lines)
 
 

@@ -339,7 +339,7 @@ def _cells(
     cells: list[dict[str, Any]] = []
     for acks, partitions in plan.cells:
         load = Load(
-            stand.bootstrap_server,
+            stand.access,
             OWN_TOPIC,
             acks,
             plan.throughput,
@@ -357,9 +357,7 @@ def _cells(
             name = f"acks-{acks}-partitions-{partitions}-{arm.name}-{number}"
             with (
                 recorded_in(record(name)) as run,
-                own_topic(
-                    stand.cluster, stand.bootstrap_server, partitions, 0, lambda _: None
-                ) as before,
+                own_topic(stand.cluster, partitions, 0, lambda _: None) as before,
             ):
                 stage = Stage(stand, lab, chosen, before)
                 runs[arm.name].append(_one(plan, arm, load, stage, run, message))
@@ -417,7 +415,7 @@ def _one(
         "experiment roll",
         written.wall_start_us,
         {
-            "bootstrap_server": load.bootstrap_server,
+            "bootstrap_server": str(load.access),
             "arm": arm.name,
             **written.settings,
             "cluster_before": asdict(stage.before),

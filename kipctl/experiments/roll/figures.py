@@ -21,6 +21,9 @@ _REST_US = 1_000_000
 """After the last leaders are back: as long as what they left behind is the last half's."""
 
 
+_END_US = 1 << 62
+
+
 @dataclass(frozen=True, slots=True)
 class Half:
     """A half of a restart: `away` or `back`, from and to, microseconds since the run's start."""
@@ -67,13 +70,17 @@ class Records:
     def latency(self) -> Distribution:
         return distribution([(self.latency_us, self.count)])
 
+    def due(self, begin_us: int, end_us: int) -> IntRows:
+        """Rows (latency, count) of those that were intended in [begin, end)."""
+        rows: IntRows = np.stack([self.latency_us, self.count], axis=1)
+        return rows[(self.intended_us >= begin_us) & (self.intended_us < end_us)]
+
     def in_halves(self, spans: Sequence["Half"]) -> IntRows:
         """Rows (latency, count) of those from the first half on: what comes before is the quiet
         beginning, and left out."""
         if not spans:
             return np.empty((0, 2), dtype=np.int64)
-        rows: IntRows = np.stack([self.latency_us, self.count], axis=1)
-        return rows[self.intended_us >= spans[0].begin_us]
+        return self.due(spans[0].begin_us, _END_US)
 
     def within(self, spans: Sequence["Half"]) -> Distribution:
         """The latencies of those that were intended in one of the spans."""

@@ -5,7 +5,7 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from kipctl.errors import RefusedError, TimedOutError, UsageError
+from kipctl.errors import TimedOutError, UsageError
 from kipctl.probe.bootstrap import find_topic, first_metadata
 from kipctl.probe.consume.config import ConsumerConfig
 from kipctl.probe.consume.consumer import Consumer, OnRecords
@@ -19,9 +19,11 @@ from kipctl.probe.outcome import (
 )
 from kipctl.probe.schedule import WHOLE, Schedule, Share
 from kipctl.probe.tracing import Tracing
-from kipctl.protocol.error_codes import error_text
+from kipctl.protocol.api import ApiKey
 from kipctl.trace.clock import now_us
+from kipctl.transport.access import Access
 from kipctl.transport.request import Cluster
+from kipctl.transport.rights import refusal
 from kipctl.transport.sockets import SystemSockets
 
 _BOOTSTRAP_TIMEOUT_S = 30.0
@@ -39,7 +41,7 @@ class ConsumeSpec:
     all; `offset` -1 lets `auto.offset.reset` say where to begin: raises UsageError if that is none.
     """
 
-    bootstrap_server: str
+    access: Access
     topic: str
     num_records: int
     timeout_ms: int = 10_000
@@ -65,9 +67,9 @@ class ConsumeSpec:
     ) -> "ConsumeOutcome":
         """See `Spec.run`; each partition's position is known before the start."""
         config = self.config
-        with Cluster(self.bootstrap_server, config.client_id, _BOOTSTRAP_TIMEOUT_S) as cluster:
+        with Cluster(self.access, config.client_id, _BOOTSTRAP_TIMEOUT_S) as cluster:
             metadata, first_row = first_metadata(self.topic, cluster)
-        topic, count = find_topic(self.topic, metadata)
+        topic, count = find_topic(self.topic, metadata, self.access)
         partitions = [Partition(topic, 0, index, self.offset) for index in range(count)]
         assigned = [partitions[index] for index in assignment(self, count)]
         with (
@@ -79,7 +81,7 @@ class ConsumeSpec:
                     partitions,
                     assigned,
                     tracing,
-                    SystemSockets(now_us),
+                    SystemSockets(now_us, self.access),
                     cluster.bootstrap,
                     should_stop,
                     on_records,
@@ -97,7 +99,8 @@ class ConsumeSpec:
                 )
             errors = {partition.error for partition in assigned}
             if len(errors) == 1 and (error := errors.pop()):
-                raise RefusedError(f"Topic {self.topic!r} cannot be read: {error_text(error)}.")
+                what = f"Topic {self.topic!r} cannot be read"
+                raise refusal(what, error, ApiKey.FETCH, self.access, self.topic)
 
             def read(schedule: Schedule) -> None:
                 consumer.run(schedule.start_us, self.num_records, self.timeout_ms * 1000)
@@ -112,6 +115,10 @@ class ConsumeSpec:
             stopped=consumer.is_stopped,
             **ran,
         )
+
+    def of_record(self) -> "ConsumeSpec":
+        """See `Spec.of_record`."""
+        return replace(self, access=Access(str(self.access)))
 
     def of_worker(self, share: Share) -> "ConsumeSpec":
         """See `Spec.of_worker`. How much the others have read it does not know."""

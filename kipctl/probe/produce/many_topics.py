@@ -143,6 +143,7 @@ class ManyTopicsProducer(Producer):
         leads it has to ask.
         """
         counts = [partitions] * len(topics)
+        self._preloaded = [t.name for t in topics] if policy is TopicPolicy.PRELOAD else []
         self._working_set = WorkingSet(policy, config.metadata_max_idle_ms * 1000)
         super().__init__(
             config,
@@ -162,13 +163,15 @@ class ManyTopicsProducer(Producer):
         self._latencies_us: list[int] = []
 
     def bootstrap(self, server: Address) -> Sequence[MetadataCall]:
-        """Ask this server who the brokers are; no topic is asked for, as none is known.
+        """Ask this server who the brokers are, and for those topics that are preloaded.
 
         Returns the requests that it took. Raises TimedOutError.
         """
         self._wall_offset_us = time.time_ns() // 1000 - self._now_us()
         first = MetadataResponseBroker(_BOOTSTRAP_NODE, server.host, server.port)
         self.learn(MetadataResponse(brokers=(first,)))
+        for name in self._preloaded:
+            self._finder.use(name, self._now_us())
         self._finder.want(MetadataCause.START)
         deadline = self._now_us() + self._config.request_timeout_ms * 1000
         while self._finder.is_asking:

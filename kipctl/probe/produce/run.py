@@ -22,11 +22,14 @@ from kipctl.probe.produce.payloads import file_values, random_values, variants
 from kipctl.probe.produce.producer import Producer
 from kipctl.probe.schedule import WHOLE, Schedule, Share
 from kipctl.probe.tracing import Tracing
+from kipctl.protocol.api import ApiKey
 from kipctl.protocol.compression import Compression
 from kipctl.protocol.error_codes import ErrorCode, error_name
 from kipctl.protocol.init_producer_id import InitProducerIdRequest
 from kipctl.trace.clock import now_us
+from kipctl.transport.access import Access
 from kipctl.transport.request import Cluster
+from kipctl.transport.rights import refusal
 from kipctl.transport.sockets import SystemSockets
 
 _BOOTSTRAP_TIMEOUT_S = 30.0
@@ -41,7 +44,7 @@ class ProbeSpec:
     says what this probe sends.
     """
 
-    bootstrap_server: str
+    access: Access
     topic: str
     num_records: int
     throughput: float = -1
@@ -70,9 +73,10 @@ class ProbeSpec:
         else:
             pool = random_values(self.record_size, choose, config.batch_size)
         batches = variants(pool, config.batch_size, compression, choose)
-        with Cluster(self.bootstrap_server, config.client_id, _BOOTSTRAP_TIMEOUT_S) as cluster:
+        with Cluster(self.access, config.client_id, _BOOTSTRAP_TIMEOUT_S) as cluster:
             metadata, first_row = first_metadata(self.topic, cluster)
-            topic, partitions = find_topic(self.topic, metadata)
+            self.access.demand_consent("Produce")
+            topic, partitions = find_topic(self.topic, metadata, self.access)
             producer_id, producer_epoch = -1, -1
             if config.enable_idempotence:
                 producer_id, producer_epoch = new_producer_id(cluster)
@@ -91,7 +95,7 @@ class ProbeSpec:
                     tracing,
                     producer_id,
                     producer_epoch,
-                    SystemSockets(now_us),
+                    SystemSockets(now_us, self.access),
                     cluster.bootstrap,
                     should_stop,
                 )
@@ -112,6 +116,10 @@ class ProbeSpec:
             stopped=producer.generated < schedule.own_records,
             **ran,
         )
+
+    def of_record(self) -> "ProbeSpec":
+        """See `Spec.of_record`."""
+        return replace(self, access=Access(str(self.access)))
 
     def of_worker(self, share: Share) -> "ProbeSpec":
         """See `Spec.of_worker`."""
@@ -150,6 +158,14 @@ def new_producer_id(cluster: Cluster) -> tuple[int, int]:
         )
         if not answer.error_code:
             return answer.producer_id, answer.producer_epoch
+        if answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+            raise refusal(
+                "No producer id for enable.idempotence",
+                answer.error_code,
+                ApiKey.INIT_PRODUCER_ID,
+                cluster.access,
+                otherwise="set enable.idempotence=false",
+            )
         if not ErrorCode(answer.error_code).retriable or time.monotonic() > deadline:
             raise UnreachableError(
                 f"No producer id for enable.idempotence: {error_name(answer.error_code)}.",

@@ -1,0 +1,81 @@
+"""Which cluster a command means, and as whom it goes there."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kipctl.errors import UsageError
+from kipctl.java_properties import read
+from kipctl.security.settings import is_about_security
+from kipctl.transport.clusters import NamedCluster, clusters_file, named_clusters
+
+BOOTSTRAP, CLUSTER, CONFIG = (
+    "KIPCTL_BOOTSTRAP_SERVER",
+    "KIPCTL_CLUSTER",
+    "KIPCTL_COMMAND_CONFIG",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """`servers` is empty where nothing names any: then it is the running lab.
+
+    `cluster` is the named one, if it is one; `properties` those of Java's clients, of which
+    `file`, if there is one, says all but what the command was given itself.
+    """
+
+    servers: str
+    cluster: NamedCluster | None
+    properties: Mapping[str, str]
+    file: str
+    protected_ids: tuple[str, ...]
+    """Of all clusters that have a name, those of the protected ones."""
+
+
+def target_of(
+    servers: str | None,
+    options: Mapping[str, Any],
+    properties: Mapping[str, str],
+    variables: Mapping[str, str],
+) -> Target:
+    """`servers` is --bootstrap-server, `options` are those of `connecting`, `properties` those that
+    the command gives to a client of its own.
+
+    What is given to the command beats the environment's variables. A named cluster is reached as
+    its entry says, unless --command-config says otherwise. Raises UsageError.
+    """
+    name, file = options.get("cluster"), options.get("command_config") or ""
+    if options.get("expect_cluster") == "":
+        raise UsageError("--expect-cluster is empty.", "Give the cluster's id.")
+    if servers and name:
+        raise UsageError("--bootstrap-server and --cluster name two clusters.", "Give one.")
+    known = named_clusters(clusters_file(variables))
+    given = own = _read(file) | dict(properties)
+    servers = servers or given.get("bootstrap.servers")
+    if not name and not servers:
+        name = variables.get(CLUSTER)
+    cluster = _find(name, known) if name else None
+    if cluster is not None:
+        servers = cluster.bootstrap_servers
+    if not any(map(is_about_security, given)):
+        file = cluster.command_config if cluster is not None else variables.get(CONFIG, "")
+        given = _read(file) | given
+    servers = servers or variables.get(BOOTSTRAP) or given.get("bootstrap.servers", "")
+    if not servers:  # a variable's login is not the lab's
+        given, file = own, options.get("command_config") or ""
+    protected = (one.id for one in known.values() if one.protected and one.id)
+    return Target(servers, cluster, given, file, tuple(protected))
+
+
+def _read(file: str) -> dict[str, str]:
+    return read(Path(file).expanduser()) if file else {}
+
+
+def _find(name: str, known: Mapping[str, NamedCluster]) -> NamedCluster:
+    if name not in known:
+        raise UsageError(
+            f"There is no cluster {name!r}; there is: {', '.join(known) or 'none'}.",
+            "Add it: kipctl clusters add NAME --bootstrap-server HOST:PORT",
+        )
+    return known[name]

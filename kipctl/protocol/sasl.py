@@ -1,0 +1,51 @@
+"""SaslHandshake (API 17) and SaslAuthenticate (API 36): a login, before any other request."""
+
+from typing import Annotated
+
+from kipctl.protocol.api import ApiKey
+from kipctl.protocol.message import Api, Field, Int16, Int64, Request, Response, message
+
+_HANDSHAKE = Api(ApiKey.SASL_HANDSHAKE, versions=(0, 1), flexible_since=32767)
+_AUTHENTICATE = Api(ApiKey.SASL_AUTHENTICATE, versions=(0, 2), flexible_since=2)
+
+
+@message
+class SaslHandshakeResponse(Response):
+    """The mechanisms that the listener offers."""
+
+    api = _HANDSHAKE
+
+    error_code: Int16 = 0
+    mechanisms: tuple[str, ...] = ()
+
+
+@message
+class SaslHandshakeRequest(Request[SaslHandshakeResponse]):
+    """Which mechanism the client is going to speak."""
+
+    api = _HANDSHAKE
+
+    mechanism: str = ""
+
+
+@message
+class SaslAuthenticateResponse(Response):
+    """The broker's next word. The session ends after `session_lifetime_ms`, if that is above 0
+    (KIP-368).
+    """
+
+    api = _AUTHENTICATE
+
+    error_code: Int16 = 0
+    error_message: str | None = None
+    auth_bytes: bytes = b""
+    session_lifetime_ms: Annotated[Int64, Field("1+", ignorable=True)] = 0
+
+
+@message
+class SaslAuthenticateRequest(Request[SaslAuthenticateResponse]):
+    """The client's next word in the mechanism."""
+
+    api = _AUTHENTICATE
+
+    auth_bytes: bytes = b""

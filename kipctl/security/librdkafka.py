@@ -1,0 +1,60 @@
+"""How librdkafka is told to connect: the same as everybody else, in its own words."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from kipctl.errors import KipctlError
+from kipctl.security.sasl import OAUTHBEARER, Sasl
+from kipctl.security.settings import Security
+from kipctl.security.tls import Tls
+
+
+def librdkafka_properties(security: Security) -> dict[str, Any]:
+    """What to give a client of confluent-kafka; nothing for an unsecured cluster.
+
+    The values are secrets, and one may be a function.
+    """
+    if security.tls is None and security.sasl is None:
+        return {}
+    return {
+        "security.protocol": security.protocol,
+        **(_of_tls(security.tls) if security.tls else {}),
+        **(_of_sasl(security.sasl) if security.sasl else {}),
+    }
+
+
+def _of_tls(tls: Tls) -> dict[str, str]:
+    given = {
+        "ssl.ca.pem": tls.authorities,
+        "ssl.certificate.pem": tls.chain,
+        "ssl.key.pem": tls.key,
+        "ssl.key.password": tls.key_password,
+    }
+    name_check = {"ssl.endpoint.identification.algorithm": "https" if tls.checks_name else "none"}
+    return {name: text for name, text in given.items() if text} | name_check
+
+
+def _of_sasl(sasl: Sasl) -> dict[str, Any]:
+    if sasl.mechanism == OAUTHBEARER:
+        return {"sasl.mechanism": OAUTHBEARER, "oauth_cb": token_callback(sasl)}
+    return {
+        "sasl.mechanism": sasl.mechanism,
+        "sasl.username": sasl.username,
+        "sasl.password": sasl.password,
+    }
+
+
+def token_callback(sasl: Sasl) -> Callable[[str], tuple[str, float, str, dict[str, str]]]:
+    """What confluent-kafka calls for a token: its text, its end, a principal, its extensions."""
+
+    def token(_: str) -> tuple[str, float, str, dict[str, str]]:
+        assert sasl.token
+        try:
+            current = sasl.token.current()
+        except KipctlError as error:
+            raise RuntimeError(error.what) from error  # librdkafka asks again after 10 s
+        ends = current.expires_s if current.expires_s is not None else time.time() + 300
+        return current.text, ends, "", dict(sasl.extensions)
+
+    return token

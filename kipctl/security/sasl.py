@@ -1,0 +1,165 @@
+"""SASL as clients speak it: who says what, without the frames around it."""
+
+import base64
+import hashlib
+import hmac
+import re
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from kipctl.errors import RefusedError
+from kipctl.security.tokens import TokenSource
+
+PLAIN, OAUTHBEARER = "PLAIN", "OAUTHBEARER"
+_HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
+MECHANISMS = (PLAIN, *_HASHES, OAUTHBEARER)
+_LEAST_ITERATIONS, _MOST_ITERATIONS = 4096, 10_000_000
+"""What Java's client takes at least; more than any broker has, and it would take minutes."""
+
+
+class AuthenticationError(RefusedError):
+    """The broker does not take the client for whom it says it is, or the other way round."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sasl:
+    """A mechanism and what it proves the client's identity with; secrets are not shown."""
+
+    mechanism: str
+    username: str = ""
+    password: str = field(default="", repr=False)
+    token: TokenSource | None = field(default=None, repr=False)
+    extensions: tuple[tuple[str, str], ...] = ()
+    """Of OAUTHBEARER (KIP-342)."""
+
+    @property
+    def subject(self) -> str:
+        """Who logs in, as far as it can be known."""
+        return self.username or (self.token and self.token.subject) or "of the token"
+
+    def is_ready(self) -> bool:
+        """Whether `exchange` answers at once: an event loop does not wait for a token."""
+        return self.token is None or self.token.is_ready()
+
+    def exchange(self) -> "Exchange":
+        """A new exchange. Raises UnreachableError or RefusedError where no token can be had."""
+        if self.mechanism == PLAIN:
+            return Plain(self.username, self.password)
+        if self.mechanism == OAUTHBEARER:
+            assert self.token
+            return OAuthBearer(self.token.current().text, dict(self.extensions))
+        return Scram(_HASHES[self.mechanism], self.username, self.password)
+
+
+class Exchange:
+    """What the client says, step by step."""
+
+    def first(self) -> bytes:
+        """What it begins with."""
+        raise NotImplementedError
+
+    def answer(self, challenge: bytes) -> bytes | None:
+        """What it answers; None when it has nothing more to say.
+
+        Raises AuthenticationError when the broker does not prove who it is, or refuses.
+        """
+        raise NotImplementedError
+
+
+class Plain(Exchange):
+    """RFC 4616."""
+
+    def __init__(self, username: str, password: str) -> None:
+        self._message = f"\0{username}\0{password}".encode()
+
+    def first(self) -> bytes:
+        return self._message
+
+    def answer(self, challenge: bytes) -> bytes | None:
+        return None
+
+
+class OAuthBearer(Exchange):
+    """RFC 7628."""
+
+    def __init__(self, token: str, extensions: Mapping[str, str]) -> None:
+        self._token, self._extensions = token, extensions
+
+    def first(self) -> bytes:
+        fields = {"auth": f"Bearer {self._token}", **self._extensions}
+        told = "".join(f"{name}={value}\x01" for name, value in fields.items())
+        return f"n,,\x01{told}\x01".encode()
+
+    def answer(self, challenge: bytes) -> bytes | None:
+        return b"\x01" if challenge else None  # a challenge is an error; then the broker says no
+
+
+class Scram(Exchange):
+    """RFC 5802, without channel binding, which Kafka does not have."""
+
+    def __init__(self, hash_name: str, username: str, password: str, nonce: str = "") -> None:
+        """`nonce` is drawn unless it is given."""
+        self._hash, self._password = hash_name, password
+        self._nonce = nonce or secrets.token_urlsafe(24)
+        name = username.replace("=", "=3D").replace(",", "=2C")
+        self._first_bare = f"n={name},r={self._nonce}"
+        self._server_signature: bytes | None = None
+
+    def first(self) -> bytes:
+        return f"n,,{self._first_bare}".encode()
+
+    def answer(self, challenge: bytes) -> bytes | None:
+        said = _attributes(challenge)
+        if "e" in said:
+            raise AuthenticationError(f"The broker refuses SCRAM: {said['e']}.")
+        if self._server_signature is None:
+            return self._prove(challenge, said)
+        if not hmac.compare_digest(_base64(said.get("v", "")), self._server_signature):
+            raise AuthenticationError(
+                "The broker does not prove that it knows the password.",
+                "It may be another cluster's, or somebody in between.",
+            )
+        return None
+
+    def _prove(self, challenge: bytes, said: Mapping[str, str]) -> bytes:
+        nonce, salt, iterations = said.get("r", ""), _base64(said.get("s", "")), said.get("i", "")
+        if not nonce.startswith(self._nonce) or len(nonce) == len(self._nonce) or not salt:
+            raise AuthenticationError("The broker's SCRAM challenge does not fit the client's.")
+        if not re.fullmatch("[0-9]{1,8}", iterations) or not (
+            _LEAST_ITERATIONS <= int(iterations) <= _MOST_ITERATIONS
+        ):
+            raise AuthenticationError(
+                f"The broker asks for {iterations[:20] or 'no'} SCRAM iterations,"
+                f" not for {_LEAST_ITERATIONS:,} to {_MOST_ITERATIONS:,}."
+            )
+        without_proof = f"c=biws,r={nonce}"
+        signed = b",".join((self._first_bare.encode(), challenge, without_proof.encode()))
+        client_key, server_key = _keys(self._hash, self._password, salt, int(iterations))
+        stored_key = hashlib.new(self._hash, client_key).digest()
+        signature = hmac.digest(stored_key, signed, self._hash)
+        proof = bytes(a ^ b for a, b in zip(client_key, signature, strict=True))
+        self._server_signature = hmac.digest(server_key, signed, self._hash)
+        return f"{without_proof},p={base64.b64encode(proof).decode()}".encode()
+
+
+@lru_cache(maxsize=16)
+def _keys(hash_name: str, password: str, salt: bytes, iterations: int) -> tuple[bytes, bytes]:
+    """Client key and server key. It takes milliseconds, once: a user's salt is every broker's."""
+    salted = hashlib.pbkdf2_hmac(hash_name, password.encode(), salt, iterations)
+    return (
+        hmac.digest(salted, b"Client Key", hash_name),
+        hmac.digest(salted, b"Server Key", hash_name),
+    )
+
+
+def _attributes(message: bytes) -> dict[str, str]:
+    return dict(re.findall(r"([a-z])=([^,]*)", message.decode("utf-8", "replace")))
+
+
+def _base64(text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except ValueError:
+        return b""

@@ -1,0 +1,114 @@
+"""Keystores and truststores, whatever their form, as PEM."""
+
+import re
+from pathlib import Path
+from shlex import quote
+from typing import NamedTuple
+
+from kipctl.errors import UsageError
+
+_JKS = bytes.fromhex("feedfeed")
+_PEM = b"-----BEGIN "
+_BLOCK = re.compile(r"-----BEGIN ([A-Z ]+)-----.+?-----END \1-----", re.DOTALL)
+
+
+class Identity(NamedTuple):
+    """A client's certificates, its own first, and its key, which may be encrypted; in PEM."""
+
+    chain: str
+    key: str
+
+
+def authorities(path: Path, password: str) -> str:
+    """The certificates of a truststore. Raises UsageError."""
+    content = _read(path, "ssl.truststore.location")
+    if _PEM in content:
+        return certificates(content.decode("latin-1"), f"{path}")
+    _, own, others = _pkcs12(path, content, password, "ssl.truststore.password")
+    found = [*([own] if own else []), *others]
+    if not found:
+        raise UsageError(f"{path} holds no certificate.", "See ssl.truststore.location.")
+    return "".join(found)
+
+
+def identity(path: Path, password: str) -> Identity:
+    """The key and certificates of a keystore. Raises UsageError."""
+    content = _read(path, "ssl.keystore.location")
+    if _PEM in content:
+        text = content.decode("latin-1")
+        return Identity(certificates(text, f"{path}"), private_key(text, f"{path}"))
+    key, own, others = _pkcs12(path, content, password, "ssl.keystore.password")
+    if key is None or own is None:
+        raise UsageError(f"{path} holds no key with its certificate.", "See ssl.keystore.location.")
+    return Identity("".join([own, *others]), key)
+
+
+def certificates(text: str, origin: str) -> str:
+    """The certificates in a PEM text; `origin` says where it is from. Raises UsageError."""
+    found = [block[0] for block in _blocks(text) if block[1].endswith("CERTIFICATE")]
+    if not found:
+        raise UsageError(f"{origin} holds no certificate in PEM.")
+    return "\n".join(found) + "\n"
+
+
+def private_key(text: str, origin: str) -> str:
+    """The private key in a PEM text. Raises UsageError."""
+    found = [block[0] for block in _blocks(text) if block[1].endswith("PRIVATE KEY")]
+    if not found:
+        raise UsageError(f"{origin} holds no private key in PEM.")
+    return found[0] + "\n"
+
+
+def _blocks(text: str) -> list[re.Match[str]]:
+    """PEM blocks. Of one that was written in one line (inline, KIP-651) the lines are made anew."""
+    if "\n" not in text.strip():
+        text = re.sub(
+            r"(-----BEGIN [A-Z ]+-----)\s*(.*?)\s*(-----END [A-Z ]+-----)",
+            lambda block: f"{block[1]}\n{block[2].replace(' ', chr(10))}\n{block[3]}\n",
+            text,
+        )
+    return list(_BLOCK.finditer(text))
+
+
+def _read(path: Path, name: str) -> bytes:
+    try:
+        content = path.read_bytes()
+    except OSError as wrong:
+        raise UsageError(f"{name}={path} cannot be read: {wrong.strerror}.") from None
+    if content.startswith(_JKS):
+        target = path.with_suffix(".p12")
+        raise UsageError(
+            f"{path} is a JKS store, which only Java reads. Convert it:",
+            f"keytool -importkeystore -srckeystore {quote(f'{path}')} -srcstoretype JKS"
+            f" -destkeystore {quote(f'{target}')} -deststoretype PKCS12",
+        )
+    return content
+
+
+def _pkcs12(
+    path: Path, content: bytes, password: str, property_name: str
+) -> tuple[str | None, str | None, list[str]]:
+    """Key, its certificate, and other certificates; each in PEM."""
+    from cryptography.hazmat.primitives.serialization import (
+        Encoding,
+        NoEncryption,
+        PrivateFormat,
+        pkcs12,
+    )
+
+    try:
+        found = pkcs12.load_pkcs12(content, password.encode() if password else None)
+    except ValueError as wrong:
+        if "password" in str(wrong).lower():
+            raise UsageError(f"{path}: its password is not {property_name}.") from None
+        raise UsageError(f"{path} is neither PEM nor PKCS12: {wrong}.") from None
+
+    def pem(one: pkcs12.PKCS12Certificate) -> str:
+        return one.certificate.public_bytes(Encoding.PEM).decode("ascii")
+
+    key = None
+    if found.key is not None:
+        pkcs8 = found.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        key = pkcs8.decode("ascii")
+    own = None if found.cert is None else pem(found.cert)
+    return key, own, [pem(other) for other in found.additional_certs]

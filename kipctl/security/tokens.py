@@ -1,0 +1,230 @@
+"""Bearer tokens: from a file, from a token endpoint, or unsigned, for development."""
+
+import base64
+import json
+import re
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from kipctl.errors import KipctlError, RefusedError, UnreachableError, UsageError
+from kipctl.security.tls import Tls
+
+_REFRESH_AT = 0.8
+"""Of its lifetime: then a token is replaced (Java's `sasl.login.refresh.window.factor`)."""
+_ENDPOINT_TIMEOUT_S = 10.0
+_ATTEMPTS = 3
+_UNSIGNED_LIFETIME_S = 3600
+_UNKNOWN_LIFETIME_S = 300.0
+_RETRY_S = 1.0
+REFRESHING = "kipctl-token"
+"""The name of the threads that fetch tokens in the background."""
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A token, and until when it is good, in seconds of the system's clock (None: not known)."""
+
+    text: str = field(repr=False)
+    expires_s: float | None
+
+
+class TokenSource(Protocol):
+    """Where tokens come from."""
+
+    def current(self) -> Token:
+        """One that is good now. Raises KipctlError."""
+
+    def is_ready(self) -> bool:
+        """Whether `current` answers at once. If not, it will: a token is being fetched."""
+
+    @property
+    def subject(self) -> str:
+        """Whom a token is of, without asking for one; "" if that is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileToken:
+    """A file that somebody keeps fresh: it is read again for each login."""
+
+    path: Path
+
+    def is_ready(self) -> bool:
+        return True
+
+    @property
+    def subject(self) -> str:
+        return str(_claims(self.current().text).get("sub", ""))
+
+    def current(self) -> Token:
+        try:
+            text = self.path.read_text(encoding="latin-1").strip()
+        except OSError as wrong:
+            raise UsageError(f"The token {self.path} cannot be read: {wrong.strerror}.") from None
+        if not re.fullmatch("[!-~]+", text):
+            raise UsageError(f"The file {self.path} holds no token.")
+        return Token(text, _expiry(text))
+
+
+@dataclass(frozen=True, slots=True)
+class UnsignedToken:
+    """An unsigned token, as Java's client makes it for development: anybody can be whoever."""
+
+    claims: tuple[tuple[str, Any], ...]
+    lifetime_s: int = _UNSIGNED_LIFETIME_S
+
+    def is_ready(self) -> bool:
+        return True
+
+    @property
+    def subject(self) -> str:
+        return str(dict(self.claims).get("sub", ""))
+
+    def current(self) -> Token:
+        now = time.time()
+        claims = {**dict(self.claims), "iat": now, "exp": now + self.lifetime_s}
+        parts = (_encoded({"alg": "none"}), _encoded(claims), "")
+        return Token(".".join(parts), now + self.lifetime_s)
+
+
+@dataclass(frozen=True, slots=True)
+class ClientCredentials:
+    """A token endpoint, asked with a client's id and secret (KIP-768).
+
+    A token is used until most of its lifetime is over; then another is fetched in the background,
+    so that nobody waits for it.
+    """
+
+    url: str
+    client_id: str
+    client_secret: str = field(repr=False)
+    scope: str
+    tls: Tls
+
+    def is_ready(self) -> bool:
+        return _cache.valid(self, refresh_at_once=True) is not None
+
+    @property
+    def subject(self) -> str:
+        return self.client_id
+
+    def current(self) -> Token:
+        return _cache.valid(self, refresh_at_once=False) or _cache.fetch(self)
+
+    def fetch(self) -> Token:
+        """Ask the endpoint. Raises UnreachableError, RefusedError."""
+        import httpx
+
+        asked = {"grant_type": "client_credentials"} | ({"scope": self.scope} if self.scope else {})
+        failure = ""
+        for attempt in range(_ATTEMPTS):
+            if attempt:
+                time.sleep(0.1 * 4**attempt)
+            try:
+                answer = httpx.post(
+                    self.url,
+                    data=asked,
+                    auth=(self.client_id, self.client_secret),
+                    headers={"Accept": "application/json"},
+                    timeout=_ENDPOINT_TIMEOUT_S / _ATTEMPTS,
+                    verify=self.tls.context(),
+                )
+            except httpx.HTTPError as error:
+                failure = str(error) or type(error).__name__
+                continue
+            if answer.status_code < 500:
+                return self._token(answer.status_code, answer.content)
+            failure = f"HTTP {answer.status_code}"
+        raise UnreachableError(f"The token endpoint {self.url} gives no token: {failure}.")
+
+    def _token(self, status: int, content: bytes) -> Token:
+        try:
+            said = json.loads(content)
+        except ValueError:
+            said = {}
+        text = said.get("access_token") if isinstance(said, dict) else None
+        if status != 200 or not isinstance(text, str) or not text:
+            why = said.get("error") if isinstance(said, dict) else None
+            raise RefusedError(
+                f"The token endpoint {self.url} refuses client {self.client_id!r}:"
+                f" HTTP {status}{f', {why}' if isinstance(why, str) else ''}.",
+                "Check the client's id, secret and scope.",
+            )
+        lifetime = said.get("expires_in")
+        if isinstance(lifetime, int | float):
+            return Token(text, time.time() + lifetime)
+        return Token(text, _expiry(text))
+
+
+class _Cache:
+    """The last token of each source, and the threads that fetch the next ones."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._tokens: dict[ClientCredentials, tuple[Token, float]] = {}
+        """With the time at which each is to be replaced."""
+        self._refreshing: set[ClientCredentials] = set()
+
+    def valid(self, source: ClientCredentials, refresh_at_once: bool) -> Token | None:
+        """The token, if there is one that is good now.
+
+        Another is fetched in the background when it is soon to end, and, if that is asked for,
+        where there is none.
+        """
+        with self._lock:
+            token, refresh_s = self._tokens.get(source, (None, 0.0))
+            now = time.time()
+            if token is not None and token.expires_s is not None and token.expires_s <= now:
+                token = None
+            is_due = now >= refresh_s if token is not None else refresh_at_once
+            if is_due and source not in self._refreshing:
+                self._refreshing.add(source)
+                threading.Thread(
+                    target=self._refresh, args=(source,), name=REFRESHING, daemon=True
+                ).start()
+            return token
+
+    def fetch(self, source: ClientCredentials) -> Token:
+        """A new one. Raises what `ClientCredentials.fetch` does."""
+        token = source.fetch()
+        now = time.time()
+        lifetime_s = _UNKNOWN_LIFETIME_S if token.expires_s is None else token.expires_s - now
+        with self._lock:
+            self._tokens[source] = token, now + lifetime_s * _REFRESH_AT
+        return token
+
+    def _refresh(self, source: ClientCredentials) -> None:
+        try:
+            self.fetch(source)
+        except KipctlError:
+            time.sleep(_RETRY_S)  # who needs a token asks again
+        finally:
+            with self._lock:
+                self._refreshing.discard(source)
+
+
+_cache = _Cache()
+
+
+def _encoded(value: object) -> str:
+    return base64.urlsafe_b64encode(json.dumps(value).encode()).decode().rstrip("=")
+
+
+def _expiry(text: str) -> float | None:
+    """When a JSON Web Token says that it ends; None for any other token."""
+    try:
+        return float(_claims(text)["exp"])
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def _claims(text: str) -> dict[str, Any]:
+    """What a JSON Web Token says of itself; nothing for any other token."""
+    try:
+        part = text.split(".")[1]
+        claims = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
+    except (IndexError, ValueError):
+        return {}
+    return claims if isinstance(claims, dict) else {}

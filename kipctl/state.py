@@ -1,0 +1,36 @@
+"""Where kipctl keeps what outlives a command, for its user alone."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+_OWNERS = 0o700
+
+
+def state_folder(variables: Mapping[str, str] = os.environ) -> Path:
+    """$XDG_STATE_HOME/kipctl, or ~/.local/state/kipctl."""
+    base = variables.get("XDG_STATE_HOME")
+    return (Path(base) if base else Path.home() / ".local" / "state") / "kipctl"
+
+
+def make_private(folder: Path, variables: Mapping[str, str] = os.environ) -> None:
+    """Make a folder and those above it that are missing.
+
+    What is made in the state folder is for its owner only, and so is that folder from now on. It
+    names topics, hosts and clusters. Raises OSError.
+    """
+    state = state_folder(variables)
+    if state not in (folder, *folder.parents):
+        folder.mkdir(parents=True, exist_ok=True)
+        return
+    state.parent.mkdir(parents=True, exist_ok=True)
+    state.mkdir(_OWNERS, exist_ok=True)
+    if state.stat().st_mode & 0o077 and state.stat().st_uid == os.getuid():
+        state.chmod(_OWNERS)
+    folder.mkdir(_OWNERS, parents=True, exist_ok=True)
+
+
+def write_private(path: Path, content: bytes) -> None:
+    """A new file that nobody but its owner can read, from its first byte on."""
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(content)

@@ -1,0 +1,169 @@
+"""How a cluster is reached: made once, and the same for every connection."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kipctl.errors import RefusedError, UsageError
+from kipctl.protocol.address import Address
+from kipctl.security.librdkafka import librdkafka_properties
+from kipctl.security.settings import Security, is_about_security, security_of
+from kipctl.transport.clusters import NamedCluster
+
+UNSECURED = Security()
+_PATHS = ("ssl.truststore.location", "ssl.keystore.location")
+
+
+@dataclass(frozen=True)
+class Access:
+    """Where to ask first, how connections are secured, and which addresses stand for others.
+
+    `bootstrap_servers` is Kafka's `host:port,host:port`. `address_map` has brokers' addresses that
+    are to be reached at another one, as through a tunnel; a broker's certificate is still to be of
+    its own name. `properties` are those of Java's clients that its security was read from, for
+    other clients under test. `name` is what the user calls the cluster ("" for nothing),
+    `expected_id` the id that it has to have ("" for any). A cluster is protected by its name, or by
+    its id wherever it is reached.
+    """
+
+    bootstrap_servers: str
+    security: Security = UNSECURED
+    address_map: Mapping[Address, Address] = field(default_factory=dict)
+    properties: Mapping[str, str] = field(default_factory=dict, repr=False)
+    name: str = ""
+    expected_id: str = ""
+    is_protected_name: bool = False
+    protected_ids: frozenset[str] = frozenset()
+    ids: set[str] = field(default_factory=set, repr=False, compare=False)
+    """Of the cluster, once it has answered."""
+    consent: set[str] = field(default_factory=set, repr=False, compare=False)
+    """By what the user has agreed to change a protected cluster; empty if he has not."""
+
+    def __str__(self) -> str:
+        return self.bootstrap_servers
+
+    @property
+    def bootstrap(self) -> list[Address]:
+        """The servers to ask first. Raises UsageError."""
+        return parse_bootstrap_servers(self.bootstrap_servers)
+
+    @property
+    def is_protected(self) -> bool:
+        """Whether changes need the user's consent, as far as the cluster's id is known."""
+        return self.is_protected_name or bool(self.ids & self.protected_ids)
+
+    def demand_consent(self, what: str) -> None:
+        """Raise RefusedError for a change of a protected cluster that nobody has agreed to."""
+        if self.is_protected and not self.consent:
+            which = self.name or f"at {self}"
+            raise RefusedError(
+                f"The cluster {which} is protected: {what} is refused.",
+                "Give --expect-cluster ID, the cluster's own, if that is what you want.",
+            )
+
+    def identify(self, cluster_id: str) -> None:
+        """The cluster has said its id. Raises RefusedError if it is another than it has to be."""
+        self.ids.add(cluster_id)
+        if self.expected_id and cluster_id != self.expected_id:
+            raise RefusedError(
+                f"The cluster at {self} is {cluster_id or 'of no id'}, not {self.expected_id}.",
+                "Check --bootstrap-server, --cluster and --expect-cluster.",
+            )
+
+    def librdkafka(self) -> dict[str, Any]:
+        """The properties that a client of confluent-kafka connects with."""
+        return {
+            "bootstrap.servers": self.bootstrap_servers,
+            **librdkafka_properties(self.security),
+        }
+
+    def behind(self, servers: str) -> "Access":
+        """The same behind a tap, which speaks plainly to its clients: a login passes it."""
+        about_tls = tuple(name for name in self.properties if name.startswith("ssl."))
+        properties = {name: text for name, text in self.properties.items() if name not in about_tls}
+        security = Security(None, self.security.sasl)
+        if "security.protocol" in properties:
+            properties["security.protocol"] = security.protocol
+        return Access(servers, security, properties=properties)
+
+    def mapped(self, broker: Address) -> Address:
+        """Where a broker of this address is reached."""
+        return self.address_map.get(broker, broker)
+
+
+def access_of(
+    servers: str,
+    properties: Mapping[str, str],
+    address_map: Mapping[Address, Address] | None = None,
+    cluster: NamedCluster | None = None,
+    expected_id: str = "",
+    protected_ids: Iterable[str] = (),
+) -> Access:
+    """How these servers are reached, with properties of Java's clients.
+
+    Who says which cluster he expects agrees to changes. Raises UsageError.
+    """
+    pairs = [f"{at}={to}" for at, to in cluster.map] if cluster else []
+    access = Access(
+        servers,
+        security_of(properties),
+        parse_map(pairs) | dict(address_map or {}),
+        {
+            # Other clients under test run in folders of their own.
+            name: str(Path(text).expanduser().absolute()) if name in _PATHS else text
+            for name, text in properties.items()
+            if is_about_security(name)
+        },
+        cluster.name if cluster else "",
+        expected_id or (cluster.id if cluster else ""),
+        is_protected_name=cluster is not None and cluster.protected,
+        protected_ids=frozenset(protected_ids),
+        consent={"--expect-cluster"} if expected_id else set(),
+    )
+    _ = access.bootstrap  # what is no address is said now
+    return access
+
+
+def as_access(access: Access | str) -> Access:
+    """Bootstrap servers alone are an unsecured cluster's."""
+    return Access(access) if isinstance(access, str) else access
+
+
+def parse_bootstrap_servers(text: str) -> list[Address]:
+    """The addresses in `host:port,host:port`; IPv6 in brackets. Raises `UsageError`."""
+    return [parse_address(part.strip(), text) for part in text.split(",")]
+
+
+def parse_address(part: str, text: str = "", least_port: int = 1) -> Address:
+    """One address; `text` is what it is a part of, for the message. Raises UsageError."""
+    host, colon, port = part.rpartition(":")
+    bracketed = host.startswith("[") and host.endswith("]")
+    if bracketed:
+        host = host[1:-1]
+    is_port = port.isascii() and port.isdigit() and least_port <= int(port) < 65536
+    is_host = bool(host) and (bracketed or not set(host) & set(":/[]"))
+    if not (colon and is_port and is_host):
+        raise UsageError(
+            f"{part!r} is no address."
+            if text in ("", part)
+            else f"{part!r} in {text!r} is no address.",
+            "Write HOST:PORT, several separated by commas; an IPv6 address as [::1]:9092.",
+        )
+    return Address(host, int(port))
+
+
+def parse_map(pairs: list[str]) -> dict[Address, Address]:
+    """`kafka1:9092=127.0.0.1:19092` words: addresses, and where they are reached.
+
+    Raises UsageError.
+    """
+    address_map = {}
+    for pair in pairs:
+        broker, equals, reached_at = pair.partition("=")
+        if not equals:
+            raise UsageError(
+                f"--map {pair!r} is not HOST:PORT=HOST:PORT.", "As in kafka1:9092=127.0.0.1:19092."
+            )
+        address_map[parse_address(broker.strip(), pair)] = parse_address(reached_at.strip(), pair)
+    return address_map

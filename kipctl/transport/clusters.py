@@ -1,0 +1,96 @@
+"""Clusters by name: the file `clusters.toml`."""
+
+import json
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kipctl.errors import UsageError
+from kipctl.state import write_private
+
+_KEYS = {
+    "bootstrap_servers": str,
+    "command_config": str,
+    "rack": str,
+    "metrics_urls": list,
+    "protected": bool,
+    "id": str,
+    "map": dict,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class NamedCluster:
+    """An entry: all but the name and the servers may be empty.
+
+    `command_config` is a file of Java's properties; `id` is what the cluster has to be; on a
+    `protected` one a change is not confirmed by `--yes` alone.
+    """
+
+    name: str
+    bootstrap_servers: str
+    command_config: str = ""
+    rack: str = ""
+    metrics_urls: tuple[str, ...] = ()
+    protected: bool = False
+    id: str = ""
+    map: tuple[tuple[str, str], ...] = ()
+
+
+def clusters_file(variables: Mapping[str, str]) -> Path:
+    """$XDG_CONFIG_HOME/kipctl/clusters.toml, or ~/.config/kipctl/clusters.toml."""
+    base = variables.get("XDG_CONFIG_HOME")
+    return (Path(base) if base else Path.home() / ".config") / "kipctl" / "clusters.toml"
+
+
+def named_clusters(file: Path) -> dict[str, NamedCluster]:
+    """The clusters in a file, by name; none if there is no file. Raises UsageError."""
+    try:
+        tables = tomllib.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as wrong:
+        raise UsageError(f"{file} cannot be read: {wrong}.") from None
+    return {name: _entry(file, name, table) for name, table in tables.items()}
+
+
+def _entry(file: Path, name: str, table: Any) -> NamedCluster:
+    if not isinstance(table, dict):
+        raise UsageError(f"{file}: {name} is no table.", f"Write [{name}], and below it its keys.")
+    for key, value in table.items():
+        if not isinstance(value, _KEYS.get(key, object)) or key not in _KEYS:
+            known = ", ".join(f"{known} ({kind.__name__})" for known, kind in _KEYS.items())
+            raise UsageError(f"{file}: {key} of [{name}] is wrong.", f"There are {known}.")
+    if not table.get("bootstrap_servers"):
+        raise UsageError(f"{file}: [{name}] has no bootstrap_servers.")
+    given = dict(table)
+    given["metrics_urls"] = tuple(map(str, given.get("metrics_urls", ())))
+    given["map"] = tuple((at, str(to)) for at, to in given.get("map", {}).items())
+    return NamedCluster(name, **given)
+
+
+def add_cluster(file: Path, cluster: NamedCluster) -> None:
+    """Add an entry at the end of the file. Raises UsageError for a name that is there."""
+    if cluster.name in named_clusters(file):
+        raise UsageError(f"{file} has a cluster {cluster.name!r} already.", "Edit it there.")
+    lines = ["", f"[{_quoted(cluster.name)}]"]
+    for key in _KEYS:
+        value = getattr(cluster, key)
+        if key == "map":
+            value = "{ " + ", ".join(f"{_quoted(a)} = {_quoted(b)}" for a, b in value) + " }"
+        elif value:
+            value = json.dumps(list(value) if isinstance(value, tuple) else value)
+        if value and value != "{  }":
+            lines.append(f"{key} = {value}")
+    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    before = file.read_text(encoding="utf-8") if file.exists() else ""
+    written = file.with_suffix(f".{os.getpid()}")
+    write_private(written, (before + "\n".join(lines) + "\n").lstrip("\n").encode())
+    written.rename(file)
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text)

@@ -1,0 +1,77 @@
+"""What the cluster's ACLs refuse, in their own words: operation, resource and principal."""
+
+from typing import NamedTuple
+
+from kipctl.errors import RefusedError
+from kipctl.protocol.api import ApiKey
+from kipctl.protocol.error_codes import ErrorCode
+from kipctl.transport.access import Access
+
+CLUSTER, TOPIC = "Cluster", "Topic"
+
+
+class Right(NamedTuple):
+    """An operation of Kafka's ACLs on a kind of resource."""
+
+    operation: str
+    resource: str
+
+    @property
+    def option(self) -> str:
+        """Of kafka-acls, for the resource."""
+        return "--cluster" if self.resource == CLUSTER else f"--{self.resource.lower()}"
+
+
+RIGHTS = {
+    ApiKey.PRODUCE: Right("Write", TOPIC),
+    ApiKey.FETCH: Right("Read", TOPIC),
+    ApiKey.LIST_OFFSETS: Right("Describe", TOPIC),
+    ApiKey.METADATA: Right("Describe", TOPIC),
+    ApiKey.CREATE_TOPICS: Right("Create", TOPIC),
+    ApiKey.DELETE_TOPICS: Right("Delete", TOPIC),
+    ApiKey.INIT_PRODUCER_ID: Right("IdempotentWrite", CLUSTER),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: Right("Describe", TOPIC),
+    ApiKey.DESCRIBE_CONFIGS: Right("DescribeConfigs", CLUSTER),
+    ApiKey.DESCRIBE_LOG_DIRS: Right("Describe", CLUSTER),
+    ApiKey.ELECT_LEADERS: Right("Alter", CLUSTER),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: Right("AlterConfigs", CLUSTER),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: Right("Alter", CLUSTER),
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: Right("Describe", CLUSTER),
+    ApiKey.DESCRIBE_QUORUM: Right("Describe", CLUSTER),
+    ApiKey.DESCRIBE_CLUSTER: Right("Describe", CLUSTER),
+}
+"""What each request needs (Kafka's documentation, "Protocol"; `KafkaApis`, `ControllerApis`)."""
+
+_DENIED = {
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+}
+
+
+def refusal(
+    what: str,
+    code: int,
+    request: ApiKey,
+    access: Access,
+    topic: str = "",
+    broker_message: str | None = None,
+    otherwise: str = "",
+) -> RefusedError:
+    """The error that `what` has met; `broker_message` are the broker's own words, if any.
+
+    Where a right is missing it is named, with the command that grants it, and what to do
+    `otherwise`.
+    """
+    error = ErrorCode(code)
+    if error not in _DENIED or request not in RIGHTS:
+        why = (broker_message or error.message).rstrip(".")
+        return RefusedError(f"{what}: {error.name} ({why}).")
+    right = RIGHTS[request]
+    principal = access.security.principal
+    resource = f"{right.resource} {topic}".strip() if right.resource == TOPIC else "the Cluster"
+    grant = f"{right.option} {topic}".rstrip() if right.resource == TOPIC else right.option
+    return RefusedError(
+        f"{what}: {principal} has no right to {right.operation} on {resource} ({error.name}).",
+        f"Grant it: kafka-acls --add --allow-principal {principal}"
+        f" --operation {right.operation} {grant}" + (f"; or {otherwise}" if otherwise else ""),
+    )

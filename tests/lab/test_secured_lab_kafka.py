@@ -1,0 +1,258 @@
+"""Secured labs: whom their brokers let in, with the lab's own files, and what those may do."""
+
+import io
+import json
+import re
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
+
+from kipctl import java_properties
+from kipctl.cli.app import run
+from kipctl.cli.environment import Environment
+from kipctl.lab.certificates import Authority
+from kipctl.lab.cluster import Lab
+from kipctl.lab.security import Security
+from kipctl.state import write_private
+
+pytestmark = pytest.mark.kafka
+FILES = ("plain", "scram-sha-256", "scram-sha-512", "oauthbearer", "pkcs12")
+TOPIC = "secured-topic"
+
+
+def in_librdkafkas_words(lab: Lab, name: str) -> dict[str, Any]:
+    """A client file of the lab, with PEM, for confluent_kafka."""
+    told = java_properties.read(lab.client_files[name])
+    given: dict[str, Any] = {
+        "bootstrap.servers": lab.bootstrap_server,
+        "security.protocol": told["security.protocol"],
+        "ssl.ca.location": told["ssl.truststore.location"],
+        "log_level": 0,
+    }
+    if keystore := told.get("ssl.keystore.location"):
+        given |= {"ssl.certificate.location": keystore, "ssl.key.location": keystore}
+    if mechanism := told.get("sasl.mechanism"):
+        given["sasl.mechanism"] = mechanism
+        options = dict(re.findall(r' (\w+)="([^"]*)"', told["sasl.jaas.config"]))
+        if mechanism == "OAUTHBEARER":
+            file = Path(told["sasl.oauthbearer.token.endpoint.url"].removeprefix("file://"))
+            given["oauth_cb"] = lambda _: (file.read_text(), time.time() + 3600)
+        else:
+            given |= {
+                "sasl.username": options["username"],
+                "sasl.password": options["password"],
+            }
+    return given
+
+
+def configuration_of(broker: int, settings: dict[str, Any]) -> dict[str, Any]:
+    """What only those may read who have DescribeConfigs on the cluster. Raises KafkaException."""
+    asked = ConfigResource(ResourceType.BROKER, str(broker))
+    admin = AdminClient(settings)
+    admin.poll(0)  # asks for a token
+    answered: dict[str, Any] = admin.describe_configs([asked], request_timeout=20)[asked].result()
+    return answered
+
+
+def topics(settings: dict[str, Any]) -> set[str]:
+    admin = AdminClient(settings)
+    admin.poll(0)
+    return set(admin.list_topics(timeout=20).topics)
+
+
+def told_why(settings: dict[str, Any]) -> str:
+    """The first that librdkafka says of a login that fails."""
+    told: list[KafkaError] = []
+    admin = AdminClient({**settings, "error_cb": told.append})
+    deadline = time.monotonic() + 60
+    while not told:
+        assert time.monotonic() < deadline
+        admin.poll(0.1)
+    return str(told[0])
+
+
+def javas(lab: Lab, tool: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    command = [str(lab.java.path), "-XX:TieredStopAtLevel=1", "-cp", lab.jars.classpath]
+    command += [f"org.apache.kafka.tools.{tool}", "--bootstrap-server", lab.bootstrap_server]
+    return subprocess.run([*command, *arguments], capture_output=True, text=True, timeout=120)
+
+
+def offsets_by_java(lab: Lab, name: str) -> "subprocess.CompletedProcess[str]":
+    properties = str(lab.client_files[name])
+    return javas(lab, "GetOffsetShell", "--topic", TOPIC, "--command-config", properties)
+
+
+def refusal(error: KafkaException) -> int:
+    code: int = error.args[0].code()
+    return code
+
+
+def create_topic(topic: str, settings: dict[str, Any]) -> None:
+    admin = AdminClient(settings)
+    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result()
+
+
+def delete_topic(topic: str, settings: dict[str, Any]) -> None:
+    admin = AdminClient(settings)
+    admin.delete_topics([topic])[topic].result()
+
+
+def make_topic(lab: Lab) -> None:
+    """One partition with one record, made by admin."""
+    settings = in_librdkafkas_words(lab, lab.client_properties.stem)
+    create_topic(TOPIC, settings)
+    failed: list[object] = []
+    producer = Producer(settings)
+    producer.produce(TOPIC, b"a record", on_delivery=lambda error, _: failed.append(error))
+    producer.flush(30)
+    assert failed == [None]
+
+
+@pytest.fixture(scope="module")
+def lab_with_topic(secured_lab: Lab) -> Iterator[Lab]:
+    make_topic(secured_lab)
+    yield secured_lab
+    delete_topic(TOPIC, in_librdkafkas_words(secured_lab, "admin-plain"))
+
+
+@pytest.mark.parametrize("user", ["admin", "reader"])
+@pytest.mark.parametrize("mechanism", FILES[:-1])
+def test_librdkafka_is_let_in_by_every_broker(secured_lab: Lab, user: str, mechanism: str) -> None:
+    settings = in_librdkafkas_words(secured_lab, f"{user}-{mechanism}")
+    for broker in (1, 2):
+        assert configuration_of(broker, settings)["node.id"].value == str(broker)
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_javas_own_tools_take_the_files(lab_with_topic: Lab, file: str) -> None:
+    ran = offsets_by_java(lab_with_topic, f"admin-{file}")
+    assert (ran.returncode, ran.stdout) == (0, f"{TOPIC}:0:1\n"), ran.stderr
+    listing = ("--list", "--command-config", str(lab_with_topic.client_files[f"admin-{file}"]))
+    ran = javas(lab_with_topic, "reassign.ReassignPartitionsCommand", *listing)
+    assert (ran.returncode, ran.stdout) == (0, "No partition reassignments found.\n"), ran.stderr
+
+
+@pytest.mark.parametrize("mechanism", ["plain", "scram-sha-256", "scram-sha-512"])
+def test_a_wrong_password_is_refused(secured_lab: Lab, mechanism: str) -> None:
+    settings = in_librdkafkas_words(secured_lab, f"admin-{mechanism}")
+    assert "_AUTHENTICATION" in told_why({**settings, "sasl.password": "wrong"})
+
+
+def test_another_authoritys_certificates_are_not_trusted(secured_lab: Lab, tmp_path: Path) -> None:
+    settings = in_librdkafkas_words(secured_lab, "admin-plain")
+    write_private(tmp_path / "ca.pem", Authority().pem)
+    told = told_why({**settings, "ssl.ca.location": str(tmp_path / "ca.pem")})
+    assert "certificate verify failed" in told
+
+
+def test_alice_may_do_nothing(lab_with_topic: Lab) -> None:
+    settings = in_librdkafkas_words(lab_with_topic, "alice-scram-sha-512")
+    assert topics(settings) == set()
+    with pytest.raises(KafkaException) as refused:
+        configuration_of(1, settings)
+    assert refusal(refused.value) == KafkaError.CLUSTER_AUTHORIZATION_FAILED
+    with pytest.raises(KafkaException) as refused:
+        create_topic("alices", settings)
+    assert refusal(refused.value) == KafkaError.TOPIC_AUTHORIZATION_FAILED
+    ran = offsets_by_java(lab_with_topic, "alice-plain")
+    assert ran.returncode != 0
+
+
+def test_reader_may_look_and_change_nothing(lab_with_topic: Lab) -> None:
+    settings = in_librdkafkas_words(lab_with_topic, "reader-scram-sha-256")
+    assert TOPIC in topics(settings)
+    consumer = Consumer({**settings, "group.id": "none", "enable.auto.commit": False})
+    consumer.assign([TopicPartition(TOPIC, 0, 0)])
+    record = consumer.poll(30)
+    consumer.close()
+    assert record.value() == b"a record"
+    with pytest.raises(KafkaException) as refused:
+        delete_topic(TOPIC, settings)
+    assert refusal(refused.value) == KafkaError.TOPIC_AUTHORIZATION_FAILED
+
+
+def test_a_restarted_broker_knows_its_users(secured_lab: Lab) -> None:
+    Lab.load("secured").restart(1)
+    for user in ("admin", "reader"):
+        settings = in_librdkafkas_words(secured_lab, f"{user}-scram-sha-512")
+        assert configuration_of(1, settings)["node.id"].value == "1"
+
+
+def status(name: str, output: str) -> str:
+    environment = Environment(stdin=io.StringIO(), stdout=io.StringIO(), stderr=io.StringIO())
+    assert run(["lab", "status", "--name", name, "-o", output], environment) == 0
+    return environment.stdout.getvalue()
+
+
+def test_it_is_told_where_the_files_are(secured_lab: Lab) -> None:
+    clients = secured_lab.folder / "clients"
+    assert status("secured", "plain").splitlines()[-2:] == [
+        f"Security: SASL_SSL with ACLs. Files for clients: {clients}/*.properties",
+        f"For instance: kipctl inspect leaders --bootstrap-server {secured_lab.bootstrap_server} "
+        f"--command-config {clients}/admin-scram-sha-512.properties",
+    ]
+    (told,) = json.loads(status("secured", "json"))["labs"]
+    assert (told["security"], told["acl"]) == ("sasl_ssl", True)
+    assert told["client_properties"] == str(clients / "admin-scram-sha-512.properties")
+    assert set(told["client_files"]) == {
+        f"{user}-{file}" for user in ("admin", "alice", "reader") for file in FILES
+    }
+
+
+def test_no_secret_is_told_to_those_who_need_not_know(secured_lab: Lab) -> None:
+    files = secured_lab.client_files.values()
+    secrets = {
+        secret
+        for name, text in chain.from_iterable(java_properties.read(file).items() for file in files)
+        for secret in re.findall(r'(?: password="|\.password=)([\w-]+)', f"{name}={text}")
+    }
+    assert len(secrets) == 4  # of three users, and of the stores
+    public = [
+        status("secured", "plain"),
+        status("secured", "json"),
+        (secured_lab.folder / "lab.json").read_text(),
+        *(Path(f"/proc/{node.pid}/cmdline").read_text() for node in secured_lab.nodes),
+        *(Path(f"/proc/{node.pid}/environ").read_text() for node in secured_lab.nodes),
+        *(path.read_text() for path in secured_lab.folder.glob("*/*.log*")),
+    ]
+    assert secured_lab.folder.stat().st_mode & 0o777 == 0o700
+    assert [secret for secret in secrets if any(secret in text for text in public)] == []
+    readable = [
+        path
+        for path in secured_lab.folder.rglob("*")
+        if path.is_file()
+        and path.stat().st_mode & 0o077
+        and any(secret.encode() in path.read_bytes() for secret in secrets)
+    ]
+    assert readable == []
+
+
+def test_a_lab_whose_users_are_certificates(make_lab: Callable[..., Lab], tmp_path: Path) -> None:
+    lab = make_lab(name="certified", brokers=1, security=Security.SSL, acl=True, host="localhost")
+    assert lab.bootstrap_server == f"localhost:{lab.node(1).port}"
+    assert sorted(lab.client_files) == [
+        f"{user}{stores}" for user in ("admin", "alice", "reader") for stores in ("", "-pkcs12")
+    ]
+    assert lab.client_properties == lab.client_files["admin"]
+    make_topic(lab)
+    admin, alice, reader = (
+        in_librdkafkas_words(lab, name) for name in ("admin", "alice", "reader")
+    )
+    assert TOPIC in topics(admin)
+    assert TOPIC in topics(reader)
+    assert topics(alice) == set()
+    for name in ("admin", "admin-pkcs12"):
+        ran = offsets_by_java(lab, name)
+        assert (ran.returncode, ran.stdout) == (0, f"{TOPIC}:0:1\n"), ran.stderr
+    own = ("ssl.certificate.location", "ssl.key.location")
+    nobody = {key: value for key, value in admin.items() if key not in own}
+    assert "SSL alert" in told_why(nobody)  # which one is up to Java
+    write_private(tmp_path / "admin.pem", Authority().for_user("admin").pem)
+    assert "SSL alert" in told_why(admin | dict.fromkeys(own, str(tmp_path / "admin.pem")))

@@ -1,0 +1,70 @@
+"""Releases of Kafka: the oldest whose every step works, and two of them in one cluster."""
+
+import io
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from versions import ENDS, OK, PARTITIONS, STEPS, TOPIC, Place, outcomes
+
+from kipctl.cli.app import run
+from kipctl.cli.environment import Environment
+from kipctl.cluster.hint_verdicts import Verdict
+from kipctl.cluster.topics import await_topic, create_topic
+from kipctl.lab.cluster import Lab
+from kipctl.lab.jars import KafkaJars
+from kipctl.protocol.api import ApiKey
+from kipctl.trace.store import Run
+from kipctl.transport.request import Cluster
+
+pytestmark = pytest.mark.kafka
+MakeLab = Callable[..., Lab]
+OLD, NEW = "3.6.2", "4.3.1"
+OLDEST = "3.2.3"
+
+
+@pytest.fixture(autouse=True)
+def releases(fetched_kafka: Callable[[str], KafkaJars]) -> None:
+    for version in (OLDEST, OLD, NEW):
+        fetched_kafka(version)
+
+
+def test_the_oldest_release_that_is_worked_with_goes_through_every_step(
+    make_lab: MakeLab, tmp_path: Path
+) -> None:
+    lab = make_lab(brokers=2, racks=2, kafka_version=OLDEST)
+    assert outcomes(Place(lab, tmp_path)) == dict.fromkeys(STEPS, OK)
+
+
+def test_a_cluster_in_the_middle_of_its_upgrade(make_lab: MakeLab, tmp_path: Path) -> None:
+    """Broker 2 is newer than broker 1 and the controller, and keeps to their metadata.version."""
+    lab = make_lab(brokers=2, racks=2, kafka_version=OLD)
+    place = Place(lab, tmp_path)
+    environment = Environment(stdin=io.StringIO(), stdout=io.StringIO(), stderr=io.StringIO())
+    assert (
+        run(["lab", "restart", "2", "--name", lab.name, "--kafka-version", NEW], environment) == 0
+    )
+    assert f"Upgraded: node 2 Kafka {NEW}" in environment.stdout.getvalue()
+    assert [lab.kafka_version_of(node.id) for node in lab.nodes] == [OLD, NEW, OLD]
+    create_topic(lab.access, TOPIC, PARTITIONS, 2)
+    with Cluster(lab.access) as cluster:
+        await_topic(cluster, TOPIC, PARTITIONS)
+        spoken = {node: cluster.broker(node).api_versions for node in (1, 2)}
+    assert spoken[1][ApiKey.PRODUCE] != spoken[2][ApiKey.PRODUCE]
+
+    # Each broker is asked in the newest version of its own, whoever leads.
+    load = f"perf produce --topic {TOPIC} {ENDS} --during rotate --every 0.3 --count 1"
+    document = place.kipctl(f"{load} --record {tmp_path}/run")
+    assert document["records"]["acknowledged"] == document["records"]["sent"]
+    asked = defaultdict(set)
+    for row in Run(tmp_path / "run").read("rpcs").to_pylist():
+        if row["api_key"] == ApiKey.PRODUCE:
+            asked[row["broker"]].add(row["api_version"])
+    assert asked == {node: {spoken[node][ApiKey.PRODUCE][1]} for node in (1, 2)}
+
+    brokers = place.kipctl(f"inspect hints --topic {TOPIC}")["brokers"]
+    assert [one["verdict"] for one in brokers] == [Verdict.TOO_OLD, Verdict.AGREES]
+    shown = place.kipctl("inspect brokers")
+    assert [one["release"] for one in shown["brokers"]] == ["3.6", "4.3"]
+    assert "different releases" in " ".join(one["what"] for one in shown["findings"])

@@ -1,0 +1,153 @@
+"""kipctl as its users run it on a secured lab, and a search for what it may tell nobody."""
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow.parquet as pq
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from kipctl import java_properties
+from kipctl.cluster.topics import await_topic
+from kipctl.lab.cluster import Lab
+from kipctl.lab.properties import Role
+from kipctl.security.settings import jaas_options
+from kipctl.transport.access import Access, access_of
+from kipctl.transport.request import Cluster
+
+_EVERY_S = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """A lab, and the file with which a client of it connects."""
+
+    lab: Lab
+    file: Path
+
+    @property
+    def access(self) -> Access:
+        return access_of(self.lab.bootstrap_server, java_properties.read(self.file))
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """Of a command."""
+        servers = ("--bootstrap-server", self.lab.bootstrap_server)
+        return (*servers, "--command-config", str(self.file))
+
+
+def broker_ids(lab: Lab) -> set[int]:
+    return {node.id for node in lab.nodes if node.role is Role.BROKER}
+
+
+@contextmanager
+def topic_of(lab: Lab, name: str, partitions: int) -> Iterator[str]:
+    """A topic on all brokers, which they all know; removed afterwards."""
+    admin = AdminClient({**lab.access.librdkafka(), "log_level": 0})
+    brokers = len(broker_ids(lab))
+    admin.create_topics([NewTopic(name, partitions, brokers)])[name].result()
+    with Cluster(lab.access) as cluster:
+        await_topic(cluster, name, partitions)
+    yield name
+    admin.delete_topics([name])[name].result()
+
+
+def passwords(lab: Lab) -> set[bytes]:
+    """All that are in the files for clients: of users and of stores."""
+    found = set()
+    for file in lab.client_files.values():
+        properties = java_properties.read(file)
+        found |= {text for name, text in properties.items() if name.endswith(".password")}
+        if password := jaas_options(properties.get("sasl.jaas.config", "")).get("password"):
+            found.add(password)
+    return {password.encode() for password in found}
+
+
+def files_with(secrets: set[bytes], folder: Path) -> list[Path]:
+    """Those in the folder that hold one of the secrets, in their bytes or in a table's cells."""
+    return [
+        path
+        for path in folder.rglob("*")
+        if path.is_file() and any(secret in _content(path) for secret in secrets)
+    ]
+
+
+def _content(path: Path) -> bytes:
+    content = path.read_bytes()
+    if path.suffix == ".parquet":  # compressed
+        content += str(pq.read_table(path).to_pydict()).encode()
+    return content
+
+
+def processes_with(secrets: set[bytes]) -> set[str]:
+    """The programs that tell one now, in their words or their environment."""
+    found = set()
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has just ended, or is somebody else's
+            words = (process / "cmdline").read_bytes()
+            told = words + (process / "environ").read_bytes()
+            if any(secret in told for secret in secrets):
+                found.add(words.split(b"\0", 1)[0].decode(errors="replace"))
+    return found
+
+
+@contextmanager
+def processes_watched(secrets: set[bytes]) -> Iterator[set[str]]:
+    """Meanwhile, every process of this machine: those whose words or environment tell a secret."""
+    telling: set[str] = set()
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.wait(_EVERY_S):
+            telling.update(processes_with(secrets))
+
+    watching = threading.Thread(target=watch)
+    watching.start()
+    try:
+        yield telling
+    finally:
+        over.set()
+        watching.join()
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """`kipctl` in processes of its own, whose state, temporary files and output are in a folder."""
+
+    folder: Path
+
+    @property
+    def environment(self) -> dict[str, str]:
+        places = {"XDG_STATE_HOME": "state", "TMPDIR": "temporary", "SPARK_LOCAL_DIRS": "spark"}
+        made = {name: self.folder / place for name, place in places.items()}
+        for place in made.values():
+            place.mkdir(exist_ok=True)
+        return os.environ | {name: str(place) for name, place in made.items()}
+
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "kipctl", *words],
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def __call__(self, *words: str) -> str:
+        """What it prints on stdout; it has to succeed."""
+        with self.start(*words) as process:
+            out, err = process.communicate()
+        self.keep(out + err)
+        assert process.returncode == 0, err
+        return out
+
+    def keep(self, said: str) -> None:
+        """What was printed is searched as well."""
+        with (self.folder / "output").open("a") as output:
+            output.write(said)

@@ -1,0 +1,192 @@
+"""What people do with kipctl, on a cluster that wants a login over TLS; and no password is told."""
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from on_secured import (
+    Program,
+    Way,
+    files_with,
+    passwords,
+    processes_watched,
+    processes_with,
+    topic_of,
+)
+
+from kipctl.clients.java import JavaClient
+from kipctl.clients.librdkafka import Librdkafka
+from kipctl.clients.load import Client, ConsumerLoad, ProducerLoad
+from kipctl.cluster.snapshot import take_snapshot
+from kipctl.lab.cluster import Lab
+from kipctl.lab.jars import KafkaJars
+from kipctl.lab.java import find_java
+from kipctl.transport.request import Cluster
+
+pytestmark = pytest.mark.kafka
+JAVA = "4.3.1"
+PARTITIONS = 4
+RECORDS = 2000
+LOAD = ("--num-records", str(RECORDS), "--throughput", "1000", "--record-size", "100")
+JSON = ("-o", "json")
+
+
+@pytest.fixture
+def admin(secured_lab: Lab) -> Way:
+    return Way(secured_lab, secured_lab.client_files["admin-scram-sha-512"])
+
+
+@pytest.fixture
+def topic(secured_lab: Lab) -> Iterator[str]:
+    with topic_of(secured_lab, "main-ways", PARTITIONS) as name:
+        yield name
+
+
+@pytest.fixture
+def kipctl(secured_lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Program]:
+    """It tells no password: not while it runs, and not in anything that is left of it."""
+    secrets = passwords(secured_lab)
+    program = Program(tmp_path)
+    monkeypatch.setattr("tempfile.tempdir", program.environment["TMPDIR"])
+    with processes_watched(secrets) as telling:
+        yield program
+    assert telling == set()
+    assert files_with(secrets, tmp_path) == []
+
+
+def test_the_search_finds_a_password_wherever_it_is(secured_lab: Lab, tmp_path: Path) -> None:
+    secrets = passwords(secured_lab)
+    assert len(secrets) == 4  # of three users, and of the stores
+    for number, secret in enumerate(secrets):
+        (tmp_path / f"text-{number}").write_bytes(b"password=" + secret)
+        pq.write_table(pa.table({"told": [secret.decode()] * 9}), tmp_path / f"{number}.parquet")
+    (tmp_path / "nothing").write_text("password=")
+    assert {*files_with(secrets, tmp_path)} == {*tmp_path.iterdir()} - {tmp_path / "nothing"}
+    told = min(secrets).decode()
+    waits = [sys.executable, "-c", "input()"]
+    for words, variables in (([*waits, told], {}), (waits, {"TOLD": told})):
+        with subprocess.Popen(words, env=variables, stdin=subprocess.PIPE) as process:
+            telling = processes_with(secrets)
+            process.kill()
+        assert telling == {sys.executable}
+
+
+def test_a_run_under_which_leaders_rotate_and_what_it_wrote_is_read(
+    kipctl: Program, admin: Way, topic: str
+) -> None:
+    rotating = ("--during", "rotate", "--every", "0.7", "--count", "2")
+    run = ("--record", str(kipctl.folder / "run"))
+    produce = ("perf", "produce", *LOAD, "--topic", topic, *rotating, *run, *JSON)
+    said = json.loads(kipctl(*produce, *admin.options))
+    assert said["records"]["acknowledged"] == RECORDS
+    assert {action["error"] for action in said["actions"]} == {None}
+    consume = ("perf", "consume", "--topic", topic, "--num-records", str(RECORDS), *JSON)
+    read = json.loads(kipctl(*consume, "--record", str(kipctl.folder / "read"), *admin.options))
+    assert read["records"]["read"] == RECORDS
+    assert "acknowledged" in kipctl("runs", "show", str(kipctl.folder / "run"))
+
+
+def test_a_record_from_end_to_end(kipctl: Program, admin: Way) -> None:
+    few = ("--num-records", "300", "--throughput", "300", "--partitions", str(PARTITIONS))
+    run = ("--record", str(kipctl.folder / "run"))
+    said = json.loads(kipctl("perf", "e2e", *few, *run, *JSON, *admin.options))
+    assert said["records"]["delivered"] == 300
+
+
+def test_a_run_that_outlasts_its_sessions_loses_no_connection(kipctl: Program, admin: Way) -> None:
+    load = ("--num-records", "3600", "--throughput", "300", "--partitions", str(PARTITIONS))
+    said = json.loads(kipctl("perf", "e2e", *load, *JSON, *admin.options))
+    assert (said["records"]["delivered"], said["records"]["failed"]) == (3600, 0)
+    for client in ("producer", "consumer"):
+        assert said["health"][client]["reauthentications"]["count"] >= 2
+        assert said["health"][client]["connection_failures"] == {}
+        # Nor was Metadata asked for again, as after a connection that is lost.
+        assert "error_retry" not in str(said["metadata_rpcs"][client])
+
+
+def test_leaders_are_rotated_and_rolled_back(kipctl: Program, admin: Way, topic: str) -> None:
+    def leaders() -> list[int]:
+        with Cluster(admin.access) as cluster:
+            return [partition.leader for partition in take_snapshot(cluster, [topic]).partitions]
+
+    before = leaders()
+    kipctl("reassign", "--rotate", "--topic", topic, "--yes", *admin.options)
+    assert [*map({1: 2, 2: 1}.get, leaders())] == before
+    kipctl("reassign", "--rollback", "--yes", *admin.options)
+    assert leaders() == before
+
+
+@pytest.mark.spark
+def test_two_workers_on_spark_send_one_run(kipctl: Program, admin: Way, topic: str) -> None:
+    run = ("--record", str(kipctl.folder / "run"))
+    produce = ("perf", "produce", *LOAD, "--topic", topic, "--workers", "2", *run, *JSON)
+    said = json.loads(kipctl(*produce, *admin.options))
+    assert said["records"]["acknowledged"] == RECORDS
+    assert (kipctl.folder / "state" / "kipctl" / "spark.log").exists()
+
+
+def test_stock_clients_log_in_through_the_tap(
+    kipctl: Program, admin: Way, topic: str, fetched_kafka: Callable[[str], KafkaJars]
+) -> None:
+    java = JavaClient(JAVA, find_java().path, fetched_kafka(JAVA).paths)
+    clients: tuple[Client, ...] = (Librdkafka(), java)
+    run = ("--record", str(kipctl.folder / "run"))
+    with kipctl.start("tap", *run, *JSON, *admin.options) as tap:
+        assert tap.stderr is not None
+        first = tap.stderr.readline()
+        access = admin.access.behind(first.split()[3])
+        assert access.security.protocol == "SASL_PLAINTEXT"
+        for client in clients:
+            load = ProducerLoad(topic=topic, num_records=500, throughput=0, record_size=100)
+            with client.producer(load, access) as producer:
+                assert producer.outcome().records == 500
+            wanted = ConsumerLoad(topic=topic, num_records=500, group="g", timeout_s=30)
+            with client.consumer(wanted, access) as consumer:
+                assert consumer.outcome().records == 500
+        tap.send_signal(signal.SIGINT)
+        out, err = tap.communicate()
+    kipctl.keep(first + out + err)
+    assert tap.returncode == 0, err
+    seen = json.loads(out)["clients"]
+    assert {one["software_name"] for one in seen} == {"apache-kafka-java", "confluent-kafka-python"}
+
+
+@pytest.mark.parametrize(
+    ("user", "verdict", "said"),
+    [
+        ("admin", "hint agrees with Metadata", "2 of 2 brokers named a leader."),
+        ("reader", "no right to write to the topic: not told", "No broker told: "),
+    ],
+    ids=["admin", "reader"],
+)
+def test_what_looks_and_changes_nothing_needs_no_more_than_a_reader_has(
+    kipctl: Program, secured_lab: Lab, topic: str, user: str, verdict: str, said: str
+) -> None:
+    way = Way(secured_lab, secured_lab.client_files[f"{user}-plain"])
+
+    def looked(*words: str) -> dict[str, Any]:
+        parsed: dict[str, Any] = json.loads(kipctl(*words, *JSON, *way.options))
+        return parsed
+
+    leaders = looked("inspect", "leaders", "--topic", topic)
+    assert len(leaders["partitions"]) == PARTITIONS
+    brokers = looked("inspect", "brokers")
+    assert [one["answers"] for one in brokers["brokers"]] == [True, True]
+    assert {one["value"] for one in brokers["settings"]} != {None}
+    metadata = looked("inspect", "metadata")
+    assert {one["error"] for one in (*metadata["costs"], *metadata["brokers"])} == {None}
+    selection = looked("inspect", "replica-selection", "--topic", topic)
+    assert {one["reads_from"] for one in selection["partitions"]} == {1, 2}
+    hints = looked("inspect", "hints", "--topic", topic)
+    assert {one["verdict"] for one in hints["brokers"]} == {verdict}
+    sentence = kipctl("inspect", "hints", "--topic", topic, *way.options).splitlines()[-1]
+    assert sentence.startswith(said)
+    plan = looked("reassign", "--rotate", "--topic", topic, "--dry-run")
+    assert len(plan["partitions"]) == PARTITIONS

@@ -1,0 +1,169 @@
+"""SASL's exchanges against their RFCs, and against brokers that do not keep to them."""
+
+import base64
+import json
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from secure_peers import ScramServer
+
+from kipctl.security.sasl import AuthenticationError, OAuthBearer, Plain, Sasl, Scram
+from kipctl.security.tokens import UnsignedToken
+
+NONCE = "rOprNGfwEbeRWgbNEkqO"
+CHALLENGE = "r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"
+"""Of RFC 7677, section 3, for the name user and the password pencil."""
+
+
+def of_rfc_7677() -> Scram:
+    return Scram("sha256", "user", "pencil", NONCE)
+
+
+# --- SCRAM ---
+
+
+def test_scram_sha_256_says_what_rfc_7677_has_it_say() -> None:
+    exchange = of_rfc_7677()
+    assert exchange.first() == b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO"
+    assert exchange.answer(CHALLENGE.encode()) == (
+        b"c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,"
+        b"p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ="
+    )
+    assert exchange.answer(b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=") is None
+
+
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
+@settings(deadline=None, max_examples=10)
+@given(username=st.text(min_size=1), password=st.text(min_size=1), salt=st.binary(min_size=1))
+def test_client_and_server_prove_themselves_to_each_other(
+    mechanism: str, username: str, password: str, salt: bytes
+) -> None:
+    """The server is written apart from the client, after the RFC's formulas."""
+    exchange = Sasl(mechanism, username, password).exchange()
+    server = ScramServer(mechanism.removeprefix("SCRAM-").replace("-", "").lower(), password, salt)
+    proof = exchange.answer(server.challenge(exchange.first()))
+    assert proof is not None
+    verdict = server.verdict(proof)
+    assert verdict is not None
+    assert exchange.answer(verdict) is None
+
+
+def test_a_wrong_password_proves_nothing() -> None:
+    exchange = Scram("sha512", "user", "pen")
+    server = ScramServer("sha512", "pencil")
+    assert server.verdict(exchange.answer(server.challenge(exchange.first())) or b"") is None
+
+
+@pytest.mark.parametrize(
+    ("username", "told"),
+    [("a=b", "a=3Db"), ("a,b", "a=2Cb"), ("=2C,", "=3D2C=2C"), ("zoë", "zoë"), ("a b", "a b")],
+)
+def test_a_name_is_told_so_that_it_ends_where_it_ends(username: str, told: str) -> None:
+    exchange = Scram("sha256", username, "pencil", "nonce")
+    assert exchange.first() == f"n,,n={told},r=nonce".encode()
+
+
+def test_no_two_exchanges_have_a_nonce_in_common() -> None:
+    said = [Sasl("SCRAM-SHA-256", "user", "pencil").exchange().first() for _ in range(20)]
+    assert len(set(said)) == 20
+    assert all(re.fullmatch(rb"n,,n=user,r=[\w-]{24,}", first) for first in said)
+
+
+@pytest.mark.parametrize(
+    ("challenge", "why"),
+    [
+        pytest.param("r=someone-elses,s=W22Z,i=4096", "does not fit", id="another nonce"),
+        pytest.param(f"r={NONCE},s=W22Z,i=4096", "does not fit", id="nothing added to the nonce"),
+        pytest.param(f"r={NONCE}x,i=4096", "does not fit", id="no salt"),
+        pytest.param(f"r={NONCE}x,s=,i=4096", "does not fit", id="an empty salt"),
+        pytest.param(f"r={NONCE}x,s=!!,i=4096", "does not fit", id="salt that is not base64"),
+        pytest.param(f"r={NONCE}x,s=W22Z", "asks for no SCRAM iterations", id="no iterations"),
+        pytest.param(f"r={NONCE}x,s=W22Z,i=4095", "asks for 4095 SCRAM", id="too few iterations"),
+        pytest.param(f"r={NONCE}x,s=W22Z,i=-1", "asks for -1 SCRAM", id="fewer than none"),
+        pytest.param(f"r={NONCE}x,s=W22Z,i=10000001", "asks for 10000001", id="for minutes"),
+        pytest.param(f"r={NONCE}x,s=W22Z,i={'9' * 5000}", "asks for 999", id="for ever"),
+        pytest.param("e=unknown-user", "refuses SCRAM: unknown-user", id="an error"),
+        pytest.param("", "does not fit", id="nothing"),
+        pytest.param("HTTP/1.1 400", "does not fit", id="text"),
+    ],
+)
+def test_a_challenge_that_is_wrong_is_refused_before_anything_is_proved(
+    challenge: str, why: str
+) -> None:
+    with pytest.raises(AuthenticationError, match=why) as refused:
+        of_rfc_7677().answer(challenge.encode())
+    assert len(str(refused.value)) < 200
+
+
+def test_a_challenge_that_is_no_text_is_answered_as_it_came() -> None:
+    """What is proved covers every byte of it."""
+    exchange = Scram("sha256", "user", "pencil", NONCE)
+    server = ScramServer("sha256", "pencil")
+    challenge = server.challenge(exchange.first()) + b",x=\xff"
+    server._said += b",x=\xff"
+    assert server.verdict(exchange.answer(challenge) or b"")
+
+
+@pytest.mark.parametrize(
+    ("final", "why"),
+    [
+        ("v=7rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=", "does not prove"),
+        ("v=", "does not prove"),
+        ("v=!", "does not prove"),
+        ("", "does not prove"),
+        ("e=other-error", "refuses SCRAM: other-error"),
+    ],
+)
+def test_a_broker_that_does_not_prove_that_it_knows_the_password_is_refused(
+    final: str, why: str
+) -> None:
+    exchange = of_rfc_7677()
+    exchange.answer(CHALLENGE.encode())
+    with pytest.raises(AuthenticationError, match=why):
+        exchange.answer(final.encode())
+
+
+# --- the others ---
+
+
+def test_plain_says_all_at_once() -> None:
+    exchange = Sasl("PLAIN", "zoë", "a,b=c\\").exchange()
+    assert isinstance(exchange, Plain)
+    assert exchange.first() == "\0zoë\0a,b=c\\".encode()
+    assert exchange.answer(b"") is None
+
+
+@pytest.mark.parametrize(
+    ("extensions", "told"),
+    [
+        ((), b"n,,\x01auth=Bearer abc.def\x01\x01"),
+        (
+            (("logicalCluster", "lkc-1"), ("identityPoolId", "pool=1")),
+            b"n,,\x01auth=Bearer abc.def\x01logicalCluster=lkc-1\x01identityPoolId=pool=1\x01\x01",
+        ),
+    ],
+)
+def test_oauthbearer_tells_the_token_and_extensions(
+    extensions: tuple[tuple[str, str], ...], told: bytes
+) -> None:
+    exchange = OAuthBearer("abc.def", dict(extensions))
+    assert exchange.first() == told
+    assert exchange.answer(b"") is None
+
+
+def test_a_token_that_is_refused_is_let_go_so_that_the_broker_can_say_so() -> None:
+    """RFC 7628, section 3.2.3: after an error's challenge the client sends one byte."""
+    exchange = OAuthBearer("abc.def", {})
+    exchange.first()
+    assert exchange.answer(b'{"status":"invalid_token"}') == b"\x01"
+
+
+def test_oauthbearer_takes_a_token_of_its_source_for_each_exchange() -> None:
+    sasl = Sasl("OAUTHBEARER", token=UnsignedToken((("sub", "alice"),)), extensions=(("a", "b"),))
+    said = sasl.exchange().first()
+    found = re.fullmatch(rb"n,,\x01auth=Bearer ([\w-]+)\.([\w-]+)\.\x01a=b\x01\x01", said)
+    assert found
+    claims = json.loads(base64.urlsafe_b64decode(found[2] + b"=="))
+    assert claims["sub"] == "alice"

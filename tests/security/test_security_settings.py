@@ -1,0 +1,607 @@
+"""From properties of Java's clients to how a connection is secured, and what is refused."""
+
+import json
+import os
+import pickle
+import re
+import select
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    PrivateFormat,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kipctl.errors import UsageError
+from kipctl.lab.certificates import Authority
+from kipctl.security.sasl import Sasl
+from kipctl.security.settings import (
+    Security,
+    is_about_security,
+    jaas_options,
+    security_of,
+    without_effect,
+)
+from kipctl.security.tls import Tls
+from kipctl.security.tokens import ClientCredentials, FileToken, UnsignedToken
+from kipctl.transport.access import Access, access_of
+
+STORE_PASSWORD, KEY_PASSWORD = "store-hunter2", "key-hunter2"
+AUTHORITY = Authority()
+ALICE = AUTHORITY.for_user("alice")
+CA = AUTHORITY.pem.decode()
+CHAIN = "".join(
+    one.public_bytes(Encoding.PEM).decode() for one in (ALICE.certificate, ALICE.issuer)
+)
+KEY = ALICE.pem.decode().partition("-----BEGIN CERTIFICATE")[0]
+ENCRYPTED_KEY = ALICE.key.private_bytes(
+    Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(KEY_PASSWORD.encode())
+).decode()
+OTHER_KEY = AUTHORITY.for_user("bob").pem.decode().partition("-----BEGIN CERTIFICATE")[0]
+
+PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+OAUTH_MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
+TOKEN_URL = "sasl.oauthbearer.token.endpoint.url"
+SSL = {"security.protocol": "SSL"}
+OAUTH = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "OAUTHBEARER"}
+
+Properties = Mapping[str, str]
+
+
+class Stores(NamedTuple):
+    """Files that a test may name."""
+
+    folder: Path
+
+    def write(self, name: str, content: bytes | str) -> str:
+        path = self.folder / name
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        return str(path)
+
+
+@pytest.fixture
+def stores(tmp_path: Path) -> Stores:
+    return Stores(tmp_path)
+
+
+def run(*command: str) -> None:
+    subprocess.run(command, check=True, capture_output=True, stdin=subprocess.DEVNULL)
+
+
+def keytool(*arguments: str) -> None:
+    run("keytool", "-noprompt", *arguments, "-storepass", STORE_PASSWORD)
+
+
+def sasl(mechanism: str, jaas: str) -> dict[str, str]:
+    return {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": mechanism,
+        "sasl.jaas.config": jaas,
+    }
+
+
+def tls_of(properties: Properties) -> Tls:
+    tls = security_of({**SSL, **properties}).tls
+    assert tls
+    return tls
+
+
+def subjects(pem: str) -> list[str]:
+    """Whose certificates they are, in their order."""
+    found = x509.load_pem_x509_certificates(pem.encode()) if pem else []
+    return [one.subject.rfc4514_string().removeprefix("CN=") for one in found]
+
+
+def refusal(properties: Properties) -> str:
+    """What the user reads: short, and without any secret."""
+    with pytest.raises(UsageError) as refused:
+        security_of(properties)
+    text = str(refused.value)
+    assert 1 <= len(text.splitlines()) <= 3
+    for shown in (text, repr(refused.value), repr(refused.value.__cause__)):
+        assert not re.search(r"hunter2|BEGIN|MIG|MII", shown)
+    return text
+
+
+# --- which security ---
+
+
+@pytest.mark.parametrize(
+    ("properties", "security"),
+    [
+        ({}, Security()),
+        ({"security.protocol": "PLAINTEXT", "ssl.keystore.location": "/nowhere"}, Security()),
+        ({"acks": "all", "sasl.mechanism": "GSSAPI"}, Security()),
+        (SSL, Security(Tls())),
+        ({"security.protocol": "ssl"}, Security(Tls())),
+        (
+            sasl("PLAIN", f'{PLAIN_MODULE} username="alice" password="hunter2";'),
+            Security(None, Sasl("PLAIN", "alice", "hunter2")),
+        ),
+        (
+            sasl("SCRAM-SHA-512", "any.Module required password=p username=u;")
+            | {"security.protocol": "SASL_SSL"},
+            Security(Tls(), Sasl("SCRAM-SHA-512", "u", "p")),
+        ),
+        (
+            OAUTH | {TOKEN_URL: "file:///some/a%20token"},
+            Security(None, Sasl("OAUTHBEARER", token=FileToken(Path("/some/a token")))),
+        ),
+        (
+            OAUTH
+            | {
+                "sasl.jaas.config": f'{OAUTH_MODULE} unsecuredLoginStringClaim_sub="alice"'
+                ' unsecuredLoginStringClaim_my_claim="x" unsecuredLoginNumberClaim_level="3"'
+                ' extension_logicalCluster="lkc-1";'
+            },
+            Security(
+                None,
+                Sasl(
+                    "OAUTHBEARER",
+                    token=UnsignedToken((("sub", "alice"), ("my_claim", "x"), ("level", 3.0))),
+                    extensions=(("logicalCluster", "lkc-1"),),
+                ),
+            ),
+        ),
+        (
+            OAUTH
+            | {
+                TOKEN_URL: "https://idp.example/token",
+                "sasl.jaas.config": f'{OAUTH_MODULE} clientId="me" clientSecret="s" scope="kafka";',
+            },
+            Security(
+                None,
+                Sasl(
+                    "OAUTHBEARER",
+                    token=ClientCredentials("https://idp.example/token", "me", "s", "kafka", Tls()),
+                ),
+            ),
+        ),
+        (
+            OAUTH
+            | {
+                TOKEN_URL: "http://[::1]:80/token",
+                "sasl.oauthbearer.client.credentials.client.id": "me",
+                "sasl.oauthbearer.client.credentials.client.secret": "s",
+                "sasl.oauthbearer.scope": "kafka",
+                "sasl.jaas.config": f'{OAUTH_MODULE} clientId="old" clientSecret="o" scope="o";',
+            },
+            Security(
+                None,
+                Sasl(
+                    "OAUTHBEARER",
+                    token=ClientCredentials("http://[::1]:80/token", "me", "s", "kafka", Tls()),
+                ),
+            ),
+        ),
+    ],
+)
+def test_properties_say_how_a_connection_is_secured(
+    properties: Properties, security: Security
+) -> None:
+    found = security_of(properties)
+    assert found == security
+    assert found.protocol == properties.get("security.protocol", "PLAINTEXT").upper()
+
+
+@pytest.mark.parametrize(
+    ("properties", "words"),
+    [
+        ({"security.protocol": "TLS"}, "security.protocol=TLS is none of Kafka's"),
+        ({"security.protocol": ""}, "security.protocol= is none of Kafka's"),
+        ({"security.protocol": "SASL_SSL"}, "sasl.mechanism=GSSAPI (Kerberos) is not spoken"),
+        (sasl("GSSAPI", ""), "sasl.mechanism=GSSAPI (Kerberos) is not spoken"),
+        (sasl("AWS_MSK_IAM", ""), "sasl.mechanism=AWS_MSK_IAM (IAM of Amazon MSK) is not spoken"),
+        (sasl("SCRAM-SHA-1", ""), "It speaks PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER"),
+        (sasl("PLAIN", ""), "sasl.jaas.config has no username and no password"),
+        (sasl("PLAIN", f"{PLAIN_MODULE};"), "has no username and no password"),
+        (sasl("PLAIN", f'{PLAIN_MODULE} username="a";'), "sasl.jaas.config has no password."),
+        (
+            sasl("SCRAM-SHA-256", f'{PLAIN_MODULE} password="hunter2";'),
+            "sasl.jaas.config has no username.",
+        ),
+        (OAUTH, f"OAUTHBEARER needs {TOKEN_URL}"),
+        (OAUTH | {TOKEN_URL: "https://idp.example"}, "has no clientId and no clientSecret for"),
+        (
+            OAUTH
+            | {
+                TOKEN_URL: "https://idp.example",
+                "sasl.jaas.config": f'{OAUTH_MODULE} clientSecret="hunter2";',
+            },
+            "sasl.jaas.config has no clientId for https://idp.example",
+        ),
+        (OAUTH | {TOKEN_URL: "idp.example/token"}, f"{TOKEN_URL}=idp.example/token is not spoken"),
+        (OAUTH | {TOKEN_URL: "ftp://idp.example"}, "is not spoken"),
+        (OAUTH | {TOKEN_URL: "https://"}, "is not spoken"),
+        (
+            OAUTH
+            | {
+                "sasl.jaas.config": f'{OAUTH_MODULE} unsecuredLoginStringClaim_sub="a"'
+                ' unsecuredLoginNumberClaim_level="high";'
+            },
+            "is not a number",
+        ),
+        (SSL | {"ssl.enabled.protocols": "TLSv1,TLSv1.1"}, "It speaks TLSv1.2 and TLSv1.3"),
+        (SSL | {"ssl.enabled.protocols": ""}, "has none that kipctl speaks"),
+    ],
+)
+def test_what_is_not_spoken_or_missing_is_named(properties: Properties, words: str) -> None:
+    assert words in refusal(properties)
+
+
+@pytest.mark.parametrize(
+    ("enabled", "versions"),
+    [
+        ("TLSv1.3", ("TLSv1_3", "TLSv1_3")),
+        ("TLSv1.2", ("TLSv1_2", "TLSv1_2")),
+        (" TLSv1.1 , TLSv1.2 ", ("TLSv1_2", "TLSv1_2")),
+        ("TLSv1.3,TLSv1.2", ("TLSv1_2", "TLSv1_3")),
+    ],
+)
+def test_enabled_protocols_are_all_that_is_spoken(enabled: str, versions: tuple[str, str]) -> None:
+    context = tls_of({"ssl.enabled.protocols": enabled}).context()
+    assert (context.minimum_version.name, context.maximum_version.name) == versions
+
+
+@pytest.mark.parametrize(
+    ("properties", "checks"),
+    [
+        ({}, True),
+        ({"ssl.endpoint.identification.algorithm": "https"}, True),
+        ({"ssl.endpoint.identification.algorithm": "HTTPS"}, True),
+        ({"ssl.endpoint.identification.algorithm": ""}, False),
+        ({"ssl.endpoint.identification.algorithm": " "}, False),
+    ],
+)
+def test_names_are_checked_unless_the_algorithm_is_empty(
+    properties: Properties, checks: bool
+) -> None:
+    context = tls_of(properties).context()
+    assert context.check_hostname is checks
+    assert context.verify_mode.name == "CERT_REQUIRED"  # in either case
+
+
+def test_what_has_no_effect_is_named() -> None:
+    given = {
+        "acks": "all",
+        "security.protocol": "SSL",
+        "security.providers": "x",
+        "ssl.cipher.suites": "TLS_AES_256_GCM_SHA384",
+        "ssl.protocol": "TLSv1.3",
+        "ssl.keystore.location": "x",
+        "sasl.kerberos.service.name": "kafka",
+    }
+    assert without_effect(given) == [
+        "sasl.kerberos.service.name",
+        "security.providers",
+        "ssl.cipher.suites",
+        "ssl.protocol",
+    ]
+    assert [name for name in given if not is_about_security(name)] == ["acks"]
+
+
+# --- JAAS ---
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        ("", {}),
+        ('M required a="1" b="2";', {"a": "1", "b": "2"}),
+        ("M required a=1 b=2;", {"a": "1", "b": "2"}),
+        ("M required a='1' b='say \"x\"';", {"a": "1", "b": 'say "x"'}),
+        ('M required\n  a = "1"\n  b\t=\t"it\'s";', {"a": "1", "b": "it's"}),
+        (r'M required a="say \"x\"" b="back\\slash";', {"a": 'say "x"', "b": "back\\slash"}),
+        (r'M required a="\q\$" b="\t\n\101\0607";', {"a": "q$", "b": "\t\nA07"}),
+        ('M required a="" b="x";', {"a": "", "b": "x"}),
+        ('M required a="b=c; d=e" f="g";', {"a": "b=c; d=e", "f": "g"}),
+        ('M required a="1" a="2";', {"a": "2"}),
+        ('M required extension_x.y-z="1";', {"extension_x.y-z": "1"}),
+    ],
+)
+def test_jaas_is_read_as_java_does(text: str, options: dict[str, str]) -> None:
+    assert jaas_options(text) == options
+
+
+@given(st.dictionaries(st.from_regex("[a-z]+", fullmatch=True), st.text()))
+def test_any_value_survives_being_quoted(options: dict[str, str]) -> None:
+    escaped = {
+        name: text.replace("\\", r"\\").replace('"', r"\"") for name, text in options.items()
+    }
+    told = " ".join(f'{name}="{text}"' for name, text in escaped.items())
+    assert jaas_options(f"{PLAIN_MODULE} {told};") == options
+
+
+# --- truststores and keystores ---
+
+
+def test_pem_stores_are_read(stores: Stores) -> None:
+    tls = tls_of(
+        {
+            "ssl.truststore.location": stores.write("ca.pem", "The CA:\n" + CA),
+            "ssl.keystore.location": stores.write("alice.pem", CHAIN + KEY),
+        }
+    )
+    assert subjects(tls.authorities) == ["kipctl lab CA"]
+    assert subjects(tls.chain) == ["alice", "kipctl lab CA"]
+    assert tls.key == KEY
+
+
+def test_pkcs12_stores_are_read(stores: Stores) -> None:
+    tls = tls_of(
+        {
+            "ssl.truststore.location": stores.write(
+                "trust.p12", AUTHORITY.truststore(STORE_PASSWORD)
+            ),
+            "ssl.truststore.password": STORE_PASSWORD,
+            "ssl.keystore.location": stores.write("alice.p12", ALICE.keystore(STORE_PASSWORD)),
+            "ssl.keystore.password": STORE_PASSWORD,
+        }
+    )
+    assert subjects(tls.authorities) == ["kipctl lab CA"]
+    assert subjects(tls.chain) == ["alice", "kipctl lab CA"]
+    assert tls.key == KEY
+
+
+def test_pkcs12_stores_that_openssl_made_are_read(stores: Stores) -> None:
+    pem, p12 = stores.write("alice.pem", KEY + CHAIN), stores.folder / "alice.p12"
+    run("openssl", "pkcs12", "-export", "-in", pem, "-out", f"{p12}", "-passout", "pass:store")
+    tls = tls_of({"ssl.keystore.location": f"{p12}", "ssl.keystore.password": "store"})
+    assert subjects(tls.chain) == ["alice", "kipctl lab CA"]
+    assert tls.key == KEY
+
+
+@pytest.mark.parametrize("extra", [(), ("-nomaciter", "-keypbe", "NONE", "-certpbe", "NONE")])
+def test_pkcs12_without_a_password_is_read(stores: Stores, extra: tuple[str, ...]) -> None:
+    pem, p12 = stores.write("alice.pem", KEY + CHAIN), stores.folder / "alice.p12"
+    run("openssl", "pkcs12", "-export", "-in", pem, "-out", f"{p12}", "-passout", "pass:", *extra)
+    assert subjects(tls_of({"ssl.keystore.location": f"{p12}"}).chain)[0] == "alice"
+
+
+@pytest.fixture(scope="module")
+def keytools(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with stores that Java's keytool made of both kinds."""
+    folder = tmp_path_factory.mktemp("keytool")
+    (folder / "ca.pem").write_text(CA)
+    (folder / "old ones").mkdir()
+    for kind, path in (("PKCS12", "{}.p12"), ("JKS", "old ones/{}.jks")):
+        keystore, truststore = (f"{folder / path.format(name)}" for name in ("key", "trust"))
+        keytool(
+            *("-genkeypair", "-alias", "me", "-dname", "CN=duke", "-keyalg", "EC"),
+            *("-keypass", STORE_PASSWORD, "-storetype", kind, "-keystore", keystore),
+        )
+        keytool(
+            *("-importcert", "-alias", "ca", "-file", f"{folder}/ca.pem"),
+            *("-storetype", kind, "-keystore", truststore),
+        )
+    return folder
+
+
+def test_pkcs12_stores_that_keytool_made_are_read(keytools: Path) -> None:
+    tls = tls_of(
+        {
+            "ssl.truststore.location": f"{keytools}/trust.p12",
+            "ssl.truststore.password": STORE_PASSWORD,
+            "ssl.truststore.type": "PKCS12",
+            "ssl.keystore.location": f"{keytools}/key.p12",
+            "ssl.keystore.password": STORE_PASSWORD,
+            "ssl.key.password": STORE_PASSWORD,
+        }
+    )
+    assert subjects(tls.authorities) == ["kipctl lab CA"]
+    assert subjects(tls.chain) == ["duke"]
+
+
+@pytest.mark.parametrize("store", ["trust", "key"])
+def test_a_jks_store_is_refused_with_the_command_that_converts_it(
+    keytools: Path, store: str
+) -> None:
+    """And the command does: what it makes is read."""
+    path = keytools / "old ones" / f"{store}.jks"
+    location = f"ssl.{store}store.location"
+    command = refusal(SSL | {location: f"{path}"}).splitlines()[-1]
+    assert command == (
+        f"keytool -importkeystore -srckeystore '{path}' -srcstoretype JKS"
+        f" -destkeystore '{path.with_suffix('.p12')}' -deststoretype PKCS12"
+    )
+    passwords = ("-srcstorepass", STORE_PASSWORD, "-deststorepass", STORE_PASSWORD)
+    run(*shlex.split(command), "-noprompt", *passwords)
+    converted = {location: f"{path.with_suffix('.p12')}"}
+    assert tls_of({**converted, f"ssl.{store}store.password": STORE_PASSWORD})
+
+
+def one_line(pem: str) -> str:
+    """As in a properties file whose author did not know of backslashes at the ends of lines."""
+    return pem.strip().replace("\n", " ")
+
+
+@pytest.mark.parametrize("written", [str, one_line, lambda pem: one_line(pem).replace("- -", "--")])
+def test_inline_pem_is_read_on_one_line_or_several(written: Callable[[str], str]) -> None:
+    """KIP-651."""
+    tls = tls_of(
+        {
+            "ssl.truststore.certificates": written(CA + CHAIN),
+            "ssl.keystore.certificate.chain": written(CHAIN),
+            "ssl.keystore.key": written(KEY),
+        }
+    )
+    assert subjects(tls.authorities) == ["kipctl lab CA", "alice", "kipctl lab CA"]
+    assert subjects(tls.chain) == ["alice", "kipctl lab CA"]
+    assert tls.key == KEY
+
+
+@pytest.mark.parametrize("is_inline", [True, False])
+def test_an_encrypted_key_is_read_with_its_password(stores: Stores, is_inline: bool) -> None:
+    properties = (
+        {"ssl.keystore.certificate.chain": CHAIN, "ssl.keystore.key": one_line(ENCRYPTED_KEY)}
+        if is_inline
+        else {"ssl.keystore.location": stores.write("alice.pem", ENCRYPTED_KEY + CHAIN)}
+    )
+    tls = tls_of({**properties, "ssl.key.password": KEY_PASSWORD})
+    assert tls.key == ENCRYPTED_KEY  # in memory it stays as it was
+
+
+ENCRYPTED = {"ssl.keystore.certificate.chain": CHAIN, "ssl.keystore.key": ENCRYPTED_KEY}
+
+
+@pytest.mark.parametrize("password", ["", "guess-hunter2", "x" * 2000])
+def test_a_wrong_key_password_is_named(password: str) -> None:
+    text = refusal({**SSL, **ENCRYPTED, "ssl.key.password": password})
+    assert text == "ssl.key.password is not that of the key in ssl.keystore.*."
+
+
+AT_A_TERMINAL = """
+import fcntl, json, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)  # /dev/tty is this one now
+from kipctl.errors import UsageError
+from kipctl.security.settings import security_of
+try:
+    security_of(json.loads(sys.argv[1]))
+except UsageError:
+    sys.exit(42)
+"""
+
+
+def test_nobody_is_asked_for_the_password_of_a_key() -> None:
+    """OpenSSL by itself would ask on the terminal, if there is one."""
+    master, terminal = os.openpty()
+    properties = json.dumps({**SSL, **ENCRYPTED})
+    ended = subprocess.run(
+        [sys.executable, "-c", AT_A_TERMINAL, properties],
+        stdin=terminal,
+        start_new_session=True,
+        timeout=60,
+    )
+    shown = os.read(master, 1000) if select.select([master], [], [], 0)[0] else b""
+    os.close(terminal)
+    os.close(master)
+    assert (ended.returncode, shown) == (42, b"")
+
+
+@pytest.mark.parametrize(
+    ("properties", "words"),
+    [
+        ({"ssl.keystore.key": KEY}, "ssl.keystore.certificate.chain holds no certificate"),
+        (
+            {"ssl.keystore.key": KEY, "ssl.keystore.certificate.chain": KEY},
+            "ssl.keystore.certificate.chain holds no certificate",
+        ),
+        (
+            {"ssl.keystore.key": CHAIN, "ssl.keystore.certificate.chain": CHAIN},
+            "ssl.keystore.key holds no private key",
+        ),
+        (
+            {"ssl.keystore.key": OTHER_KEY, "ssl.keystore.certificate.chain": CHAIN},
+            "The key in ssl.keystore.* does not fit its certificate",
+        ),
+        (
+            {"ssl.keystore.key": KEY, "ssl.keystore.certificate.chain": CA + CHAIN},
+            "does not fit its certificate",
+        ),
+        (
+            {
+                "ssl.keystore.key": KEY.replace("MIG", "\xe9AA"),
+                "ssl.keystore.certificate.chain": CHAIN,
+            },
+            "does not fit its certificate, or is damaged",
+        ),
+        ({"ssl.truststore.certificates": "hunter2"}, "ssl.truststore.certificates holds no cert"),
+        ({"ssl.truststore.certificates": KEY}, "ssl.truststore.certificates holds no certificate"),
+        ({"ssl.truststore.certificates": CA.replace("MII", "AAA")}, "is damaged"),
+        ({"ssl.truststore.certificates": CA.replace("MII", "\xe9II")}, "is damaged"),
+    ],
+)
+def test_inline_pem_that_cannot_be_used_is_named(properties: Properties, words: str) -> None:
+    assert words in refusal({**SSL, **properties})
+
+
+STORED = {
+    "empty": b"",
+    "garbage": b"\x30\x82hunter2",
+    "text": b"password=hunter2",
+    "of-authority": AUTHORITY.pem,
+    "only-a-key": KEY.encode(),
+    "trust.p12": AUTHORITY.truststore(STORE_PASSWORD),
+    "alice.p12": ALICE.keystore(STORE_PASSWORD),
+}
+TRUST, OWN = "ssl.truststore", "ssl.keystore"
+
+
+@pytest.mark.parametrize(
+    ("store", "name", "password", "words"),
+    [
+        (TRUST, "nowhere", "", "ssl.truststore.location={} cannot be read: No such file"),
+        (OWN, "nowhere", "", "ssl.keystore.location={} cannot be read: No such file"),
+        (TRUST, "", "", "cannot be read: Is a directory"),
+        (TRUST, "empty", "", "{} is neither PEM nor PKCS12"),
+        (OWN, "empty", "guess-hunter2", "{} is neither PEM nor PKCS12"),
+        (OWN, "garbage", "", "{} is neither PEM nor PKCS12"),
+        (TRUST, "text", "", "{} is neither PEM nor PKCS12"),
+        (TRUST, "only-a-key", "", "{} holds no certificate"),
+        (OWN, "only-a-key", "", "{} holds no certificate"),
+        (OWN, "of-authority", "", "{} holds no private key"),
+        (OWN, "trust.p12", STORE_PASSWORD, "{} holds no key with its certificate"),
+        (TRUST, "trust.p12", "guess-hunter2", "{}: its password is not ssl.truststore.password"),
+        (TRUST, "trust.p12", "", "{}: its password is not ssl.truststore.password"),
+        (OWN, "alice.p12", "guess-hunter2", "{}: its password is not ssl.keystore.password"),
+        (OWN, "alice.p12", "", "{}: its password is not ssl.keystore.password"),
+    ],
+)
+def test_a_store_that_cannot_be_used_is_named(
+    stores: Stores, store: str, name: str, password: str, words: str
+) -> None:
+    for stored, content in STORED.items():
+        stores.write(stored, content)
+    path = f"{stores.folder / name}"
+    given = {f"{store}.location": path, f"{store}.password": password}
+    assert words.format(path) in refusal({**SSL, **given})
+
+
+# --- what is made of them ---
+
+SECRETS = {
+    "security.protocol": "SASL_SSL",
+    "ssl.truststore.certificates": CA,
+    "ssl.keystore.certificate.chain": CHAIN,
+    "ssl.keystore.key": ENCRYPTED_KEY,
+    "ssl.key.password": KEY_PASSWORD,
+}
+
+
+@pytest.mark.parametrize(
+    "login",
+    [
+        {
+            "sasl.mechanism": "SCRAM-SHA-512",
+            "sasl.jaas.config": f'{PLAIN_MODULE} username="alice" password="hunter2";',
+        },
+        {
+            "sasl.mechanism": "OAUTHBEARER",
+            TOKEN_URL: "https://idp.example/token",
+            "sasl.jaas.config": f'{OAUTH_MODULE} clientId="me" clientSecret="hunter2"'
+            ' extension_a="b";',
+        },
+        {"sasl.mechanism": "OAUTHBEARER", TOKEN_URL: "file:///token"},
+    ],
+)
+def test_security_goes_to_other_processes_whole_and_is_shown_without_secrets(
+    login: Properties,
+) -> None:
+    access = access_of("kafka1:9092", {**SECRETS, **login})
+    again = pickle.loads(pickle.dumps(access))
+    assert again == access
+    assert isinstance(again, Access)
+    assert again.security.tls
+    assert again.security.tls.context().check_hostname
+    for shown in (repr(again), str(again), repr(again.security), repr(again.security.sasl)):
+        assert not re.search(r"hunter2|BEGIN|MIG|MII", shown)

@@ -1,0 +1,371 @@
+"""Bearer tokens: where they come from, how long they are used, and who waits for them."""
+
+import base64
+import json
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import parse_qsl
+
+import pytest
+
+from kipctl.errors import RefusedError, UnreachableError, UsageError
+from kipctl.security import tokens
+from kipctl.security.tls import Tls
+from kipctl.security.tokens import ClientCredentials, FileToken, Token, UnsignedToken
+
+SECRET = "s3cret:with=signs"
+
+
+def jwt(**claims: Any) -> str:
+    """An unsigned JSON Web Token."""
+    parts = [
+        base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=")
+        for part in ({"alg": "none"}, claims)
+    ]
+    return ".".join((*parts, "c2lnbmF0dXJl"))
+
+
+class Answer(NamedTuple):
+    status: int
+    content: object
+
+    @property
+    def body(self) -> bytes:
+        if isinstance(self.content, bytes):
+            return self.content
+        return json.dumps(self.content).encode()
+
+
+GIVEN = Answer(200, {"access_token": "abc", "expires_in": 3600})
+
+
+class Endpoint:
+    """A token endpoint on loopback that answers what it is told to, the last for ever."""
+
+    def __init__(self) -> None:
+        self.answers = [GIVEN]
+        self.before: Callable[[], object] = lambda: None
+        """Called before each answer."""
+        self.asked: list[tuple[str, dict[str, str]]] = []
+        """Authorization and form of each request."""
+        endpoint = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                form = self.rfile.read(int(self.headers["Content-Length"])).decode()
+                endpoint.asked.append((self.headers["Authorization"], dict(parse_qsl(form))))
+                endpoint.before()
+                answers = endpoint.answers
+                answer = answers.pop(0) if len(answers) > 1 else answers[0]
+                self.send_response(answer.status)
+                self.send_header("Content-Length", str(len(answer.body)))
+                self.end_headers()
+                self.wfile.write(answer.body)
+
+            def log_message(self, *arguments: object) -> None:
+                """Nothing."""
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_port}/token"
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
+        self._thread.start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+@pytest.fixture
+def endpoint() -> Iterator[Endpoint]:
+    opened = Endpoint()
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def source(endpoint: Endpoint) -> ClientCredentials:
+    return ClientCredentials(endpoint.url, "me", SECRET, "", Tls())
+
+
+class Clock:
+    """The system's clock, as tokens see it: it stands until a test sets it. Nobody sleeps."""
+
+    def __init__(self) -> None:
+        self.now = 1_000_000.0
+        self.slept: list[float] = []
+
+    def time(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(tokens, "time", clock)
+    return clock
+
+
+# --- files ---
+
+
+def test_a_token_file_is_read_again_each_time(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    source = FileToken(file)
+    file.write_text("first\n")
+    assert source.current() == Token("first", None)
+    file.write_text(f"\n  {jwt(exp=1234)}  \n")
+    assert source.current() == Token(jwt(exp=1234), 1234)
+
+
+@pytest.mark.parametrize(
+    ("text", "expires_s"),
+    [
+        (jwt(exp=1_900_000_000), 1_900_000_000),
+        (jwt(exp=12.5, sub="ä" * 3), 12.5),
+        (jwt(sub="nobody knows how long"), None),
+        (jwt(exp="soon"), None),
+        (jwt(exp=None), None),
+        ("opaque", None),
+        ("a.b.c", None),
+        (f"a.{base64.urlsafe_b64encode(b'[1]').decode()}.c", None),
+        ("..", None),
+    ],
+)
+def test_when_a_token_ends_is_what_it_says_of_itself(
+    tmp_path: Path, text: str, expires_s: float | None
+) -> None:
+    file = tmp_path / "token"
+    file.write_text(text)
+    assert FileToken(file).current() == Token(text, expires_s)
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (None, "cannot be read: No such file"),
+        (b" \n", "holds no token"),
+        (b"\xff\xfe\x00", "holds no token"),
+        (b"two words", "holds no token"),
+    ],
+)
+def test_a_file_without_a_token_is_refused(tmp_path: Path, content: bytes | None, why: str) -> None:
+    file = tmp_path / "token"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(UsageError, match=why) as refused:
+        FileToken(file).current()
+    assert str(file) in str(refused.value)
+
+
+# --- unsigned ---
+
+
+def test_an_unsigned_token_is_as_kafkas_broker_for_development_takes_it(clock: Clock) -> None:
+    """Its `OAuthBearerUnsecuredJws`: alg none, no signature, and times that are numbers."""
+    token = UnsignedToken((("sub", "alice"), ("level", 3))).current()
+    header, claims, signature = token.text.split(".")
+    assert signature == ""
+    assert "=" not in token.text
+    assert json.loads(base64.urlsafe_b64decode(header + "==")) == {"alg": "none"}
+    told = json.loads(base64.urlsafe_b64decode(claims + "=="))
+    assert told == {"sub": "alice", "level": 3, "iat": clock.now, "exp": clock.now + 3600}
+    assert token.expires_s == told["exp"]
+
+
+# --- token endpoints ---
+
+
+def test_an_endpoint_is_asked_with_the_clients_id_and_secret(
+    endpoint: Endpoint, source: ClientCredentials, clock: Clock
+) -> None:
+    assert source.current() == Token("abc", clock.now + 3600)
+    authorization = base64.b64encode(f"me:{SECRET}".encode()).decode()
+    assert endpoint.asked == [(f"Basic {authorization}", {"grant_type": "client_credentials"})]
+
+
+def test_a_scope_is_asked_for(endpoint: Endpoint, source: ClientCredentials) -> None:
+    replace(source, scope="kafka read").fetch()
+    assert endpoint.asked[0][1] == {"grant_type": "client_credentials", "scope": "kafka read"}
+
+
+@pytest.mark.parametrize(
+    ("told", "lifetime_s"),
+    [
+        ({"expires_in": 60}, 60),
+        ({"expires_in": 60.5}, 60.5),
+        ({"expires_in": "60"}, None),
+        ({}, None),
+    ],
+)
+def test_how_long_a_token_is_good_is_what_the_endpoint_says(
+    endpoint: Endpoint,
+    source: ClientCredentials,
+    clock: Clock,
+    told: dict[str, object],
+    lifetime_s: float | None,
+) -> None:
+    endpoint.answers = [Answer(200, {"access_token": "abc", **told})]
+    expires_s = None if lifetime_s is None else clock.now + lifetime_s
+    assert source.fetch() == Token("abc", expires_s)
+
+
+def test_a_token_that_says_itself_how_long_it_is_good_is_believed(
+    endpoint: Endpoint, source: ClientCredentials
+) -> None:
+    endpoint.answers = [Answer(200, {"access_token": jwt(exp=77)})]
+    assert source.fetch() == Token(jwt(exp=77), 77)
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (Answer(401, {"error": "invalid_client"}), "HTTP 401, invalid_client"),
+        (Answer(400, {"error": "invalid_scope"}), "HTTP 400, invalid_scope"),
+        (Answer(403, b"<html>no</html>"), "HTTP 403"),
+        (Answer(302, b""), "HTTP 302"),
+        (Answer(200, b"<html>log in</html>"), "HTTP 200"),
+        (Answer(200, b"\xff"), "HTTP 200"),
+        (Answer(200, ["abc"]), "HTTP 200"),
+        (Answer(200, {"access_token": ""}), "HTTP 200"),
+        (Answer(200, {"access_token": 7}), "HTTP 200"),
+        (Answer(200, {"token": "abc"}), "HTTP 200"),
+    ],
+)
+def test_an_endpoint_that_refuses_is_asked_once_and_named(
+    endpoint: Endpoint, source: ClientCredentials, answer: Answer, why: str
+) -> None:
+    endpoint.answers = [answer]
+    with pytest.raises(RefusedError, match=f"refuses client 'me': {why}") as refused:
+        source.current()
+    assert endpoint.url in refused.value.what
+    assert SECRET not in str(refused.value)
+    assert len(str(refused.value).splitlines()) <= 3
+    assert len(endpoint.asked) == 1
+
+
+def test_an_endpoint_that_stumbles_is_asked_again(
+    endpoint: Endpoint, source: ClientCredentials, clock: Clock
+) -> None:
+    endpoint.answers = [Answer(500, b""), Answer(503, b""), GIVEN]
+    assert source.current().text == "abc"
+    assert len(endpoint.asked) == 3
+    assert clock.slept == sorted(clock.slept)
+    assert 0 < sum(clock.slept) < 5
+
+
+def test_an_endpoint_that_stays_down_is_given_up(
+    endpoint: Endpoint, source: ClientCredentials, clock: Clock
+) -> None:
+    endpoint.answers = [Answer(500, b"")]
+    with pytest.raises(UnreachableError, match="gives no token: HTTP 500"):
+        source.current()
+    assert len(endpoint.asked) == 3
+
+
+def test_an_endpoint_that_is_not_there_is_out_of_reach(clock: Clock) -> None:
+    endpoint = Endpoint()
+    endpoint.close()
+    source = ClientCredentials(endpoint.url, "me", SECRET, "", Tls())
+    with pytest.raises(UnreachableError, match="gives no token") as failed:
+        source.current()
+    assert SECRET not in str(failed.value)
+
+
+def test_a_token_is_used_until_most_of_its_life_is_over(
+    endpoint: Endpoint, source: ClientCredentials, clock: Clock
+) -> None:
+    for _ in range(5):
+        source.current()
+        clock.now += 3600 * 0.15
+    assert len(endpoint.asked) == 1
+
+
+def test_a_token_is_replaced_in_the_background_and_nobody_waits(
+    endpoint: Endpoint, source: ClientCredentials, clock: Clock
+) -> None:
+    source.current()
+    may_answer, answered = threading.Event(), threading.Event()
+    endpoint.answers = [Answer(200, {"access_token": "next", "expires_in": 3600})]
+    endpoint.before = lambda: may_answer.wait(60)
+    clock.now += 3600 * 0.85
+    for _ in range(20):
+        assert source.current().text == "abc"  # the endpoint has not answered yet
+    may_answer.set()
+    _until(lambda: source.current().text == "next", answered)
+    assert len(endpoint.asked) == 2
+
+
+def test_a_token_that_is_over_is_not_used_again(
+    endpoint: Endpoint, source: ClientCredentials, clock: Clock
+) -> None:
+    source.current()
+    endpoint.answers = [Answer(200, {"access_token": "next", "expires_in": 3600})]
+    clock.now += 3600
+    assert source.current().text == "next"
+
+
+def test_an_endpoint_that_is_down_while_a_token_is_good_does_no_harm(
+    endpoint: Endpoint, source: ClientCredentials, clock: Clock
+) -> None:
+    source.current()
+    endpoint.answers = [Answer(400, b"")]
+    clock.now += 3600 * 0.9
+    asked_again = threading.Event()
+    endpoint.before = asked_again.set
+    assert source.current().text == "abc"
+    assert asked_again.wait(60)
+    assert source.current().text == "abc"
+
+
+def test_each_client_has_a_token_of_its_own(endpoint: Endpoint, source: ClientCredentials) -> None:
+    source.current()
+    endpoint.answers = [Answer(200, {"access_token": "other", "expires_in": 3600})]
+    assert replace(source, client_id="you").current().text == "other"
+    assert source.current().text == "abc"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        Token("hush", 1.0),
+        ClientCredentials("https://idp.example/token", "me", "hush", "", Tls(key="hush")),
+    ],
+)
+def test_no_secret_is_shown(source: object) -> None:
+    assert "hush" not in repr(source)
+
+
+def _until(is_so: Callable[[], bool], moment: threading.Event) -> None:
+    """Pytest's own timeout is the limit."""
+    while not is_so():
+        moment.wait(0.005)
+
+
+def test_an_event_loop_does_not_wait_for_a_token(
+    endpoint: Endpoint, source: ClientCredentials
+) -> None:
+    asked, go_on = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        asked.set()
+        go_on.wait(30)
+
+    endpoint.before = hold
+    assert not source.is_ready()
+    assert asked.wait(30)
+    assert not source.is_ready()  # and asks no second time meanwhile
+    go_on.set()
+    for thread in threading.enumerate():
+        if thread.name == tokens.REFRESHING:
+            thread.join(30)
+    assert source.is_ready()
+    assert source.current().text
+    assert len(endpoint.asked) == 1

@@ -1,0 +1,125 @@
+"""Clusters by name, and how they are reached."""
+
+import pickle
+from pathlib import Path
+
+import pytest
+
+from kipctl.errors import RefusedError, UsageError
+from kipctl.protocol.address import Address
+from kipctl.transport.access import Access, access_of, parse_map
+from kipctl.transport.clusters import NamedCluster, add_cluster, clusters_file, named_clusters
+
+FULL = NamedCluster(
+    "prod.eu-1",
+    "kafka1:9092,kafka2:9092",
+    "/etc/kafka/client.properties",
+    "eu-1a",
+    ("http://kafka1:9404/metrics",),
+    True,
+    "cluster-id",
+    (("kafka1:9092", "127.0.0.1:19092"),),
+)
+
+
+@pytest.mark.parametrize("entry", [FULL, NamedCluster("lab", "127.0.0.1:9092")])
+def test_what_is_added_is_read_as_it_was(entry: NamedCluster, tmp_path: Path) -> None:
+    file = clusters_file({"XDG_CONFIG_HOME": str(tmp_path)})
+    assert named_clusters(file) == {}
+    add_cluster(file, NamedCluster('odd "name"', "h:1"))
+    add_cluster(file, entry)
+    assert list(named_clusters(file)) == ['odd "name"', entry.name]
+    assert named_clusters(file)[entry.name] == entry
+    assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+    with pytest.raises(UsageError, match="has a cluster"):
+        add_cluster(file, entry)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("[prod", "cannot be read"),
+        ("prod = 1", "prod is no table"),
+        ("[prod]\n", "has no bootstrap_servers"),
+        ('[prod]\nbootstrap_servers = ["a:1"]', "bootstrap_servers of .prod. is wrong"),
+        ('[prod]\nbootstrap_servers = "a:1"\npasword = "x"', "pasword of .prod. is wrong"),
+    ],
+)
+def test_a_file_that_is_wrong_says_where(text: str, told: str, tmp_path: Path) -> None:
+    file = tmp_path / "clusters.toml"
+    file.write_text(text)
+    with pytest.raises(UsageError, match=told):
+        named_clusters(file)
+
+
+def test_what_somebody_wrote_in_the_file_stays_as_it_is(tmp_path: Path) -> None:
+    file = tmp_path / "clusters.toml"
+    file.write_text('# ours\n[a]\nbootstrap_servers = "a:1" # old\n')
+    add_cluster(file, NamedCluster("b", "b:1"))
+    assert file.read_text().startswith('# ours\n[a]\nbootstrap_servers = "a:1" # old\n')
+    assert list(named_clusters(file)) == ["a", "b"]
+
+
+def test_a_named_cluster_and_options_become_one_access() -> None:
+    access = access_of("kafka1:9092", {}, parse_map(["kafka2:9092=[::1]:2"]), FULL)
+    assert access.mapped(Address("kafka1", 9092)) == Address("127.0.0.1", 19092)
+    assert access.mapped(Address("kafka2", 9092)) == Address("::1", 2)
+    assert access.mapped(Address("kafka3", 9092)) == Address("kafka3", 9092)
+    assert (access.name, access.expected_id, access.is_protected) == (
+        "prod.eu-1",
+        "cluster-id",
+        True,
+    )
+    assert access_of("a:1", {}, None, FULL, "other").expected_id == "other"
+
+
+def test_a_cluster_of_another_id_is_refused() -> None:
+    access = Access("a:1", expected_id="right")
+    access.identify("right")
+    with pytest.raises(RefusedError, match="is wrong, not right"):
+        access.identify("wrong")
+
+
+def test_behind_a_tap_tls_is_the_taps_and_the_login_the_clients() -> None:
+    properties = {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "PLAIN",
+        "sasl.jaas.config": 'x required username="alice" password="secret";',
+        "ssl.endpoint.identification.algorithm": "",
+        "client.id": "of no concern",
+    }
+    behind = access_of("kafka1:9093", properties, parse_map(["kafka1:9093=a:1"])).behind("tap:1")
+    assert (behind.bootstrap_servers, behind.security.protocol) == ("tap:1", "SASL_PLAINTEXT")
+    assert behind.security.principal == "User:alice"
+    assert behind.address_map == {}
+    assert behind.properties == {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "PLAIN",
+        "sasl.jaas.config": properties["sasl.jaas.config"],
+    }
+    assert "secret" not in repr(behind)
+    assert pickle.loads(pickle.dumps(behind)) == behind
+
+
+@pytest.mark.parametrize(
+    ("by_name", "ids", "expected_id", "is_refused"),
+    [
+        (True, {"a"}, "", True),
+        (True, {"a"}, "a", False),
+        (False, {"prod"}, "", True),  # the protected one, reached by its address
+        (False, {"prod"}, "prod", False),
+        (False, {"other"}, "", False),
+    ],
+)
+def test_a_protected_cluster_is_changed_with_consent_only(
+    by_name: bool, ids: set[str], expected_id: str, is_refused: bool
+) -> None:
+    named = NamedCluster("x", "a:1", protected=by_name)
+    access = access_of("a:1", {}, None, named, expected_id, protected_ids=["prod"])
+    for cluster_id in ids:
+        access.identify(cluster_id)
+    if is_refused:
+        with pytest.raises(RefusedError, match="is protected: CreateTopics is refused"):
+            access.demand_consent("CreateTopics")
+        access.consent.add("answered")
+    access.demand_consent("CreateTopics")

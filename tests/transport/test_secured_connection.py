@@ -1,0 +1,642 @@
+"""The event loop's secured connection: TLS in pieces of any size, logins, and logins after those.
+
+Where both sides are driven by the test, nothing waits: a connection that leaves something unread
+where no poll tells of it does not go on, and is noticed at once.
+"""
+
+import random
+import select
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scripted_broker import Asked, ScriptedBroker
+from secure_peers import (
+    AUTHORITY,
+    PASSWORD,
+    TLS,
+    USER,
+    Logins,
+    access,
+    loopback,
+    server_context,
+    wrapped,
+)
+
+from kipctl.lab.certificates import EXPIRED
+from kipctl.protocol.address import Address
+from kipctl.protocol.api import decode_response, encode_request
+from kipctl.protocol.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+from kipctl.protocol.message import Response
+from kipctl.protocol.sasl import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+    SaslHandshakeRequest,
+)
+from kipctl.security.sasl import Sasl
+from kipctl.security.tls import Tls
+from kipctl.transport.loop import ConnectionLostError, LoopConnection
+from kipctl.transport.secured import SecuredConnection
+from kipctl.transport.sockets import SystemSockets
+from kipctl.transport.tls_socket import ROOM, TlsSocket
+
+SERVER = server_context(loopback())
+BROKER = Address("localhost", 9092)
+PLAIN = Sasl("PLAIN", USER, PASSWORD)
+VERSIONS = pytest.mark.parametrize("version", ["TLSv1.2", "TLSv1.3"])
+"""TLS 1.2 has no tickets after the handshake, and another order of flights."""
+
+
+class Peer:
+    """A TLS server in memory at the end of a non-blocking socket: it does what it is told to."""
+
+    def __init__(self, end: socket.socket, context: ssl.SSLContext = SERVER) -> None:
+        self.end = end
+        self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self.tls = context.wrap_bio(self._in, self._out, server_side=True)
+        self.unsent = b""
+        """Encrypted, and not yet written to the socket."""
+        self.read = bytearray()
+        self._is_private = False
+
+    def say(self, content: bytes) -> None:
+        self.tls.write(content)
+        self.unsent += self._out.read()
+
+    def say_goodbye(self) -> None:
+        """TLS's own word for the end."""
+        with suppress(ssl.SSLWantReadError):
+            self.tls.unwrap()
+        self.unsent += self._out.read()
+
+    def take(self, most: int = 1 << 20) -> bool:
+        """Read what has come, and think about it; whether anything had."""
+        try:
+            came = self.end.recv(most)
+        except BlockingIOError:
+            return False
+        self._in.write(came)
+        try:
+            if not self._is_private:
+                self.tls.do_handshake()
+                self._is_private = True
+            while True:
+                self.read += self.tls.read(1 << 20)
+        except ssl.SSLWantReadError:
+            pass
+        finally:
+            self.unsent += self._out.read()
+        return bool(came)
+
+    def put(self, most: int = 1 << 30) -> int:
+        """Write at most so much of what is unsent; how much the socket took."""
+        try:
+            sent = self.end.send(self.unsent[:most])
+        except BlockingIOError:
+            return 0
+        self.unsent = self.unsent[sent:]
+        return sent
+
+
+@contextmanager
+def pair(
+    buffers: int = 0, tls: Tls = TLS, context: ssl.SSLContext = SERVER
+) -> Iterator[tuple[SecuredConnection, Peer]]:
+    """A connection and its peer, joined by sockets with buffers of this size."""
+    ours, theirs = socket.socketpair()
+    with theirs:
+        for end in (ours, theirs):
+            end.setblocking(False)
+            if buffers:
+                end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, buffers)
+        connection = SecuredConnection(ours, 1, BROKER, tls, None, lambda: 0)
+        try:
+            yield connection, Peer(theirs, context)
+        finally:
+            connection.close()
+
+
+def turn(connection: LoopConnection, frames: list[bytes]) -> bool:
+    """What an event loop does at a turn; whether there was anything to do."""
+    writable = [connection] if connection.wants_write else []
+    can_read, can_write, _ = select.select([connection], writable, [], 0)
+    if not connection.connected:
+        if can_read or can_write:
+            connection.establish()
+        return bool(can_read or can_write)
+    if can_write:
+        connection.write()
+    if can_read:
+        frames += map(bytes, connection.read())
+    return bool(can_read or can_write)
+
+
+def shake_hands(connection: LoopConnection, peer: Peer, at_once: int = 1 << 20) -> int:
+    """Until the connection is; how many pieces the server's half took."""
+    pieces = 0
+    while not connection.connected:
+        went_on = turn(connection, [])
+        took = peer.take(at_once)
+        sent = bool(peer.unsent) and bool(peer.put(at_once))
+        pieces += sent
+        assert went_on or took or sent, "both wait for each other"
+    return pieces
+
+
+def framed(content: bytes) -> bytes:
+    return len(content).to_bytes(4, "big") + content
+
+
+# --- the handshake ---
+
+
+@VERSIONS
+def test_the_handshake_goes_on_byte_by_byte(version: str) -> None:
+    with pair(tls=Tls(TLS.authorities, versions=(version,))) as (connection, peer):
+        assert connection.wants_write
+        assert not connection.takes_requests
+        assert shake_hands(connection, peer, at_once=1) > 500
+        assert connection.takes_requests
+        connection.send([framed(b"hello")])
+        peer.take()
+        assert peer.read == framed(b"hello")
+
+
+def test_while_the_server_thinks_nobody_is_woken_to_write() -> None:
+    with pair() as (connection, _):
+        connection.establish()
+        assert not connection.wants_write
+        assert not select.select([connection], [], [], 0)[0]
+        connection.establish()  # as for an event that was old
+        assert not connection.connected
+
+
+def test_a_certificate_that_is_wrong_ends_the_connection_and_the_server_is_told_why() -> None:
+    context = server_context(loopback(validity=EXPIRED))
+    with pair(context=context) as (connection, peer):
+        with pytest.raises(ConnectionLostError, match="its certificate has expired"):
+            shake_hands(connection, peer)
+        with pytest.raises(ssl.SSLError, match="CERTIFICATE_EXPIRED"):
+            peer.take()
+
+
+@pytest.mark.parametrize("sent", [b"", b"\x16\x03\x03", b"HTTP/1.1 400 Bad Request\r\n\r\n"])
+def test_a_server_that_hangs_up_in_the_handshake_ends_the_connection(sent: bytes) -> None:
+    with pair() as (connection, peer):
+        connection.establish()
+        peer.end.send(sent)
+        peer.end.close()
+        with pytest.raises(ConnectionLostError, match="without"):
+            connection.establish()
+
+
+def test_a_client_without_the_certificate_that_is_asked_for_is_told_so() -> None:
+    """With TLS 1.3 only after it is connected."""
+    with pair(context=server_context(loopback(), AUTHORITY)) as (connection, peer):
+        connection.establish()
+        peer.take()
+        peer.put()
+        connection.establish()
+        assert connection.connected
+        with pytest.raises(ssl.SSLError):
+            peer.take()
+        peer.put()
+        with pytest.raises(ConnectionLostError, match="asks for a client's certificate"):
+            connection.read()
+
+
+class Full(socket.socket):
+    """A socket that may be too full to write to."""
+
+    is_full = False
+
+    def sendmsg(self, *arguments: Any) -> int:
+        if self.is_full:
+            raise BlockingIOError
+        return super().sendmsg(*arguments)
+
+
+@pytest.mark.parametrize("is_gone", [False, True], ids=["later", "never"])
+def test_the_end_of_a_handshake_is_written_later_where_the_socket_is_full(is_gone: bool) -> None:
+    ours, theirs = socket.socketpair()
+    with theirs, Full(ours.family, ours.type, fileno=ours.detach()) as full:
+        full.setblocking(False)
+        theirs.setblocking(False)
+        connection, peer = SecuredConnection(full, 1, BROKER, TLS, None, lambda: 0), Peer(theirs)
+        connection.establish()
+        peer.take()
+        peer.put()
+        full.is_full = True
+        connection.establish()
+        connection.write()
+        assert connection.wants_write
+        assert not peer.take()
+        full.is_full = False
+        if is_gone:
+            theirs.close()
+            with pytest.raises(ConnectionLostError, match="Broken pipe"):
+                connection.write()
+            return
+        connection.write()
+        assert not connection.wants_write
+        assert peer.take()
+        connection.send([framed(b"hello")])
+        peer.take()
+        assert peer.read == framed(b"hello")
+
+
+# --- frames ---
+
+
+def test_all_that_was_received_is_handed_out_also_into_the_least_room() -> None:
+    content = random.Random(5).randbytes(500_000)
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        for end in (ours, theirs):
+            end.setblocking(False)
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4_000_000)
+        tls, peer = TlsSocket(ours, TLS.context(), BROKER.host), Peer(theirs)
+        while not tls.handshake():
+            peer.take()
+            peer.put()
+        peer.take()
+        peer.say(content)
+        read, room = bytearray(), memoryview(bytearray(ROOM))
+        while peer.unsent or select.select([ours], [], [], 0)[0]:
+            peer.put()
+            with suppress(BlockingIOError):
+                read += room[: tls.recv_into(room)]
+        assert read == content
+
+
+sizes = st.lists(st.integers(4, 60_000) | st.sampled_from([4, 16_384, 262_140]), max_size=12)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    ours=st.lists(st.lists(st.integers(0, 70_000), min_size=1, max_size=5), max_size=6),
+    theirs=sizes,
+    buffers=st.sampled_from([0, 1, 5000, 40_000]),
+    pieces=st.lists(st.sampled_from([1, 5, 1000, 16_408, 1 << 20]), min_size=1, max_size=5),
+    seed=st.integers(0, 1 << 30),
+)
+def test_every_byte_comes_out_as_it_went_in_both_ways_at_once(
+    ours: list[list[int]], theirs: list[int], buffers: int, pieces: list[int], seed: int
+) -> None:
+    """However little the sockets hold, and however few bytes come at a time."""
+    chance = random.Random(seed)
+    to_send = [[chance.randbytes(size) for size in frame] for frame in ours]
+    to_say = [chance.randbytes(size) for size in theirs]
+    everything = b"".join(map(b"".join, to_send))
+    least = sum(map(len, to_say)) // 2000  # a byte at a time takes too long for the large ones
+    frames: list[bytes] = []
+    with pair(buffers) as (connection, peer):
+        shake_hands(connection, peer)
+        peer.say(b"".join(map(framed, to_say)))
+        turns = 0
+        while frames != to_say or peer.read != everything:
+            if to_send and connection.takes_requests:
+                connection.send([*to_send.pop(0)])
+            most = max(pieces[turns % len(pieces)], least)
+            went_on = turn(connection, frames)
+            took = peer.take(max(most, 1000))
+            sent = bool(peer.unsent) and bool(peer.put(most))
+            turns += 1
+            assert went_on or took or sent or to_send, "something is left where no poll tells of it"
+        assert not connection.wants_write
+
+
+@VERSIONS
+@pytest.mark.parametrize("size", [4, 100, 16_384, ROOM, 262_144, 262_145, 5_000_000])
+def test_a_burst_of_frames_is_read_whole_by_as_many_polls_as_tell_of_it(
+    size: int, version: str
+) -> None:
+    """All of it is in the socket before the first is read, where it fits."""
+    contents = [bytes([n % 256]) * size for n in range(max(2, min(3000, 10_000_000 // size)))]
+    with pair(buffers=4_000_000, tls=Tls(TLS.authorities, versions=(version,))) as (
+        connection,
+        peer,
+    ):
+        shake_hands(connection, peer)
+        for content in contents:
+            peer.say(framed(content))
+        frames: list[bytes] = []
+        while len(frames) < len(contents):
+            sent = bool(peer.unsent) and bool(peer.put())
+            assert turn(connection, frames) or sent, f"{len(frames)} frames were read"
+        assert frames == contents
+
+
+def test_a_large_request_is_written_in_partial_writes() -> None:
+    request = [framed(random.Random(3).randbytes(3_000_000)), b"", memoryview(b"end")]
+    whole = b"".join(request)
+    with pair(buffers=1) as (connection, peer):
+        shake_hands(connection, peer)
+        connection.send([*request])
+        turns = 0
+        while connection.wants_write:
+            assert not connection.takes_requests
+            turns += 1
+            assert turn(connection, []) or peer.take()
+        while peer.take():
+            pass
+        assert turns > 10
+        assert peer.read == whole
+
+
+def test_records_that_carry_no_data_are_no_frame_and_no_end() -> None:
+    """The session tickets that come after the handshake of TLS 1.3."""
+    with pair() as (connection, peer):
+        connection.establish()
+        peer.take()
+        peer.put()
+        connection.establish()
+        assert connection.connected
+        peer.take()
+        assert peer.put() > 0
+        assert connection.read() == []
+
+
+def test_half_a_record_is_no_frame_yet() -> None:
+    with pair() as (connection, peer):
+        shake_hands(connection, peer)
+        connection.read()
+        peer.say(framed(b"whole"))
+        peer.put(11)
+        assert connection.read() == []
+        peer.put()
+        assert connection.read() == [b"whole"]
+
+
+@pytest.mark.parametrize("says_so", [True, False], ids=["close_notify", "abrupt"])
+def test_what_came_before_the_end_is_read_first(says_so: bool) -> None:
+    with pair() as (connection, peer):
+        shake_hands(connection, peer)
+        peer.say(framed(b"complete") + framed(b"cut off")[:-1])
+        if says_so:
+            peer.say_goodbye()
+        peer.put()
+        peer.end.close()
+        assert connection.read() == [b"complete"]
+        assert select.select([connection], [], [], 0)[0]
+        with pytest.raises(ConnectionLostError, match="the broker closed the connection"):
+            connection.read()
+
+
+def test_a_record_that_was_changed_on_its_way_ends_the_connection() -> None:
+    with pair() as (connection, peer):
+        shake_hands(connection, peer)
+        peer.put()
+        connection.read()
+        peer.say(framed(b"hello"))
+        peer.unsent = peer.unsent[:-1] + bytes([peer.unsent[-1] ^ 1])
+        peer.put()
+        with pytest.raises(ConnectionLostError, match="TLS failed"):
+            connection.read()
+
+
+def test_writing_to_a_broker_that_is_gone_ends_the_connection() -> None:
+    with pair() as (connection, peer):
+        shake_hands(connection, peer)
+        peer.end.close()
+        with pytest.raises(ConnectionLostError):
+            connection.send([framed(b"hello")])
+
+
+# --- logins ---
+
+
+class Clock:
+    """Time goes on when a test says so."""
+
+    def __init__(self) -> None:
+        self.us = 1_000_000
+
+    def __call__(self) -> int:
+        return self.us
+
+
+class Client:
+    """An event loop's owner of one connection; pytest's own timeout is the limit."""
+
+    def __init__(self, port: int, sasl: Sasl, tls: Tls | None = None) -> None:
+        self.clock = Clock()
+        self._sockets = SystemSockets(self.clock, access(tls, sasl))
+        connection = self._sockets.connect("127.0.0.1", port, number=1)
+        assert connection
+        self.connection = connection
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.connection.close()
+        self._sockets.close()
+
+    def wait(self) -> None:
+        writing = [self.connection] if self.connection.wants_write else []
+        select.select([self.connection], writing, [])
+
+    def connect(self) -> "Client":
+        while not self.connection.connected:
+            self.wait()
+            self.connection.establish()
+        return self
+
+    def turn(self) -> list[memoryview]:
+        self.wait()
+        self.connection.write()
+        return self.connection.read()
+
+    def ask(self) -> int:
+        """Send a request; its correlation id."""
+        number = self.connection.next_correlation_id()
+        self.connection.send([encode_request(ListOffsetsRequest(), 6, number, "owner")])
+        return number
+
+    def answers(self, count: int) -> list[int]:
+        """The correlation ids of the next answers that the owner sees; there are no more."""
+        seen: list[int] = []
+        while len(seen) < count:
+            for frame in self.turn():
+                number, response = decode_response(ListOffsetsRequest, 6, frame)
+                assert response == ListOffsetsResponse()
+                seen.append(number)
+        assert len(seen) == count
+        return seen
+
+    def finish_login(self) -> None:
+        while not self.connection.takes_requests:
+            assert self.turn() == []
+
+
+def answer_offsets(asked: Asked) -> Response:
+    assert isinstance(asked.request, ListOffsetsRequest)
+    return ListOffsetsResponse()
+
+
+MECHANISMS = pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
+
+
+@MECHANISMS
+@pytest.mark.parametrize("tls", [None, TLS], ids=["plaintext", "tls"])
+def test_a_login_comes_before_everything_else(mechanism: str, tls: Tls | None) -> None:
+    logins = Logins(answer_offsets)
+    secure = wrapped(SERVER) if tls else lambda accepted: accepted
+    with (
+        ScriptedBroker(logins, secure=secure) as broker,
+        Client(broker.port, Sasl(mechanism, USER, PASSWORD), tls) as client,
+    ):
+        client.connect()
+        assert client.connection.takes_requests
+        number = client.ask()
+        assert client.answers(1) == [number]
+        assert logins.count == 1
+
+
+@MECHANISMS
+def test_a_refused_login_ends_the_connection_with_the_brokers_words(mechanism: str) -> None:
+    with (
+        ScriptedBroker(Logins()) as broker,
+        Client(broker.port, Sasl(mechanism, USER, "guess")) as client,
+        pytest.raises(ConnectionLostError, match=r"User 'alice' is refused.*Wrong name or passw"),
+    ):
+        client.connect()
+
+
+def test_a_mechanism_that_the_broker_does_not_offer_ends_the_connection() -> None:
+    def offers_another(asked: Asked) -> Response:
+        return SaslHandshakeRequest.response(33, ("GSSAPI",))
+
+    with (
+        ScriptedBroker(offers_another) as broker,
+        Client(broker.port, PLAIN) as client,
+        pytest.raises(ConnectionLostError, match="does not offer PLAIN; it offers GSSAPI"),
+    ):
+        client.connect()
+
+
+def test_an_answer_to_no_request_of_a_login_ends_the_connection() -> None:
+    def answers_another(asked: Asked) -> bytes:
+        return asked._replace(correlation_id=7).answer(SaslHandshakeRequest.response())
+
+    with (
+        ScriptedBroker(answers_another) as broker,
+        Client(broker.port, PLAIN) as client,
+        pytest.raises(ConnectionLostError, match="an answer to no request"),
+    ):
+        client.connect()
+
+
+# --- logins after the first (KIP-368) ---
+
+SESSION_MS = 60_000
+LATEST_US = round(SESSION_MS * 1000 * 0.95)
+
+
+class InOrder:
+    """Answers requests when a login follows or a fourth request, all at once: in Kafka's order."""
+
+    def __init__(self) -> None:
+        self.logins = Logins(session_ms=SESSION_MS)
+        self.waiting: list[Asked] = []
+
+    def __call__(self, asked: Asked) -> bytes | None:
+        if isinstance(asked.request, ListOffsetsRequest):
+            self.waiting.append(asked)
+            if len(self.waiting) < 4:
+                return None
+            last = b""
+        elif isinstance(asked.request, SaslHandshakeRequest | SaslAuthenticateRequest):
+            answer = self.logins(asked)
+            assert isinstance(answer, Response)
+            last = asked.answer(answer)
+        else:
+            raise AssertionError(asked)
+        answered, self.waiting = self.waiting, []
+        return b"".join(one.answer(ListOffsetsResponse()) for one in answered) + last
+
+
+@MECHANISMS
+def test_while_requests_are_in_flight_a_session_is_renewed_and_their_answers_come(
+    mechanism: str,
+) -> None:
+    script = InOrder()
+    with (
+        ScriptedBroker(script, secure=wrapped(SERVER)) as broker,
+        Client(broker.port, Sasl(mechanism, USER, PASSWORD), TLS).connect() as client,
+    ):
+        for renewals in range(1, 4):
+            numbers = [client.ask() for _ in range(3)]
+            client.clock.us += LATEST_US
+            client.connection.keep_authenticated(client.clock.us)
+            assert client.connection.connected
+            assert not client.connection.takes_requests
+            assert client.answers(3) == numbers
+            client.finish_login()
+            assert script.logins.count == 1 + renewals
+        assert [client.ask() for _ in range(4)] == client.answers(4)
+
+
+def test_a_session_is_renewed_in_its_last_part_and_not_before() -> None:
+    script = InOrder()
+    with ScriptedBroker(script) as broker, Client(broker.port, PLAIN).connect() as client:
+        client.clock.us += round(SESSION_MS * 1000 * 0.85) - 1
+        client.connection.keep_authenticated(client.clock.us)
+        assert client.connection.takes_requests
+        client.clock.us += LATEST_US - round(SESSION_MS * 1000 * 0.85) + 1
+        client.connection.keep_authenticated(client.clock.us)
+        assert not client.connection.takes_requests
+        client.finish_login()
+
+
+def test_a_session_without_an_end_is_never_renewed() -> None:
+    with ScriptedBroker(Logins()) as broker, Client(broker.port, PLAIN).connect() as client:
+        client.connection.keep_authenticated(1 << 62)
+        assert client.connection.takes_requests
+
+
+@pytest.mark.parametrize("answered", [0, 1], ids=["handshake", "authenticate"])
+def test_a_broker_that_does_not_answer_a_login_is_given_up_in_time(answered: int) -> None:
+    first = Logins(session_ms=SESSION_MS)
+    heard = threading.Semaphore(0)
+    left = [2 + answered]
+
+    def falls_silent(asked: Asked) -> Any:
+        left[0] -= 1
+        heard.release()
+        return first(asked) if left[0] >= 0 else None
+
+    with ScriptedBroker(falls_silent) as broker, Client(broker.port, PLAIN).connect() as client:
+        client.clock.us += LATEST_US
+        client.connection.keep_authenticated(client.clock.us)
+        for _ in range(answered):
+            assert client.turn() == []
+        client.connection.keep_authenticated(client.clock.us + 30_000_000)
+        assert not client.connection.takes_requests
+        with pytest.raises(ConnectionLostError, match="does not answer a login"):
+            client.connection.keep_authenticated(client.clock.us + 30_000_001)
+        for _ in range(3 + answered):
+            assert heard.acquire(timeout=60)  # the silence was the broker's
+
+
+def test_a_user_who_is_no_longer_known_is_refused_when_the_session_is_renewed() -> None:
+    first = Logins(session_ms=SESSION_MS)
+
+    def forgets(asked: Asked) -> Any:
+        answer = first(asked)
+        if first.count == 2 and isinstance(asked.request, SaslAuthenticateRequest):
+            return SaslAuthenticateResponse(58, "User alice is gone")
+        return answer
+
+    with ScriptedBroker(forgets) as broker, Client(broker.port, PLAIN).connect() as client:
+        client.clock.us += LATEST_US
+        client.connection.keep_authenticated(client.clock.us)
+        with pytest.raises(ConnectionLostError, match="User alice is gone"):
+            client.finish_login()
