@@ -1,15 +1,16 @@
 """Moved leaders, as clients met them: how long each made the client wait.
 
 A *move* is a partition and its new leader epoch. It is met when a batch, or a Fetch, is refused
-with NOT_LEADER_OR_FOLLOWER or FENCED_LEADER_EPOCH. Its *wait* is what the client itself took from
+with NOT_LEADER_OR_FOLLOWER or FENCED_LEADER_EPOCH by the old leader, or by the new one, which is
+not ready (it may say UNKNOWN_LEADER_EPOCH too). Its *wait* is what the client itself took from
 the first refusal to the send that succeeded: backoff, and waiting for Metadata. Of several batches
 that met it, the longest counts. Neither the brokers' answers nor queues are part of it: it is what
 a better client could save, and what leader hints are to save (KIP-951).
 
 Which epoch a failed attempt waited for is the one that the client sent to next, if it was newer;
-else, where the attempt was refused by a newer leader than an attempt before it, that leader's own
-(it was not ready); else that of the attempts after it. One that the client never learnt makes no
-move.
+else, where a leader that was not ready refused it (`kipctl.trace.redirects` says how that is seen:
+it has spent time in the phase `not_ready`), that leader's own; else that of the attempts after it.
+One that the client never learnt makes no move.
 """
 
 from collections.abc import Sequence
@@ -42,8 +43,8 @@ def moves(redirects: IntRows) -> IntRows:
         return np.empty((0, len(MOVE_COLUMNS)), dtype=np.int64)
     of = {name: redirects[:, column] for name, column in _REDIRECT.items()}
     batch = np.cumsum(of["attempt"] == 1)
-    refused = np.isin(of["error"], sorted(LEADER_ERRORS))
-    not_ready = refused & _follows_lower_epoch(batch, refused, of["from_epoch"])
+    not_ready = of["not_ready_us"] > 0
+    refused = np.isin(of["error"], sorted(LEADER_ERRORS)) | not_ready
     went_on = refused & (of["to_epoch"] > of["from_epoch"])
     epoch = np.where(not_ready, of["from_epoch"], _UNKNOWN)
     epoch = np.where(went_on, of["to_epoch"], epoch)
@@ -65,21 +66,6 @@ def moves(redirects: IntRows) -> IntRows:
     not_ready_in = np.zeros(len(found), dtype=np.int64)
     np.add.at(not_ready_in, of_batch, refusals)
     return np.column_stack([found, longest, not_ready_in, np.bincount(of_batch)])
-
-
-def _follows_lower_epoch(batch: IntRows, refused: _Truths, epoch: IntRows) -> _Truths:
-    """Whether an attempt of the batch before it was refused in a lower epoch."""
-    lowest, found = np.iinfo(np.int64).max, np.zeros(len(batch), dtype=bool)
-    current = _UNKNOWN
-    for row, (number, is_refused, its_epoch) in enumerate(
-        zip(batch.tolist(), refused.tolist(), epoch.tolist(), strict=True)
-    ):
-        if number != current:
-            current, lowest = number, np.iinfo(np.int64).max
-        if is_refused:
-            found[row] = lowest < its_epoch
-            lowest = min(lowest, its_epoch)
-    return found
 
 
 def _has_been_refused(batch: IntRows, refused: _Truths) -> _Truths:

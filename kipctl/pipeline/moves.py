@@ -29,11 +29,10 @@ def moves(redirects: DataFrame) -> DataFrame:
     before = in_order.rowsBetween(Window.unboundedPreceding, -1)
     upto = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     onward = in_order.rowsBetween(Window.currentRow, Window.unboundedFollowing)
-    refused = is_leader_error()
-    lower = F.min(F.when(refused, F.col("from_epoch"))).over(before)
-    not_ready = refused & F.coalesce(lower < F.col("from_epoch"), F.lit(False))
+    not_ready = F.col("not_ready_us") > 0
+    refused = is_leader_error() | not_ready
     epoch = F.when(refused & (F.col("to_epoch") > F.col("from_epoch")), F.col("to_epoch")).when(
-        not_ready, F.col("from_epoch")
+        not_ready & (F.col("from_epoch") >= 0), F.col("from_epoch")
     )
     next_known = F.first("_epoch", ignorenulls=True).over(onward)
     last_known = F.last("_epoch", ignorenulls=True).over(before)

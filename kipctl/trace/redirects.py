@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
+from kipctl.protocol.error_codes import ErrorCode
 from kipctl.trace.codes import Decision
 
 
@@ -81,17 +82,28 @@ class FailedAttempt:
             self.hint_endpoint = endpoints.setdefault(address, len(endpoints))
 
 
-def _did_not_know_yet(failed: FailedAttempt, before: Sequence[FailedAttempt]) -> bool:
-    """Whether the answer came from a leader that had not heard yet that it leads.
+def _are_not_ready(failures: Sequence[FailedAttempt]) -> list[bool]:
+    """Of each answer: whether it came from a leader that had not heard yet that it leads.
 
-    So it is when its hint is older than what the client knew, or when the attempt followed a leader
-    error to a newer epoch. Any other error is an old leader's (phase `detect`).
+    So it is when the broker says that the client's epoch is newer than its own
+    (UNKNOWN_LEADER_EPOCH); and of a leader error when its hint is older than what the client knew,
+    when the attempt followed a leader error to a newer epoch, or when the batch was sent to the
+    leader of that very epoch in the end: it was the right one. Any other error is an old leader's
+    (phase `detect`).
     """
-    if not failed.is_leader_error:
-        return False
-    if 0 <= failed.hint_epoch < failed.epoch:
-        return True
-    return any(earlier.is_leader_error and earlier.epoch < failed.epoch for earlier in before)
+    last = failures[-1]
+    sent_last = last.to_epoch if last.to_broker != -1 else -1
+    lowest: int | None = None
+    found = []
+    for failed in failures:
+        if failed.is_leader_error:
+            follows = lowest is not None and lowest < failed.epoch
+            is_older = 0 <= failed.hint_epoch < failed.epoch
+            found.append(follows or is_older or 0 <= failed.epoch == sent_last)
+            lowest = failed.epoch if lowest is None else min(lowest, failed.epoch)
+        else:
+            found.append(failed.error == ErrorCode.UNKNOWN_LEADER_EPOCH)
+    return found
 
 
 class Phases(NamedTuple):
@@ -117,11 +129,11 @@ def phases(
     in the last failed attempt: its wait is in that row, and nothing is acknowledged.
     """
     rows = []
-    for position, failed in enumerate(failures):
+    are_not_ready = _are_not_ready(failures) if failures else []
+    for position, (failed, not_ready) in enumerate(zip(failures, are_not_ready, strict=True)):
         first = position == 0
         last = position == len(failures) - 1
         answered_in = failed.error_us - failed.sent_us
-        not_ready = _did_not_know_yet(failed, failures[:position])
         rows.append(
             Phases(
                 queued=failed.wait.queued + (failed.sent_us - intended_us if first else 0),

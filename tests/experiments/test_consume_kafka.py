@@ -206,7 +206,8 @@ def test_end_to_end_through_rotations_nothing_is_lost_and_redirects_add_up(
     fetches = [row for row in redirects if row["api"] == "fetch" and row["error"] in (6, 74)]
     assert fetches, "two rotations, and no Fetch met them"
     assert {row["decision"] for row in fetches} <= {"followed", "known", "stale", "absent"}
-    assert found["metadata_rpcs"]["consumer"]["on_critical_path"] == 0
+    without_hint = [row for row in fetches if row["decision"] not in ("followed", "known")]
+    assert found["metadata_rpcs"]["consumer"]["on_critical_path"] <= len(without_hint)
 
 
 def test_kafkas_end_to_end_lines_end_it(lab: Lab) -> None:

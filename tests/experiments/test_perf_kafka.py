@@ -302,7 +302,12 @@ def test_the_arms_differ_in_what_the_client_waits_for(lab: Lab, tmp_path: Path) 
         taken = hints["followed"]
         assert taken if discovery is LeaderDiscovery.KIP951 else not taken
         assert arm.redirects["batches"] > 0
-    assert arms[LeaderDiscovery.KIP951].metadata_rpcs["on_critical_path"] == 0
+    hinted = arms[LeaderDiscovery.KIP951]
+    without_hint = hinted.redirects["errors"] - sum(
+        hinted.redirects["hints"][decision] for decision in ("followed", "known")
+    )
+    # A broker may, now and then, have no hint to give, or only an old one.
+    assert hinted.metadata_rpcs["on_critical_path"] <= without_hint
     # Every wait is at least the least backoff, 100 ms less 20 %; what a hint spares is all of it.
     assert arms[LeaderDiscovery.BASELINE].redirects["moves"]["wait_ms"]["p50"] >= 80
 

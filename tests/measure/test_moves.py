@@ -2,29 +2,58 @@
 
 import random
 from collections import defaultdict
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 from rows import rows_of
 
 from kipctl.measure.moves import MOVE_COLUMNS, moves, moves_document, wait_ms
+from kipctl.protocol.error_codes import LEADER_ERRORS
+from kipctl.trace.codes import Decision
+from kipctl.trace.columns import COLUMNS
+from kipctl.trace.redirects import FailedAttempt, Wait, phases, redirect_columns
 
-NOT_LEADER, FENCED, TIMED_OUT = 6, 74, 7
+NOT_LEADER, FENCED, TIMED_OUT, UNKNOWN_EPOCH = 6, 74, 7, 75
+GIVEN_UP = -1
 
 
-def attempts(*failed: tuple[int, int, int, int, int], partition: int = 0) -> list[dict[str, int]]:
-    """One batch's failed attempts: (error, from epoch, to epoch, backoff, Metadata), in us."""
+def attempts(
+    *failed: tuple[int, int, int, int, int],
+    partition: int = 0,
+    hint_epochs: Sequence[int] | None = None,
+) -> list[dict[str, int]]:
+    """One batch's failed attempts: (error, from epoch, to epoch, backoff, Metadata), in us.
+
+    They become rows as a client's do; an answer takes 10 us.
+    """
+    now, noted = 0, []
+    for number, (error, from_epoch, to_epoch, backoff_us, metadata_us) in enumerate(failed, 1):
+        noted.append(
+            FailedAttempt(
+                attempt=number,
+                sent_us=now,
+                error_us=now + 10,
+                error=error,
+                is_leader_error=error in LEADER_ERRORS,
+                broker=1,
+                epoch=from_epoch,
+                base_offset=-1,
+                decision=Decision.ABSENT,
+                hint_epoch=hint_epochs[number - 1] if hint_epochs else -1,
+                to_broker=-1 if to_epoch == GIVEN_UP else 2,
+                to_epoch=to_epoch,
+                wait=Wait(backoff=backoff_us, metadata=metadata_us),
+            )
+        )
+        now += 10 + backoff_us + metadata_us
+    names = COLUMNS["redirects"]
     return [
         {
             "partition": partition,
-            "attempt": number,
-            "error": error,
-            "from_epoch": from_epoch,
-            "to_epoch": to_epoch,
-            "backoff_us": backoff_us,
-            "metadata_us": metadata_us,
+            **dict(zip(names[names.index("attempt") :], redirect_columns(one, share), strict=True)),
         }
-        for number, (error, from_epoch, to_epoch, backoff_us, metadata_us) in enumerate(failed, 1)
+        for one, share in zip(noted, phases(noted, 0, now, now), strict=True)
     ]
 
 
@@ -49,8 +78,13 @@ def met(*batches: list[dict[str, int]]) -> list[dict[str, int]]:
             [(TIMED_OUT, 4, 4, 50, 0), (NOT_LEADER, 4, 5, 1, 0), (TIMED_OUT, 5, 5, 9, 0)],
             {5: (10, 0)},
         ),
+        # Metadata named the new leader first, which did not know yet, and took it at last.
+        ([(NOT_LEADER, 5, 5, 100, 0)], {5: (100, 1)}),
+        ([(NOT_LEADER, 5, 5, 100, 0), (NOT_LEADER, 5, 5, 200, 3)], {5: (303, 2)}),
+        ([(UNKNOWN_EPOCH, 5, 5, 100, 0), (NOT_LEADER, 5, 5, 200, 0)], {5: (300, 2)}),
+        ([(NOT_LEADER, 4, 5, 1, 0), (UNKNOWN_EPOCH, 5, 5, 100, 0)], {5: (101, 1)}),
         # The client never learnt of a newer epoch.
-        ([(NOT_LEADER, 4, 4, 100, 0), (NOT_LEADER, 4, -1, 0, 0)], {}),
+        ([(NOT_LEADER, 4, 4, 100, 0), (NOT_LEADER, 4, GIVEN_UP, 0, 0)], {}),
         ([(TIMED_OUT, 4, 5, 100, 0)], {}),
     ],
 )
@@ -59,6 +93,13 @@ def test_an_attempt_waits_for_one_epoch(
 ) -> None:
     found = {one["epoch"]: (one["wait_us"], one["not_ready"]) for one in met(attempts(*failed))}
     assert found == expected
+
+
+def test_a_leader_that_names_an_older_one_was_not_ready_whatever_came_of_it() -> None:
+    given_up = attempts((NOT_LEADER, 5, 5, 100, 0), (NOT_LEADER, 5, -1, 0, 0), hint_epochs=[4, 4])
+    assert [(one["epoch"], one["wait_us"], one["not_ready"]) for one in met(given_up)] == [
+        (5, 100, 2)
+    ]
 
 
 def test_the_longest_of_its_batches_is_a_moves_wait() -> None:
@@ -100,11 +141,12 @@ def test_the_document_counts_waits_by_their_length() -> None:
 @pytest.mark.parametrize("seed", range(20))
 def test_moves_are_those_of_the_rule_taken_attempt_by_attempt(seed: int) -> None:
     choose = random.Random(seed)
+    leader_errors = (NOT_LEADER, FENCED)
     batches = [
         attempts(
             *(
                 (
-                    choose.choice([NOT_LEADER, NOT_LEADER, FENCED, TIMED_OUT]),
+                    choose.choice([NOT_LEADER, NOT_LEADER, FENCED, TIMED_OUT, UNKNOWN_EPOCH]),
                     choose.randint(1, 3),
                     choose.choice([-1, 1, 2, 3, 4]),
                     choose.randint(0, 50),
@@ -121,14 +163,17 @@ def test_moves_are_those_of_the_rule_taken_attempt_by_attempt(seed: int) -> None
         epochs: list[int] = []
         not_ready: list[bool] = []
         for number, row in enumerate(batch):
-            is_refused = row["error"] in (NOT_LEADER, FENCED)
             lower = [
                 earlier["from_epoch"]
                 for earlier in batch[:number]
-                if earlier["error"] in (NOT_LEADER, FENCED)
-                and earlier["from_epoch"] < row["from_epoch"]
+                if earlier["error"] in leader_errors and earlier["from_epoch"] < row["from_epoch"]
             ]
-            not_ready.append(is_refused and bool(lower))
+            is_last_leader = row["from_epoch"] == batch[-1]["to_epoch"]
+            not_ready.append(
+                row["error"] == UNKNOWN_EPOCH
+                or (row["error"] in leader_errors and (bool(lower) or is_last_leader))
+            )
+            is_refused = row["error"] in leader_errors or not_ready[-1]
             if is_refused and row["to_epoch"] > row["from_epoch"]:
                 epochs.append(row["to_epoch"])
             else:
@@ -136,7 +181,7 @@ def test_moves_are_those_of_the_rule_taken_attempt_by_attempt(seed: int) -> None
         waits: dict[int, list[int]] = defaultdict(lambda: [0, 0])
         refused_yet = False
         for number, row in enumerate(batch):
-            refused_yet |= row["error"] in (NOT_LEADER, FENCED)
+            refused_yet |= row["error"] in leader_errors or not_ready[number]
             known = [epoch for epoch in epochs[number:] if epoch != -1] or [
                 epoch for epoch in epochs[:number][::-1] if epoch != -1
             ]

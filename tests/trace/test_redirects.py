@@ -70,13 +70,15 @@ def failed(
     is_leader_error: bool = True,
     epoch: int = 5,
     hint_epoch: int = -1,
+    to_epoch: int = -1,
+    error: int = 6,
 ) -> FailedAttempt:
-    """An attempt that failed; it was tried again when there is a `wait`."""
+    """An attempt that failed; it was tried again when there is a `wait` or a `to_epoch`."""
     attempt = FailedAttempt(
         attempt=1,
         sent_us=sent_us,
         error_us=error_us,
-        error=6,
+        error=error,
         is_leader_error=is_leader_error,
         broker=1,
         epoch=epoch,
@@ -84,9 +86,9 @@ def failed(
         base_offset=-1,
         decision=Decision.ABSENT,
     )
-    if wait is not None:
-        attempt.wait = wait
-        attempt.to_broker = 2
+    if wait is not None or to_epoch >= 0:
+        attempt.wait = wait or Wait()
+        attempt.to_broker, attempt.to_epoch = 2, to_epoch
     return attempt
 
 
@@ -128,6 +130,15 @@ def test_the_first_row_has_the_time_before_and_the_last_the_time_after() -> None
         # Metadata had named the new leader, which answers with the old one.
         ([failed(0, 10, epoch=6, hint_epoch=5)], [10]),
         ([failed(0, 10, epoch=5, hint_epoch=6)], [0]),
+        # Metadata had named the new leader, which named nobody, and took it in the end.
+        ([failed(0, 10, epoch=6, to_epoch=6), failed(10, 30, epoch=6, to_epoch=6)], [10, 20]),
+        # The old leader, asked again until a newer one was known; or nobody was ever asked again.
+        ([failed(0, 10, to_epoch=5), failed(10, 30, to_epoch=6)], [0, 0]),
+        ([failed(0, 10, epoch=6, to_epoch=6), failed(10, 30, epoch=6)], [0, 0]),
+        # No epoch is known, before or after.
+        ([failed(0, 10, epoch=-1, wait=Wait())], [0]),
+        # The broker says so itself: UNKNOWN_LEADER_EPOCH.
+        ([failed(0, 10, error=75, is_leader_error=False, epoch=6)], [10]),
     ],
 )
 def test_not_ready_is_a_leader_that_did_not_know_yet(
