@@ -64,7 +64,7 @@ def preferred(
 
     chosen = _asked(topic or [], partition or [], every, json_file)
     with Cluster(environment.access(bootstrap_server)) as cluster:
-        before = chosen(take_snapshot(cluster))
+        before = chosen(take_snapshot(cluster, named=topic or []))
         if dry_run:
             environment.report(
                 _dry_run_report("preferred", before.not_led_by_preferred, len(before.partitions)),
@@ -108,7 +108,7 @@ def unclean(
 
     chosen = _asked(topic or [], partition or [], every, json_file)
     with Cluster(environment.access(bootstrap_server)) as cluster:
-        before = chosen(take_snapshot(cluster))
+        before = chosen(take_snapshot(cluster, named=topic or []))
         leaderless = before.leaderless
         if dry_run:
             environment.report(

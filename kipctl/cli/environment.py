@@ -3,9 +3,10 @@
 import os
 import select
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from rich.console import Console
@@ -17,6 +18,7 @@ from kipctl.report.printable import printable
 from kipctl.report.tables import ClusterIdentity, Report
 
 if TYPE_CHECKING:
+    from kipctl.cli.follow_up import FollowUp
     from kipctl.lab.cluster import Lab
     from kipctl.transport.access import Access
     from kipctl.transport.clusters import NamedCluster
@@ -34,6 +36,7 @@ class Environment:
     connecting: dict[str, Any] = field(default_factory=dict)
     """What the command's options say of how to connect (`kipctl.cli.connecting`)."""
     _spinner: Console | None = field(default=None, init=False)
+    _follow_up: "FollowUp | None" = field(default=None, init=False)
     cluster: "NamedCluster | None" = field(default=None, init=False)
     """The named cluster that the command means, once `access` has found it."""
     _access: "Access | None" = field(default=None, init=False)
@@ -42,7 +45,15 @@ class Environment:
     def report(self, report: Report, output: OutputFormat) -> None:
         """Print a command's result; it may be cut off by its reader (`| head`)."""
         try:
-            about = replace(report, cluster=self._identity())
+            about = replace(
+                report,
+                cluster=self._identity(),
+                tables=tuple(
+                    replace(table, notes=tuple(map(self._repeatable, table.notes)))
+                    for table in report.tables
+                ),
+                closing=tuple(map(self._repeatable, report.closing)),
+            )
             write(about, output, self.stdout, self.stdout.isatty())
             self.stdout.flush()
         except BrokenPipeError:
@@ -67,7 +78,7 @@ class Environment:
 
     def message(self, text: str) -> None:
         """Tell the user something that is not the result."""
-        text = printable(text)
+        text = printable(self._repeatable(text))
         if self._spinner:
             self._spinner.print(Text(text), soft_wrap=True)  # above the spinner, not into it
             return
@@ -145,17 +156,25 @@ class Environment:
         if access:
             access.consent.add("answered")
 
-    def access(self, option: str | None, properties: Mapping[str, str] | None = None) -> "Access":
+    def access(
+        self,
+        option: str | None,
+        properties: Mapping[str, str] | None = None,
+        properties_file: Path | None = None,
+    ) -> "Access":
         """How the cluster is reached that is meant (`kipctl.cli.target`), else the one running lab.
 
-        `option` is --bootstrap-server, `properties` are those of a client that the command runs.
-        Raises UsageError for what is no address, and when there is no lab, or more than one.
+        `option` is --bootstrap-server, `properties` are those of a client that the command runs,
+        from `properties_file` if there is one. Raises UsageError for what is no address, and when
+        there is no lab, or more than one.
         """
+        from kipctl.cli.follow_up import FollowUp
         from kipctl.cli.target import target_of
         from kipctl.security.settings import is_about_security
         from kipctl.transport.access import access_of, parse_map
 
         target = target_of(option, self.connecting, properties or {}, self.variables)
+        self._follow_up = FollowUp.of(option, {"command_config": properties_file} | self.connecting)
         servers, given = target.servers, target.properties
         if not servers:
             lab = self._running_lab()
@@ -180,6 +199,14 @@ class Environment:
         found = self._access
         return ClusterIdentity(found.name, ", ".join(sorted(found.ids)), str(found))
 
+    def say_if_empty(self, topics: Collection[str]) -> None:
+        """Say what a cluster without topics can mean: it shows those that the user may Describe."""
+        if not topics and self._access and self._access.security.is_authenticated:
+            principal = self._access.security.principal
+            self.message(
+                f"No topic is shown: there is none, or none that {principal} may Describe."
+            )
+
     def access_if_named(self, option: str | None) -> "Access | None":
         """The same, but None where nothing names a cluster: then a lab is made."""
         named = option or self.connecting.get("cluster")
@@ -193,7 +220,11 @@ class Environment:
     def forget_cluster(self) -> None:
         """A command begins: the one before meant a cluster of its own."""
         self.connecting.clear()
-        self.cluster = self._access = None
+        self.cluster = self._access = self._follow_up = None
+
+    def _repeatable(self, text: str) -> str:
+        """A text whose commands go to the cluster that this one went to."""
+        return self._follow_up.on_this_cluster(text) if self._follow_up else text
 
     def _warn_of_unused(self, properties: Mapping[str, str], file: str) -> None:
         """Say what does nothing: it may be misspelt, or be Java's alone."""

@@ -43,7 +43,8 @@ def leaders(
     from kipctl.transport.request import Cluster
 
     with Cluster(environment.access(bootstrap_server)) as cluster:
-        snapshot = take_snapshot(cluster)
+        snapshot = take_snapshot(cluster, named=topic or [])
+        environment.say_if_empty(snapshot.topics)
     environment.report(_leaders_report(select(snapshot, topic) if topic else snapshot), output)
 
 
@@ -65,7 +66,8 @@ def hints(
     from kipctl.transport.request import Cluster
 
     with Cluster(environment.access(bootstrap_server)) as cluster:
-        snapshot = select(take_snapshot(cluster), topic or [])
+        snapshot = select(take_snapshot(cluster, named=topic or []), topic or [])
+        environment.say_if_empty(snapshot.topics)
         checked = check_hints(cluster, snapshot)
     environment.report(_hints_report(checked, bool(snapshot.partitions)), output)
 
@@ -219,6 +221,7 @@ def _hints_report(checked: "tuple[Checked, ...]", has_partitions: bool) -> Repor
     hinting = sum(one.hint is not None for one in checked) - drafts
     not_asked = sum(one.verdict is Verdict.NOT_ASKED for one in checked)
     no_right = sum(one.verdict is Verdict.NO_RIGHT for one in checked)
+    in_fetch = sum(one.fetched.hint is not None for one in checked)
     return Report(
         "inspect hints",
         {
@@ -226,15 +229,26 @@ def _hints_report(checked: "tuple[Checked, ...]", has_partitions: bool) -> Repor
             "hinting": hinting,
             "drafts": drafts,
             "not_asked": not_asked,
-            "hinting_in_fetch": sum(one.fetched.hint is not None for one in checked),
+            "hinting_in_fetch": in_fetch,
         },
         (table,),
-        (_hints_sentence(hinting, drafts, not_asked, no_right, len(checked), has_partitions),),
+        (
+            _nobody_told(in_fetch, len(checked) - not_asked)
+            if no_right and not_asked + no_right == len(checked)
+            else _hints_sentence(hinting, drafts, not_asked, len(checked), has_partitions),
+        ),
+    )
+
+
+def _nobody_told(in_fetch: int, asked: int) -> str:
+    return (
+        "In Produce no broker told: this user has no right to Write. In Fetch"
+        f" {in_fetch} of {asked} named a leader. Nothing was moved, and nothing written."
     )
 
 
 def _hints_sentence(
-    hinting: int, drafts: int, not_asked: int, no_right: int, brokers: int, has_partitions: bool
+    hinting: int, drafts: int, not_asked: int, brokers: int, has_partitions: bool
 ) -> str:
     if not has_partitions:
         return (
@@ -243,11 +257,6 @@ def _hints_sentence(
         )
     if not_asked == brokers:
         return "No broker could be asked: it takes a partition that another broker leads."
-    if not_asked + no_right == brokers:
-        return (
-            "No broker told: what asks is a Produce, for which this user has no right to Write."
-            " Nothing was moved, and nothing written."
-        )
     asked = f"{brokers - not_asked} brokers" + (" that were asked" if not_asked else "")
     drafted = f" {drafts} did so only in the form of KIP-951's early draft." if drafts else ""
     return f"{hinting} of {asked} named a leader.{drafted} Nothing was moved, and nothing written."

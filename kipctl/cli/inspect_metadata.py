@@ -62,7 +62,8 @@ def metadata(
     if moves < 1:
         raise UsageError(f"--moves is {moves}; it must be at least 1.")
     with Cluster(environment.access(bootstrap_server), timeout_s=TIMEOUT_S) as cluster:
-        snapshot = take_snapshot(cluster)
+        snapshot = take_snapshot(cluster, named=topic or [])
+        environment.say_if_empty(snapshot.topics)
         chosen = select(snapshot, topic) if topic else snapshot
         one = next(iter(chosen.topics), None)
         cost = costs(cluster, snapshot.brokers, one)

@@ -36,6 +36,7 @@ from kipctl.cli.perf_results import (
     given_properties,
     raise_for_actions,
     raise_for_doubts,
+    report_denied,
     report_record,
     show,
 )
@@ -143,6 +144,7 @@ def produce(
     from kipctl.experiments.perf import produce as run
     from kipctl.probe.produce.config import parse_properties
     from kipctl.probe.produce.run import ProbeSpec
+    from kipctl.protocol.api import ApiKey
     from kipctl.report.perf_tables import perf_tables
 
     environment: Environment = context.obj
@@ -152,7 +154,7 @@ def produce(
     config = parse_properties(properties)
     plan = PerfPlan(
         probe=ProbeSpec(
-            access=environment.access(bootstrap_server, properties),
+            access=environment.access(bootstrap_server, properties, command_config),
             topic=topic,
             num_records=num_records,
             throughput=throughput,
@@ -193,6 +195,7 @@ def produce(
             f"kipctl: {outcome.failed:,} of {outcome.generated:,} records failed: "
             + ", ".join(f"{name} {count:,}" for name, count in outcome.errors.items())
         )
+        report_denied(environment, outcome.errors, ApiKey.PRODUCE, plan.probe)
         raise typer.Exit(ExitStatus.PARTLY_DONE)
     raise_for_actions(result.document)
     raise_for_doubts(result.document, strict)

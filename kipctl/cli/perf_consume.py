@@ -27,6 +27,7 @@ from kipctl.cli.perf_results import (
     given_properties,
     raise_for_actions,
     raise_for_doubts,
+    report_denied,
     report_record,
     show,
 )
@@ -118,13 +119,14 @@ def consume(
     from kipctl.probe.consume.config import parse_properties
     from kipctl.probe.consume.positions import NO_OFFSET
     from kipctl.probe.consume.run import ConsumeSpec
+    from kipctl.protocol.api import ApiKey
     from kipctl.report.consume_tables import consume_tables
 
     environment: Environment = context.obj
     if from_latest and offset is not None:
         raise UsageError("Give --offset or --from-latest, not both.")
     named = given_properties(command_config, command_property)
-    access = environment.access(bootstrap_server, named)
+    access = environment.access(bootstrap_server, named, command_config)
     cluster = environment.cluster
     options = {
         "client.rack": client_rack or (cluster and cluster.rack) or None,
@@ -181,6 +183,7 @@ def consume(
     if outcome.errors:
         reported = ", ".join(f"{count} x {name}" for name, count in outcome.errors.items())
         environment.message(f"kipctl: partitions that were given up: {reported}.")
+        report_denied(environment, outcome.errors, ApiKey.FETCH, plan.probe)
         raise typer.Exit(ExitStatus.PARTLY_DONE)
     raise_for_actions(result.document)
     raise_for_doubts(result.document, strict)

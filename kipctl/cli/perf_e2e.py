@@ -130,7 +130,7 @@ def e2e(
             "sends itself, from the end on.",
             "Leave it out.",
         )
-    access = environment.access(bootstrap_server, shared)
+    access = environment.access(bootstrap_server, shared, command_config)
     if rack := client_rack or (environment.cluster and environment.cluster.rack):
         consumed["client.rack"] = rack
     plan = EndToEndPlan(

@@ -2,12 +2,17 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kipctl.cli.environment import Environment
 from kipctl.errors import PartlyDoneError, ThresholdError
 from kipctl.report.formats import OutputFormat
 from kipctl.report.tables import Report, Table
+
+if TYPE_CHECKING:
+    from kipctl.probe.consume.run import ConsumeSpec
+    from kipctl.probe.produce.run import ProbeSpec
+    from kipctl.protocol.api import ApiKey
 
 
 def given_properties(file: Path | None, pairs: Sequence[str] | None) -> dict[str, str]:
@@ -39,6 +44,22 @@ def report_record(environment: Environment, record: str | None) -> None:
     """Say what reads the run that was recorded."""
     if record:
         environment.message(f"Recorded: kipctl runs show {record}, kipctl analyze {record}")
+
+
+def report_denied(
+    environment: Environment,
+    errors: Mapping[str, int],
+    request: "ApiKey",
+    spec: "ProbeSpec | ConsumeSpec",
+) -> None:
+    """Say which right was missing, if one was: `errors` counts what failed, by Kafka's names."""
+    from kipctl.protocol.error_codes import ErrorCode
+    from kipctl.transport.rights import refusal
+
+    for code in (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED):
+        if code.name in errors:
+            what = f"Topic {spec.topic!r}"
+            environment.error(refusal(what, code, request, spec.access, spec.topic))
 
 
 def raise_for_doubts(document: Mapping[str, Any], strict: bool) -> None:

@@ -160,7 +160,7 @@ def _rotate(
     from kipctl.cluster.plan import demand_moves, rotate
     from kipctl.cluster.snapshot import select, take_snapshot
 
-    before = select(take_snapshot(cluster), topics)
+    before = select(take_snapshot(cluster, named=topics), topics)
     plan = rotate(before)
     demand_moves(plan, topics)
     if dry_run:
@@ -312,7 +312,7 @@ def _ongoing(cluster: "Cluster", topics: Sequence[str]) -> tuple["Ongoing", ...]
     busy = ongoing(cluster)
     if not topics:
         return busy
-    chosen = select(take_snapshot(cluster), topics).topics
+    chosen = select(take_snapshot(cluster, named=topics), topics).topics
     return tuple(one for one in busy if one.id.topic in chosen)
 
 

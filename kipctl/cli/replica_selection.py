@@ -118,7 +118,9 @@ def replica_selection(
     access = environment.access(bootstrap_server)
     timeout_s = _WATCH_TIMEOUT_S if watch else _TIMEOUT_S
     with Cluster(access, timeout_s=timeout_s) as cluster:
-        snapshot = take_snapshot(cluster)
+        names = [pattern.partition(":")[0] for pattern in (topic or [explain or ""]) if pattern]
+        snapshot = take_snapshot(cluster, named=names)
+        environment.say_if_empty(snapshot.topics)
         wanted = chosen(snapshot, topic or []) if one is None else chosen_one(snapshot, one)
         found = observe(cluster, wanted, racks)
         _warn_of_unknown(environment, racks, found.racks)

@@ -147,6 +147,19 @@ def _warn(environment: Environment, spec: "TapSpec") -> None:
         )
 
 
+def _spoken(spec: "TapSpec") -> str:
+    """What clients of the tap are to speak, where that or what brokers speak is no plain text.
+
+    TLS ends at the tap; a login passes, so clients log in as if the tap were not there.
+    """
+    security = spec.access.security
+    transport = "SSL" if spec.tls.certificate else "PLAINTEXT"
+    protocol = f"SASL_{transport}" if security.sasl else transport
+    if protocol == security.protocol == "PLAINTEXT":
+        return ""
+    return f" with security.protocol={protocol}"
+
+
 def _wait(
     environment: Environment,
     plan: "TapPlan",
@@ -158,8 +171,8 @@ def _wait(
     from kipctl.experiments.tap import conditions, described
 
     environment.message(
-        f"Clients connect to {tap.bootstrap_server} instead of {plan.spec.access}. "
-        "Ctrl-C ends the tap."
+        f"Clients connect to {tap.bootstrap_server}{_spoken(plan.spec)} instead of "
+        f"{plan.spec.access}. Ctrl-C ends the tap."
     )
     until = time.monotonic() + seconds if seconds else float("inf")
     before = tap.show()

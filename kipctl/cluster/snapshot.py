@@ -8,9 +8,11 @@ from itertools import groupby
 from typing import NamedTuple
 
 from kipctl.errors import RefusedError, UsageError
+from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import ErrorCode, error_name
 from kipctl.protocol.metadata import MetadataResponse
 from kipctl.transport.request import Cluster
+from kipctl.transport.rights import refusal
 
 NO_LEADER = -1
 
@@ -126,12 +128,35 @@ class Snapshot:
         return replace(self, partitions=tuple(p for p in self.partitions if p.id in chosen))
 
 
-def take_snapshot(cluster: Cluster, topics: Sequence[str] | None = None) -> Snapshot:
+def take_snapshot(
+    cluster: Cluster, topics: Sequence[str] | None = None, named: Sequence[str] = ()
+) -> Snapshot:
     """Ask a broker for Metadata; of all topics, or of these.
 
-    Raises UsageError for a topic that is not there, UnreachableError when no broker answers.
+    Of all topics it shows those that the user may Describe. Those of `named` (names or globs) that
+    it does not show are asked for by name, as it then says why.
+
+    Raises UsageError for a topic that is not there, RefusedError for one that the user has no right
+    to see, UnreachableError when no broker answers.
     """
-    return from_metadata(cluster.metadata(topics))
+    metadata = cluster.metadata(topics)
+    shown = {topic.name for topic in metadata.topics}
+    if missing := [name for name in named if name not in shown and not is_glob(name)]:
+        _demand_shown(cluster, cluster.metadata(missing))
+    _demand_shown(cluster, metadata)
+    return from_metadata(metadata)
+
+
+def _demand_shown(cluster: Cluster, metadata: MetadataResponse) -> None:
+    for topic in metadata.topics:
+        if topic.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+            raise refusal(
+                f"Topic {topic.name!r} is not shown",
+                topic.error_code,
+                ApiKey.METADATA,
+                cluster.access,
+                topic.name or "",
+            )
 
 
 def from_metadata(metadata: MetadataResponse) -> Snapshot:
@@ -141,7 +166,7 @@ def from_metadata(metadata: MetadataResponse) -> Snapshot:
         name = topic.name or str(topic.topic_id)
         if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise UsageError(
-                f"There is no topic {name!r}, or none that this user may Describe.",
+                f"There is no topic {name!r}.",
                 "List them: kipctl inspect leaders",
             )
         if topic.error_code not in (ErrorCode.NONE, ErrorCode.LEADER_NOT_AVAILABLE):
@@ -192,7 +217,7 @@ def select(snapshot: Snapshot, patterns: Sequence[str]) -> Snapshot:
             kind = "topic matches" if is_glob(pattern) else "topic is named"
             raise UsageError(
                 f"No {kind} {pattern!r}.",
-                "List them: kipctl inspect leaders. What the user may not Describe is not shown.",
+                "List them: kipctl inspect leaders",
             )
         chosen |= found
     return snapshot.only(p.id for p in snapshot.partitions if p.id.topic in chosen)

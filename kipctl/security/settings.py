@@ -61,6 +61,11 @@ class Security:
         return f"SASL_{plain}" if self.sasl else plain
 
     @property
+    def is_authenticated(self) -> bool:
+        """Whether a broker learns who the client is: by a login, or by its certificate."""
+        return bool(self.sasl or (self.tls and self.tls.chain))
+
+    @property
     def principal(self) -> str:
         """Who the client is to Kafka's ACLs, as far as it can know: `User:alice`."""
         if self.sasl:

@@ -3,10 +3,8 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from kipctl.protocol.address import host_port
+from kipctl.protocol.address import Address, host_port
 
-Address = tuple[str, int]
-"""Host and port."""
 UNKNOWN_BROKER = -1
 
 
@@ -32,7 +30,7 @@ class Addresses:
     def name(self, brokers: Iterable[tuple[int, str, int, str | None]]) -> None:
         """Learn ids and racks of brokers, as Metadata gives them: (id, host, port, rack)."""
         for broker, host, port, rack in brokers:
-            self._ids[host, port] = broker
+            self._ids[Address(host, port)] = broker
             if rack:
                 self.racks[broker] = rack
 

@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from kipctl.errors import KipctlError, UnreachableError, UsageError
-from kipctl.protocol.address import Address as BrokerAddress
-from kipctl.protocol.address import host_port
+from kipctl.protocol.address import Address, host_port
 from kipctl.security.settings import Security
-from kipctl.tap.addresses import Address, Addresses
+from kipctl.tap.addresses import Addresses
 from kipctl.tap.connection import BrokerEnd, Connection
 from kipctl.tap.exchange import Exchange
 from kipctl.tap.observer import Observer
@@ -31,7 +30,7 @@ _EVERYWHERE = ("0.0.0.0", "::")
 """Clients are told the address that they came to."""
 
 
-def _greet(broker: BrokerAddress, access: Access) -> None:
+def _greet(broker: Address, access: Access) -> None:
     """Ask for its API versions, which needs no login. Raises KipctlError."""
     alone = Access(str(broker), Security(access.security.tls), access.address_map)
     with BrokerConnection(*broker, "kipctl", _CONNECT_TIMEOUT_S, alone) as connection:
@@ -48,7 +47,7 @@ class Tap:
     message: Callable[[str], None]
     observer: Observer = field(init=False)
     connections: set[Connection] = field(default_factory=set)
-    bootstrap: Address = ("", 0)
+    bootstrap: Address = field(init=False)
     """Where clients connect."""
     _servers: list[asyncio.Server] = field(default_factory=list)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
@@ -76,7 +75,9 @@ class Tap:
         await self._reach()
         host, _ = self.spec.listen_address
         _ = self.spec.advertised  # what cannot be is said now
-        self.bootstrap = ("127.0.0.1" if host in _EVERYWHERE else host), self._listen_for(None)
+        self.bootstrap = Address(
+            "127.0.0.1" if host in _EVERYWHERE else host, self._listen_for(None)
+        )
         self._run(self._flushing())
         if self.spec.resets_per_s:
             self._run(self._resetting())
@@ -100,7 +101,7 @@ class Tap:
         reported = ""
         for candidate in list(self._candidates):
             try:
-                await asyncio.to_thread(_greet, BrokerAddress(*candidate), self.spec.access)
+                await asyncio.to_thread(_greet, candidate, self.spec.access)
             except KipctlError as error:
                 reported = error.what
                 continue
@@ -169,10 +170,10 @@ class Tap:
         """Connect to the broker, or to the first bootstrap server that takes it."""
         loop = asyncio.get_running_loop()
         refused: OSError = OSError("no bootstrap server")
-        for host, port in [broker] if broker else self._candidates:
+        for place in [broker] if broker else self._candidates:
             try:
                 await asyncio.wait_for(
-                    loop.create_connection(lambda: end, **self._reached((host, port))),
+                    loop.create_connection(lambda: end, **self._reached(place)),
                     _CONNECT_TIMEOUT_S,
                 )
             except TimeoutError:
@@ -180,12 +181,12 @@ class Tap:
             except OSError as error:
                 refused = error
             else:
-                return host, port
+                return place
         raise refused
 
     def _reached(self, broker: Address) -> dict[str, Any]:
         """How asyncio is told to connect to a broker."""
-        place = self.spec.access.mapped(BrokerAddress(*broker))
+        place = self.spec.access.mapped(broker)
         name = broker[0] if self._outside else None
         return {
             "host": place.host,

@@ -165,5 +165,8 @@ def parse_map(pairs: list[str]) -> dict[Address, Address]:
             raise UsageError(
                 f"--map {pair!r} is not HOST:PORT=HOST:PORT.", "As in kafka1:9092=127.0.0.1:19092."
             )
-        address_map[parse_address(broker.strip(), pair)] = parse_address(reached_at.strip(), pair)
+        address = parse_address(broker.strip(), pair)
+        if address in address_map:
+            raise UsageError(f"--map says twice where {address} is.", "Give each address once.")
+        address_map[address] = parse_address(reached_at.strip(), pair)
     return address_map

@@ -1,0 +1,99 @@
+"""Commands that messages name go to the cluster that the message is about."""
+
+import io
+from collections.abc import Iterator
+
+import pytest
+from typer.core import TyperGroup
+
+from kipctl.cli.app import root_command
+from kipctl.cli.environment import Environment
+from kipctl.cli.follow_up import FollowUp
+from kipctl.errors import KipctlError, RefusedError
+from kipctl.report.formats import OutputFormat
+from kipctl.report.tables import Report, Table
+
+UNDO = "Undo: kipctl reassign --rollback (saved in /a/b)"
+
+
+@pytest.mark.parametrize(
+    ("servers", "options", "expected"),
+    [
+        (None, {}, UNDO),
+        ("a:1", {}, "Undo: kipctl reassign --bootstrap-server a:1 --rollback (saved in /a/b)"),
+        (
+            None,
+            {"cluster": "east"},
+            "Undo: kipctl reassign --cluster east --rollback (saved in /a/b)",
+        ),
+        (
+            "a:1",
+            {"command_config": "my file", "map": ["b:1=c:1", "b:2=c:2"], "expect_cluster": "x"},
+            "Undo: kipctl reassign --bootstrap-server a:1 --command-config 'my file' "
+            "--map b:1=c:1 --map b:2=c:2 --rollback (saved in /a/b)",
+        ),
+    ],
+)
+def test_what_named_the_cluster_is_repeated(
+    servers: str | None, options: dict[str, object], expected: str
+) -> None:
+    assert FollowUp.of(servers, options).on_this_cluster(UNDO) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "See: kipctl reassign --list, kipctl inspect leaders.",
+            "See: kipctl reassign @ --list, kipctl inspect leaders @.",
+        ),
+        ("Then kipctl elect preferred a b", "Then kipctl elect preferred @ a b"),
+        ("Off: kipctl request-log off --broker 1", "Off: kipctl request-log off @ --broker 1"),
+        ("See `kipctl reassign --help`.", "See `kipctl reassign --help`."),
+        (
+            "kipctl runs list; kipctl lab up; kipctl analyze x",
+            "kipctl runs list; kipctl lab up; kipctl analyze x",
+        ),
+        ("kipctl reassigns", "kipctl reassigns"),
+    ],
+)
+def test_only_commands_that_connect_get_them(text: str, expected: str) -> None:
+    assert FollowUp("@").on_this_cluster(text) == expected
+
+
+def commands(group: TyperGroup, path: str = "kipctl") -> Iterator[tuple[str, bool]]:
+    """Every command, and whether it connects."""
+    for name, command in group.commands.items():
+        if isinstance(command, TyperGroup):
+            yield from commands(command, f"{path} {name}")
+        else:
+            names = {parameter.name for parameter in command.params}
+            yield f"{path} {name}", "bootstrap_server" in names
+
+
+@pytest.mark.parametrize(("command", "connects"), list(commands(root_command())))
+def test_each_command_that_connects_is_known(command: str, connects: bool) -> None:
+    """Experiments make labs of their own, and `clusters test` has its cluster as an argument."""
+    own = command.startswith(("kipctl experiment ", "kipctl clusters "))
+    text = f"{command} --any"
+    expected = f"{command} @ --any" if connects and not own else text
+    assert FollowUp("@").on_this_cluster(text) == expected
+
+
+def test_reports_messages_errors_and_notes_are_repeatable() -> None:
+    where = Environment(io.StringIO(), io.StringIO(), io.StringIO(), variables={})
+    where.access("127.0.0.1:1")
+    where.message(UNDO)
+    where.error(RefusedError("No.", UNDO))
+    failed = KipctlError("x")
+    failed.add_note(UNDO)
+    where.notes(failed)
+    table = Table("Title", ("a",), ((1,),), notes=(UNDO,))
+    where.report(Report("x", {}, (table,), (UNDO,)), OutputFormat.PLAIN)
+    for stream, times in ((where.stderr, 3), (where.stdout, 2)):
+        assert isinstance(stream, io.StringIO)
+        shown = stream.getvalue()
+        assert shown.count("kipctl reassign --bootstrap-server 127.0.0.1:1 --rollback") == times
+    where.forget_cluster()
+    where.message("Look: kipctl inspect leaders")
+    assert where.stderr.getvalue().endswith("Look: kipctl inspect leaders\n")  # type: ignore[attr-defined]
