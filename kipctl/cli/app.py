@@ -1,5 +1,6 @@
 """The `kipctl` command: its groups, and the one place where errors become exit statuses."""
 
+import resource
 import sys
 import traceback
 from functools import cache
@@ -147,5 +148,6 @@ def _wrong_usage(wrong: typer.TyperException, environment: Environment) -> int:
 
 
 def main() -> None:
-    """Run the command line of this process."""
+    """Run the command line of this process. It leaves no core, which would hold its passwords."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     sys.exit(run(sys.argv[1:], Environment()))

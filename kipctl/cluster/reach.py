@@ -38,6 +38,8 @@ NEEDED: dict[str, tuple[Right, ...]] = {
     "request-log": (Right("DescribeConfigs", CLUSTER), Right("AlterConfigs", CLUSTER)),
     "perf produce --topic": (Right("Write", TOPIC),),
     "perf consume --topic": (Right("Read", TOPIC),),
+    "perf e2e --topic": (Right("Write", TOPIC), Right("Read", TOPIC)),
+    "perf --during": (Right("Describe", CLUSTER), Right("Alter", CLUSTER)),
     "perf without --topic": (
         Right("Create", CLUSTER),
         *(Right(operation, TOPIC) for operation in ("Write", "Read", "Delete")),
