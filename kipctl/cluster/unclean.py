@@ -5,6 +5,12 @@ from dataclasses import dataclass, field
 
 from kipctl.cluster.snapshot import Partition, PartitionId, Snapshot
 from kipctl.errors import KipctlError
+from kipctl.protocol.api import ApiKey
+from kipctl.protocol.describe_topic_partitions import (
+    Cursor,
+    DescribeTopicPartitionsRequest,
+    TopicRequest,
+)
 from kipctl.protocol.list_offsets import (
     DEBUGGING_REPLICA_ID,
     LATEST_TIMESTAMP,
@@ -20,7 +26,12 @@ _MOST_IN_ONE = 1000
 
 @dataclass(frozen=True, slots=True)
 class Leaderless:
-    """A partition without a leader. `log_ends` are those that its live replicas have told."""
+    """A partition without a leader. `log_ends` are those that its live replicas have told.
+
+    `last_in_sync` are those that have every acknowledged record: the ISR, and the eligible leader
+    replicas (KIP-966; from Kafka 4.1 a cluster may have no other). Without either it is the last
+    leader that had been one of them.
+    """
 
     id: PartitionId
     replicas: tuple[int, ...]
@@ -33,8 +44,7 @@ class Leaderless:
         """The broker that the controller would elect; None when no replica is live.
 
         The first live replica that was in sync, else the first live one, however short its log is
-        (`PartitionChangeBuilder.electAnyLeader`). Where the cluster keeps eligible leader replicas
-        (KIP-966) it takes one of them first; Metadata does not show which they are.
+        (`PartitionChangeBuilder.electAnyLeader`).
         """
         in_sync = [broker for broker in self.live if broker in self.last_in_sync]
         return next(iter(in_sync or self.live), None)
@@ -70,7 +80,10 @@ class Leaderless:
 
 
 def leaderless(
-    partition: Partition, brokers: Collection[int], log_ends: Mapping[int, int]
+    partition: Partition,
+    brokers: Collection[int],
+    log_ends: Mapping[int, int],
+    eligible: tuple[int, ...] = (),
 ) -> Leaderless:
     """A partition without a leader, in a cluster of these live brokers."""
     live = tuple(
@@ -78,14 +91,17 @@ def leaderless(
         for broker in partition.replicas
         if broker in brokers and broker not in partition.offline
     )
-    return Leaderless(partition.id, partition.replicas, live, partition.isr, log_ends)
+    in_sync = tuple(dict.fromkeys((*partition.isr, *eligible)))
+    return Leaderless(partition.id, partition.replicas, live, in_sync, log_ends)
 
 
 def examine(cluster: Cluster, snapshot: Snapshot) -> tuple[Leaderless, ...]:
     """The snapshot's partitions without a leader, with the log ends of their live replicas.
 
-    A replica that does not tell where its log ends has none in the answer.
+    What a broker does not tell is left out.
     """
+    if not snapshot.leaderless:
+        return ()
     brokers = frozenset(snapshot.broker_ids)
     held: dict[int, list[PartitionId]] = {}
     for partition in snapshot.leaderless:
@@ -95,7 +111,36 @@ def examine(cluster: Cluster, snapshot: Snapshot) -> tuple[Leaderless, ...]:
     for broker, ids in held.items():
         for one, end in _log_ends(cluster, broker, ids).items():
             ends.setdefault(one, {})[broker] = end
-    return tuple(leaderless(p, brokers, ends.get(p.id, {})) for p in snapshot.leaderless)
+    eligible = _eligible(cluster, {one.id.topic for one in snapshot.leaderless})
+    return tuple(
+        leaderless(p, brokers, ends.get(p.id, {}), eligible.get(p.id, ()))
+        for p in snapshot.leaderless
+    )
+
+
+def _eligible(cluster: Cluster, topics: Collection[str]) -> dict[PartitionId, tuple[int, ...]]:
+    """Eligible leader replicas, or the last ones known; empty where the cluster has none."""
+    found: dict[PartitionId, tuple[int, ...]] = {}
+    cursor: Cursor | None = None
+    try:
+        connection = cluster.any_broker()
+        if ApiKey.DESCRIBE_TOPIC_PARTITIONS not in connection.api_versions:
+            return found
+        while True:
+            answer = connection.request(
+                DescribeTopicPartitionsRequest(
+                    topics=tuple(map(TopicRequest, sorted(topics))), cursor=cursor
+                )
+            )
+            for topic in answer.topics:
+                for one in topic.partitions:
+                    eligible = one.eligible_leader_replicas or one.last_known_elr
+                    found[PartitionId(topic.name or "", one.partition_index)] = eligible or ()
+            if answer.next_cursor is None or answer.next_cursor == cursor:
+                return found
+            cursor = answer.next_cursor
+    except KipctlError:
+        return found
 
 
 def _log_ends(

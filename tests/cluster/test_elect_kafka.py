@@ -4,7 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-from on_lab import Kipctl, MakeTopic, leaders_of, wait_until_everywhere
+from confluent_kafka import Producer
+from on_lab import Kipctl, MakeTopic, in_sync, leaders_of, wait_until_everywhere
 
 from kipctl.cluster.change import reassign
 from kipctl.cluster.plan import reach
@@ -104,3 +105,42 @@ def test_a_stopped_broker_fails_its_partitions_alone_and_unclean_elections_help(
         assert outcomes(ran.out) == [(0, "elected", 2), (1, "failed", NO_LEADER)]
     finally:
         lab.start(3)
+
+
+def test_an_unclean_election_says_before_what_it_will_lose(
+    cluster: Cluster, kipctl: Kipctl, make_topic: MakeTopic, lab: Lab
+) -> None:
+    """Broker 1 is away while 100 records are written; then broker 3, which has them."""
+    topic = make_topic("stale", [[1, 3], [2, 1]])
+
+    def produce(count: int) -> None:
+        producer = Producer({"bootstrap.servers": lab.bootstrap_server, "acks": "all"})
+        for _ in range(count):
+            producer.produce(topic, b"x", partition=0)
+        assert producer.flush(30) == 0
+
+    try:
+        produce(20)
+        lab.stop(1)
+        wait_until_everywhere(cluster, topic, lambda seen: seen.partitions[0].leader == 3)
+        produce(100)
+        lab.stop(3)
+        lab.start(1)
+        wait_until_everywhere(
+            cluster,
+            topic,
+            lambda seen: 1 in seen.broker_ids and seen.partitions[0].leader == NO_LEADER,
+        )
+        ran = kipctl("elect", "unclean", "--topic", topic, "--dry-run", "-o", "json")
+        (shown,) = json.loads(ran.out)["partitions"]
+        assert (shown["partition"], shown["live"], shown["would_lead"]) == (0, [1], 1)
+        assert (shown["last_in_sync"], shown["log_ends"]) == ([3], {"1": 20})
+        assert shown["loss"] == "no record of a live replica; and what 3 (down) has beyond"
+
+        ran = kipctl("elect", "unclean", "--topic", topic, "--yes", "-o", "json")
+        assert ran.status == 0, ran.err
+        assert outcomes(ran.out) == [(0, "elected", 1)]
+    finally:
+        lab.start(3)
+        lab.start(1)
+    wait_until_everywhere(cluster, topic, in_sync)

@@ -41,3 +41,10 @@ def test_who_would_lead_and_what_may_be_lost(
     found = leaderless(partition, {1, 2, 3}, ends)
     assert (found.would_lead, found.known_loss) == (leader, known)
     assert found.loss.startswith(loss)
+
+
+def test_an_eligible_leader_replica_has_every_record_too() -> None:
+    """From Kafka 4.1 on the last one of the ISR leaves it, and is an eligible leader (KIP-966)."""
+    partition = Partition(PartitionId("t", 0), (1, 2), (), NO_LEADER, 5, (1,))
+    assert leaderless(partition, {2}, {}, eligible=(1,)).last_in_sync == (1,)
+    assert leaderless(partition, {2}, {}, eligible=(2,)).loss == "nothing: it was in sync"
