@@ -176,7 +176,7 @@ def elect_preferred(place: Place) -> None:
     """After a restart of one broker the other leads all."""
     place.lab.restart(1)
     demand(place.leaders() != place.preferred_leaders(), "no leader is to be elected")
-    place.kipctl(f"elect preferred --topic {TOPIC}")
+    place.kipctl(f"elect preferred --topic {TOPIC} --yes")
     demand(place.leaders() == place.preferred_leaders(), "others than the preferred leaders lead")
 
 

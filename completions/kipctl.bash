@@ -88,6 +88,8 @@ _kipctl() {
         'kipctl elect preferred --topic') return ;;
         'kipctl elect preferred --partition') return ;;
         'kipctl elect preferred --json-file') compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
+        'kipctl elect preferred --batch') return ;;
+        'kipctl elect preferred --between') return ;;
         'kipctl elect preferred --timeout') return ;;
         'kipctl elect preferred --bootstrap-server') return ;;
         'kipctl elect preferred --cluster') return ;;
@@ -396,8 +398,8 @@ _kipctl() {
         'kipctl clusters add') words='' options='--bootstrap-server --command-config --rack --metrics-url --protected --id --map --help' ;;
         'kipctl clusters test') words='' options='--topic --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
         'kipctl elect') words='preferred unclean' options=--help ;;
-        'kipctl elect preferred') words='' options='--topic --partition --all --json-file --dry-run --timeout --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
-        'kipctl elect unclean') words='' options='--topic --partition --all --json-file --dry-run --yes --timeout --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
+        'kipctl elect preferred') words='' options='--topic --partition --all --json-file --dry-run --batch --between --yes --timeout --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
+        'kipctl elect unclean') words='' options='--topic --partition --all --internal --json-file --dry-run --yes --timeout --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
         'kipctl inspect') words='brokers replica-selection metadata leaders hints' options=--help ;;
         'kipctl inspect brokers') words='' options='--metrics-url --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
         'kipctl inspect replica-selection') words='' options='--topic --client-rack --explain --watch --for --rate-over --price-per-gb --require-local --client --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;

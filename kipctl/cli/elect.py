@@ -1,20 +1,28 @@
 """`kipctl elect`: leader elections, preferred and unclean."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kipctl.cli.environment import Environment
-from kipctl.cli.leader_reports import listing, moved_report
-from kipctl.cli.options import BootstrapOption, OutputOption, YesOption, finite
+from kipctl.cli.leader_reports import ids, listing, moved_report
+from kipctl.cli.options import (
+    BootstrapOption,
+    OutputOption,
+    YesOption,
+    finite,
+    parse_duration,
+)
 from kipctl.errors import UsageError
 from kipctl.report.formats import OutputFormat
-from kipctl.report.tables import Report
+from kipctl.report.tables import Column, Report, Table
 
 if TYPE_CHECKING:
-    from kipctl.cluster.snapshot import Partition, PartitionId, Snapshot
+    from kipctl.cluster.snapshot import PartitionId, Snapshot
+    from kipctl.cluster.unclean import Leaderless
 
 app = typer.Typer(help="Hold a leader election.", no_args_is_help=True)
 
@@ -26,6 +34,17 @@ PartitionOption = Annotated[
     typer.Option("--partition", metavar="TOPIC:NUMBER", help="One partition; repeatable."),
 ]
 AllOption = Annotated[bool, typer.Option("--all", help="Every partition, internal topics too.")]
+AllButInternalOption = Annotated[
+    bool, typer.Option("--all", help="Every partition; those of internal topics with --internal.")
+]
+InternalOption = Annotated[
+    bool,
+    typer.Option(
+        "--internal",
+        help="With --all: __consumer_offsets and __transaction_state too. What they lose is the "
+        "positions of groups, and the state of transactions.",
+    ),
+]
 FileOption = Annotated[
     Path | None,
     typer.Option("--json-file", metavar="FILE", help="The partitions in Kafka's election JSON."),
@@ -36,9 +55,30 @@ DryRunOption = Annotated[
 TimeoutOption = Annotated[
     float,
     typer.Option(
-        "--timeout", metavar="SECONDS", min=0.1, callback=finite, help="How long to wait."
+        "--timeout",
+        metavar="SECONDS",
+        min=0.1,
+        callback=finite,
+        help="How long to wait for a batch.",
     ),
 ]
+BatchOption = Annotated[
+    int,
+    typer.Option(
+        "--batch",
+        metavar="N",
+        min=1,
+        max=10_000,
+        help="Partitions in one request; brokers know its leaders before the next.",
+    ),
+]
+BetweenOption = Annotated[
+    str | None,
+    typer.Option("--between", metavar="DURATION", help="Wait so long between batches, as 10s."),
+]
+
+MOST_ROWS = 50
+"""Of a table for people."""
 
 
 @app.command()
@@ -49,36 +89,54 @@ def preferred(
     every: AllOption = False,
     json_file: FileOption = None,
     dry_run: DryRunOption = False,
+    batch: BatchOption = 1000,
+    between: BetweenOption = None,
+    yes: YesOption = False,
     timeout: TimeoutOption = 60.0,
     bootstrap_server: BootstrapOption = None,
     output: OutputOption = OutputFormat.AUTO,
 ) -> None:
     """Make each partition's preferred (first) replica its leader, and wait until brokers know.
 
-    --dry-run lists the partitions that are not led by their preferred replica.
+    Partitions that their preferred replica leads already are left alone. --dry-run lists the
+    others.
     """
     environment = context.ensure_object(Environment)
-    from kipctl.cluster.change import LeadersMoved, demand_all_done, elect_preferred
-    from kipctl.cluster.snapshot import take_snapshot
+    from kipctl.cluster.change import LeadersMoved, demand_all_done
+    from kipctl.cluster.elections import elect_preferred
+    from kipctl.cluster.snapshot import look_again, take_snapshot
     from kipctl.transport.request import Cluster
 
+    between_s = parse_duration(between) if between else 0.0
     chosen = _asked(topic or [], partition or [], every, json_file)
     with Cluster(environment.access(bootstrap_server)) as cluster:
-        before = chosen(take_snapshot(cluster, named=topic or []))
-        if dry_run:
-            environment.report(
-                _dry_run_report("preferred", before.not_led_by_preferred, len(before.partitions)),
-                output,
-            )
+        shown = chosen(take_snapshot(cluster, named=topic or []))
+        astray = shown.only(one.id for one in shown.not_led_by_preferred)
+        if dry_run or not astray.partitions:
+            listed = _astray_report(astray, len(shown.partitions))
+            environment.report(_bounded(listed, output), output)
             return
+        environment.confirm(
+            f"{len(astray.partitions):,} of {len(shown.partitions):,} partitions, of"
+            f" {_topics(astray)}, are not led by their preferred replica. Move these leaders?",
+            yes,
+        )
+        # Anybody may have moved them since they were shown.
+        now = look_again(cluster, astray.topics).only(one.id for one in astray.partitions)
+        before = now.only(one.id for one in now.not_led_by_preferred)
         expected = {one.id: one.preferred_leader for one in before.partitions}
-        held = elect_preferred(cluster, expected, before, timeout_s=timeout)
+        with environment.progress(f"Electing the preferred leaders of {len(expected)} partitions"):
+            held = elect_preferred(
+                cluster, expected, before, timeout_s=timeout, batch=batch, between_s=between_s
+            )
         moved = LeadersMoved(None, held)
-        after = take_snapshot(cluster, before.topics)
-    environment.report(moved_report("elect preferred", moved, before, after), output)
+        after = look_again(cluster, before.topics)
+    environment.report(
+        _bounded(moved_report("elect preferred", moved, before, after), output), output
+    )
     demand_all_done(
         moved.failures,
-        len(expected) - len(moved.failures),
+        len(held.outcomes) - len(moved.failures),
         "See their replicas: kipctl inspect leaders",
     )
 
@@ -88,7 +146,8 @@ def unclean(
     context: typer.Context,
     topic: TopicOption = None,
     partition: PartitionOption = None,
-    every: AllOption = False,
+    every: AllButInternalOption = False,
+    internal: InternalOption = False,
     json_file: FileOption = None,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
@@ -98,35 +157,63 @@ def unclean(
 ) -> None:
     """Make a replica that is out of sync the leader of a partition that has none: DATA IS LOST.
 
-    Records that the elected replica does not have are gone, acknowledged or not. --dry-run lists
-    the partitions without a leader.
+    Records that the elected replica does not have are gone, acknowledged or not. Only partitions
+    that have no leader, before and after the question, are elected; without any nothing is done.
+    --dry-run lists them, with who would lead and what may be lost.
     """
     environment = context.ensure_object(Environment)
-    from kipctl.cluster.change import LeadersMoved, demand_all_done, elect_unclean
-    from kipctl.cluster.snapshot import take_snapshot
+    from kipctl.cluster.change import LeadersMoved, demand_all_done
+    from kipctl.cluster.elections import elect_unclean
+    from kipctl.cluster.snapshot import look_again, take_snapshot
+    from kipctl.cluster.unclean import examine
     from kipctl.transport.request import Cluster
 
+    if internal and not every:
+        raise UsageError(
+            "--internal goes with --all.", "An internal topic that is named is meant: --topic NAME."
+        )
     chosen = _asked(topic or [], partition or [], every, json_file)
     with Cluster(environment.access(bootstrap_server)) as cluster:
-        before = chosen(take_snapshot(cluster, named=topic or []))
-        leaderless = before.leaderless
-        if dry_run:
-            environment.report(
-                _dry_run_report("unclean", leaderless, len(before.partitions)), output
-            )
+        shown = chosen(take_snapshot(cluster, named=topic or []))
+        if every and not internal:
+            left_out = sum(one.internal for one in shown.leaderless)
+            shown = shown.only(one.id for one in shown.partitions if not one.internal)
+            if left_out:
+                environment.message(
+                    f"{left_out:,} partitions of internal topics have no leader either, and are"
+                    " left alone without --internal."
+                )
+        found = examine(cluster, shown)
+        listed = _unclean_report(found, len(shown.partitions))
+        if dry_run or not found:
+            environment.report(_bounded(listed, output), output)
             return
+        environment.show(_bounded(listed, OutputFormat.AUTO))
         environment.confirm(
-            f"{len(leaderless)} of {len(before.partitions)} partitions have no leader. An unclean"
-            " election loses for good the records that the elected replica does not have. Elect?",
+            f"{len(found):,} of {len(shown.partitions):,} partitions have no leader. An unclean"
+            " election loses for good the records that the elected replica does not have. Elect"
+            " them?",
             yes,
+            typed=str(len(found)),
         )
-        partitions = [one.id for one in before.partitions]
-        moved = LeadersMoved(None, elect_unclean(cluster, partitions, timeout))
-        after = take_snapshot(cluster, before.topics)
-    environment.report(moved_report("elect unclean", moved, before, after), output)
+        # A broker may be back since they were shown: what has a leader again loses nothing.
+        ids = [one.id for one in found]
+        now = look_again(cluster, {one.topic for one in ids}).only(ids)
+        before = now.only(one.id for one in now.leaderless)
+        if recovered := len(ids) - len(before.partitions):
+            environment.message(
+                f"{recovered:,} of them have a leader again or are gone, and are left alone."
+            )
+        with environment.progress(f"Electing leaders of {len(before.partitions)} partitions"):
+            held = elect_unclean(cluster, before.by_id, timeout)
+        moved = LeadersMoved(None, held)
+        after = look_again(cluster, before.topics)
+    environment.report(
+        _bounded(moved_report("elect unclean", moved, before, after), output), output
+    )
     demand_all_done(
         moved.failures,
-        len(partitions) - len(moved.failures),
+        len(held.outcomes) - len(moved.failures),
         "Start a broker that holds a replica.",
     )
 
@@ -167,9 +254,14 @@ def _asked(
     return known
 
 
-def _dry_run_report(kind: str, found: "Sequence[Partition]", asked: int) -> Report:
+def _topics(snapshot: "Snapshot") -> str:
+    topics = snapshot.topics
+    return f"topic {topics[0]}" if len(topics) == 1 else f"{len(topics):,} topics"
+
+
+def _astray_report(astray: "Snapshot", asked: int) -> Report:
     table, partitions = listing(
-        "Led by another than the preferred replica" if kind == "preferred" else "Without a leader",
+        "Led by another than the preferred replica",
         {
             "topic": "Topic",
             "partition": "Partition",
@@ -178,11 +270,77 @@ def _dry_run_report(kind: str, found: "Sequence[Partition]", asked: int) -> Repo
             "replicas": "Replicas",
             "isr": "In sync",
         },
-        ((*p.id, p.leader, p.preferred_leader, p.replicas, p.isr) for p in found),
+        (
+            (*one.id, one.leader, one.preferred_leader, one.replicas, one.isr)
+            for one in astray.partitions
+        ),
     )
     return Report(
-        f"elect {kind}",
+        "elect preferred",
         {"partitions": partitions},
         (table,),
-        (f"{len(found)} of {asked} partitions. Nothing was changed.",),
+        (f"{len(partitions):,} of {asked:,} partitions. Nothing was changed.",),
     )
+
+
+def _unclean_report(found: "Sequence[Leaderless]", asked: int) -> Report:
+    table = Table(
+        "Without a leader",
+        (
+            "Topic",
+            "Partition",
+            "Replicas",
+            "Live",
+            "Last in sync",
+            "Log ends",
+            Column("Would lead", right=True),
+            "May be lost",
+        ),
+        tuple(
+            (
+                *one.id,
+                ids(one.replicas),
+                ids(one.live),
+                ids(one.last_in_sync),
+                ", ".join(f"{broker}: {end:,}" for broker, end in one.log_ends.items()),
+                one.would_lead,
+                one.loss,
+            )
+            for one in found
+        ),
+    )
+    partitions = [
+        {
+            "topic": one.id.topic,
+            "partition": one.id.partition,
+            "replicas": one.replicas,
+            "live": one.live,
+            "last_in_sync": one.last_in_sync,
+            "log_ends": {str(broker): end for broker, end in one.log_ends.items()},
+            "would_lead": one.would_lead,
+            "known_loss": one.known_loss,
+            "loss": one.loss,
+        }
+        for one in found
+    ]
+    return Report(
+        "elect unclean",
+        {"partitions": partitions},
+        (table,),
+        (f"{len(found):,} of {asked:,} partitions have no leader. Nothing was changed.",),
+    )
+
+
+def _bounded(report: Report, output: OutputFormat) -> Report:
+    """What a person can read; JSON and CSV, which programs read, have every row."""
+    if output is OutputFormat.CSV:
+        return report
+    return replace(report, tables=tuple(map(_first_rows, report.tables)))
+
+
+def _first_rows(table: Table) -> Table:
+    more = len(table.rows) - MOST_ROWS
+    if more <= 0:
+        return table
+    note = f"And {more:,} more; -o json lists all."
+    return replace(table, rows=table.rows[:MOST_ROWS], notes=(*table.notes, note))

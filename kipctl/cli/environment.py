@@ -60,6 +60,12 @@ class Environment:
             # The reader has all it wanted: the command goes on to its own exit status.
             self.discard_stdout()
 
+    def show(self, report: Report) -> None:
+        """Show what a question is about, on stderr: it is not the command's result."""
+        with suppress(OSError):
+            write(report, OutputFormat.AUTO, self.stderr, self.stderr.isatty())
+            self.stderr.flush()
+
     def stdout_is_closed(self) -> bool:
         """True when stdout is a pipe that nobody reads any more."""
         try:
@@ -126,12 +132,13 @@ class Environment:
         finally:
             self._spinner = None
 
-    def confirm(self, question: str, yes: bool) -> None:
+    def confirm(self, question: str, yes: bool, typed: str = "") -> None:
         """Ask before something is changed; `yes` (from `--yes`) answers for the user.
 
-        The question says which cluster it is about. On a protected one `--yes` needs
-        `--expect-cluster` beside it. Raises RefusedError when the answer is no, UsageError when
-        there is nobody to ask.
+        What cannot be undone is not answered with a y: then `typed` is what has to be typed, such
+        as the number of partitions. The question says which cluster it is about. On a protected
+        one `--yes` needs `--expect-cluster` beside it. Raises RefusedError when the answer is no,
+        UsageError when there is nobody to ask.
         """
         identity = self._identity()
         if identity is not None:
@@ -146,12 +153,12 @@ class Environment:
             return
         if not self.stdin.isatty():
             raise UsageError(f"{question} There is no terminal to ask on.", "Repeat with --yes.")
-        self.stderr.write(f"{question} [y/N] ")
+        self.stderr.write(f"{question} Type {typed}: " if typed else f"{question} [y/N] ")
         self.stderr.flush()
         answer = self.stdin.readline()
         if not answer.endswith("\n"):
             self.message("")
-        if answer.strip().lower() not in ("y", "yes"):
+        if answer.strip().lower() not in ((typed.lower(),) if typed else ("y", "yes")):
             raise RefusedError("Nothing was changed: the answer was no.")
         if access:
             access.consent.add("answered")

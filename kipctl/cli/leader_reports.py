@@ -133,10 +133,12 @@ def moved_report(
             "partitions": partitions,
             "timeline_ms": steps,
             "silent_brokers": moved.held.silent,
+            "watched_brokers": moved.held.watched,
+            "gone": [{"topic": p.topic, "partition": p.partition} for p in moved.held.gone],
             "saved": str(entry.path) if entry else None,
         },
         (table, Table("Timeline", ("Step", Column("ms since the call")), tuple(steps.items()))),
-        (_sentence(moved), *undo),
+        (_sentence(moved, len(before.brokers)), *undo),
     )
 
 
@@ -155,18 +157,23 @@ def _steps_ms(moved: "LeadersMoved") -> dict[str, float]:
     return {step: (time_us - start_us) / 1000 for step, time_us in steps_us.items()}
 
 
-def _sentence(moved: "LeadersMoved") -> str:
+def _sentence(moved: "LeadersMoved", brokers: int) -> str:
     from kipctl.cluster.elect import Outcome
 
     held = moved.held
     reported = f"{held.count(Outcome.ELECTED)} leaders moved"
     if in_place := held.count(Outcome.NOT_NEEDED):
         reported += f", {in_place} were in place"
+    if held.gone:
+        reported += f", {len(held.gone)} partitions are gone (such as {held.gone[0]})"
     if held.knew_us:
         after_ms = (held.converged_us - held.called_us) / 1000
-        reported += f"; every broker knew {after_ms:.0f} ms after the election was called"
+        who = "every broker"
+        if len(held.watched) < brokers:
+            who = f"each of the {len(held.watched)} brokers (of {brokers}) that were asked"
+        reported += f"; {who} knew {after_ms:.0f} ms after the election was called"
     if held.silent:
-        reported += f" (but broker {ids(held.silent)} does not answer)"
+        reported += f", but for {ids(held.silent)}, which did not answer: that is not known"
     return reported + "."
 
 

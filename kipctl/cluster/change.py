@@ -1,23 +1,23 @@
 """Changes carried out from end to end: reassign, elect, and wait until every broker knows."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
-from kipctl.cluster.elect import Elected, Outcome, elect
+from kipctl.cluster.elect import LOOK, Elected, Outcome
+from kipctl.cluster.elections import DEFAULT_TIMEOUT_S, ElectionHeld, elect_preferred
 from kipctl.cluster.journal import Entry, Journal
 from kipctl.cluster.plan import Plan, demand_moves, reach, rotate
 from kipctl.cluster.reassign import (
-    FIRST_POLL_S,
     Progress,
     Refusal,
     await_finished,
     refuse_if_ongoing,
     submit,
 )
-from kipctl.cluster.snapshot import PartitionId, Snapshot, is_glob, select, take_snapshot
-from kipctl.cluster.watch import ClusterEvent, Convergence, EventKind, LeaderWatch
+from kipctl.cluster.snapshot import Snapshot, is_glob, select, take_snapshot
+from kipctl.cluster.watch import ClusterEvent, EventKind, OnEvent, ignore_event
 from kipctl.errors import (
     InterruptedRunError,
     KipctlError,
@@ -26,19 +26,10 @@ from kipctl.errors import (
     TimedOutError,
     UnreachableError,
 )
-from kipctl.protocol.elect_leaders import ElectionType
 from kipctl.trace.clock import now_us
 from kipctl.transport.request import Cluster
 
-OnEvent = Callable[[ClusterEvent], None]
-
-DEFAULT_TIMEOUT_S = 60.0
 UNDO = "Undo: kipctl reassign --rollback"
-LOOK = "Look: kipctl inspect leaders"
-
-
-def ignore_event(_: ClusterEvent) -> None:
-    """For those who do not follow the events."""
 
 
 def ignore_progress(_: str) -> None:
@@ -55,29 +46,6 @@ class Reassigned:
     answered_us: int
     finished_us: int
     entry: Entry | None
-
-
-@dataclass(frozen=True, slots=True)
-class ElectionHeld:
-    """A finished preferred election, with its times on the clock of now_us().
-
-    `knew_us` has, by broker, when it first showed the last of the new leaders; `silent` brokers did
-    not answer, and were not waited for.
-    """
-
-    outcomes: tuple[Elected, ...]
-    called_us: int
-    answered_us: int
-    knew_us: Mapping[int, int]
-    silent: tuple[int, ...]
-
-    @property
-    def converged_us(self) -> int:
-        """When every broker that answers knew every new leader."""
-        return max(self.knew_us.values(), default=self.answered_us)
-
-    def count(self, outcome: Outcome) -> int:
-        return sum(elected.outcome is outcome for elected in self.outcomes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,70 +115,6 @@ def _submit_and_wait(
         raise RefusedError(f"The cluster refused every partition: {examples(refused)}")
     await_finished(cluster, accepted.target, deadline, progress)
     return Reassigned(accepted, refused, called_us, answered_us, now_us(), entry)
-
-
-def elect_preferred(
-    cluster: Cluster,
-    expected: Mapping[PartitionId, int],
-    before: Snapshot,
-    *,
-    on_event: OnEvent = ignore_event,
-    timeout_s: float = DEFAULT_TIMEOUT_S,
-) -> ElectionHeld:
-    """Hold a preferred election, and wait until every broker shows the expected leaders.
-
-    `before` tells who led until now; `expected` the preferred leaders. Events of leaders seen carry
-    the time they were seen at, and may be told of a little later. Raises TimedOutError when not
-    every broker shows them in time, RefusedError and UnreachableError.
-    """
-    deadline = time.monotonic() + timeout_s
-    convergence = Convergence(before, dict(expected))
-    with LeaderWatch(before.brokers, sorted({p.topic for p in expected}), cluster.access) as watch:
-        called_us = now_us()
-        on_event(ClusterEvent(EventKind.ELECTION_CALLED, called_us))
-        outcomes = elect(cluster, ElectionType.PREFERRED, expected)
-        answered_us = now_us()
-        on_event(ClusterEvent(EventKind.ELECTION_ANSWERED, answered_us))
-        for elected in outcomes:
-            if elected.outcome is Outcome.FAILED:
-                del convergence.expected[elected.id]
-        knew_us: dict[int, int] = {}
-        while missing := convergence.missing():
-            news = watch.news(deadline - time.monotonic())
-            if not news:
-                raise _not_converged(missing)
-            for one in news:
-                if event := convergence.apply(one):
-                    knew_us[one.broker] = event.time_us
-                    on_event(event)
-    return ElectionHeld(outcomes, called_us, answered_us, knew_us, convergence.silent)
-
-
-def elect_unclean(
-    cluster: Cluster,
-    partitions: Iterable[PartitionId],
-    timeout_s: float = DEFAULT_TIMEOUT_S,
-) -> ElectionHeld:
-    """Hold an unclean election, and wait until a broker shows a leader for all that were elected.
-
-    What the elected replica lacks is lost. Raises TimedOutError when no leader is shown in time,
-    RefusedError and UnreachableError.
-    """
-    deadline = time.monotonic() + timeout_s
-    called_us = now_us()
-    outcomes = elect(cluster, ElectionType.UNCLEAN, partitions)
-    answered_us = now_us()
-    elected = {one.id for one in outcomes if one.outcome is Outcome.ELECTED}
-    topics = sorted({partition_id.topic for partition_id in elected})
-    while leaderless := [p.id for p in take_snapshot(cluster, topics).only(elected).leaderless]:
-        if time.monotonic() > deadline:
-            raise TimedOutError(
-                f"{len(leaderless)} partitions were elected but have no leader yet, such as"
-                f" {leaderless[0]}.",
-                LOOK,
-            )
-        time.sleep(FIRST_POLL_S)
-    return ElectionHeld(outcomes, called_us, answered_us, {}, ())
 
 
 def rotate_leaders(
@@ -301,15 +205,6 @@ def demand_all_done(failures: Sequence[Refusal | Elected], done: int, next_step:
         raise RefusedError(f"No partition was done: {examples(failures)}", next_step)
     raise PartlyDoneError(
         f"{done} partitions are done, {len(failures)} are not: {examples(failures)}", next_step
-    )
-
-
-def _not_converged(missing: Mapping[PartitionId, tuple[int, ...]]) -> TimedOutError:
-    partition_id, brokers = next(iter(missing.items()))
-    return TimedOutError(
-        f"{len(missing)} partitions are not led as expected in every broker's eyes yet, such as"
-        f" {partition_id} on broker {', '.join(map(str, brokers))}.",
-        LOOK,
     )
 
 

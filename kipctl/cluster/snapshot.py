@@ -4,13 +4,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from functools import cached_property
 from itertools import groupby
 from typing import NamedTuple
 
 from kipctl.errors import RefusedError, UsageError
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import ErrorCode, error_name
-from kipctl.protocol.metadata import MetadataResponse
+from kipctl.protocol.metadata import MetadataResponse, MetadataResponseTopic
 from kipctl.transport.request import Cluster
 from kipctl.transport.rights import refusal
 
@@ -62,31 +63,34 @@ class Partition:
         return self.leader == self.replicas[0]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Snapshot:
-    """The cluster as one broker's Metadata showed it; partitions are sorted by topic and number."""
+    """The cluster as one broker's Metadata showed it; partitions are sorted by topic and number.
+
+    What follows from that is computed once, when it is first asked for.
+    """
 
     cluster_id: str
     brokers: tuple[Broker, ...]
     partitions: tuple[Partition, ...]
 
-    @property
+    @cached_property
     def broker_ids(self) -> tuple[int, ...]:
         return tuple(broker.id for broker in self.brokers)
 
-    @property
+    @cached_property
     def topics(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(partition.id.topic for partition in self.partitions))
 
-    @property
-    def by_id(self) -> dict[PartitionId, Partition]:
+    @cached_property
+    def by_id(self) -> Mapping[PartitionId, Partition]:
         return {partition.id: partition for partition in self.partitions}
 
-    @property
-    def assignment(self) -> dict[PartitionId, tuple[int, ...]]:
+    @cached_property
+    def assignment(self) -> Assignment:
         return {partition.id: partition.replicas for partition in self.partitions}
 
-    @property
+    @cached_property
     def leaders_per_broker(self) -> Counter[int]:
         """How many partitions each broker leads; brokers that lead none are counted too."""
         leader_counts = Counter(p.leader for p in self.partitions if p.leader != NO_LEADER)
@@ -103,7 +107,7 @@ class Snapshot:
             else None
         )
 
-    @property
+    @cached_property
     def not_led_by_preferred(self) -> tuple[Partition, ...]:
         return tuple(p for p in self.partitions if not p.is_led_by_preferred)
 
@@ -112,12 +116,12 @@ class Snapshot:
         """Of all partitions, those that another than the preferred replica leads."""
         return 100 * len(self.not_led_by_preferred) / max(1, len(self.partitions))
 
-    @property
+    @cached_property
     def leaderless(self) -> tuple[Partition, ...]:
         return tuple(p for p in self.partitions if p.leader == NO_LEADER)
 
-    @property
-    def per_topic(self) -> dict[str, "Snapshot"]:
+    @cached_property
+    def per_topic(self) -> Mapping[str, "Snapshot"]:
         """The same moment, topic by topic."""
         groups = groupby(self.partitions, key=lambda partition: partition.id.topic)
         return {topic: replace(self, partitions=tuple(group)) for topic, group in groups}
@@ -145,6 +149,31 @@ def take_snapshot(
         _demand_shown(cluster, cluster.metadata(missing))
     _demand_shown(cluster, metadata)
     return from_metadata(metadata)
+
+
+def look_again(cluster: Cluster, topics: Iterable[str]) -> Snapshot:
+    """Ask a broker how topics stand that were there before; those that are gone are left out.
+
+    For what waits, or reports, after something was submitted: a topic that somebody else deleted
+    meanwhile is no fault of the command line. Raises RefusedError and UnreachableError.
+    """
+    metadata = cluster.metadata(sorted(set(topics)))
+    _demand_shown(cluster, metadata)
+    return from_metadata(without_missing(metadata))
+
+
+def without_missing(metadata: MetadataResponse) -> MetadataResponse:
+    """The same, without the topics that the broker does not know."""
+    there = tuple(topic for topic in metadata.topics if not is_missing(topic))
+    return replace(metadata, topics=there)
+
+
+def is_missing(topic: MetadataResponseTopic) -> bool:
+    """Whether the broker does not know the topic."""
+    return topic.error_code in (
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+    )
 
 
 def _demand_shown(cluster: Cluster, metadata: MetadataResponse) -> None:
@@ -206,13 +235,14 @@ def select(snapshot: Snapshot, patterns: Sequence[str]) -> Snapshot:
     Internal topics (Metadata says which) match their own name only. Raises UsageError for a
     pattern that matches nothing.
     """
+    topics = set(snapshot.topics)
     internal = {p.id.topic for p in snapshot.partitions if p.internal}
-    chosen: set[str] = set() if patterns else set(snapshot.topics) - internal
+    chosen: set[str] = set() if patterns else topics - internal
     for pattern in patterns:
         if is_glob(pattern):
-            found = {t for t in snapshot.topics if fnmatchcase(t, pattern)} - internal
+            found = {t for t in topics if fnmatchcase(t, pattern)} - internal
         else:
-            found = {t for t in snapshot.topics if t == pattern}
+            found = {pattern} & topics
         if not found:
             kind = "topic matches" if is_glob(pattern) else "topic is named"
             raise UsageError(

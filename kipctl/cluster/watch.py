@@ -1,21 +1,35 @@
-"""How the news of a new leader spreads: each broker's Metadata, asked until all of them agree."""
+"""How the news of a new leader spreads: brokers' Metadata, asked until all of them agree.
+
+It is to cost less than what it watches: only topics whose leaders change are asked for, of a
+bounded number of brokers, with pauses that grow with the time and with the answers.
+"""
 
 import threading
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from queue import Empty, SimpleQueue
 from types import TracebackType
+from typing import NamedTuple
 
-from kipctl.cluster.snapshot import Broker, PartitionId, Snapshot, from_metadata
+from kipctl.cluster.snapshot import Broker, PartitionId, Snapshot, is_missing
 from kipctl.errors import KipctlError
-from kipctl.protocol.metadata import MetadataRequest, MetadataRequestTopic
+from kipctl.protocol.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from kipctl.trace.clock import now_us
 from kipctl.transport.access import Access
 from kipctl.transport.request import BrokerConnection
 
-POLL_S = 0.01
-CONNECTION_TIMEOUT_S = 2.0
+CONNECTION_TIMEOUT_S = 5.0
+"""A broker that does not answer in this time is not waited for."""
+FIRST_PAUSE_S = 0.01
+LAST_PAUSE_S = 0.5
+SHARE_OF_WAIT = 0.05
+"""A pause is this part of the time waited so far: so exact is what is seen."""
+MOST_BYTES_PER_S = 4_000_000
+"""Of Metadata, from all brokers together: each pause is as long as its answer allows."""
+MOST_BROKERS = 20
+"""Brokers watched at a time; each has a thread."""
+_SILENT_PAUSE_S = 0.2
 
 
 class EventKind(StrEnum):
@@ -43,38 +57,123 @@ class ClusterEvent:
     seen_by_broker: int | None = None
 
 
+OnEvent = Callable[[ClusterEvent], None]
+
+
+def ignore_event(_: ClusterEvent) -> None:
+    """For those who do not follow the events."""
+
+
+class View(NamedTuple):
+    """What a broker shows of a partition; the greater one is the newer."""
+
+    leader_epoch: int
+    leader: int
+
+
+GONE = View(-2, -2)
+"""Of a partition that a broker does not know (any more)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """A broker showed this leader for the first time at `time_us`."""
+    """A broker showed another view of a partition than before, for the first time at `time_us`."""
 
     broker: int
     id: PartitionId
-    leader: int
-    leader_epoch: int
+    view: View
     time_us: int
 
 
 @dataclass(frozen=True, slots=True)
 class Contact:
-    """A broker answers again, or does not any more."""
+    """A broker answers (again), or does not any more."""
 
     broker: int
     answers: bool
 
 
+def views_of(before: Snapshot, wanted: Iterable[PartitionId]) -> dict[PartitionId, View]:
+    """How the snapshot shows these partitions; those that it has not are gone."""
+    known = before.by_id
+    return {
+        one: View(known[one].leader_epoch, known[one].leader) if one in known else GONE
+        for one in wanted
+    }
+
+
+def sample(brokers: Sequence[Broker], most: int = MOST_BROKERS) -> tuple[Broker, ...]:
+    """At most so many of the brokers, in equal parts of all racks, in the order of their ids."""
+    ordered = sorted(brokers, key=lambda broker: (broker.rack or "", broker.id))
+    count = min(most, len(ordered))
+    chosen = (ordered[number * len(ordered) // count] for number in range(count))
+    return tuple(sorted(chosen, key=lambda broker: broker.id))
+
+
+def pause_s(waited_s: float, took_s: float, answer_bytes: int, brokers: int) -> float:
+    """Seconds until a broker is asked again.
+
+    `waited_s` is since the watch began, `took_s` and `answer_bytes` are of the answer before. A
+    broker gets as long a rest as it took to answer, and all `brokers` that are watched send no more
+    than MOST_BYTES_PER_S together.
+    """
+    return max(
+        FIRST_PAUSE_S,
+        min(waited_s * SHARE_OF_WAIT, LAST_PAUSE_S),
+        took_s,
+        answer_bytes * brokers / MOST_BYTES_PER_S,
+    )
+
+
+class Shown:
+    """What one broker shows of the partitions watched: of each answer, what is new in it."""
+
+    def __init__(self, views: Mapping[PartitionId, View]) -> None:
+        """`views` are those of before: a broker that shows them has no news."""
+        self._views: dict[str, dict[int, View]] = {}
+        for one, view in views.items():
+            self._views.setdefault(one.topic, {})[one.partition] = view
+
+    def news(self, metadata: MetadataResponse) -> list[tuple[PartitionId, View]]:
+        """The partitions that an answer shows otherwise than the one before."""
+        found: list[tuple[PartitionId, View]] = []
+        for topic in metadata.topics:
+            name = topic.name or ""
+            views = self._views.get(name, {})
+            shown = {
+                partition.partition_index: View(partition.leader_epoch, partition.leader_id)
+                for partition in topic.partitions
+                if partition.partition_index in views
+            }
+            if is_missing(topic):
+                shown = dict.fromkeys(views, GONE)
+            for number, view in shown.items():
+                if views[number] != view:
+                    views[number] = view
+                    found.append((PartitionId(name, number), view))
+        return found
+
+
 class LeaderWatch:
-    """One thread per broker that asks it for Metadata every 10 ms and queues what is new.
+    """A thread per broker that asks it for Metadata again and again, and queues what is new.
 
     A context manager: the threads live inside it. A broker that does not answer is asked again.
     """
 
-    def __init__(self, brokers: Iterable[Broker], topics: Iterable[str], access: Access) -> None:
+    def __init__(
+        self, brokers: Sequence[Broker], views: Mapping[PartitionId, View], access: Access
+    ) -> None:
+        """`views` are those of before, of the partitions to watch."""
         self._request = MetadataRequest(
-            topics=tuple(MetadataRequestTopic(name=topic) for topic in topics),
+            topics=tuple(
+                MetadataRequestTopic(name=topic) for topic in sorted({one.topic for one in views})
+            ),
             allow_auto_topic_creation=False,
         )
+        self._views = views
         self._access = access
-        self._queue: SimpleQueue[Sighting | Contact] = SimpleQueue()
+        self._began_us = now_us()
+        self._queue: SimpleQueue[list[Sighting | Contact]] = SimpleQueue()
         self._over = threading.Event()
         self._threads = [
             threading.Thread(target=self._watch, args=(broker,), daemon=True) for broker in brokers
@@ -96,17 +195,14 @@ class LeaderWatch:
             thread.join()
 
     def news(self, timeout_s: float) -> list[Sighting | Contact]:
-        """All that is queued; waits up to the timeout for the first."""
-        found = []
+        """The news of one broker's answer; waits up to the timeout for it, and may find none."""
         try:
-            found.append(self._queue.get(timeout=max(0.0, timeout_s)))
-            while True:
-                found.append(self._queue.get_nowait())
+            return self._queue.get(timeout=max(0.0, timeout_s))
         except Empty:
-            return found
+            return []
 
     def _watch(self, broker: Broker) -> None:
-        shown: dict[PartitionId, tuple[int, int]] = {}
+        shown = Shown(self._views)
         while not self._over.is_set():
             try:
                 with BrokerConnection(
@@ -114,49 +210,69 @@ class LeaderWatch:
                 ) as connection:
                     self._ask(connection, broker.id, shown)
             except KipctlError:
-                self._queue.put(Contact(broker.id, answers=False))
-                self._over.wait(10 * POLL_S)
+                self._queue.put([Contact(broker.id, answers=False)])
+                self._over.wait(_SILENT_PAUSE_S)
 
-    def _ask(
-        self, connection: BrokerConnection, broker: int, shown: dict[PartitionId, tuple[int, int]]
-    ) -> None:
+    def _ask(self, connection: BrokerConnection, broker: int, shown: Shown) -> None:
         last = None
         while not self._over.is_set():
+            asked_us = now_us()
             metadata = connection.request(self._request)
             time_us = now_us()
-            if last is None:
-                self._queue.put(Contact(broker, answers=True))
             if metadata is not last:
+                news: list[Sighting | Contact] = []
+                if last is None:
+                    news.append(Contact(broker, answers=True))
+                news += (Sighting(broker, *one, time_us) for one in shown.news(metadata))
                 last = metadata
-                for partition in from_metadata(metadata).partitions:
-                    news = (partition.leader, partition.leader_epoch)
-                    if shown.get(partition.id) != news:
-                        shown[partition.id] = news
-                        self._queue.put(Sighting(broker, partition.id, *news, time_us))
-            self._over.wait(POLL_S)
+                if news:
+                    self._queue.put(news)
+            waited_s, took_s = (time_us - self._began_us) / 1e6, (time_us - asked_us) / 1e6
+            size = connection.answer_bytes
+            self._over.wait(pause_s(waited_s, took_s, size, len(self._threads)))
 
 
-@dataclass
 class Convergence:
     """Which brokers know which leader, against the leaders that are expected.
 
     It is reached when every broker that answers shows, for every expected partition, the expected
-    leader at the newest epoch that any broker has shown.
+    leader at the newest epoch that any broker has shown; or that the partition is gone. What news
+    cost grows with the brokers watched, not with the partitions.
     """
 
-    before: Snapshot
-    expected: dict[PartitionId, int]
-    _views: dict[PartitionId, dict[int, tuple[int, int]]] = field(default_factory=dict)
-    _silent: set[int] = field(default_factory=set)
+    def __init__(
+        self,
+        before: Mapping[PartitionId, View],
+        expected: Mapping[PartitionId, int],
+        brokers: Iterable[int],
+    ) -> None:
+        """`before` has a view of each expected partition; `brokers` are those watched."""
+        self._before = before
+        self._expected = dict(expected)
+        self._brokers = tuple(brokers)
+        self._views = {one: dict.fromkeys(self._brokers, before[one]) for one in expected}
+        self._newest = dict(before)
+        self._not_heard = set(self._brokers)
+        self._silent: set[int] = set()
+        self._behind = {broker: set(expected) for broker in self._brokers}
+
+    def leave_out(self, partitions: Iterable[PartitionId]) -> None:
+        """Expect nothing more of these partitions."""
+        for one in partitions:
+            self._expected.pop(one, None)
+            for behind in self._behind.values():
+                behind.discard(one)
 
     def apply(self, news: Sighting | Contact) -> ClusterEvent | None:
         """Note it; the event to tell of when it is a leader newer than before."""
-        if isinstance(news, Contact):
-            (self._silent.discard if news.answers else self._silent.add)(news.broker)
+        broker = news.broker
+        self._note_contact(broker, isinstance(news, Sighting) or news.answers)
+        if isinstance(news, Contact) or news.id not in self._expected:
             return None
-        self._views.setdefault(news.id, {})[news.broker] = (news.leader_epoch, news.leader)
-        old = self.before.by_id.get(news.id)
-        if old is None or news.leader_epoch <= old.leader_epoch:
+        self._views[news.id][broker] = news.view
+        self._judge(news.id, (broker,))
+        old = self._before[news.id]
+        if news.view.leader_epoch <= old.leader_epoch:
             return None
         return ClusterEvent(
             EventKind.LEADER_SEEN,
@@ -164,25 +280,65 @@ class Convergence:
             news.id.topic,
             news.id.partition,
             old.leader,
-            news.leader,
-            news.leader_epoch,
-            news.broker,
+            news.view.leader,
+            news.view.leader_epoch,
+            broker,
         )
+
+    def _note_contact(self, broker: int, answers: bool) -> None:
+        is_first, was_silent = broker in self._not_heard, broker in self._silent
+        if answers:
+            self._silent.discard(broker)
+            self._not_heard.discard(broker)
+        else:
+            self._silent.add(broker)
+        if was_silent == answers:  # what it shows counts again, or no more, for all others too
+            for one in self._expected:
+                self._judge(one, self._brokers)
+        elif is_first and answers:
+            for one in self._expected:
+                self._judge(one, (broker,))
+
+    def _judge(self, one: PartitionId, brokers: Iterable[int]) -> None:
+        """Whether these brokers know; all of them, if there is newer to be known."""
+        views = self._views[one]
+        if self._silent:
+            views = {broker: view for broker, view in views.items() if broker not in self._silent}
+        newest = max(views.values(), default=self._before[one])
+        if newest != self._newest[one]:
+            self._newest[one] = newest
+            brokers = self._brokers
+        is_right = newest.leader == self._expected[one] or newest == GONE
+        for broker in brokers:
+            if is_right and views.get(broker) == newest and broker not in self._not_heard:
+                self._behind[broker].discard(one)
+            else:
+                self._behind[broker].add(one)
+
+    @property
+    def _answering(self) -> list[int]:
+        return [broker for broker in self._brokers if broker not in self._silent]
+
+    @property
+    def is_reached(self) -> bool:
+        """Whether every broker that answers knows; False while none does."""
+        answering = self._answering
+        return bool(answering) and not any(self._behind[broker] for broker in answering)
 
     @property
     def silent(self) -> tuple[int, ...]:
-        """Brokers that did not answer last time; nobody waits for them."""
+        """Brokers that did not answer last time: nobody waits for them, or knows what they know."""
         return tuple(sorted(self._silent))
+
+    def gone(self) -> tuple[PartitionId, ...]:
+        """The expected partitions that no broker knows any more."""
+        return tuple(one for one in self._expected if self._newest[one] == GONE)
 
     def missing(self) -> Mapping[PartitionId, tuple[int, ...]]:
         """The expected partitions whose leader some brokers do not show yet, with those brokers."""
-        asked = [broker for broker in self.before.broker_ids if broker not in self._silent]
-        found = {}
-        for partition_id, leader in self.expected.items():
-            views = self._views.get(partition_id, {})
-            newest = max(views.values(), default=None)
-            known = newest is not None and newest[1] == leader
-            behind = [broker for broker in asked if not known or views.get(broker) != newest]
-            if behind or not asked:
-                found[partition_id] = tuple(behind)
-        return found
+        answering = self._answering
+        behind = {
+            one: tuple(broker for broker in answering if one in self._behind[broker])
+            for one in self._expected
+        }
+        return {one: brokers for one, brokers in behind.items() if brokers or not answering}

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from kipctl.cluster.change import LeadersMoved, elect_preferred, reassign, rotate_once
+from kipctl.cluster.change import LeadersMoved, reassign, rotate_once
+from kipctl.cluster.elections import elect_preferred
 from kipctl.cluster.plan import replace_leaders, rotate
 from kipctl.cluster.snapshot import take_snapshot
 from kipctl.cluster.topics import await_topic

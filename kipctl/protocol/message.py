@@ -351,4 +351,5 @@ def _codec(hint: Any, version: int, flexible: bool, nullable: bool) -> Codec:
         return values.number("?")
     if hint is UUID:
         return values.uuid
-    return _struct(hint, version, flexible)
+    struct = _struct(hint, version, flexible)
+    return values.optional(struct) if nullable else struct

@@ -105,6 +105,21 @@ def array(item: Codec, flexible: bool, nullable: bool) -> Codec:
     return Codec(read, write)
 
 
+def optional(struct: Codec) -> Codec:
+    """A message in another one, or None: a byte says which, 1 or -1."""
+    presence = number("b")
+
+    def read(reader: Reader) -> Any:
+        return None if presence.read(reader) < 0 else struct.read(reader)
+
+    def write(out: bytearray, value: Any) -> None:
+        presence.write(out, -1 if value is None else 1)
+        if value is not None:
+            struct.write(out, value)
+
+    return Codec(read, write)
+
+
 def _read_one_by_one(item: Codec) -> Callable[[Reader, int], tuple[Any, ...]]:
     def read(reader: Reader, count: int) -> tuple[Any, ...]:
         if count > reader.remaining:  # every item has at least one byte

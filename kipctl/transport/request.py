@@ -46,7 +46,8 @@ class BrokerConnection:
 
     It negotiates versions once per connection. After any failure it is closed, and the next
     request opens a new one. `timeout_s` is for a whole request, connecting included. `sent` counts
-    the requests by API and version, those that negotiate versions too.
+    the requests by API and version, those that negotiate versions too; `answer_bytes` is the size
+    of the last answer.
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class BrokerConnection:
         self.client_id = client_id
         self.timeout_s = timeout_s
         self.sent: Counter[tuple[str, int]] = Counter()
+        self.answer_bytes = 0
         self._access = as_access(access)
         self._connection: BlockingConnection | None = None
         self._api_versions: dict[int, tuple[int, int]] = {}
@@ -192,6 +194,7 @@ class BrokerConnection:
         frame = encode_request(request, version, self._correlation_id, self.client_id)
         self.sent[_api_name(request), version] += 1
         answer = self._connection.exchange(frame, self._deadline)
+        self.answer_bytes = len(answer)
         return self._decoded(request, version, answer)
 
     def _decoded(self, request: Request[R], version: int, frame: bytes) -> R:

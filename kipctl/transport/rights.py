@@ -39,6 +39,7 @@ RIGHTS = {
     ApiKey.LIST_PARTITION_REASSIGNMENTS: Right("Describe", CLUSTER),
     ApiKey.DESCRIBE_QUORUM: Right("Describe", CLUSTER),
     ApiKey.DESCRIBE_CLUSTER: Right("Describe", CLUSTER),
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: Right("Describe", TOPIC),
 }
 """What each request needs (Kafka's documentation, "Protocol"; `KafkaApis`, `ControllerApis`)."""
 

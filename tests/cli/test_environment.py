@@ -54,6 +54,16 @@ def test_control_d_ends_the_line_of_the_question() -> None:
     assert told(where) == "Move? [y/N] \n"
 
 
+def test_what_cannot_be_undone_takes_more_than_a_y() -> None:
+    where = environment(typed="312\n")
+    where.confirm("312 partitions have no leader. Elect them?", yes=False, typed="312")
+    assert told(where) == "312 partitions have no leader. Elect them? Type 312: "
+    for answer in ("y\n", "yes\n", "31\n", "\n"):
+        with pytest.raises(RefusedError):
+            environment(typed=answer).confirm("Elect them?", yes=False, typed="312")
+    environment().confirm("Elect them?", yes=True, typed="312")
+
+
 def test_yes_beforehand_asks_nothing() -> None:
     where = environment()
     where.confirm("Move 100 leaders?", yes=True)

@@ -103,6 +103,8 @@ WRONG: dict[str, tuple[str, ...]] = {
     "--advertise": ("a:x", "a:1", ":1"),
     "--arms": ("java", "", "probe-kip951,,", "java-4"),
     "--bootstrap-server": ("localhost", "127.0.0.1:x", "127.0.0.1:0", "127.0.0.1:65536", ":1"),
+    "--batch": (*_COUNT, "10001"),
+    "--between": ("soon", "0s", "-5s", "10"),
     "--broker": _NOT_NEGATIVE,
     "--brokers": (*_COUNT, "101"),
     "--by": ("nobody", "run,nobody", ""),

@@ -16,7 +16,8 @@ from kipctl.protocol.error_codes import ErrorCode
         (ErrorCode.ELECTION_NOT_NEEDED, Outcome.NOT_NEEDED),
         (ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, Outcome.FAILED),
         (ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, Outcome.FAILED),
-        (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, Outcome.FAILED),
+        (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, Outcome.GONE),
+        (ErrorCode.REQUEST_TIMED_OUT, Outcome.UNKNOWN),
         (9999, Outcome.FAILED),
     ],
 )

@@ -4,7 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-from on_lab import Kipctl, MakeTopic, leaders_of, wait_until_everywhere
+from confluent_kafka import Producer
+from on_lab import Kipctl, MakeTopic, in_sync, leaders_of, wait_until_everywhere
 
 from kipctl.cluster.change import reassign
 from kipctl.cluster.plan import reach
@@ -35,14 +36,14 @@ def test_only_what_is_not_led_by_its_preferred_replica_is_elected(
     assert [p["partition"] for p in json.loads(ran.out)["partitions"]] == [0, 2]
     assert leaders_of(cluster, topic) == [1, 2, 3]
 
-    ran = kipctl("elect", "preferred", "--topic", topic, "-o", "json")
+    ran = kipctl("elect", "preferred", "--topic", topic, "--batch", "1", "--yes", "-o", "json")
     assert ran.status == 0, ran.err
-    assert outcomes(ran.out) == [(0, "elected", 2), (1, "not needed", 2), (2, "elected", 1)]
+    assert outcomes(ran.out) == [(0, "elected", 2), (2, "elected", 1)]
     assert leaders_of(cluster, topic) == [2, 2, 1]
 
-    again = kipctl("elect", "preferred", "--topic", topic, "-o", "json")
+    again = kipctl("elect", "preferred", "--topic", topic, "--yes", "-o", "json")
     assert again.status == 0
-    assert {outcome for _, outcome, _ in outcomes(again.out)} == {"not needed"}
+    assert json.loads(again.out)["partitions"] == []
 
 
 def test_partitions_can_be_named_one_by_one_or_in_kafkas_file(
@@ -50,11 +51,11 @@ def test_partitions_can_be_named_one_by_one_or_in_kafkas_file(
 ) -> None:
     topic = make_topic("named", [[1, 2], [1, 2], [1, 2]])
     reorder(cluster, topic, (2, 1), (2, 1), (2, 1))
-    assert kipctl("elect", "preferred", "--partition", f"{topic}:1").status == 0
+    assert kipctl("elect", "preferred", "--partition", f"{topic}:1", "--yes").status == 0
     assert leaders_of(cluster, topic) == [1, 2, 1]
     file = tmp_path / "election.json"
     file.write_text(json.dumps({"partitions": [{"topic": topic, "partition": 2}]}))
-    assert kipctl("elect", "preferred", "--json-file", str(file)).status == 0
+    assert kipctl("elect", "preferred", "--json-file", str(file), "--yes").status == 0
     assert leaders_of(cluster, topic) == [1, 2, 2]
 
 
@@ -81,11 +82,11 @@ def test_a_stopped_broker_fails_its_partitions_alone_and_unclean_elections_help(
         wait_until_everywhere(
             cluster, lost, lambda seen: all(p.leader == NO_LEADER for p in seen.partitions)
         )
-        ran = kipctl("elect", "preferred", "--topic", topic, "-o", "json")
+        ran = kipctl("elect", "preferred", "--topic", topic, "--yes", "-o", "json")
         assert ran.status == 5
         assert outcomes(ran.out) == [(0, "failed", 1), (1, "elected", 2)]
         assert "1 partitions are done, 1 are not: half-0: PREFERRED_LEADER_NOT_AVAILABLE" in ran.err
-        ran = kipctl("elect", "preferred", "--partition", f"{topic}:0")
+        ran = kipctl("elect", "preferred", "--partition", f"{topic}:0", "--yes")
         assert ran.status == 4
 
         # The only broker that has the data is away: nobody can lead, not even uncleanly.
@@ -104,3 +105,42 @@ def test_a_stopped_broker_fails_its_partitions_alone_and_unclean_elections_help(
         assert outcomes(ran.out) == [(0, "elected", 2), (1, "failed", NO_LEADER)]
     finally:
         lab.start(3)
+
+
+def test_an_unclean_election_says_before_what_it_will_lose(
+    cluster: Cluster, kipctl: Kipctl, make_topic: MakeTopic, lab: Lab
+) -> None:
+    """Broker 1 is away while 100 records are written; then broker 3, which has them."""
+    topic = make_topic("stale", [[1, 3], [2, 1]])
+
+    def produce(count: int) -> None:
+        producer = Producer({"bootstrap.servers": lab.bootstrap_server, "acks": "all"})
+        for _ in range(count):
+            producer.produce(topic, b"x", partition=0)
+        assert producer.flush(30) == 0
+
+    try:
+        produce(20)
+        lab.stop(1)
+        wait_until_everywhere(cluster, topic, lambda seen: seen.partitions[0].leader == 3)
+        produce(100)
+        lab.stop(3)
+        lab.start(1)
+        wait_until_everywhere(
+            cluster,
+            topic,
+            lambda seen: 1 in seen.broker_ids and seen.partitions[0].leader == NO_LEADER,
+        )
+        ran = kipctl("elect", "unclean", "--topic", topic, "--dry-run", "-o", "json")
+        (shown,) = json.loads(ran.out)["partitions"]
+        assert (shown["partition"], shown["live"], shown["would_lead"]) == (0, [1], 1)
+        assert (shown["last_in_sync"], shown["log_ends"]) == ([3], {"1": 20})
+        assert shown["loss"] == "no record of a live replica; and what 3 (down) has beyond"
+
+        ran = kipctl("elect", "unclean", "--topic", topic, "--yes", "-o", "json")
+        assert ran.status == 0, ran.err
+        assert outcomes(ran.out) == [(0, "elected", 1)]
+    finally:
+        lab.start(3)
+        lab.start(1)
+    wait_until_everywhere(cluster, topic, in_sync)

@@ -306,13 +306,13 @@ def test_without_a_terminal_nothing_moves_unasked(
 CTRL_C_BEFORE_THE_ELECTION = """
 import signal
 from kipctl.cli.app import main
-from kipctl.cluster import change
+from kipctl.cluster import elections
 
 def halt(*arguments):
     print("the election is next", flush=True)
     signal.pause()
 
-change.elect = halt
+elections.elect = halt
 main()
 """
 

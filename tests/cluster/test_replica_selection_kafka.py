@@ -224,7 +224,7 @@ def test_flips_are_told_as_they_happen(
             process.stderr.readline() == "Watching 1 partitions, read in 1 racks, until Ctrl-C.\n"
         )
         reassign(cluster, reach(take_snapshot(cluster, [topic]), {PartitionId(topic, 0): (2, 1)}))
-        assert kipctl("elect", "preferred", "--topic", topic).status == 0
+        assert kipctl("elect", "preferred", "--topic", topic, "--yes").status == 0
         told = []
         for line in process.stdout:
             told.append(line)

@@ -1,8 +1,18 @@
 """Snapshots: which topics a pattern means, and the counts that an operator reads."""
 
 import pytest
+from electing_broker import ElectingCluster, partition
 
-from kipctl.cluster.snapshot import Broker, Partition, PartitionId, Snapshot, from_metadata, select
+from kipctl.cluster.snapshot import (
+    Broker,
+    Partition,
+    PartitionId,
+    Snapshot,
+    from_metadata,
+    look_again,
+    select,
+    take_snapshot,
+)
 from kipctl.errors import KipctlError, RefusedError, UsageError
 from kipctl.protocol.error_codes import ErrorCode
 from kipctl.protocol.metadata import (
@@ -11,6 +21,7 @@ from kipctl.protocol.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from kipctl.transport.request import Cluster
 
 CLUSTER = Snapshot(
     "cluster",
@@ -58,6 +69,14 @@ def test_a_broker_that_leads_nothing_counts_in_the_skew() -> None:
     assert CLUSTER.leader_skew == 3 / (4 / 3)
     assert [p.id.topic for p in CLUSTER.not_led_by_preferred] == ["orders-eu"]
     assert Snapshot("empty", CLUSTER.brokers, ()).leader_skew is None
+
+
+def test_what_follows_from_a_snapshot_is_computed_once() -> None:
+    """Not once for each partition that is looked up: that grows by the square."""
+    for name in ("by_id", "assignment", "topics", "leaders_per_broker", "leaderless"):
+        assert getattr(CLUSTER, name) is getattr(CLUSTER, name)
+    assert CLUSTER.only([]).by_id == {}
+    assert CLUSTER.only(CLUSTER.by_id) == CLUSTER
 
 
 def test_metadata_becomes_a_sorted_snapshot() -> None:
@@ -117,3 +136,13 @@ def test_a_topic_that_is_not_shown_is_an_error(
         from_metadata(
             MetadataResponse(topics=(MetadataResponseTopic(name="lost", error_code=code),))
         )
+
+
+def test_a_topic_that_is_gone_is_left_out_when_it_is_looked_at_again() -> None:
+    cluster = ElectingCluster.of(partition("t", 0, (1, 2), 1), partition("u", 0, (1, 2), 1))
+    with cluster.start() as broker, Cluster(broker.address) as reached:
+        assert look_again(reached, ["u", "t"]).topics == ("t", "u")
+        cluster.delete("u")
+        assert look_again(reached, ["u", "t"]).topics == ("t",)
+        with pytest.raises(UsageError, match="There is no topic 'u'"):
+            take_snapshot(reached, ["u", "t"])

@@ -24,6 +24,7 @@ from kipctl.protocol.describe_cluster import DescribeClusterRequest
 from kipctl.protocol.describe_configs import DescribeConfigsRequest
 from kipctl.protocol.describe_log_dirs import DescribeLogDirsRequest
 from kipctl.protocol.describe_quorum import DescribeQuorumRequest
+from kipctl.protocol.describe_topic_partitions import DescribeTopicPartitionsRequest
 from kipctl.protocol.elect_leaders import ElectLeadersRequest
 from kipctl.protocol.fetch import FetchRequest
 from kipctl.protocol.find_coordinator import FindCoordinatorRequest
@@ -61,6 +62,7 @@ REQUESTS = {
     ListPartitionReassignmentsRequest: (0, 0),
     DescribeQuorumRequest: (0, 2),
     DescribeClusterRequest: (0, 2),
+    DescribeTopicPartitionsRequest: (0, 0),
     ShareFetchRequest: (1, 2),
     ShareAcknowledgeRequest: (1, 2),
     SaslHandshakeRequest: (0, 1),
@@ -179,7 +181,7 @@ def to_kio(ours: Any, version: int, cls: Any) -> Any:
         elif kind == "uuid":
             value = value if value.int else None
         elif isinstance(value, Message):
-            value = to_kio(value, version, hints[theirs])
+            value = to_kio(value, version, _item_class(hints[theirs]))
         elif isinstance(value, tuple) and value and isinstance(value[0], Message):
             item = _item_class(hints[theirs])
             value = tuple(to_kio(member, version, item) for member in value)
@@ -235,7 +237,7 @@ def to_kafka_python(ours: Any, version: int, cls: Any) -> Any:
     values = {}
     for name, _, field in fields_of(type(ours), version):
         value = getattr(ours, name)
-        if name in _OPERATIONS:
+        if name in _OPERATIONS and name not in cls._struct.fields:
             values["authorized_operations"] = {bit for bit in range(32) if value >> bit & 1}
             continue
         theirs = cls._struct.fields[name]
@@ -268,7 +270,7 @@ def kafka_python_says(theirs: Any, cls: type[Message], version: int) -> Any:
     values = {}
     for name, hint, field in fields_of(cls, version):
         item = _message_class(hint)
-        if name in _OPERATIONS:
+        if name in _OPERATIONS and not hasattr(theirs, name):
             bits = {31} if theirs.authorized_operations is None else theirs.authorized_operations
             value = sum(1 << bit for bit in bits)
             values[name] = value - (value >> 31 << 32)

@@ -9,6 +9,7 @@ from typing import Any, BinaryIO, NamedTuple, Self
 
 from kipctl.protocol.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from kipctl.protocol.describe_cluster import DescribeClusterRequest
+from kipctl.protocol.elect_leaders import ElectLeadersRequest
 from kipctl.protocol.list_offsets import ListOffsetsRequest
 from kipctl.protocol.message import Request, Response, decode, encode
 from kipctl.protocol.metadata import MetadataRequest
@@ -25,6 +26,7 @@ _REQUESTS: dict[int, type[Request[Any]]] = {
         AlterPartitionReassignmentsRequest,
         ApiVersionsRequest,
         DescribeClusterRequest,
+        ElectLeadersRequest,
         ListOffsetsRequest,
         ListPartitionReassignmentsRequest,
         MetadataRequest,
@@ -34,7 +36,7 @@ _REQUESTS: dict[int, type[Request[Any]]] = {
     )
 }
 
-VERSIONS = {0: (0, 13), 2: (1, 8), 3: (0, 13), 18: (0, 4), 46: (0, 0), 60: (0, 2)}
+VERSIONS = {0: (0, 13), 2: (1, 8), 3: (0, 13), 18: (0, 4), 43: (0, 2), 46: (0, 0), 60: (0, 2)}
 
 HANG_UP = b""
 """As an answer: close the connection."""

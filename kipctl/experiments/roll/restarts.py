@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from kipctl.cluster.change import elect_preferred
+from kipctl.cluster.elections import MOST_IN_ONE, elect_preferred
 from kipctl.cluster.snapshot import Snapshot, from_metadata, take_snapshot
 from kipctl.cluster.topics import await_topic
 from kipctl.errors import InterruptedRunError, KipctlError, TimedOutError
@@ -150,7 +150,8 @@ def _restart(lab: Lab, cluster: Cluster, topic: str, before: Snapshot, restart: 
     now = await_topic(cluster, topic, len(before.partitions))
     restart.in_sync_us = now_us()
     preferred = {partition.id: partition.preferred_leader for partition in now.partitions}
-    held = elect_preferred(cluster, preferred, now)
+    # In one go, as brokers do it themselves: what is measured is the whole of it.
+    held = elect_preferred(cluster, preferred, now, batch=MOST_IN_ONE)
     restart.elected_us, restart.back_us = held.called_us, held.converged_us
 
 

@@ -1,0 +1,220 @@
+"""`kipctl elect` on a scripted cluster: what is asked first, and what is sent after the answer."""
+
+import io
+import json
+from collections.abc import Callable
+
+import pytest
+from electing_broker import ElectingCluster, partition
+from on_lab import Ran
+
+from kipctl.cli.app import run
+from kipctl.cli.environment import Environment
+from kipctl.cluster.snapshot import NO_LEADER, PartitionId
+
+
+class Person(io.StringIO):
+    """A terminal at which somebody types an answer, and meanwhile something may happen."""
+
+    def __init__(self, typed: str, meanwhile: Callable[[], None] = lambda: None) -> None:
+        super().__init__(typed)
+        self.meanwhile = meanwhile
+
+    def isatty(self) -> bool:
+        return True
+
+    def readline(self, size: int | None = -1, /) -> str:
+        self.meanwhile()
+        return super().readline(-1)
+
+
+def kipctl(cluster: ElectingCluster, arguments: str, stdin: io.StringIO | None = None) -> Ran:
+    out, err = io.StringIO(), io.StringIO()
+    with cluster.start() as broker:
+        variables = {"KIPCTL_BOOTSTRAP_SERVER": broker.address}
+        environment = Environment(stdin or io.StringIO(), out, err, variables)
+        status = run(arguments.split(), environment)
+    return Ran(status, out.getvalue(), err.getvalue())
+
+
+def mixed() -> ElectingCluster:
+    """Broker 7 is down: two partitions have lost their leader, and one of an internal topic."""
+    cluster = ElectingCluster.of(
+        partition("__transaction_state", 0, (7, 2), NO_LEADER, (7,)),
+        partition("orders", 0, (7, 1, 2), NO_LEADER, (7,)),
+        partition("orders", 1, (1, 2), leader=2),
+        partition("orders", 2, (7, 3), NO_LEADER, (7,)),
+        partition("orders", 3, (1, 2), leader=1),
+    )
+    cluster.log_ends = {PartitionId("orders", 0): 1234}
+    return cluster
+
+
+INTERNAL, LOST = PartitionId("__transaction_state", 0), PartitionId("orders", 0)
+ASTRAY, OTHER = PartitionId("orders", 1), PartitionId("orders", 2)
+
+
+def test_an_unclean_election_is_of_those_without_a_leader_alone() -> None:
+    cluster = mixed()
+    ran = kipctl(cluster, "elect unclean --all --yes -o json")
+    assert ran.status == 0, ran.err
+    assert cluster.elected == [[LOST, OTHER]]
+    assert "1 partitions of internal topics have no leader either" in ran.err
+    document = json.loads(ran.out)
+    assert [(p["partition"], p["leader"]) for p in document["partitions"]] == [(0, 1), (2, 3)]
+
+
+@pytest.mark.parametrize(
+    ("options", "elected"),
+    [
+        ("--all --internal", [INTERNAL, LOST, OTHER]),
+        ("--topic __transaction_state", [INTERNAL]),
+        ("--partition orders:2", [OTHER]),
+        ("--topic orders", [LOST, OTHER]),
+    ],
+)
+def test_internal_topics_are_to_be_named_or_asked_for(
+    options: str, elected: list[PartitionId]
+) -> None:
+    cluster = mixed()
+    assert kipctl(cluster, f"elect unclean {options} --yes").status == 0
+    assert cluster.elected == [elected]
+
+
+def test_internal_goes_with_all() -> None:
+    ran = kipctl(mixed(), "elect unclean --topic orders --internal --yes")
+    assert ran.status == 2
+    assert "--internal goes with --all" in ran.err
+
+
+@pytest.mark.parametrize("options", ["--yes", "--dry-run", ""])
+def test_without_a_partition_that_has_no_leader_nothing_is_done(options: str) -> None:
+    cluster = mixed()
+    ran = kipctl(cluster, f"elect unclean --partition orders:1 {options}")
+    assert ran.status == 0
+    assert "0 of 1 partitions have no leader. Nothing was changed." in ran.out
+    assert cluster.elected == []
+
+
+@pytest.mark.parametrize("answer", ["y\n", "yes\n", "4\n", "\n", "02\n", ""])
+def test_a_y_is_not_enough_for_what_cannot_be_undone(answer: str) -> None:
+    cluster = mixed()
+    ran = kipctl(cluster, "elect unclean --topic orders", Person(answer))
+    assert ran.status == 4
+    assert "Nothing was changed" in ran.err
+    assert cluster.elected == []
+
+
+def test_the_question_shows_what_may_be_lost_and_the_number_answers_it() -> None:
+    cluster = mixed()
+    ran = kipctl(cluster, "elect unclean --topic orders", Person("2\n"))
+    assert ran.status == 0, ran.err
+    assert "2 of 4 partitions have no leader." in ran.err
+    assert "Type 2: " in ran.err
+    row = next(
+        line for line in ran.err.splitlines() if line.startswith("orders") and "7, 1" in line
+    )
+    assert "1: 1,234, 2: 1,234" in row
+    assert row.endswith("no record of a live replica; and what 7 (down) has beyond")
+    assert cluster.elected == [[LOST, OTHER]]
+
+
+def test_what_has_a_leader_again_when_the_question_is_answered_is_left_alone() -> None:
+    cluster = mixed()
+    back = Person("2\n", meanwhile=lambda: cluster.lead(LOST, 7))
+    ran = kipctl(cluster, "elect unclean --topic orders", back)
+    assert ran.status == 0, ran.err
+    assert cluster.elected == [[OTHER]]
+    assert "1 of them have a leader again or are gone" in ran.err
+
+
+def test_a_topic_that_is_deleted_while_the_question_stands_is_gone() -> None:
+    cluster = mixed()
+    person = Person("2\n", meanwhile=lambda: cluster.delete("orders"))
+    ran = kipctl(cluster, "elect unclean --topic orders", person)
+    assert ran.status == 0, ran.err
+    assert cluster.elected == []
+
+
+def test_a_dry_run_shows_who_would_lead() -> None:
+    cluster = mixed()
+    ran = kipctl(cluster, "elect unclean --topic orders --dry-run -o json")
+    assert ran.status == 0
+    assert json.loads(ran.out)["partitions"][0] == {
+        "topic": "orders",
+        "partition": 0,
+        "replicas": [7, 1, 2],
+        "live": [1, 2],
+        "last_in_sync": [7],
+        "log_ends": {"1": 1234, "2": 1234},
+        "would_lead": 1,
+        "known_loss": 0,
+        "loss": "no record of a live replica; and what 7 (down) has beyond",
+    }
+    assert cluster.elected == []
+
+
+def test_what_is_shown_before_the_question_is_bounded() -> None:
+    cluster = ElectingCluster.of(
+        *(partition("many", n, (7, 1), NO_LEADER, (7,)) for n in range(300))
+    )
+    ran = kipctl(cluster, "elect unclean --topic many", Person("no\n"))
+    assert ran.status == 4
+    assert sum(line.startswith("many") for line in ran.err.splitlines()) == 50
+    assert "And 250 more" in ran.err
+
+
+def test_a_preferred_election_asks_and_is_of_those_led_by_another() -> None:
+    cluster = mixed()
+    ran = kipctl(cluster, "elect preferred --topic orders --partition x:1")
+    assert ran.status == 2
+    cluster.delete("__transaction_state")
+    for one in (LOST, OTHER):
+        cluster.lead(one, 7)
+    asked = "1 of 4 partitions, of topic orders, are not led by their preferred replica."
+    ran = kipctl(cluster, "elect preferred --topic orders")
+    assert ran.status == 2
+    assert asked in ran.err
+    ran = kipctl(cluster, "elect preferred --topic orders", Person("no\n"))
+    assert ran.status == 4
+    assert cluster.elected == []
+    ran = kipctl(cluster, "elect preferred --topic orders -o json", Person("y\n"))
+    assert ran.status == 0, ran.err
+    assert cluster.elected == [[ASTRAY]]
+    assert [(p["partition"], p["outcome"]) for p in json.loads(ran.out)["partitions"]] == [
+        (1, "elected")
+    ]
+
+
+@pytest.mark.parametrize("options", ["", "--dry-run", "--yes"])
+def test_when_all_are_led_by_their_preferred_replica_nothing_is_asked(options: str) -> None:
+    cluster = mixed()
+    ran = kipctl(cluster, f"elect preferred --partition orders:3 {options}")
+    assert ran.status == 0
+    assert "0 of 1 partitions. Nothing was changed." in ran.out
+    assert cluster.elected == []
+
+
+def test_what_somebody_else_has_elected_meanwhile_is_left_alone() -> None:
+    cluster = mixed()
+    person = Person("y\n", meanwhile=lambda: cluster.lead(ASTRAY, 1))
+    ran = kipctl(cluster, "elect preferred --partition orders:1", person)
+    assert ran.status == 0, ran.err
+    assert cluster.elected == []
+
+
+def test_a_preferred_election_is_paced() -> None:
+    cluster = ElectingCluster.of(*(partition("t", n, (1, 2), leader=2) for n in range(3)))
+    ran = kipctl(cluster, "elect preferred --all --yes --batch 2 --between 0.01s")
+    assert ran.status == 0, ran.err
+    assert [len(batch) for batch in cluster.elected] == [2, 1]
+
+
+def test_a_topic_that_is_deleted_meanwhile_is_said_to_be_gone() -> None:
+    cluster = ElectingCluster.of(
+        partition("t", 0, (1, 2), leader=2), partition("u", 0, (1, 2), leader=2)
+    )
+    cluster.after_election = lambda: cluster.delete("u")
+    ran = kipctl(cluster, "elect preferred --all --yes")
+    assert ran.status == 0, ran.err
+    assert "1 partitions are gone (such as u-0)" in ran.out
