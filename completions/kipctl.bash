@@ -11,7 +11,7 @@ _kipctl() {
     fi
     for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
         case "$command $word" in
-            'kipctl reassign' | 'kipctl tap' | 'kipctl demo' | 'kipctl lab' | 'kipctl lab up' | 'kipctl lab status' | 'kipctl lab down' | 'kipctl lab stop' | 'kipctl lab start' | 'kipctl lab restart' | 'kipctl lab pause' | 'kipctl lab resume' | 'kipctl lab logs' | 'kipctl clusters' | 'kipctl clusters list' | 'kipctl clusters show' | 'kipctl clusters add' | 'kipctl clusters test' | 'kipctl elect' | 'kipctl elect preferred' | 'kipctl elect unclean' | 'kipctl inspect' | 'kipctl inspect brokers' | 'kipctl inspect replica-selection' | 'kipctl inspect metadata' | 'kipctl inspect leaders' | 'kipctl inspect hints' | 'kipctl perf' | 'kipctl perf consume' | 'kipctl perf e2e' | 'kipctl perf metadata' | 'kipctl perf produce' | 'kipctl experiment' | 'kipctl experiment redirect' | 'kipctl experiment roll' | 'kipctl experiment closest-replica' | 'kipctl experiment metadata' | 'kipctl request-log' | 'kipctl request-log on' | 'kipctl request-log off' | 'kipctl request-log status' | 'kipctl analyze' | 'kipctl analyze runs' | 'kipctl analyze request-log' | 'kipctl runs' | 'kipctl runs list' | 'kipctl runs show' | 'kipctl runs repair' | 'kipctl runs compare' | 'kipctl runs export' | 'kipctl runs remove' | 'kipctl spark' | 'kipctl spark start' | 'kipctl spark status' | 'kipctl spark stop') command+=" $word" ;;
+            'kipctl reassign' | 'kipctl wait' | 'kipctl tap' | 'kipctl demo' | 'kipctl lab' | 'kipctl lab up' | 'kipctl lab status' | 'kipctl lab down' | 'kipctl lab stop' | 'kipctl lab start' | 'kipctl lab restart' | 'kipctl lab pause' | 'kipctl lab resume' | 'kipctl lab logs' | 'kipctl clusters' | 'kipctl clusters list' | 'kipctl clusters show' | 'kipctl clusters add' | 'kipctl clusters test' | 'kipctl elect' | 'kipctl elect preferred' | 'kipctl elect unclean' | 'kipctl inspect' | 'kipctl inspect brokers' | 'kipctl inspect replica-selection' | 'kipctl inspect metadata' | 'kipctl inspect leaders' | 'kipctl inspect hints' | 'kipctl perf' | 'kipctl perf consume' | 'kipctl perf e2e' | 'kipctl perf metadata' | 'kipctl perf produce' | 'kipctl experiment' | 'kipctl experiment redirect' | 'kipctl experiment roll' | 'kipctl experiment closest-replica' | 'kipctl experiment metadata' | 'kipctl request-log' | 'kipctl request-log on' | 'kipctl request-log off' | 'kipctl request-log status' | 'kipctl analyze' | 'kipctl analyze runs' | 'kipctl analyze request-log' | 'kipctl runs' | 'kipctl runs list' | 'kipctl runs show' | 'kipctl runs repair' | 'kipctl runs compare' | 'kipctl runs export' | 'kipctl runs remove' | 'kipctl spark' | 'kipctl spark start' | 'kipctl spark status' | 'kipctl spark stop') command+=" $word" ;;
         esac
     done
     case "$command $previous" in
@@ -25,6 +25,15 @@ _kipctl() {
         'kipctl reassign --expect-cluster') return ;;
         'kipctl reassign --map') return ;;
         'kipctl reassign -o' | 'kipctl reassign --output') COMPREPLY=($(compgen -W 'auto table plain json csv' -- "$current")); return ;;
+        'kipctl wait --until') return ;;
+        'kipctl wait --topic') return ;;
+        'kipctl wait --timeout') return ;;
+        'kipctl wait --bootstrap-server') return ;;
+        'kipctl wait --cluster') return ;;
+        'kipctl wait --command-config') return ;;
+        'kipctl wait --expect-cluster') return ;;
+        'kipctl wait --map') return ;;
+        'kipctl wait -o' | 'kipctl wait --output') COMPREPLY=($(compgen -W 'auto table plain json csv' -- "$current")); return ;;
         'kipctl tap --listen') return ;;
         'kipctl tap --advertise') return ;;
         'kipctl tap --cap') return ;;
@@ -378,8 +387,9 @@ _kipctl() {
         'kipctl spark status -o' | 'kipctl spark status --output') COMPREPLY=($(compgen -W 'auto table plain json csv' -- "$current")); return ;;
     esac
     case "$command" in
-        kipctl) words='reassign tap demo lab clusters elect inspect perf experiment request-log analyze runs spark' options='--debug --version --help' ;;
+        kipctl) words='reassign wait tap demo lab clusters elect inspect perf experiment request-log analyze runs spark' options='--debug --version --help' ;;
         'kipctl reassign') words='' options='--rotate --plan --rollback --list --verify --cancel --topic --all-topics --dry-run --measure --yes --timeout --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
+        'kipctl wait') words='' options='--until --topic --timeout --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
         'kipctl tap') words='' options='--listen --advertise --cap --delay --drop-hints --stale-metadata --reset --for --certificate --key --tls-to-brokers --ca --record --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
         'kipctl demo') words='' options='--output --help' ;;
         'kipctl lab') words='up status down stop start restart pause resume logs' options=--help ;;

@@ -4,7 +4,7 @@ function __kipctl_at --description 'Whether the command line has come to the com
     set -l command kipctl
     for word in (commandline -opc)[2..]
         switch "$command $word"
-            case 'kipctl reassign' 'kipctl tap' 'kipctl demo' 'kipctl lab' 'kipctl lab up' 'kipctl lab status' 'kipctl lab down' 'kipctl lab stop' 'kipctl lab start' 'kipctl lab restart' 'kipctl lab pause' 'kipctl lab resume' 'kipctl lab logs' 'kipctl clusters' 'kipctl clusters list' 'kipctl clusters show' 'kipctl clusters add' 'kipctl clusters test' 'kipctl elect' 'kipctl elect preferred' 'kipctl elect unclean' 'kipctl inspect' 'kipctl inspect brokers' 'kipctl inspect replica-selection' 'kipctl inspect metadata' 'kipctl inspect leaders' 'kipctl inspect hints' 'kipctl perf' 'kipctl perf consume' 'kipctl perf e2e' 'kipctl perf metadata' 'kipctl perf produce' 'kipctl experiment' 'kipctl experiment redirect' 'kipctl experiment roll' 'kipctl experiment closest-replica' 'kipctl experiment metadata' 'kipctl request-log' 'kipctl request-log on' 'kipctl request-log off' 'kipctl request-log status' 'kipctl analyze' 'kipctl analyze runs' 'kipctl analyze request-log' 'kipctl runs' 'kipctl runs list' 'kipctl runs show' 'kipctl runs repair' 'kipctl runs compare' 'kipctl runs export' 'kipctl runs remove' 'kipctl spark' 'kipctl spark start' 'kipctl spark status' 'kipctl spark stop'
+            case 'kipctl reassign' 'kipctl wait' 'kipctl tap' 'kipctl demo' 'kipctl lab' 'kipctl lab up' 'kipctl lab status' 'kipctl lab down' 'kipctl lab stop' 'kipctl lab start' 'kipctl lab restart' 'kipctl lab pause' 'kipctl lab resume' 'kipctl lab logs' 'kipctl clusters' 'kipctl clusters list' 'kipctl clusters show' 'kipctl clusters add' 'kipctl clusters test' 'kipctl elect' 'kipctl elect preferred' 'kipctl elect unclean' 'kipctl inspect' 'kipctl inspect brokers' 'kipctl inspect replica-selection' 'kipctl inspect metadata' 'kipctl inspect leaders' 'kipctl inspect hints' 'kipctl perf' 'kipctl perf consume' 'kipctl perf e2e' 'kipctl perf metadata' 'kipctl perf produce' 'kipctl experiment' 'kipctl experiment redirect' 'kipctl experiment roll' 'kipctl experiment closest-replica' 'kipctl experiment metadata' 'kipctl request-log' 'kipctl request-log on' 'kipctl request-log off' 'kipctl request-log status' 'kipctl analyze' 'kipctl analyze runs' 'kipctl analyze request-log' 'kipctl runs' 'kipctl runs list' 'kipctl runs show' 'kipctl runs repair' 'kipctl runs compare' 'kipctl runs export' 'kipctl runs remove' 'kipctl spark' 'kipctl spark start' 'kipctl spark status' 'kipctl spark stop'
                 set command "$command $word"
         end
     end
@@ -13,6 +13,7 @@ end
 
 complete -c kipctl -f
 complete -c kipctl -n '__kipctl_at kipctl' -a reassign -d 'Change which brokers hold partitions, in which order, and so who leads them'
+complete -c kipctl -n '__kipctl_at kipctl' -a wait -d 'Wait until all partitions meet these conditions at once, as between two broker restarts'
 complete -c kipctl -n '__kipctl_at kipctl' -a tap -d 'Stand between clients and a cluster, and show what each client does when leaders move'
 complete -c kipctl -n '__kipctl_at kipctl' -a demo -d 'Start a cluster, rotate leaders under load, and show where each redirect\'s time went'
 complete -c kipctl -n '__kipctl_at kipctl' -a lab -d 'Run a real Apache Kafka cluster on this machine'
@@ -47,6 +48,16 @@ complete -c kipctl -n '__kipctl_at kipctl reassign' -l expect-cluster -x -d 'Ref
 complete -c kipctl -n '__kipctl_at kipctl reassign' -l map -x -d 'Reach a broker at another address, as through a tunnel; repeatable'
 complete -c kipctl -n '__kipctl_at kipctl reassign' -s o -l output -x -a 'auto table plain json csv' -d 'auto is table on a terminal and plain elsewhere'
 complete -c kipctl -n '__kipctl_at kipctl reassign' -s h -l help -d 'Show this message and exit'
+complete -c kipctl -n '__kipctl_at kipctl wait' -l until -x -d 'in-sync: every replica is in sync; preferred: the first replica leads; converged: every broker shows the same leaders; no-reassignment: none goes on'
+complete -c kipctl -n '__kipctl_at kipctl wait' -l topic -x -d 'A topic or glob; repeatable'
+complete -c kipctl -n '__kipctl_at kipctl wait' -l timeout -x -d 'How long to wait'
+complete -c kipctl -n '__kipctl_at kipctl wait' -l bootstrap-server -x -d 'Brokers to ask first'
+complete -c kipctl -n '__kipctl_at kipctl wait' -l cluster -x -d 'A cluster of clusters.toml (kipctl clusters)'
+complete -c kipctl -n '__kipctl_at kipctl wait' -l command-config -x -d 'Properties of Java\'s clients: TLS and SASL'
+complete -c kipctl -n '__kipctl_at kipctl wait' -l expect-cluster -x -d 'Refuse a cluster of another id'
+complete -c kipctl -n '__kipctl_at kipctl wait' -l map -x -d 'Reach a broker at another address, as through a tunnel; repeatable'
+complete -c kipctl -n '__kipctl_at kipctl wait' -s o -l output -x -a 'auto table plain json csv' -d 'auto is table on a terminal and plain elsewhere'
+complete -c kipctl -n '__kipctl_at kipctl wait' -s h -l help -d 'Show this message and exit'
 complete -c kipctl -n '__kipctl_at kipctl tap' -l listen -x -d 'Where clients connect first; brokers get the ports after it'
 complete -c kipctl -n '__kipctl_at kipctl tap' -l advertise -x -d 'What clients are told in place of it, as through a port forward'
 complete -c kipctl -n '__kipctl_at kipctl tap' -l cap -x -d 'The highest versions that clients are told of; Produce=9,Fetch=15 takes KIP-951 away'

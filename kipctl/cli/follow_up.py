@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 _ON_A_CLUSTER = re.compile(
-    r"\bkipctl (reassign|elect [a-z]+|request-log [a-z]+|inspect [a-z-]+|perf [a-z0-9]+|tap)"
+    r"\bkipctl (reassign|elect [a-z]+|request-log [a-z]+|inspect [a-z-]+|perf [a-z0-9]+|tap|wait)"
     r"(?![\w-])(?! --help)"
 )
 """Commands that connect to a cluster; a test holds this beside all that there are."""

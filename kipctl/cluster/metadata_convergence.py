@@ -61,7 +61,8 @@ def measure_convergence(
 ) -> tuple[Sightings, ...]:
     """Move all leaders of a topic of its own so many times, and see when each broker knows.
 
-    Every broker is asked every 10 ms, which is how exact it is. Raises KipctlError.
+    How often brokers are asked, and how many, is in `watch`: that is how exact it is. Raises
+    KipctlError.
     """
     replicas = min(_REPLICAS, len(cluster.nodes))
     if replicas == 1:

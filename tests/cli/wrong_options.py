@@ -15,6 +15,7 @@ VALID = {
     "lab logs": "",
     "elect preferred": "--all",
     "elect unclean": "--all --yes",
+    "wait": "--until in-sync",
     "clusters list": "",
     "clusters show": "never",
     "clusters add": "new --bootstrap-server 127.0.0.1:1",
@@ -200,6 +201,7 @@ EXPERIMENTS = ("redirect", "roll", "closest-replica", "metadata")
 PATTERNS = (
     "clusters test",
     "reassign",
+    "wait",
     *(f"elect {which}" for which in ("preferred", "unclean")),
     *(f"inspect {what}" for what in ("replica-selection", "metadata", "leaders", "hints")),
 )
@@ -210,6 +212,7 @@ WRONG_HERE: dict[tuple[str, str], tuple[str, ...]] = {
     ("lab down", "--name"): (),  # what is not there is as it is asked for
     ("elect preferred", "--partition"): ("t", "t:x", "t:-1"),
     ("elect unclean", "--partition"): ("t", "t:x", "t:-1"),
+    ("wait", "--until"): ("soon", "", "in-sync,", "in-sync preferred"),
     ("runs compare", "--by"): (),
     **{(f"experiment {name}", "--record"): ("a name", "*", "{broken}") for name in EXPERIMENTS},
     **{(f"experiment {name}", "--brokers"): (*_COUNT, "1", "101") for name in EXPERIMENTS},

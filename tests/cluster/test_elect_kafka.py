@@ -35,6 +35,10 @@ def test_only_what_is_not_led_by_its_preferred_replica_is_elected(
     ran = kipctl("elect", "preferred", "--topic", topic, "--dry-run", "-o", "json")
     assert [p["partition"] for p in json.loads(ran.out)["partitions"]] == [0, 2]
     assert leaders_of(cluster, topic) == [1, 2, 3]
+    waits = ("wait", "--topic", topic, "--until")
+    ran = kipctl(*waits, "preferred", "--timeout", "0.5")
+    assert ran.status == 6
+    assert "2 partitions are not led by their preferred replica, such as elected-0" in ran.err
 
     ran = kipctl("elect", "preferred", "--topic", topic, "--batch", "1", "--yes", "-o", "json")
     assert ran.status == 0, ran.err
@@ -44,6 +48,7 @@ def test_only_what_is_not_led_by_its_preferred_replica_is_elected(
     again = kipctl("elect", "preferred", "--topic", topic, "--yes", "-o", "json")
     assert again.status == 0
     assert json.loads(again.out)["partitions"] == []
+    assert kipctl(*waits, "in-sync,preferred,converged,no-reassignment").status == 0
 
 
 def test_partitions_can_be_named_one_by_one_or_in_kafkas_file(

@@ -1,0 +1,89 @@
+"""`kipctl wait`: until a cluster is as the next step of a script needs it. Changes nothing."""
+
+import time
+from typing import Annotated
+
+import typer
+
+from kipctl.cli.environment import Environment
+from kipctl.cli.options import BootstrapOption, OutputOption, finite
+from kipctl.report.formats import OutputFormat
+from kipctl.report.tables import Column, Report, Table
+
+TIMEOUT_S = 10.0
+"""For each answer."""
+
+
+def wait(
+    context: typer.Context,
+    until: Annotated[
+        str,
+        typer.Option(
+            "--until",
+            metavar="CONDITION,...",
+            help="in-sync: every replica is in sync; preferred: the first replica leads; "
+            "converged: every broker shows the same leaders; no-reassignment: none goes on.",
+        ),
+    ],
+    topic: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--topic", metavar="TOPIC", help="A topic or glob; repeatable. Else all topics."
+        ),
+    ] = None,
+    timeout: Annotated[
+        float,
+        typer.Option(
+            "--timeout", metavar="SECONDS", min=0.1, callback=finite, help="How long to wait."
+        ),
+    ] = 300.0,
+    bootstrap_server: BootstrapOption = None,
+    output: OutputOption = OutputFormat.AUTO,
+) -> None:
+    """Wait until all partitions meet these conditions at once, as between two broker restarts.
+
+    Internal topics are waited for too, unless topics are named. Status 6 says what is not met in
+    time. Brokers that do not answer are asked again until then.
+    """
+    environment = context.ensure_object(Environment)
+    from kipctl.cluster.conditions import await_conditions, parse_conditions
+    from kipctl.cluster.snapshot import select, take_snapshot
+    from kipctl.transport.request import Cluster
+
+    wanted = parse_conditions(until)
+    began = time.monotonic()
+    with Cluster(environment.access(bootstrap_server), timeout_s=TIMEOUT_S) as cluster:
+        topics = None
+        if topic:
+            topics = select(take_snapshot(cluster, named=topic), topic).topics
+        with environment.progress(f"Waiting for {', '.join(wanted)}") as progress:
+            seen = await_conditions(cluster, topics, wanted, timeout, progress)
+    seconds = time.monotonic() - began
+    asked = len(seen.views)
+    environment.report(
+        Report(
+            "wait",
+            {
+                "conditions": [str(condition) for condition in wanted],
+                "seconds": seconds,
+                "partitions": len(seen.snapshot.partitions),
+                "brokers": len(seen.snapshot.brokers),
+                "asked_brokers": list(seen.views),
+            },
+            (
+                Table(
+                    "Met",
+                    ("Conditions", "Partitions", "Brokers", Column("s", digits=1)),
+                    (
+                        (
+                            ", ".join(wanted),
+                            len(seen.snapshot.partitions),
+                            f"{asked} of {len(seen.snapshot.brokers)}" if asked else "1",
+                            seconds,
+                        ),
+                    ),
+                ),
+            ),
+        ),
+        output,
+    )
