@@ -207,6 +207,19 @@ class Environment:
                 f"No topic is shown: there is none, or none that {principal} may Describe."
             )
 
+    def warn_of_request_log(self) -> None:
+        """Say that the request log of the cluster is still on where nobody is to switch it off."""
+        if self._access is None or not self._access.ids:
+            return
+        import socket
+        import time
+
+        from kipctl.cluster.request_log_state import on_record, warning
+
+        found = on_record(self._access.ids, self.variables)
+        if text := warning(found, socket.gethostname(), time.time()):
+            self.message(text)
+
     def access_if_named(self, option: str | None) -> "Access | None":
         """The same, but None where nothing names a cluster: then a lab is made."""
         named = option or self.connecting.get("cluster")

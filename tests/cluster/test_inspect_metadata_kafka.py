@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 from on_lab import Kipctl, MakeTopic
 
-from kipctl.cluster.topic_sets import await_no_topics
+from kipctl.cluster.topics import await_no_topics
 from kipctl.lab.cluster import Lab
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.message import encode

@@ -9,7 +9,7 @@ import pytest
 
 from kipctl.cli.app import run
 from kipctl.cli.environment import Environment
-from kipctl.cluster.topic_sets import await_no_topics
+from kipctl.cluster.topics import await_no_topics
 from kipctl.lab.cluster import Lab
 from kipctl.transport.request import Cluster
 
