@@ -24,6 +24,11 @@ if TYPE_CHECKING:
     from kipctl.transport.clusters import NamedCluster
 
 
+def orphaned(lab: str) -> str:
+    """What to say of a lab whose run is gone."""
+    return f"The run that made lab {lab!r} is gone. Remove it: kipctl lab down --name {lab}"
+
+
 @dataclass
 class Environment:
     """Results go to stdout, messages and progress to stderr. Tests make their own."""
@@ -258,7 +263,12 @@ class Environment:
     def _running_lab(self) -> "Lab":
         from kipctl.lab.cluster import running_labs
 
-        labs = running_labs()
+        running = running_labs()
+        # A run's own lab is nobody else's, and least of all one that nobody looks after.
+        labs = [lab for lab in running if lab.owner is None]
+        for lab in running:
+            if lab.is_orphan:
+                self.message(orphaned(lab.name))
         if len(labs) == 1:
             self.message(f"Using the running lab {labs[0].name!r} at {labs[0].bootstrap_server}.")
             return labs[0]
