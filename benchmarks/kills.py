@@ -30,9 +30,9 @@ from pathlib import Path
 from typing import Any
 
 from kipctl.cluster.topics import await_topic, create_topic, delete_topic
-from kipctl.experiments.own_names import is_own
 from kipctl.lab.cluster import Lab
 from kipctl.lab.properties import LabSpec
+from kipctl.own_names import is_own
 from kipctl.report.formats import OutputFormat, write
 from kipctl.report.tables import Column, Report, Table
 from kipctl.trace.runs import look

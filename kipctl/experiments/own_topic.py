@@ -16,9 +16,9 @@ from kipctl.cluster.topics import (
     topics_named,
 )
 from kipctl.errors import KipctlError, PartlyDoneError
-from kipctl.experiments.own_names import leftovers, own_host
 from kipctl.experiments.plan import OWN_TOPIC
 from kipctl.left_behind import LeftBehind
+from kipctl.own_names import leftovers, own_host
 from kipctl.transport.request import Cluster
 
 Message = Callable[[str], None]

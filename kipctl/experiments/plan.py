@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kipctl.errors import UsageError
 from kipctl.experiments.actions import Action, ActionKind
-from kipctl.experiments.own_names import new_name
+from kipctl.own_names import new_name
 from kipctl.pipeline.place import START_TIMEOUT_S, Place
 
 OWN_TOPIC = new_name("kipctl-perf")

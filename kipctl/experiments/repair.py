@@ -10,7 +10,6 @@ from kipctl.errors import UsageError
 from kipctl.experiments.actions import ActionKind, parse_action
 from kipctl.experiments.e2e import follow, together
 from kipctl.experiments.e2e import summarize as summarize_e2e
-from kipctl.experiments.own_names import is_own
 from kipctl.experiments.record import Recorder
 from kipctl.experiments.tap import repaired as repaired_tap
 from kipctl.measure.consumed import measured
@@ -19,6 +18,7 @@ from kipctl.measure.outcomes import as_one_run, salvaged
 from kipctl.measure.parts import Part
 from kipctl.measure.produced import measured_together
 from kipctl.measure.produced import summarize as summarize_produce
+from kipctl.own_names import is_own
 from kipctl.probe.consume.config import parse_properties as consumer_config
 from kipctl.probe.consume.run import ConsumeSpec
 from kipctl.probe.leadership import LeaderDiscovery

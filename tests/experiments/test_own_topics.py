@@ -11,10 +11,10 @@ from kipctl.cli.app import run
 from kipctl.cli.environment import Environment
 from kipctl.errors import ExitStatus, RefusedError, UnreachableError
 from kipctl.experiments import own_topic as module
-from kipctl.experiments.own_names import Leftovers, is_own, leftovers, new_name, own_host
 from kipctl.experiments.own_topic import own_topics
 from kipctl.experiments.plan import check_topic
 from kipctl.left_behind import LeftBehind
+from kipctl.own_names import Leftovers, is_own, leftovers, new_name, own_host
 from kipctl.transport.request import Cluster
 
 

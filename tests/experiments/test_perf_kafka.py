@@ -31,11 +31,11 @@ from kipctl.cluster.topics import (
 from kipctl.experiments.begin import OnThisMachine
 from kipctl.experiments.conduct import Listeners
 from kipctl.experiments.demo import DemoPlan, compare
-from kipctl.experiments.own_names import own_host
 from kipctl.experiments.own_topic import own_topic
 from kipctl.experiments.perf import PerfPlan, produce
 from kipctl.experiments.plan import OWN_TOPIC
 from kipctl.lab.cluster import Lab
+from kipctl.own_names import own_host
 from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.probe.produce.run import ProbeSpec
 from kipctl.trace.clock import now_us

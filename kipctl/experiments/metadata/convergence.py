@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from kipctl.cluster.change import rotate_once
 from kipctl.cluster.watch import ClusterEvent, EventKind
 from kipctl.errors import UsageError
-from kipctl.experiments.own_names import new_name
 from kipctl.experiments.own_topic import own_topics
+from kipctl.own_names import new_name
 from kipctl.transport.request import Cluster
 
 PARTITIONS = 30

@@ -7,9 +7,11 @@ import socket
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-PREFIXES = ("kipctl-perf", "kipctl-metadata")
+OWN_TOPICS = ("kipctl-perf", "kipctl-metadata")
+"""With these they begin."""
+
 _SHAPE = re.compile(
-    rf"(?:{'|'.join(PREFIXES)})-(?P<host>[A-Za-z0-9-]+)-(?P<pid>\d+)-[0-9a-f]{{6}}\b"
+    rf"(?:{'|'.join(OWN_TOPICS)})-(?P<host>[A-Za-z0-9-]+)-(?P<pid>\d+)-[0-9a-f]{{6}}\b"
 )
 """Names of many topics go on behind it."""
 _LONGEST_HOST = 40
