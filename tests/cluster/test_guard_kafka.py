@@ -1,5 +1,7 @@
 """What moves leaders that are not kipctl's own, or makes many topics, is asked for on a cluster."""
 
+import json
+
 import pytest
 from no_own_topics import await_no_own_topics
 from on_lab import Kipctl, MakeTopic, leaders_of
@@ -86,3 +88,31 @@ def test_a_topic_that_is_not_there_is_not_asked_about(kipctl: Kipctl) -> None:
     )
     assert ran.status == 2
     assert "There is no topic 'nowhere'." in ran.err
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "inspect leaders",
+        "inspect hints",
+        "inspect brokers",
+        "inspect metadata",
+        "inspect replica-selection",
+        "request-log status",
+        "request-log off",
+        "elect preferred --all --dry-run",
+        "perf produce --num-records 9 --throughput -1 --record-size 9 --partitions 1",
+        "clusters test",
+    ],
+)
+def test_every_document_says_which_cluster_it_is_about(
+    command: str, lab: Lab, kipctl: Kipctl, make_topic: MakeTopic
+) -> None:
+    make_topic("guarded", [[1, 2], [2, 3]])
+    ran = kipctl(*command.split(), "-o", "json")
+    assert ran.status == 0, ran.err
+    assert json.loads(ran.out)["_cluster"] == {
+        "name": "",
+        "id": lab.cluster_id,
+        "bootstrap_servers": lab.bootstrap_server,
+    }

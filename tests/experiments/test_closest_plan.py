@@ -6,9 +6,14 @@ from typing import Any, cast
 
 import pytest
 
+from kipctl.cluster.snapshot import Snapshot
+from kipctl.errors import UnreachableError
 from kipctl.experiments.arms.stand import Stand
 from kipctl.experiments.closest_replica import experiment
 from kipctl.experiments.closest_replica.experiment import ClosestPlan, run_closest
+from kipctl.experiments.roll import restarts
+from kipctl.left_behind import LeftBehind
+from kipctl.transport.request import Cluster
 
 
 @pytest.mark.parametrize(("lab", "put_back"), [(None, 0), (SimpleNamespace(name="lab"), 1)])
@@ -30,3 +35,25 @@ def test_leaders_are_put_back_on_a_lab_alone_where_brokers_are_restarted(
     done = run_closest(ClosestPlan(clients=()), cast(Stand, stand), lambda _: None, lambda _: None)
     assert done["rack_goes"] is (lab is not None)
     assert len(called) == put_back
+
+
+def test_leaders_that_cannot_be_put_back_take_the_place_of_no_result(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fails(cluster: object) -> Snapshot:
+        if seen:
+            raise UnreachableError("No broker answers.")
+        seen.append(cluster)
+        return Snapshot("id", (), ())
+
+    seen: list[object] = []
+    monkeypatch.setattr(restarts, "take_snapshot", fails)
+    LeftBehind.errors.clear()
+    with restarts.leaders_put_back(cast(Cluster, "cluster")):
+        pass
+    (left,) = LeftBehind.errors
+    LeftBehind.errors.clear()
+    assert str(left) == (
+        "Leaders that its restarts have moved were not put back: No broker answers.\n"
+        "Put them back: kipctl elect preferred --all"
+    )
