@@ -92,10 +92,17 @@ def _remove(cluster: Cluster, names: Sequence[str], ids: Mapping[str, UUID]) -> 
         now = topic_ids(cluster, names) if ids else {}
         delete_topics(cluster.access, [n for n in names if n not in now or now[n] == ids.get(n)])
     except KipctlError as failed:
-        which = f"Topic {names[0]} is" if len(names) == 1 else f"Topics {some(names)} are"
-        LeftBehind.note(
-            PartlyDoneError(
-                f"{which} still there, with the data: {failed.what}",
-                failed.next_step or "Remove it: kafka-topics --delete --topic NAME",
-            )
+        _note_left(names, failed.what, failed.next_step)
+    except KeyboardInterrupt:
+        _note_left(names, "their removal was interrupted.")
+        raise
+
+
+def _note_left(names: Sequence[str], why: str, next_step: str = "") -> None:
+    which = f"Topic {names[0]} is" if len(names) == 1 else f"Topics {some(names)} are"
+    LeftBehind.note(
+        PartlyDoneError(
+            f"{which} still there, with the data: {why}",
+            next_step or "Remove what is left: kafka-topics --delete --topic NAME",
         )
+    )

@@ -144,6 +144,22 @@ def test_nor_of_an_error(topics: Topics) -> None:
     assert len(LeftBehind.errors) == 1
 
 
+def test_who_interrupts_the_removal_is_told_what_is_left(
+    topics: Topics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(module, "delete_topics", interrupted)
+    with (
+        pytest.raises(KeyboardInterrupt),
+        own_topics(cast(Cluster, topics), ["t1", "t2"], 3, 1, lambda _: None),
+    ):
+        pass
+    (left,) = LeftBehind.errors
+    assert left.what.startswith("Topics t1, t2 are still there, with the data")
+
+
 def test_what_is_left_is_told_after_the_result_and_is_no_success(
     topics: Topics, monkeypatch: pytest.MonkeyPatch
 ) -> None:
