@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kipctl import __version__
-from kipctl.cluster.broker_metrics import BrokerMetrics, scrape
+from kipctl.cluster.broker_metrics import BrokerMetrics, at_once, scrape
 from kipctl.cluster.snapshot import Broker, Partition, Snapshot, from_metadata
 from kipctl.errors import KipctlError
 from kipctl.protocol.api_versions import ApiVersionsRequest
@@ -138,7 +138,7 @@ def examine(cluster: Cluster, metrics_urls: Sequence[str] = ()) -> ClusterFacts:
     leads to metrics.
     """
     snapshot = from_metadata(cluster.metadata())
-    before = [_scraped(url, snapshot.brokers) for url in metrics_urls]
+    before = at_once(lambda url: _scraped(url, snapshot.brokers), metrics_urls)
     errors = [metrics.error for metrics in before if metrics.error is not None]
     if errors and len(errors) == len(before):
         raise errors[0]
@@ -150,7 +150,7 @@ def examine(cluster: Cluster, metrics_urls: Sequence[str] = ()) -> ClusterFacts:
         for broker, count in sent.items()
         if broker in cluster.nodes
     }
-    metrics = tuple(_scraped_again(facts, own) for facts in before)
+    metrics = tuple(at_once(lambda facts: _scraped_again(facts, own), before))
     return ClusterFacts(snapshot, brokers, topics, metrics, topics_error)
 
 

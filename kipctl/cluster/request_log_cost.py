@@ -2,9 +2,10 @@
 
 import math
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
-from kipctl.cluster.broker_metrics import BrokerMetrics, scrape
+from kipctl.cluster.broker_metrics import BrokerMetrics, at_once, scrape
 from kipctl.cluster.doctor_facts import broker_of
 from kipctl.cluster.snapshot import Broker
 from kipctl.errors import KipctlError
@@ -19,28 +20,33 @@ _FETCHES_BY_READER = ("FetchConsumer", "FetchFollower")
 
 
 def request_rates(
-    urls: Iterable[str], brokers: Sequence[Broker], sample_s: float = SAMPLE_S
+    urls: Sequence[str], brokers: Sequence[Broker], sample_s: float = SAMPLE_S
 ) -> dict[int, float]:
     """Requests per second by broker, counted by their exporters over `sample_s` seconds.
 
     Those are left out whose exporter does not answer, and who cannot be told from others.
     """
-    counted = [(_scraped(url), time.monotonic()) for url in urls]
-    if any(metrics for metrics, _ in counted):
-        time.sleep(sample_s)
+    before = at_once(_scraped, urls)
+    if not any(before):
+        return {}
+    time.sleep(sample_s)
     rates = {}
-    for before, then in counted:
-        after = _scraped(before.url) if before else None
-        broker = broker_of(before, brokers) if before else None
-        if before and after and broker is not None:
-            more = _answered(after) - _answered(before)
-            rates[broker] = max(0, more) / (time.monotonic() - then)
+    for first, last in zip(before, at_once(_scraped, urls), strict=True):
+        broker = broker_of(first.metrics, brokers) if first else None
+        if first and last and broker is not None:
+            more = _answered(last.metrics) - _answered(first.metrics)
+            rates[broker] = max(0, more) / (last.at_s - first.at_s)
     return rates
 
 
-def _scraped(url: str) -> BrokerMetrics | None:
+class _Counted(NamedTuple):
+    metrics: BrokerMetrics
+    at_s: float
+
+
+def _scraped(url: str) -> _Counted | None:
     try:
-        return scrape(url)
+        return _Counted(scrape(url), time.monotonic())
     except KipctlError:
         return None
 

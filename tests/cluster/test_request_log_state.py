@@ -121,9 +121,11 @@ def test_rates_are_counted_by_the_brokers_themselves(monkeypatch: pytest.MonkeyP
         return BrokerMetrics(url, requests, {}, {"http://a/": 1, "http://b/": None}[url])
 
     monkeypatch.setattr("kipctl.cluster.request_log_cost.scrape", scrape)
-    clock = iter([0.0, 0.0, 0.0, 2.0, 2.0])
-    monkeypatch.setattr("kipctl.cluster.request_log_cost.time.monotonic", lambda: next(clock))
-    monkeypatch.setattr("kipctl.cluster.request_log_cost.time.sleep", lambda _: None)
+    now = [5.0]
+    monkeypatch.setattr("kipctl.cluster.request_log_cost.time.monotonic", lambda: now[0])
+    monkeypatch.setattr(
+        "kipctl.cluster.request_log_cost.time.sleep", lambda _: now.append(now.pop() + 2)
+    )
     rates = request_rates(["http://a/", "http://b/", "http://c/"], BROKERS)
     assert rates == {1: 100.0, 2: 0.0}
 
