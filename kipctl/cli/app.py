@@ -30,6 +30,7 @@ from kipctl.cli.reassign import reassign
 from kipctl.cli.tap import tap
 from kipctl.cli.wait import wait
 from kipctl.errors import ExitStatus, KipctlError, UsageError
+from kipctl.left_behind import LeftBehind
 from kipctl.signals import Received, as_keyboard_interrupts
 
 app = typer.Typer(
@@ -91,8 +92,14 @@ def run(arguments: list[str], environment: Environment) -> int:
     then tells which signal it was, 128 and its number, as shells have it.
     """
     Received.first = None
+    LeftBehind.errors.clear()
     with as_keyboard_interrupts():
         status = _run(arguments, environment)
+    for left in LeftBehind.errors:
+        environment.error(left)
+    if LeftBehind.errors and status == ExitStatus.DONE:
+        status = ExitStatus.PARTLY_DONE
+    environment.warn_of_request_log()
     # Where it came out of an exec(), CPython would end itself by SIGINT though it was caught, until
     # another one.
     exec("")

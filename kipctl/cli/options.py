@@ -122,12 +122,18 @@ RecordOption = Annotated[
     ),
 ]
 OwnTopicOption = Annotated[
-    str, typer.Option("--topic", help="kipctl-perf is made for the run and removed after it.")
+    str | None,
+    typer.Option(
+        "--topic",
+        help="Default: one that is made for the run (kipctl-perf-...) and removed after it.",
+    ),
 ]
-PartitionsOption = Annotated[int, typer.Option("--partitions", help="Partitions of kipctl-perf.")]
+PartitionsOption = Annotated[
+    int, typer.Option("--partitions", help="Of the topic that is made for the run.")
+]
 ReplicationFactorOption = Annotated[
     int,
-    typer.Option("--replication-factor", help="Of kipctl-perf; 0 for 3, or all brokers if fewer."),
+    typer.Option("--replication-factor", help="Of that topic; 0 for 3, or all brokers if fewer."),
 ]
 RecordSizeOption = Annotated[int, typer.Option("--record-size", help="Bytes of a record's value.")]
 ThroughputOption = Annotated[

@@ -45,8 +45,8 @@ NEEDED: dict[str, tuple[Right, ...]] = {
         *(Right(operation, TOPIC) for operation in ("Write", "Read", "Delete")),
     ),
 }
-"""What commands need; without --topic the topic is kipctl-perf. (Who may write to any topic may be
-idempotent: KIP-679.)"""
+"""What commands need; without --topic the topic is one of the run's own, kipctl-perf-... (Who may
+write to any topic may be idempotent: KIP-679.)"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,8 +54,8 @@ COMMANDS_THAT_ASK = [
     "inspect replica-selection",
     "request-log status",
     "request-log off",
-    "request-log on",
-    "request-log on --for 5s",
+    "request-log on --all-brokers --until-off --yes",
+    "request-log on --all-brokers --for 5s --yes",
 ]
 
 
@@ -75,6 +75,24 @@ def test_a_bootstrap_server_that_is_none(arguments: str) -> None:
     status, err = refused(arguments.split(), "localhost")
     assert status == 2
     assert "localhost" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("--for 5s", "Give --broker (repeatable) or --all-brokers"),
+        ("--for 5s --broker 1 --all-brokers", "Give --broker (repeatable) or --all-brokers"),
+        ("--all-brokers", "Give --for TIME"),
+        ("--all-brokers --for 5s --until-off", "Give --for TIME"),
+        ("--all-brokers --for soon", "'soon' is not a time to wait"),
+    ],
+)
+def test_where_the_request_log_is_switched_on_and_for_how_long_has_to_be_said(
+    arguments: str, message: str
+) -> None:
+    status, err = refused(["request-log", "on", *arguments.split()])
+    assert status == 2
+    assert message in err
 
 
 def test_a_broken_plan_is_told_of_before_the_cluster_is_asked(tmp_path: Path) -> None:
