@@ -81,9 +81,10 @@ def check_against(
 ) -> None:
     """Raise UsageError for a partition, or a broker that is not alive, if the file names one."""
     known, brokers = snapshot.by_id, snapshot.broker_ids
+    topics = frozenset(snapshot.topics)  # made anew each time that it is asked for
     for index, (partition_id, replicas) in enumerate(file.assignment.items()):
         place = f"partitions[{index}]"
-        if partition_id.topic not in snapshot.topics:
+        if partition_id.topic not in topics:
             raise _wrong(file.path, place, f"there is no topic {partition_id.topic!r}")
         if partition_id not in known:
             raise _wrong(file.path, place, f"there is no partition {partition_id}")

@@ -71,6 +71,7 @@ NEEDS_LAB = frozenset(
 """Without a lab of that name their right command line is wrong usage too."""
 
 ALONE = {
+    ("reassign", "--entry"): "--rollback --yes",
     ("reassign", "--plan"): "--yes",
     ("reassign", "--verify"): "",
     ("elect preferred", "--json-file"): "",
@@ -102,6 +103,8 @@ WRONG: dict[str, tuple[str, ...]] = {
     "--acks": ("2", "", "all,2", "none"),
     "--advertise": ("a:x", "a:1", ":1"),
     "--arms": ("java", "", "probe-kip951,,", "java-4"),
+    "--batch": (*_COUNT, "10001"),
+    "--between": ("soon", "-5s", "5d", ""),
     "--bootstrap-server": ("localhost", "127.0.0.1:x", "127.0.0.1:0", "127.0.0.1:65536", ":1"),
     "--broker": _NOT_NEGATIVE,
     "--brokers": (*_COUNT, "101"),
@@ -124,6 +127,7 @@ WRONG: dict[str, tuple[str, ...]] = {
     "--curve": ("never", "./never", "{none}/"),
     "--delay": ("Metadata", "Nothing=1ms", "Metadata=soon", "Metadata=-1ms"),
     "--during": ("sleep", "restart", "restart:x", "rotate:1", ""),
+    "--entry": ("",),
     "--every": _SECONDS,
     "--explain": ("t",),
     "--fail-if": ("p999", "nothing > 5%", "p999 > x", "p999 ? 5%", ""),
