@@ -80,10 +80,11 @@ def moved_report(
                 now[old.id].replicas,
                 failed.get(old.id),
             )
-            for old in sorted(before.partitions, key=lambda old: old.id not in failed)
+            for old in before.partitions
             if old.id in outcomes and old.id in now
         ),
     )
+    table = replace(table, rows=tuple(sorted(table.rows, key=lambda row: row[-1] is None)))
     steps = _steps_ms(moved)
     entry = moved.reassigned.entry if moved.reassigned else None
     undo = (way_back_line(entry),) if entry else ()

@@ -105,11 +105,12 @@ def rotate(asked: Asked) -> None:
         return rotated(select(now, asked.topics))
 
     seen = _survey(asked, planner)
+    if not asked.dry_run:
+        demand_quiet(seen.busy, additional=asked.additional)
     demand_moves(seen.plan, asked.topics)
     if asked.dry_run:
         _show(asked, seen)
         return
-    demand_quiet(seen.busy, additional=asked.additional)
     _say(asked, seen.plan, seen.snapshot)
     environment.confirm(f"Rotate the leaders of {len(seen.plan.moves)} partitions?", asked.yes)
     kept = asked.journal(seen.snapshot.cluster_id)

@@ -199,7 +199,6 @@ def verified_report(
     verified: Sequence["Verified"], target: "Assignment", every_row: bool = False
 ) -> Report:
     """How the cluster stands to an assignment; what is not as it says comes first."""
-    ordered = sorted(verified, key=lambda one: str(one.state) == "done")
     table, partitions = listing(
         "Verified",
         {
@@ -209,8 +208,9 @@ def verified_report(
             "wanted": "Wanted",
             "replicas": "Replicas",
         },
-        ((*one.id, str(one.state), target[one.id], one.replicas) for one in ordered),
+        ((*one.id, str(one.state), target[one.id], one.replicas) for one in verified),
     )
+    table = replace(table, rows=tuple(sorted(table.rows, key=lambda row: row[2] == "done")))
     counts = Counter(str(one.state) for one in verified)
     return Report(
         REASSIGN,

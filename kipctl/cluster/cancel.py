@@ -9,11 +9,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from kipctl.cluster.change import Failure, LeftOut
 from kipctl.cluster.guards import BUSY
 from kipctl.cluster.journal import Entry, EntryState
 from kipctl.cluster.plan import Plan, reach
 from kipctl.cluster.reassign import (
+    Failure,
+    LeftOut,
     Ongoing,
     await_finished,
     ongoing,

@@ -4,14 +4,15 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from kipctl.cluster.elect import Elected, Outcome, elect
-from kipctl.cluster.guards import BUSY
+from kipctl.cluster.guards import BUSY, changed_since, unplanned
 from kipctl.cluster.journal import Entry, EntryState, Journal, Origin
 from kipctl.cluster.plan import Move, Plan, demand_moves, rotate
 from kipctl.cluster.reassign import (
     FIRST_POLL_S,
+    Failure,
+    LeftOut,
     Ongoing,
     Progress,
     await_finished,
@@ -65,26 +66,6 @@ class Pace:
 
 
 AT_ONCE = Pace()
-
-
-class Failure(Protocol):
-    """A partition that was not done; as text it says why."""
-
-    @property
-    def id(self) -> PartitionId: ...
-
-    def __str__(self) -> str: ...
-
-
-@dataclass(frozen=True, slots=True)
-class LeftOut:
-    """A partition of the plan that kipctl itself did not submit, or cancelled again, and why."""
-
-    id: PartitionId
-    why: str
-
-    def __str__(self) -> str:
-        return f"{self.id}: {self.why}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,42 +185,6 @@ class _How:
     timeout_s: float
     pace: Pace
     additional: bool
-
-
-def changed_since(plan: Plan, now: Snapshot, *, elects: bool) -> dict[PartitionId, str]:
-    """Why partitions of the plan are not as they were when it was made. A pure function."""
-    by_id = now.by_id
-    reasons = {}
-    for move in plan.moves:
-        partition = by_id.get(move.id)
-        if partition is None:
-            reasons[move.id] = "it does not exist any more"
-        elif partition.replicas != move.before:
-            reasons[move.id] = (
-                f"its replicas have changed from {list(move.before)} to {list(partition.replicas)}"
-                " meanwhile"
-            )
-        elif elects and not move.adding and move.preferred_leader not in partition.isr:
-            reasons[move.id] = f"broker {move.preferred_leader} is not in sync any more"
-    return reasons
-
-
-def unplanned(plan: Plan, busy: Iterable[Ongoing]) -> dict[PartitionId, Ongoing]:
-    """What turned out to add or remove other replicas than the plan does. A pure function.
-
-    The controller takes a target for what it finds: where another change came first, an order of
-    replicas becomes a move of data.
-    """
-    moves = {move.id: move for move in plan.moves}
-    return {
-        one.id: one
-        for one in busy
-        if one.id in moves
-        and not (
-            set(one.adding) <= set(moves[one.id].adding)
-            and set(one.removing) <= set(moves[one.id].removing)
-        )
-    }
 
 
 @dataclass(slots=True)
@@ -581,6 +526,27 @@ def roll_back(
             now = patiently(lambda: take_existing(cluster, topics), deadline)
             change.elect({p: in_place[p] for p in now.by_id if p in in_place}, now, deadline)
     return LeadersMoved(reassigned, together(change.held))
+
+
+@contextmanager
+def saved_meanwhile(
+    cluster: Cluster, journal: Journal, before: Snapshot, message: Callable[[str], None]
+) -> Iterator[Entry]:
+    """Save where these partitions are, for what is done to them inside, whatever that will be.
+
+    Afterwards how they were left is noted; if nothing has changed there is nothing to undo. Raises
+    UsageError when it cannot be saved.
+    """
+    entry = journal.save(before.assignment, topic_ids=topic_ids(cluster, before.topics))
+    message("Its assignment is saved; afterwards: kipctl reassign --rollback")
+    try:
+        yield entry
+    finally:
+        with suppress(KipctlError):
+            now = take_existing(cluster, before.topics).assignment
+            left = {p: now.get(p, replicas) for p, replicas in before.assignment.items()}
+            has_changed = left != before.assignment
+            entry.mark(EntryState.DONE if has_changed else EntryState.REFUSED, left)
 
 
 def examples(failures: Sequence[Failure]) -> str:

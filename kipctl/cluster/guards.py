@@ -1,4 +1,5 @@
-"""What a reassignment is refused for before it is submitted."""
+"""What a reassignment, or a partition of it, is refused for: before, and right after it is
+submitted."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -95,6 +96,42 @@ def _changes(
     plan: Plan, apart_from: Collection[str]
 ) -> dict[PartitionId, tuple[tuple[int, ...], tuple[int, ...]]]:
     return {m.id: (m.before, m.after) for m in plan.moves if m.id.topic not in apart_from}
+
+
+def changed_since(plan: Plan, now: Snapshot, *, elects: bool) -> dict[PartitionId, str]:
+    """Why partitions of the plan are not as they were when it was made. A pure function."""
+    by_id = now.by_id
+    reasons = {}
+    for move in plan.moves:
+        partition = by_id.get(move.id)
+        if partition is None:
+            reasons[move.id] = "it does not exist any more"
+        elif partition.replicas != move.before:
+            reasons[move.id] = (
+                f"its replicas have changed from {list(move.before)} to {list(partition.replicas)}"
+                " meanwhile"
+            )
+        elif elects and not move.adding and move.preferred_leader not in partition.isr:
+            reasons[move.id] = f"broker {move.preferred_leader} is not in sync any more"
+    return reasons
+
+
+def unplanned(plan: Plan, busy: Iterable[Ongoing]) -> dict[PartitionId, Ongoing]:
+    """What turned out to add or remove other replicas than the plan does. A pure function.
+
+    The controller takes a target for what it finds: where another change came first, an order of
+    replicas becomes a move of data.
+    """
+    moves = {move.id: move for move in plan.moves}
+    return {
+        one.id: one
+        for one in busy
+        if one.id in moves
+        and not (
+            set(one.adding) <= set(moves[one.id].adding)
+            and set(one.removing) <= set(moves[one.id].removing)
+        )
+    }
 
 
 def demand_factor_wanted(plan: Plan, *, wanted: bool) -> None:

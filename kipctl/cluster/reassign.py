@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import groupby
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from kipctl.cluster.plan import reach
 from kipctl.cluster.snapshot import (
@@ -60,6 +60,26 @@ class Refusal:
         return f"{self.id}: {error_name(self.code)}" + (
             f" ({self.message})" if self.message else ""
         )
+
+
+class Failure(Protocol):
+    """A partition that was not done; as text it says why."""
+
+    @property
+    def id(self) -> PartitionId: ...
+
+    def __str__(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A partition of the plan that kipctl itself did not submit, or cancelled again, and why."""
+
+    id: PartitionId
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.id}: {self.why}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,20 +9,21 @@ from reassigning import kipctl_on, reassigning
 from kipctl.cluster.change import (
     ElectionHeld,
     LeadersMoved,
-    LeftOut,
     Reassigned,
-    changed_since,
     demand_all_done,
+    saved_meanwhile,
     together,
-    unplanned,
 )
 from kipctl.cluster.elect import Elected
+from kipctl.cluster.guards import changed_since, unplanned
+from kipctl.cluster.journal import journal
 from kipctl.cluster.plan import Move, Plan
-from kipctl.cluster.reassign import Ongoing
-from kipctl.cluster.snapshot import Broker, Partition, PartitionId, Snapshot
+from kipctl.cluster.reassign import LeftOut, Ongoing
+from kipctl.cluster.snapshot import Broker, Partition, PartitionId, Snapshot, take_snapshot
 from kipctl.errors import KipctlError, PartlyDoneError, RefusedError
 from kipctl.protocol.elect_leaders import ElectLeadersRequest
 from kipctl.protocol.error_codes import ErrorCode
+from kipctl.transport.request import Cluster
 
 T0 = PartitionId("t", 0)
 
@@ -122,3 +123,19 @@ def test_the_elections_of_several_batches_are_one() -> None:
     assert (one.called_us, one.answered_us, one.silent) == (10, 21, (3,))
     assert one.knew_us == {1: 22, 2: 12}
     assert len(one.outcomes) == 2
+
+
+@pytest.mark.parametrize("is_moved", [True, False])
+def test_what_is_done_meanwhile_can_be_undone_and_nothing_if_nothing_was(
+    tmp_path: Path, is_moved: bool
+) -> None:
+    variables, said = {"XDG_STATE_HOME": str(tmp_path)}, list[str]()
+    with reassigning({T0: (1, 2)}) as (fake, broker), Cluster(broker.address) as cluster:
+        kept, before = journal("fake", variables), take_snapshot(cluster)
+        with saved_meanwhile(cluster, kept, before, said.append):
+            if is_moved:
+                fake.partitions[T0].replicas = (2, 1)
+        (entry,) = kept.entries()
+        assert entry.after == {T0: (2, 1) if is_moved else (1, 2)}
+        assert entry.may_be_undone is is_moved
+    assert said == ["Its assignment is saved; afterwards: kipctl reassign --rollback"]

@@ -138,12 +138,18 @@ def test_a_plan_that_moves_data_is_told_from_a_reorder(
     plan = tmp_path / "plan.json"
     plan.write_text(json.dumps(reassignment_document(target)))
     ran = kipctl("reassign", "--plan", str(plan), "--dry-run", "-o", "csv")
-    assert [line.split(",")[-1] for line in ran.out.replace('"', "").splitlines()[1:]] == [
+    rows = [line for line in ran.out.splitlines() if line.startswith(f"partitions,{topic},")]
+    assert [row.replace('"', "").split(",")[-1] for row in rows] == [
         " leaves 1",
         "stays",
         "copied to 3",
     ]
-    assert kipctl("reassign", "--plan", str(plan), "--yes").status == 0
+    ran = kipctl("reassign", "--plan", str(plan), "--yes")
+    assert ran.status == 4
+    assert "changes the replication factor of 1 partitions" in ran.err
+    factor = "--change-replication-factor"
+    ran = kipctl("reassign", "--plan", str(plan), "--yes", factor)
+    assert ran.status == 0, ran.err
     assert replicas_of(cluster, topic) == list(target.values())
     assert kipctl("reassign", "--rollback", "--yes").status == 0
     assert replicas_of(cluster, topic) == [(1, 2)] * 3
@@ -199,7 +205,7 @@ def test_a_cancelled_move_gets_its_old_order_back(
         assert "being reassigned already" in ran.err
         assert "--cancel" in ran.err
 
-        ran = kipctl("reassign", "--cancel", "--topic", topic, "--yes", "-o", "json")
+        ran = kipctl("reassign", "--cancel", "--yes", "-o", "json")
         assert ran.status == 0, ran.err
         assert [p["order"] for p in json.loads(ran.out)["cancelled"]] == ["put back", "as before"]
         assert replicas_of(cluster, topic) == [(1, 2), (2, 1)]
