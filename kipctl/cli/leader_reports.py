@@ -88,7 +88,8 @@ def moved_report(
     steps = _steps_ms(moved)
     entry = moved.reassigned.entry if moved.reassigned else None
     undo = (way_back_line(entry),) if entry else ()
-    timeline = Table("Timeline", ("Step", Column("ms since the call")), tuple(steps.items()))
+    title = "Timeline" if moved.batches == 1 else "Timeline of the slowest batch's election"
+    timeline = Table(title, ("Step", Column("ms since the call")), tuple(steps.items()))
     return Report(
         command,
         {
@@ -112,8 +113,9 @@ def way_back_line(entry: "Entry") -> str:
 
 
 def _steps_ms(moved: "LeadersMoved") -> dict[str, float]:
-    """When each step ended, in milliseconds since the first call."""
-    held, first = moved.held, moved.reassigned
+    """When each step ended, in milliseconds since the first call; of several batches the slowest
+    election's, since that was called."""
+    held, first = moved.held, moved.reassigned if moved.batches == 1 else None
     steps_us: dict[str, int] = {}
     if first:
         steps_us["reassignment answered"] = first.answered_us
@@ -135,7 +137,8 @@ def _sentence(moved: "LeadersMoved") -> str:
         reported += f", {in_place} were in place"
     if held.knew_us:
         after_ms = (held.converged_us - held.called_us) / 1000
-        reported += f"; every broker knew {after_ms:.0f} ms after the election was called"
+        at_most = "" if moved.batches == 1 else "at most "
+        reported += f"; every broker knew {at_most}{after_ms:.0f} ms after the election was called"
     if held.silent:
         reported += f" (but broker {ids(held.silent)} does not answer)"
     return reported + "."

@@ -23,7 +23,7 @@ from kipctl.cli.reassign_reports import (
     verified_report,
     with_skipped,
 )
-from kipctl.errors import RefusedError
+from kipctl.errors import RefusedError, UsageError
 from kipctl.report.formats import OutputFormat
 from kipctl.report.tables import Report
 
@@ -236,7 +236,7 @@ def roll_back(asked: Asked) -> None:
                 **asked.carrying_out(kept, progress),
             )
         if not moved.failures and again.is_whole:
-            entry.mark(EntryState.UNDONE)
+            _mark_undone(asked, entry)
     known = before.only((*again.in_place, *again.plan.target))
     after = _afterwards(cluster, known.topics)
     report = moved_report(REASSIGN, moved, known, after, asked.every_row)
@@ -290,12 +290,21 @@ def _way_back(
     return kept, entry, busy, before, way
 
 
-def _nothing_to_roll_back(asked: Asked, entry: "Entry", way: "WayBack") -> None:
+def _mark_undone(asked: Asked, entry: "Entry") -> None:
+    """What has been done is told of also when the journal cannot be written any more."""
     from kipctl.cluster.journal import EntryState
+
+    try:
+        entry.mark(EntryState.UNDONE)
+    except UsageError as error:
+        asked.environment.message(f"Entry {entry.id} is not marked as undone: {error.what}")
+
+
+def _nothing_to_roll_back(asked: Asked, entry: "Entry", way: "WayBack") -> None:
     from kipctl.cluster.rollback import BACK, GONE
 
     if {skipped.reason for skipped in way.plan.skipped} <= {BACK, GONE}:
-        entry.mark(EntryState.UNDONE)
+        _mark_undone(asked, entry)
         asked.environment.message(f"All is as before entry {entry.id}: it is undone.")
         return
     reasons = left_alone_lines(way.plan)
@@ -308,12 +317,12 @@ def _nothing_to_roll_back(asked: Asked, entry: "Entry", way: "WayBack") -> None:
 
 def _of_entry(entry: "Entry") -> str:
     """What a question about an entry says of it."""
-    made = age(entry.made_at, datetime.now(UTC))
     form = " It is of an earlier kipctl, which did not note how it left the cluster."
-    return (
-        f"Back to what was before {entry.origin} ({made}, entry {entry.id})."
-        f"{form if entry.is_of_old_form else ''}"
-    )
+    return f"Back to what was before {_whose(entry)}.{form if entry.is_of_old_form else ''}"
+
+
+def _whose(entry: "Entry") -> str:
+    return f"{entry.origin} ({age(entry.made_at, datetime.now(UTC))}, entry {entry.id})"
 
 
 def verify(asked: Asked, path: Path) -> None:
@@ -369,7 +378,9 @@ def cancel(asked: Asked, path: Path | None, everything: bool) -> None:
     for line in others:
         asked.environment.message(line)
     foreign = len(chosen.stop) - len(chosen.started)
-    whose = f" {foreign} of them kipctl did not start." if foreign else ""
+    begun = {entry.id: entry for entry in chosen.started.values()}
+    whose = "".join(f" Begun by {_whose(entry)}." for entry in list(begun.values())[:1])
+    whose += f" {foreign} of them kipctl did not start." if foreign else ""
     asked.environment.confirm(
         f"Cancel the reassignment of {len(chosen.stop)} partitions?{whose}", asked.yes
     )

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kipctl.cluster.elect import Elected, Outcome, elect
 from kipctl.cluster.guards import BUSY, changed_since, unplanned
@@ -108,10 +108,14 @@ class ElectionHeld:
 
 @dataclass(frozen=True, slots=True)
 class LeadersMoved:
-    """Replicas reassigned (None when they were in place already), then their leaders elected."""
+    """Replicas reassigned (None when they were in place already), then their leaders elected.
+
+    Of several batches `held` has the outcomes of all, and the times of the slowest.
+    """
 
     reassigned: Reassigned | None
     held: ElectionHeld
+    batches: int = 1
 
     @property
     def failures(self) -> tuple[Failure, ...]:
@@ -459,21 +463,19 @@ def rotate_leaders(
     """
     how = _How(on_event, progress, timeout_s, pace, additional)
     change = _Change(cluster, plan, _save(cluster, plan, journal, origin), how, elects=True)
-    return LeadersMoved(change.carry_out(), together(change.held))
+    return LeadersMoved(change.carry_out(), together(change.held), len(change.held))
 
 
 def together(held: Sequence[ElectionHeld]) -> ElectionHeld:
-    """The elections of several batches as one: from the first call until the last broker knew."""
-    knew_us: dict[int, int] = {}
-    for one in held:
-        for broker, time_us in one.knew_us.items():
-            knew_us[broker] = max(time_us, knew_us.get(broker, 0))
-    return ElectionHeld(
-        tuple(elected for one in held for elected in one.outcomes),
-        min((one.called_us for one in held), default=0),
-        max((one.answered_us for one in held), default=0),
-        knew_us,
-        tuple(sorted({broker for one in held for broker in one.silent})),
+    """The elections of several batches, at least one: all outcomes, and the times of the slowest.
+
+    The slowest is the one after which it took longest until every broker knew.
+    """
+    slowest = max(held, key=lambda one: one.converged_us - one.called_us)
+    return replace(
+        slowest,
+        outcomes=tuple(elected for one in held for elected in one.outcomes),
+        silent=tuple(sorted({broker for one in held for broker in one.silent})),
     )
 
 
@@ -525,7 +527,7 @@ def roll_back(
             topics = sorted({partition_id.topic for partition_id in in_place})
             now = patiently(lambda: take_existing(cluster, topics), deadline)
             change.elect({p: in_place[p] for p in now.by_id if p in in_place}, now, deadline)
-    return LeadersMoved(reassigned, together(change.held))
+    return LeadersMoved(reassigned, together(change.held), len(change.held))
 
 
 @contextmanager

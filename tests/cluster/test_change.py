@@ -116,13 +116,13 @@ def test_what_adds_or_removes_other_replicas_than_planned(
     assert unplanned(plan, [busy, other]) == ({T0: busy} if is_unplanned else {})
 
 
-def test_the_elections_of_several_batches_are_one() -> None:
+def test_the_elections_of_several_batches_are_told_as_the_slowest() -> None:
     first = ElectionHeld((Elected(T0, 0),), 10, 11, {1: 15, 2: 12}, (3,))
-    second = ElectionHeld((Elected(PartitionId("t", 1), 0),), 20, 21, {1: 22}, ())
-    one = together([first, second])
-    assert (one.called_us, one.answered_us, one.silent) == (10, 21, (3,))
-    assert one.knew_us == {1: 22, 2: 12}
-    assert len(one.outcomes) == 2
+    second = ElectionHeld((Elected(PartitionId("t", 1), 0),), 20, 21, {1: 22}, (4,))
+    for held in ([first, second], [second, first]):
+        one = together(held)
+        assert (one.called_us, one.converged_us, one.silent) == (10, 15, (3, 4))
+        assert len(one.outcomes) == 2
 
 
 @pytest.mark.parametrize("is_moved", [True, False])

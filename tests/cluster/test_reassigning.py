@@ -13,6 +13,7 @@ from kipctl.cli.environment import Environment
 from kipctl.cluster.journal import Entry, EntryState, Origin, journal
 from kipctl.cluster.kafka_json import reassignment_document
 from kipctl.cluster.snapshot import PartitionId
+from kipctl.errors import UsageError
 from kipctl.protocol.error_codes import ErrorCode
 from kipctl.protocol.metadata import MetadataRequest
 from kipctl.protocol.reassignments import (
@@ -284,6 +285,43 @@ def test_a_topic_that_is_deleted_meanwhile_is_gone_and_not_wrong_usage(
     assert set(fake.leaders().values()) == {2}
     if status:
         assert "10 partitions are done, 1 are not: other-0: UNKNOWN_TOPIC_OR_PARTITION" in ran.err
+
+
+def test_ctrl_c_before_anything_is_submitted_leaves_nothing_to_roll_back(
+    fake: Reassigning, kipctl: Kipctl, monkeypatch: pytest.MonkeyPatch, state: Path
+) -> None:
+    assert kipctl(*ROTATE).status == 0
+
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("kipctl.cluster.change.changed_since", interrupt)
+        ran = kipctl(*ROTATE)
+    assert ran.status == 130
+    assert "Interrupted before anything was changed." in ran.err
+    assert "rollback" not in ran.err
+    assert states(state) == ["prepared", "done"]
+    assert kipctl(*ROLLBACK).status == 0
+    assert set(fake.leaders().values()) == {1}
+
+
+def test_a_journal_that_cannot_be_written_any_more_does_not_undo_what_was_done(
+    fake: Reassigning, kipctl: Kipctl, monkeypatch: pytest.MonkeyPatch, state: Path
+) -> None:
+    mark = Entry.mark
+
+    def full(self: Entry, to: EntryState, *rest: object) -> Entry:
+        if to in (EntryState.DONE, EntryState.UNDONE):
+            raise UsageError("The journal cannot be written: No space left on device.")
+        return mark(self, to)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Entry, "mark", full)
+        assert kipctl(*ROTATE).status == 0
+    assert states(state) == ["submitted"]
+    assert kipctl(*ROLLBACK).status == 0
+    assert set(fake.leaders().values()) == {1}
 
 
 class TestMovesThatNobodyMeant:
