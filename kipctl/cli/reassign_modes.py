@@ -253,12 +253,14 @@ def _way_back(
     asked: Asked,
 ) -> tuple["Journal", "Entry", Sequence["Ongoing"], "Snapshot", "WayBack"]:
     """The journal, its entry to undo, and the way back as the cluster is now."""
-    from kipctl.cluster.reassign import ongoing, topic_ids
+    from kipctl.cluster.guards import busy_now
+    from kipctl.cluster.reassign import topic_ids
     from kipctl.cluster.rollback import entry_to_undo, way_back
     from kipctl.cluster.snapshot import take_snapshot
 
     cluster = asked.cluster
-    busy = ongoing(cluster)
+    busy, why = busy_now(cluster, may_not_list=asked.dry_run)
+    _say_if_not_listed(asked, why)
     before = take_snapshot(cluster)
     kept = asked.journal(before.cluster_id)
     busy_ids = [one.id for one in busy]
@@ -429,11 +431,13 @@ def _survey(asked: Asked, planner: "Planner") -> "Survey":
     from kipctl.cluster.guards import survey
 
     seen = survey(asked.cluster, planner, asked.topics, may_not_list=asked.dry_run)
-    if seen.busy_refused:
-        asked.environment.message(
-            f"What is being reassigned is not in this plan: {seen.busy_refused}"
-        )
+    _say_if_not_listed(asked, seen.busy_refused)
     return seen
+
+
+def _say_if_not_listed(asked: Asked, why: str) -> None:
+    if why:
+        asked.environment.message(f"What is being reassigned is not in this plan: {why}")
 
 
 def _again(asked: Asked, planner: "Planner") -> "Survey":

@@ -86,7 +86,8 @@ def plan_report(
         "ongoing": len(busy),
         **(about or {}),
     }
-    return Report(REASSIGN, document, tuple(shown), (in_short(summary), *closing))
+    others = (f"In the cluster {len(busy)} partitions are being reassigned.",) if busy else ()
+    return Report(REASSIGN, document, tuple(shown), (in_short(summary), *others, *closing))
 
 
 def _broker_table(summary: "PlanSummary", elects: bool) -> tuple[Table, list[dict[str, object]]]:
@@ -119,7 +120,10 @@ def in_short(summary: "PlanSummary") -> str:
     data = f"data of {summary.copied} is copied" if summary.copied else "no data is copied"
     alone = f"; {left} are left alone" if left else ""
     topics = "1 topic" if summary.topics == 1 else f"{summary.topics} topics"
-    return f"{summary.partitions} partitions of {topics} change: {data}{alone}."
+    factors = "".join(
+        f"; {n} get {new} replicas instead of {old}" for (old, new), n in summary.factors.items()
+    )
+    return f"{summary.partitions} partitions of {topics} change: {data}{factors}{alone}."
 
 
 def left_alone_lines(plan: "Plan") -> tuple[str, ...]:

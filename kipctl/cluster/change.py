@@ -536,8 +536,8 @@ def saved_meanwhile(
 ) -> Iterator[Entry]:
     """Save where these partitions are, for what is done to them inside, whatever that will be.
 
-    Afterwards how they were left is noted; if nothing has changed there is nothing to undo. Raises
-    UsageError when it cannot be saved.
+    Afterwards it is noted how they were left, or where they are on their way to; if nothing has
+    changed there is nothing to undo. Raises UsageError when it cannot be saved.
     """
     entry = journal.save(before.assignment, topic_ids=topic_ids(cluster, before.topics))
     message("Its assignment is saved; afterwards: kipctl reassign --rollback")
@@ -545,9 +545,11 @@ def saved_meanwhile(
         yield entry
     finally:
         with suppress(KipctlError):
-            now = take_existing(cluster, before.topics).assignment
-            left = {p: now.get(p, replicas) for p, replicas in before.assignment.items()}
-            has_changed = left != before.assignment
+            was = before.assignment
+            targets = {one.id: one.target for one in ongoing(cluster, was)}
+            now = take_existing(cluster, before.topics).assignment | targets
+            left = {p: now.get(p, replicas) for p, replicas in was.items()}
+            has_changed = left != was
             entry.mark(EntryState.DONE if has_changed else EntryState.REFUSED, left)
 
 

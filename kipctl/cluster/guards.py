@@ -36,6 +36,19 @@ class Survey:
     busy_refused: str = ""
 
 
+def busy_now(cluster: Cluster, *, may_not_list: bool) -> tuple[tuple[Ongoing, ...], str]:
+    """What is being reassigned; or nothing, and why the cluster does not list it.
+
+    Raises RefusedError when it does not, unless `may_not_list`.
+    """
+    try:
+        return ongoing(cluster), ""
+    except RefusedError as refused:
+        if not may_not_list:
+            raise
+        return (), refused.what
+
+
 def survey(
     cluster: Cluster,
     planner: Planner,
@@ -49,14 +62,7 @@ def survey(
     user is told why one of them is not shown. Raises RefusedError when the cluster does not list
     its reassignments, unless `may_not_list`: for a plan that is only looked at.
     """
-    busy: tuple[Ongoing, ...] = ()
-    why = ""
-    try:
-        busy = ongoing(cluster)
-    except RefusedError as refused:
-        if not may_not_list:
-            raise
-        why = refused.what
+    busy, why = busy_now(cluster, may_not_list=may_not_list)
     snapshot = take_snapshot(cluster, named=named)
     plan = planner(snapshot).leaving_alone(dict.fromkeys((one.id for one in busy), BUSY))
     return Survey(busy, snapshot, plan, why)

@@ -97,9 +97,14 @@ class Ongoing:
         return frozenset(self.replicas) - frozenset(self.adding)
 
     @property
+    def target(self) -> tuple[int, ...]:
+        """The replicas that the partition is to have in the end; Kafka lists them first."""
+        return tuple(broker for broker in self.replicas if broker not in self.removing)
+
+    @property
     def wanted(self) -> frozenset[int]:
         """The brokers that are to hold the partition in the end."""
-        return frozenset(self.replicas) - frozenset(self.removing)
+        return frozenset(self.target)
 
 
 def pauses() -> Iterator[float]:

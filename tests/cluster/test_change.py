@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from on_lab import Kipctl
-from reassigning import kipctl_on, reassigning
+from reassigning import Held, kipctl_on, reassigning
 
 from kipctl.cluster.change import (
     ElectionHeld,
@@ -125,17 +125,23 @@ def test_the_elections_of_several_batches_are_told_as_the_slowest() -> None:
         assert len(one.outcomes) == 2
 
 
-@pytest.mark.parametrize("is_moved", [True, False])
+@pytest.mark.parametrize(
+    ("held", "after"),
+    [
+        (Held((1, 2), 1), (1, 2)),
+        (Held((2, 1), 1), (2, 1)),
+        (Held((1, 2), 1, target=(3, 2)), (3, 2)),
+    ],
+)
 def test_what_is_done_meanwhile_can_be_undone_and_nothing_if_nothing_was(
-    tmp_path: Path, is_moved: bool
+    tmp_path: Path, held: Held, after: tuple[int, ...]
 ) -> None:
     variables, said = {"XDG_STATE_HOME": str(tmp_path)}, list[str]()
     with reassigning({T0: (1, 2)}) as (fake, broker), Cluster(broker.address) as cluster:
         kept, before = journal("fake", variables), take_snapshot(cluster)
         with saved_meanwhile(cluster, kept, before, said.append):
-            if is_moved:
-                fake.partitions[T0].replicas = (2, 1)
+            fake.partitions[T0] = held
         (entry,) = kept.entries()
-        assert entry.after == {T0: (2, 1) if is_moved else (1, 2)}
-        assert entry.may_be_undone is is_moved
+        assert entry.after == {T0: after}
+        assert entry.may_be_undone is (after != (1, 2))
     assert said == ["Its assignment is saved; afterwards: kipctl reassign --rollback"]

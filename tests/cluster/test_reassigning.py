@@ -433,10 +433,12 @@ class TestOthersReassign:
         assert fake.leaders()[T[1]] == 2
 
     def test_a_dry_run_needs_no_right_to_list_them(self, fake: Reassigning, kipctl: Kipctl) -> None:
-        fake.stumbles[LIST] = [ErrorCode.CLUSTER_AUTHORIZATION_FAILED]
-        ran = kipctl("reassign", "--rotate", "--topic", "t", "--dry-run")
-        assert ran.status == 0
-        assert "What is being reassigned is not in this plan" in ran.err
+        assert kipctl(*ROTATE, "--additional").status == 0
+        for command in (("--rotate", "--topic", "t"), ("--rollback",)):
+            fake.stumbles[LIST] = [ErrorCode.CLUSTER_AUTHORIZATION_FAILED]
+            ran = kipctl("reassign", *command, "--dry-run")
+            assert ran.status == 0, ran.err
+            assert "What is being reassigned is not in this plan" in ran.err
 
     def test_cancel_leaves_them_alone(
         self, fake: Reassigning, kipctl: Kipctl, tmp_path: Path, state: Path
@@ -570,7 +572,9 @@ class TestReplicationFactor:
         assert "changes the replication factor of 1 partitions, such as t-0: from 3 to 2" in ran.err
         assert "--change-replication-factor" in ran.err
         assert fake.altered == []
-        assert kipctl("reassign", "--plan", plan, "--dry-run").status == 0
+        ran = kipctl("reassign", "--plan", plan, "--dry-run")
+        assert ran.status == 0
+        assert "no data is copied; 1 get 2 replicas instead of 3." in ran.out
         ran = kipctl("reassign", "--plan", plan, "--change-replication-factor")
         assert "The REPLICATION FACTOR of 1 CHANGES (1 get fewer replicas" in ran.err
         ran = kipctl("reassign", "--plan", plan, "--yes", "--change-replication-factor")
