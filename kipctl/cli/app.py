@@ -110,6 +110,7 @@ def run(arguments: list[str], environment: Environment) -> int:
 
 def _run(arguments: list[str], environment: Environment) -> int:
     environment.forget_cluster()
+    environment.arguments = tuple(arguments)
     try:
         # Not `app()`: it words errors its own way, and takes any EPIPE for a closed stdout, also
         # one of a broker's socket.

@@ -38,6 +38,8 @@ class Environment:
     stderr: TextIO = field(default_factory=lambda: sys.stderr)
     variables: Mapping[str, str] = field(default_factory=lambda: os.environ)
     debug: bool = False
+    arguments: tuple[str, ...] = ()
+    """The command line, without `kipctl`."""
     connecting: dict[str, Any] = field(default_factory=dict)
     """What the command's options say of how to connect (`kipctl.cli.connecting`)."""
     _spinner: Console | None = field(default=None, init=False)

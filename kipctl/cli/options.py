@@ -177,6 +177,27 @@ def record_folder(text: str | None, variables: Mapping[str, str]) -> Path | None
     return folder
 
 
+BatchOption = Annotated[
+    int,
+    typer.Option(
+        "--batch",
+        metavar="N",
+        min=1,
+        max=10_000,
+        help="Partitions at a time; a batch is waited for before the next.",
+    ),
+]
+BetweenOption = Annotated[
+    str,
+    typer.Option("--between", metavar="DURATION", help="Wait so long between batches; 0s: not."),
+]
+
+
+def parse_pause(text: str) -> float:
+    """Seconds in a time such as `10s`, or 0 in `0s`. Raises UsageError."""
+    return 0.0 if text.strip() == "0s" else parse_duration(text)
+
+
 def parse_duration(text: str) -> float:
     """Seconds in a time such as `30s`, `1.5m` or `1h`. Raises UsageError."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh])", text.strip(), re.ASCII)

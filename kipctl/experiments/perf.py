@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
+from kipctl.cluster.change import saved_meanwhile
 from kipctl.cluster.journal import journal
 from kipctl.cluster.snapshot import Snapshot, take_snapshot
 from kipctl.cluster.topics import records_held
@@ -302,10 +303,12 @@ def topic_of(
                 f"Topic {name!r} holds {held:,} records; a perf test would add its own to them.",
                 "Repeat with --force, or leave --topic out to use a topic of kipctl's own.",
             )
-        if plan.moves_leaders:
-            journal(snapshot.cluster_id).save(snapshot.assignment)
-            message("Its assignment is saved; afterwards: kipctl reassign --rollback")
-        yield snapshot
+        with (
+            saved_meanwhile(cluster, journal(snapshot.cluster_id), snapshot, message)
+            if plan.moves_leaders
+            else nullcontext()
+        ):
+            yield snapshot
         return
     with own_topic(
         cluster,

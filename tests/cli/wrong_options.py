@@ -72,6 +72,7 @@ NEEDS_LAB = frozenset(
 """Without a lab of that name their right command line is wrong usage too."""
 
 ALONE = {
+    ("reassign", "--entry"): "--rollback --yes",
     ("reassign", "--plan"): "--yes",
     ("reassign", "--verify"): "",
     ("elect preferred", "--json-file"): "",
@@ -107,7 +108,7 @@ WRONG: dict[str, tuple[str, ...]] = {
     "--arms": ("java", "", "probe-kip951,,", "java-4"),
     "--bootstrap-server": ("localhost", "127.0.0.1:x", "127.0.0.1:0", "127.0.0.1:65536", ":1"),
     "--batch": (*_COUNT, "10001"),
-    "--between": ("soon", "0s", "-5s", "10"),
+    "--between": ("soon", "0", "-5s", "10", "5d", ""),
     "--broker": _NOT_NEGATIVE,
     "--brokers": (*_COUNT, "101"),
     "--by": ("nobody", "run,nobody", ""),
@@ -129,6 +130,7 @@ WRONG: dict[str, tuple[str, ...]] = {
     "--curve": ("never", "./never", "{none}/"),
     "--delay": ("Metadata", "Nothing=1ms", "Metadata=soon", "Metadata=-1ms"),
     "--during": ("sleep", "restart", "restart:x", "rotate:1", ""),
+    "--entry": ("",),
     "--every": _SECONDS,
     "--explain": ("t",),
     "--fail-if": ("p999", "nothing > 5%", "p999 > x", "p999 ? 5%", ""),
