@@ -223,6 +223,7 @@ def produce_doubts(
                 last=last,
                 busy=None if plan.on_spark else conducted.busy,
                 moves=document["redirects"]["moves"]["met"] if plan.during else None,
+                is_answered=plan.probe.config.acks != 0,
             )
         )
     )
