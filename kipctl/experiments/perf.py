@@ -205,7 +205,7 @@ def measure(
 
 
 def produce_doubts(
-    plan: RunPlan,
+    plan: PerfPlan,
     document: Mapping[str, Any],
     parts: Sequence[Part[ProbeOutcome]],
     outcome: ProbeOutcome,
