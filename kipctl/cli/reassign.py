@@ -183,7 +183,7 @@ def reassign(
         raise UsageError("--cancel takes one of --topic, --plan, --entry and --all.", _HELP_PAGE)
     between_s = parse_pause(between)
     environment = context.ensure_object(Environment)
-    from kipctl.cli import reassign_modes
+    from kipctl.cli import reassign_back, reassign_modes
     from kipctl.cluster.change import Pace
     from kipctl.transport.request import Cluster
 
@@ -207,15 +207,15 @@ def reassign(
         if rotate:
             reassign_modes.rotate(asked)
         elif cancel:
-            reassign_modes.cancel(asked, plan, everything)
+            reassign_back.cancel(asked, plan, everything)
         elif plan is not None:
             reassign_modes.carry_out_plan(asked, plan)
         elif rollback:
-            reassign_modes.roll_back(asked)
+            reassign_back.roll_back(asked)
         elif verify is not None:
             reassign_modes.verify(asked, verify)
         elif history:
-            reassign_modes.history(asked)
+            reassign_back.history(asked)
         else:
             reassign_modes.show(asked)
 

@@ -200,7 +200,7 @@ class Journal:
         Raises UsageError when it cannot be written.
         """
         with _writing(self.folder):
-            make_private(self.folder)
+            self._make_folder()
             entry_id = self._new_id()
             state = EntryState.SUBMITTED if after is None else EntryState.PREPARED
             entry = Entry(
@@ -262,7 +262,7 @@ class Journal:
         lock when this process ends, however it ends.
         """
         with _writing(self.folder):
-            make_private(self.folder)
+            self._make_folder()
             handle = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
             try:
@@ -278,6 +278,12 @@ class Journal:
             yield
         finally:
             os.close(handle)
+
+    def _make_folder(self) -> None:
+        missing = [path for path in (self.folder, *self.folder.parents) if not path.exists()]
+        make_private(self.folder)
+        for path in missing:
+            _sync_folder(path.parent)
 
     def _paths(self) -> list[Path]:
         """The file of each entry, the newest first."""

@@ -1,6 +1,8 @@
 """The journal: what was changed is on disk before, whole, and comes back; damage stops nothing."""
 
 import json
+import os
+import stat
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -162,25 +164,41 @@ def test_every_field_of_an_entry_is_looked_at(kept: Journal, change: dict[str, o
         read_entry(entry.path)
 
 
-@pytest.mark.parametrize("at", ["file", "folder"])
-def test_what_cannot_be_synced_is_not_said_to_be_saved(
-    kept: Journal, monkeypatch: pytest.MonkeyPatch, at: str
+def test_files_and_their_names_are_there_after_a_power_cut(
+    kept: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept.save(FIRST)
-    before = sorted(kept.folder.iterdir())
-    synced: list[int] = []
+    synced: list[str] = []
 
     def fsync(handle: int) -> None:
-        synced.append(handle)
-        if len(synced) == (1 if at == "file" else 2):
+        synced.append("folder" if stat.S_ISDIR(os.fstat(handle).st_mode) else "file")
+
+    monkeypatch.setattr("os.fsync", fsync)
+    entry = kept.save(FIRST, SECOND, BOB)
+    made = ["folder"] * 3  # kipctl, journal, and the cluster's own
+    assert synced == [*made, "file", "folder", "file", "folder"]
+    synced.clear()
+    entry.mark(EntryState.SUBMITTED)
+    assert synced == ["file", "folder"]
+
+
+@pytest.mark.parametrize("full_at", [1, 2, 3, 4])
+def test_what_cannot_be_synced_is_not_said_to_be_saved(
+    kept: Journal, monkeypatch: pytest.MonkeyPatch, full_at: int
+) -> None:
+    """Whichever write meets a full disk, what was there before is as it was."""
+    before = kept.save(FIRST, SECOND, BOB).mark(EntryState.DONE)
+    times = iter(range(1, 100))
+
+    def fsync(handle: int) -> None:
+        if next(times) == full_at:
             raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(journal_module.os, "fsync", fsync)
-    with pytest.raises(UsageError, match="No space left on device"):
-        kept.save(SECOND, FIRST, BOB)
-    if at == "file":
-        assert [path for path in before if not path.exists()] == []
-        assert kept.count() == 1
+    with monkeypatch.context() as patch:
+        patch.setattr("os.fsync", fsync)
+        with pytest.raises(UsageError, match="No space left on device"):
+            kept.save(SECOND, FIRST, BOB)
+    assert kept.last() == before
+    assert kept.save(SECOND, FIRST, BOB).state is EntryState.PREPARED
 
 
 def test_clusters_have_journals_of_their_own(tmp_path: Path) -> None:
