@@ -30,9 +30,9 @@ from pathlib import Path
 from typing import Any
 
 from kipctl.cluster.topics import await_topic, create_topic, delete_topic
-from kipctl.experiments.plan import OWN_TOPIC
 from kipctl.lab.cluster import Lab
 from kipctl.lab.properties import LabSpec
+from kipctl.own_names import is_own
 from kipctl.report.formats import OutputFormat, write
 from kipctl.report.tables import Column, Report, Table
 from kipctl.trace.runs import look
@@ -232,12 +232,11 @@ def check_left(place: Place, way: str, outcome: str, said: str) -> None:
     if outcome == NOTHING and place.record.exists():
         raise WrongError("a folder is left of a run that did not begin")
     with Cluster(place.lab.bootstrap_server, "kills", 30) as cluster:
-        topics = {topic.name for topic in cluster.metadata(None).topics}
-    may_be_there = OWN_TOPIC in said or (way == KIPCTL and outcome in (NOTHING, UNMEASURED))
-    if OWN_TOPIC in topics:
-        delete_topic(place.lab.bootstrap_server, OWN_TOPIC)
-    if OWN_TOPIC in topics and not may_be_there:
-        raise WrongError(f"topic {OWN_TOPIC} is left, and was not named")
+        topics = {topic.name or "" for topic in cluster.metadata(None).topics}
+    for topic in filter(is_own, topics):
+        delete_topic(place.lab.bootstrap_server, topic)
+        if topic not in said and not (way == KIPCTL and outcome in (NOTHING, UNMEASURED)):
+            raise WrongError(f"topic {topic} is left, and was not named")
 
 
 def outcome_of(place: Place, way: str, status: int, err: str) -> str:

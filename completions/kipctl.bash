@@ -17,7 +17,10 @@ _kipctl() {
     case "$command $previous" in
         'kipctl reassign --plan') compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
         'kipctl reassign --verify') compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
+        'kipctl reassign --entry') return ;;
         'kipctl reassign --topic') return ;;
+        'kipctl reassign --batch') return ;;
+        'kipctl reassign --between') return ;;
         'kipctl reassign --timeout') return ;;
         'kipctl reassign --bootstrap-server') return ;;
         'kipctl reassign --cluster') return ;;
@@ -327,6 +330,7 @@ _kipctl() {
         'kipctl experiment metadata -o' | 'kipctl experiment metadata --output') COMPREPLY=($(compgen -W 'auto table plain json csv' -- "$current")); return ;;
         'kipctl request-log on --broker') return ;;
         'kipctl request-log on --for') return ;;
+        'kipctl request-log on --metrics-url') return ;;
         'kipctl request-log on --bootstrap-server') return ;;
         'kipctl request-log on --cluster') return ;;
         'kipctl request-log on --command-config') return ;;
@@ -388,7 +392,7 @@ _kipctl() {
     esac
     case "$command" in
         kipctl) words='reassign wait tap demo lab clusters elect inspect perf experiment request-log analyze runs spark' options='--debug --version --help' ;;
-        'kipctl reassign') words='' options='--rotate --plan --rollback --list --verify --cancel --topic --all-topics --dry-run --measure --yes --timeout --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
+        'kipctl reassign') words='' options='--rotate --plan --rollback --list --verify --cancel --history --entry --topic --all-topics --all --dry-run --partitions --force --additional --change-replication-factor --batch --between --measure --yes --timeout --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
         'kipctl wait') words='' options='--until --topic --timeout --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
         'kipctl tap') words='' options='--listen --advertise --cap --delay --drop-hints --stale-metadata --reset --for --certificate --key --tls-to-brokers --ca --record --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
         'kipctl demo') words='' options='--output --help' ;;
@@ -413,21 +417,21 @@ _kipctl() {
         'kipctl inspect') words='brokers replica-selection metadata leaders hints' options=--help ;;
         'kipctl inspect brokers') words='' options='--metrics-url --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
         'kipctl inspect replica-selection') words='' options='--topic --client-rack --explain --watch --for --rate-over --price-per-gb --require-local --client --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
-        'kipctl inspect metadata') words='' options='--topic --measure-convergence --moves --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
+        'kipctl inspect metadata') words='' options='--topic --measure-convergence --moves --yes --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
         'kipctl inspect leaders') words='' options='--topic --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
         'kipctl inspect hints') words='' options='--topic --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
         'kipctl perf') words='consume e2e metadata produce' options=--help ;;
-        'kipctl perf consume') words='' options='--topic --num-records --messages --partition --offset --from-latest --client-rack --fetch-size --socket-buffer-size --timeout --group --command-property --command-config --consumer.config --print-metrics --show-detailed-stats --reporting-interval --hide-header --leader-discovery --during --every --count --record --workers --master --conf --start-timeout --bootstrap-server --cluster --expect-cluster --map --strict --output --help' ;;
-        'kipctl perf e2e') words='' options='--num-records --throughput --record-size --producer-acks --topic --partitions --replication-factor --warmup-records --client-rack --producer-property --consumer-property --command-config --timeout --print-metrics --leader-discovery --during --every --count --record --force --workers --master --conf --start-timeout --bootstrap-server --cluster --expect-cluster --map --strict --output --help' ;;
-        'kipctl perf metadata') words='' options='--topics --partitions --throughput --seconds --record-size --phase --client --policy --command-property --metrics-url --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
-        'kipctl perf produce') words='' options='--num-records --throughput --record-size --payload-file --payload-delimiter --topic --partitions --replication-factor --warmup-records --command-property --producer-props --command-config --producer.config --print-metrics --reporting-interval --leader-discovery --during --every --count --record --force --workers --master --conf --start-timeout --bootstrap-server --cluster --expect-cluster --map --strict --output --help' ;;
+        'kipctl perf consume') words='' options='--topic --num-records --messages --partition --offset --from-latest --client-rack --fetch-size --socket-buffer-size --timeout --group --command-property --command-config --consumer.config --print-metrics --show-detailed-stats --reporting-interval --hide-header --leader-discovery --during --every --count --record --yes --workers --master --conf --start-timeout --bootstrap-server --cluster --expect-cluster --map --strict --output --help' ;;
+        'kipctl perf e2e') words='' options='--num-records --throughput --record-size --producer-acks --topic --partitions --replication-factor --warmup-records --client-rack --producer-property --consumer-property --command-config --timeout --print-metrics --leader-discovery --during --every --count --record --force --yes --workers --master --conf --start-timeout --bootstrap-server --cluster --expect-cluster --map --strict --output --help' ;;
+        'kipctl perf metadata') words='' options='--topics --partitions --throughput --seconds --record-size --phase --client --policy --command-property --metrics-url --yes --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
+        'kipctl perf produce') words='' options='--num-records --throughput --record-size --payload-file --payload-delimiter --topic --partitions --replication-factor --warmup-records --command-property --producer-props --command-config --producer.config --print-metrics --reporting-interval --leader-discovery --during --every --count --record --force --yes --workers --master --conf --start-timeout --bootstrap-server --cluster --expect-cluster --map --strict --output --help' ;;
         'kipctl experiment') words='redirect roll closest-replica metadata' options=--help ;;
         'kipctl experiment redirect') words='' options='--arms --runs --acks --num-records --throughput --record-size --partitions --every --metadata-delay --stale-metadata --gain-curve --predict --curve --scale --quick --brokers --controllers --bootstrap-server --cluster --command-config --expect-cluster --map --record --output --help' ;;
         'kipctl experiment roll') words='' options='--arms --acks --partitions --restarts --uncontrolled --every --scale --throughput --record-size --runs --quick --brokers --controllers --record --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
         'kipctl experiment closest-replica') words='' options='--clients --client-rack --partitions --seconds --stay --uncontrolled --throughput --record-size --runs --quick --brokers --controllers --record --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
-        'kipctl experiment metadata') words='' options='--clients --topics --partitions --throughput --seconds --record-size --phase --quick --brokers --controllers --record --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
+        'kipctl experiment metadata') words='' options='--clients --topics --partitions --throughput --seconds --record-size --phase --quick --brokers --controllers --record --yes --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
         'kipctl request-log') words='on off status' options=--help ;;
-        'kipctl request-log on') words='' options='--broker --for --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
+        'kipctl request-log on') words='' options='--broker --all-brokers --for --until-off --metrics-url --yes --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
         'kipctl request-log off') words='' options='--broker --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
         'kipctl request-log status') words='' options='--broker --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
         'kipctl analyze') words='runs request-log' options=--help ;;

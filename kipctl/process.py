@@ -41,6 +41,11 @@ def is_alive(process: Process) -> bool:
     return _state(process) is not None
 
 
+def is_running(pid: int) -> bool:
+    """Whether there is a process of this id, whichever it is."""
+    return _look(pid) is not None
+
+
 def is_paused(process: Process) -> bool:
     """Whether it was stopped with SIGSTOP."""
     return _state(process) == "T"

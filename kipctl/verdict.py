@@ -12,8 +12,9 @@ with equal variances:
   negative-binomial data", Biometrika 35, 1948).
 
 A few runs may agree by accident. So their variance is never taken for less than that of counts
-that come one by one, or than that of times and rates that vary by 1 %; and with fewer than three
-runs on a side nothing is told.
+that come one by one, or than that of times and rates that vary by 1 %, or that were rounded to
+their resolution (a twelfth of its square); and with fewer than three runs on a side nothing is
+told.
 
 Where several measures are asked at once, chance has as many tries: their p-values are adjusted by
 Holm's step-down method ("A simple sequentially rejective multiple test procedure", Scandinavian
@@ -100,6 +101,8 @@ def middle(values: Sequence[float], scale: Scale, resolution: float = 0.0) -> fl
         return math.fsum(values) / len(values)
     if min(values) <= 0 and not resolution:
         return None
+    if not any(values):
+        return 0.0
     logs = (math.log(value + resolution) for value in values)
     return max(0.0, math.exp(math.fsum(logs) / len(values)) - resolution)
 
@@ -112,8 +115,9 @@ def compare(
 ) -> Verdict:
     """Compare a measure's values, one of each run, asked for by itself (`adjusted` is `p_value`).
 
-    `resolution` is what a value of RATIO is at least known to, in its unit: it is added to each, so
-    that values far below it do not count as far apart, and 0 is a value too.
+    `resolution` is the step that values of RATIO are taken to be rounded to, in their unit: sides
+    that are less than some tenths of it apart are not told apart, however alike their runs are. It
+    is added to each value, so that 0 is one too.
     """
     if (fewest := min(len(a), len(b))) < LEAST_RUNS:
         return Verdict(reason=f"{_FEW[fewest]} on a side, {LEAST_RUNS} are needed")
@@ -124,6 +128,10 @@ def compare(
         return Verdict(reason="a run has the value 0")
     transform, least_variance = _scales(resolution)[scale]
     logs_a, logs_b = ([transform(value) for value in side] for side in (known_a, known_b))
+    if scale is Scale.RATIO:
+        # What an error of the value does to its logarithm, where both sides' values are.
+        step = resolution / math.exp((_mean(logs_a) + _mean(logs_b)) / 2)
+        least_variance = max(least_variance, step**2 / 12)
     freedom = len(logs_a) + len(logs_b) - 2
     variance = max((_squares(logs_a) + _squares(logs_b)) / freedom, least_variance)
     error = math.sqrt(variance * (1 / len(logs_a) + 1 / len(logs_b)))

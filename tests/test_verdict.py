@@ -92,10 +92,32 @@ def test_a_resolution_makes_little_of_what_is_below_it() -> None:
     assert compare(*apart, Scale.RATIO).is_different is True
     assert compare(*apart, Scale.RATIO, resolution=1).is_different is False
     assert compare([0.0, 0, 0], [100.0, 101, 99], Scale.RATIO, resolution=1).is_different is True
-    assert middle([0.0, 0.0], Scale.RATIO, resolution=1) == pytest.approx(0)
+    assert middle([0.0, 0.0], Scale.RATIO, resolution=1) == 0
+    assert middle([0.0, 0.0, 0.0], Scale.RATIO, resolution=0.1) == 0
+    assert middle([0.0, 0.3], Scale.RATIO, resolution=0.1) == pytest.approx(0.1)
     assert middle([0.0, 0.0], Scale.RATIO) is None
     assert middle([1, 2, 6], Scale.COUNT) == 3
     assert middle([], Scale.COUNT) is None
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "expected"),
+    [
+        # Of what is known to 0.1 a difference far below that is none, however alike runs are.
+        ([0.0, 0, 0], [0.02, 0.02, 0.02], False),
+        ([0.02, 0.02, 0.02], [0.05, 0.05, 0.05], False),
+        ([0.01, 0.012, 0.011], [0.03, 0.028, 0.031], False),
+        ([0.0, 0, 0], [0.0, 0, 0], False),
+        ([0.0, 0, 0], [0.3, 0.3, 0.3], True),
+        ([1.0, 1, 1], [1.2, 1.2, 1.2], True),
+        ([0.0, 0, 0], [100.0, 101, 99], True),
+    ],
+)
+def test_what_is_known_to_a_resolution_is_not_told_apart_below_it(
+    a: list[float], b: list[float], expected: bool
+) -> None:
+    assert compare(a, b, Scale.RATIO, resolution=0.1).is_different is expected
+    assert compare(b, a, Scale.RATIO, resolution=0.1).is_different is expected
 
 
 @given(times, times, st.floats(0.01, 100))

@@ -1,5 +1,6 @@
 """The `kipctl` command: its groups, and the one place where errors become exit statuses."""
 
+import resource
 import sys
 import traceback
 from functools import cache
@@ -29,6 +30,7 @@ from kipctl.cli.reassign import reassign
 from kipctl.cli.tap import tap
 from kipctl.cli.wait import wait
 from kipctl.errors import ExitStatus, KipctlError, UsageError
+from kipctl.left_behind import LeftBehind
 from kipctl.signals import Received, as_keyboard_interrupts
 
 app = typer.Typer(
@@ -90,8 +92,14 @@ def run(arguments: list[str], environment: Environment) -> int:
     then tells which signal it was, 128 and its number, as shells have it.
     """
     Received.first = None
+    LeftBehind.errors.clear()
     with as_keyboard_interrupts():
         status = _run(arguments, environment)
+    for left in LeftBehind.errors:
+        environment.error(left)
+    if LeftBehind.errors and status == ExitStatus.DONE:
+        status = ExitStatus.PARTLY_DONE
+    environment.warn_of_request_log()
     # Where it came out of an exec(), CPython would end itself by SIGINT though it was caught, until
     # another one.
     exec("")
@@ -102,6 +110,7 @@ def run(arguments: list[str], environment: Environment) -> int:
 
 def _run(arguments: list[str], environment: Environment) -> int:
     environment.forget_cluster()
+    environment.arguments = tuple(arguments)
     try:
         # Not `app()`: it words errors its own way, and takes any EPIPE for a closed stdout, also
         # one of a broker's socket.
@@ -149,5 +158,6 @@ def _wrong_usage(wrong: typer.TyperException, environment: Environment) -> int:
 
 
 def main() -> None:
-    """Run the command line of this process."""
+    """Run the command line of this process. It leaves no core, which would hold its passwords."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     sys.exit(run(sys.argv[1:], Environment()))

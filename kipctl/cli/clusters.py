@@ -217,7 +217,8 @@ def _tested(steps: "list[Step]", found: "list[CommandRights]") -> Report:
         ),
         (
             "Rights on topics are those on the topics that --topic names; without --topic perf "
-            "makes, writes, reads and removes kipctl-perf.",
+            "makes, writes, reads and removes one of its own: grant that on the prefix "
+            "kipctl-perf.",
         )
         if found
         else (),

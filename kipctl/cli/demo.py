@@ -30,7 +30,8 @@ def demo(context: typer.Context, output: OutputOption = OutputFormat.AUTO) -> No
     arms = []
     tables: list[Table] = []
     with TemporaryDirectory(prefix="kipctl-") as scratch:
-        lab = Lab.up(LabSpec(name="demo", c1_only=suits_c1(nodes=4)), environment.message)
+        spec = LabSpec(name="demo", c1_only=suits_c1(nodes=4), of_a_run=True)
+        lab = Lab.up(spec, environment.message)
         try:
             for acks in ("1", "all"):
                 listeners = Listeners(environment.message)

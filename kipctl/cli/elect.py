@@ -10,11 +10,13 @@ import typer
 from kipctl.cli.environment import Environment
 from kipctl.cli.leader_reports import ids, listing, moved_report
 from kipctl.cli.options import (
+    BatchOption,
+    BetweenOption,
     BootstrapOption,
     OutputOption,
     YesOption,
     finite,
-    parse_duration,
+    parse_pause,
 )
 from kipctl.errors import UsageError
 from kipctl.report.formats import OutputFormat
@@ -62,21 +64,6 @@ TimeoutOption = Annotated[
         help="How long to wait for a batch.",
     ),
 ]
-BatchOption = Annotated[
-    int,
-    typer.Option(
-        "--batch",
-        metavar="N",
-        min=1,
-        max=10_000,
-        help="Partitions in one request; brokers know its leaders before the next.",
-    ),
-]
-BetweenOption = Annotated[
-    str | None,
-    typer.Option("--between", metavar="DURATION", help="Wait so long between batches, as 10s."),
-]
-
 MOST_ROWS = 50
 """Of a table for people."""
 
@@ -90,7 +77,7 @@ def preferred(
     json_file: FileOption = None,
     dry_run: DryRunOption = False,
     batch: BatchOption = 1000,
-    between: BetweenOption = None,
+    between: BetweenOption = "0s",
     yes: YesOption = False,
     timeout: TimeoutOption = 60.0,
     bootstrap_server: BootstrapOption = None,
@@ -107,7 +94,7 @@ def preferred(
     from kipctl.cluster.snapshot import look_again, take_snapshot
     from kipctl.transport.request import Cluster
 
-    between_s = parse_duration(between) if between else 0.0
+    between_s = parse_pause(between)
     chosen = _asked(topic or [], partition or [], every, json_file)
     with Cluster(environment.access(bootstrap_server)) as cluster:
         shown = chosen(take_snapshot(cluster, named=topic or []))

@@ -24,6 +24,11 @@ if TYPE_CHECKING:
     from kipctl.transport.clusters import NamedCluster
 
 
+def orphaned(lab: str) -> str:
+    """What to say of a lab whose run is gone."""
+    return f"The run that made lab {lab!r} is gone. Remove it: kipctl lab down --name {lab}"
+
+
 @dataclass
 class Environment:
     """Results go to stdout, messages and progress to stderr. Tests make their own."""
@@ -33,6 +38,8 @@ class Environment:
     stderr: TextIO = field(default_factory=lambda: sys.stderr)
     variables: Mapping[str, str] = field(default_factory=lambda: os.environ)
     debug: bool = False
+    arguments: tuple[str, ...] = ()
+    """The command line, without `kipctl`."""
     connecting: dict[str, Any] = field(default_factory=dict)
     """What the command's options say of how to connect (`kipctl.cli.connecting`)."""
     _spinner: Console | None = field(default=None, init=False)
@@ -214,6 +221,19 @@ class Environment:
                 f"No topic is shown: there is none, or none that {principal} may Describe."
             )
 
+    def warn_of_request_log(self) -> None:
+        """Say that the request log of the cluster is still on where nobody is to switch it off."""
+        if self._access is None or not self._access.ids:
+            return
+        import socket
+        import time
+
+        from kipctl.cluster.request_log_state import on_record, warning
+
+        found = on_record(self._access.ids, self.variables)
+        if text := warning(found, socket.gethostname(), time.time()):
+            self.message(text)
+
     def access_if_named(self, option: str | None) -> "Access | None":
         """The same, but None where nothing names a cluster: then a lab is made."""
         named = option or self.connecting.get("cluster")
@@ -252,7 +272,12 @@ class Environment:
     def _running_lab(self) -> "Lab":
         from kipctl.lab.cluster import running_labs
 
-        labs = running_labs()
+        running = running_labs()
+        # A run's own lab is nobody else's, and least of all one that nobody looks after.
+        labs = [lab for lab in running if lab.owner is None]
+        for lab in running:
+            if lab.is_orphan:
+                self.message(orphaned(lab.name))
         if len(labs) == 1:
             self.message(f"Using the running lab {labs[0].name!r} at {labs[0].bootstrap_server}.")
             return labs[0]

@@ -14,11 +14,13 @@ from kipctl.cli.experiment_options import (
     RecordRunsOption,
     run_folders,
 )
+from kipctl.cli.guard import confirm_topics
 from kipctl.cli.options import (
     InTurnThroughputOption,
     OutputOption,
     PhaseSecondsOption,
     RecordSizeOption,
+    YesOption,
 )
 from kipctl.experiments.metadata.plan import Phase
 from kipctl.report.formats import OutputFormat
@@ -52,6 +54,7 @@ def metadata(
     brokers: LabBrokersOption = 3,
     controllers: LabControllersOption = 1,
     record: RecordRunsOption = None,
+    yes: YesOption = False,
     bootstrap_server: ExperimentBootstrapOption = None,
     output: OutputOption = OutputFormat.AUTO,
 ) -> None:
@@ -82,6 +85,8 @@ def metadata(
         phases=tuple(phase or Phase),
         config=parse_properties(_SETTINGS),
     )
+    if place.access is not None:
+        confirm_topics(environment, place.access, plan.topics, partitions, yes)
     with standing(place, arms, environment.message) as stand:
         here = replace(plan, access=stand.access)
         document = run_claims(here, watched, stand, folder, environment.message)

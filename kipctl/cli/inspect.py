@@ -1,4 +1,4 @@
-"""`kipctl inspect`: who leads what, and whether brokers send KIP-951 hints. Changes nothing."""
+"""`kipctl inspect`: who leads what, and whether brokers send KIP-951 hints."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kipctl.cluster.hints import Checked
     from kipctl.cluster.snapshot import Snapshot
 
-app = typer.Typer(help="Look at a cluster and change nothing.", no_args_is_help=True)
+app = typer.Typer(help="Look at a cluster; nothing is changed unasked.", no_args_is_help=True)
 app.command()(brokers)
 app.command()(replica_selection)
 app.command()(metadata)

@@ -7,18 +7,20 @@ import typer
 
 from kipctl.cli.environment import Environment
 from kipctl.cli.leader_reports import ids, listing
-from kipctl.cli.options import BootstrapOption, OutputOption
+from kipctl.cli.options import BootstrapOption, OutputOption, YesOption
 from kipctl.errors import UsageError
 from kipctl.report.formats import OutputFormat
 from kipctl.report.tables import Column, Report, Table
 
 if TYPE_CHECKING:
-    from kipctl.cluster.metadata_convergence import Sightings
     from kipctl.cluster.metadata_cost import Cost
     from kipctl.cluster.metadata_views import Compared, Standing
+    from kipctl.experiments.metadata.convergence import Sightings
 
 TIMEOUT_S = 5.0
 """For each request: a broker that hangs is told of, not waited for."""
+MOST_BYTES = 32_000_000
+"""Of all brokers' answers, at each look and for what they cost: else some brokers are asked."""
 _MOST_SHOWN = 20
 """Differences that are shown of a broker; JSON has all."""
 
@@ -44,39 +46,61 @@ def metadata(
     moves: Annotated[
         int, typer.Option("--moves", help="How often --measure-convergence moves them.")
     ] = 5,
+    yes: YesOption = False,
     bootstrap_server: BootstrapOption = None,
     output: OutputOption = OutputFormat.AUTO,
 ) -> None:
     """Show what a Metadata request costs, and whether every broker shows the same.
 
-    Each broker is asked for one topic and for all, and its view is compared with the newest that
-    any broker has.
+    Brokers are asked for one topic and for all, and their views are compared with the newest that
+    any of them has. Where all brokers' answers would be more than 32 MB, some are asked; with
+    --topic their answers are short, and more of them can be. Only --measure-convergence changes
+    anything, and asks before, unless it is on a lab.
     """
     environment = context.ensure_object(Environment)
-    from kipctl.cluster.metadata_convergence import measure_convergence as measure
-    from kipctl.cluster.metadata_cost import costs
-    from kipctl.cluster.metadata_views import compare_views, not_alive
+    from kipctl.cli.guard import confirm_unless_lab
+    from kipctl.cluster.metadata_cost import SAMPLES, costs
+    from kipctl.cluster.metadata_views import answer_bytes, compare_views, not_alive, sampled
     from kipctl.cluster.snapshot import select, take_snapshot
+    from kipctl.experiments.metadata.convergence import PARTITIONS
+    from kipctl.experiments.metadata.convergence import measure_convergence as measure
     from kipctl.transport.request import Cluster
 
     if moves < 1:
         raise UsageError(f"--moves is {moves}; it must be at least 1.")
     with Cluster(environment.access(bootstrap_server), timeout_s=TIMEOUT_S) as cluster:
         snapshot = take_snapshot(cluster, named=topic or [])
+        if measure_convergence:
+            confirm_unless_lab(
+                environment,
+                cluster,
+                f"--measure-convergence makes a topic of {PARTITIONS} partitions, moves their"
+                f" leaders {moves} times, and removes it. Do that?",
+                yes,
+            )
         environment.say_if_empty(snapshot.topics)
         chosen = select(snapshot, topic) if topic else snapshot
-        one = next(iter(chosen.topics), None)
-        cost = costs(cluster, snapshot.brokers, one)
-        compared = compare_views(cluster, snapshot.brokers, chosen.topics if topic else None)
+        asked = sampled(snapshot.brokers, answer_bytes(chosen), MOST_BYTES)
+        compared = compare_views(cluster, asked, chosen.topics if topic else None)
+        silent = {one.broker.id: one.error for one in compared.standings if one.error}
+        cost = costs(
+            cluster,
+            sampled(asked, SAMPLES * answer_bytes(snapshot), MOST_BYTES),
+            next(iter(chosen.topics), None),
+            silent,
+        )
         seen: tuple[Sightings, ...] | None = None
         if measure_convergence:
             seen = measure(cluster, moves, environment.message)
-    environment.report(_report(cost, compared, not_alive(snapshot), seen), output)
+    environment.report(
+        _report(cost, compared, len(snapshot.brokers), not_alive(snapshot), seen), output
+    )
 
 
 def _report(
     cost: "tuple[Cost, ...]",
     compared: "Compared",
+    alive: int,
     dead: tuple[int, ...],
     seen: "tuple[Sightings, ...] | None",
 ) -> Report:
@@ -89,6 +113,7 @@ def _report(
     document: dict[str, object] = {
         "costs": costs,
         "brokers": views,
+        "brokers_alive": alive,
         "not_alive": dead,
         "differences": differences,
         "looks": compared.looks,
@@ -98,7 +123,7 @@ def _report(
         table, convergence = _convergence(seen)
         tables.append(table)
         document["convergence"] = convergence
-    return Report("inspect metadata", document, tuple(tables), sentences(compared, dead))
+    return Report("inspect metadata", document, tuple(tables), sentences(compared, alive, dead))
 
 
 def _costs(cost: "tuple[Cost, ...]") -> tuple[Table, list[dict[str, object]]]:
@@ -235,18 +260,28 @@ def _convergence(seen: "tuple[Sightings, ...]") -> tuple[Table, list[dict[str, o
     return table, list(map(dict, objects))
 
 
-def sentences(compared: "Compared", dead: tuple[int, ...]) -> tuple[str, ...]:
-    """Who has replicas and could not be asked, and whether those that were asked agree."""
+def sentences(compared: "Compared", alive: int, dead: tuple[int, ...]) -> tuple[str, ...]:
+    """Who has replicas and could not be asked, and whether those that were asked agree.
+
+    `alive` is how many brokers the cluster has.
+    """
     again = f" after {compared.looks} looks" if compared.looks > 1 else ""
-    unasked: tuple[str, ...] = ()
+    first: tuple[str, ...] = ()
     if dead:
-        unasked = (f"{_brokers(dead, 'are', 'is')} not alive, and not asked.",)
+        first = (f"{_brokers(dead, 'are', 'is')} not alive, and not asked.",)
+    number = len(compared.standings)
+    if number < alive:
+        first += (
+            f"{number} of {alive} brokers were asked, as the answers of all are more than"
+            f" {MOST_BYTES // 1_000_000} MB. With --topic answers are shorter, and more are asked.",
+        )
     if compared.agree:
         who = "All brokers that are alive" if dead else "All brokers"
-        return (*unasked, f"{who} show the same{again}.")
+        who = f"The {number} brokers that were asked" if number < alive else who
+        return (*first, f"{who} show the same{again}.")
     astray = tuple(standing.broker.id for standing in compared.standings if not standing.agrees)
     reported = f"{_brokers(astray, 'do', 'does')} not show what the others do"
-    return (*unasked, f"{reported}, even{again}." if again else f"{reported}.")
+    return (*first, f"{reported}, even{again}." if again else f"{reported}.")
 
 
 def _brokers(brokers: tuple[int, ...], many: str, one: str) -> str:

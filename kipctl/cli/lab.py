@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kipctl.cli.environment import Environment
+from kipctl.cli.environment import Environment, orphaned
 from kipctl.cli.options import OutputOption
 from kipctl.errors import UsageError
 from kipctl.lab.properties import LabSpec
@@ -134,6 +134,9 @@ def status(
                 f"A start that was cut off left {left!r} behind; remove it: "
                 f"kipctl lab down --name {left}"
             )
+        for lab in found:
+            if lab.is_orphan:
+                environment.message(orphaned(lab.name))
         if not found:
             environment.message("There is no lab. Start one: kipctl lab up")
     environment.report(_report("status", found), output)

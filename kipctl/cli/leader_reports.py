@@ -1,17 +1,18 @@
-"""What `kipctl reassign` and `kipctl elect` print: plans, moved leaders, reassignments."""
+"""What `kipctl reassign` and `kipctl elect` print of leaders that moved; tables for both."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kipctl.report.tables import Cell, Column, Report, Table
 
 if TYPE_CHECKING:
-    from kipctl.cluster.change import LeadersMoved, Reassigned
-    from kipctl.cluster.plan import Move, Plan
-    from kipctl.cluster.reassign import Cancelled, Ongoing, Verified
-    from kipctl.cluster.snapshot import Assignment, PartitionId, Snapshot
+    from kipctl.cluster.change import LeadersMoved
+    from kipctl.cluster.journal import Entry
+    from kipctl.cluster.snapshot import Snapshot
 
-REASSIGN = "reassign"
+A_FEW = 20
+"""Rows of partitions that are shown unasked."""
 
 Value = Cell | tuple[int, ...]
 
@@ -29,69 +30,28 @@ def listing(
     return Table(title, tuple(columns.values()), shown, notes), objects
 
 
+def bounded(table: Table, every_row: bool) -> Table:
+    """The table with its first rows only, unless every row was asked for; it says what is left."""
+    left = len(table.rows) - A_FEW
+    if every_row or left <= 0:
+        return table
+    note = f"And {left:,} more: --partitions shows them all."
+    return replace(table, rows=table.rows[:A_FEW], notes=(*table.notes, note))
+
+
 def ids(brokers: Sequence[int]) -> str:
     """Broker ids as a person reads them."""
     return ", ".join(map(str, brokers))
 
 
-def plan_report(plan: "Plan") -> Report:
-    """The plan as a table; as JSON it is Kafka's, with what is left alone beside it."""
-    from kipctl.cluster.kafka_json import reassignment_document
-
-    table, _ = listing(
-        "Plan",
-        {
-            "topic": "Topic",
-            "partition": "Partition",
-            "replicas": "Replicas",
-            "new_replicas": "New replicas",
-            "leader": "Leader",
-            "preferred_leader": "New preferred",
-            "data": "Data",
-        },
-        (
-            (*m.id, m.before, m.after, None if m.leader < 0 else m.leader, m.after[0], _data(m))
-            for m in plan.moves
-        ),
-        _left_alone(plan),
-    )
-    skipped = [
-        {"topic": s.id.topic, "partition": s.id.partition, "reason": s.reason} for s in plan.skipped
-    ]
-    return Report(
-        REASSIGN,
-        {**reassignment_document(plan.target), "skipped": skipped},
-        (table,),
-        (in_short(plan), "Nothing was changed."),
-    )
-
-
-def in_short(plan: "Plan") -> str:
-    """The plan in one line."""
-    if not plan.moves:
-        return "Nothing is to be reassigned."
-    copied = sum(bool(move.adding) for move in plan.moves)
-    data = f"data of {copied} is copied" if copied else "no data is copied"
-    left = f"; {len(plan.skipped)} are left alone" if plan.skipped else ""
-    topics = f"topic {plan.topics[0]}" if len(plan.topics) == 1 else f"{len(plan.topics)} topics"
-    return f"{len(plan.moves)} partitions of {topics} change: {data}{left}."
-
-
-def _data(move: "Move") -> str:
-    if move.is_reorder:
-        return "stays"
-    changes = [f"copied to {ids(move.adding)}"] if move.adding else []
-    return ", ".join(changes + ([f"leaves {ids(move.removing)}"] if move.removing else []))
-
-
-def _left_alone(plan: "Plan") -> tuple[str, ...]:
-    return tuple(f"{skipped.id} is left alone: {skipped.reason}." for skipped in plan.skipped)
-
-
 def moved_report(
-    command: str, moved: "LeadersMoved", before: "Snapshot", after: "Snapshot"
+    command: str,
+    moved: "LeadersMoved",
+    before: "Snapshot",
+    after: "Snapshot",
+    every_row: bool = True,
 ) -> Report:
-    """What became of each partition, and how long each step took."""
+    """What became of each partition, those that failed first, and how long each step took."""
     failed = {failure.id: str(failure) for failure in moved.failures}
     outcomes = {elected.id: str(elected.outcome) for elected in moved.held.outcomes}
     outcomes |= dict.fromkeys(failed, "failed")
@@ -124,9 +84,12 @@ def moved_report(
             if old.id in outcomes and old.id in now
         ),
     )
+    table = replace(table, rows=tuple(sorted(table.rows, key=lambda row: row[-1] is None)))
     steps = _steps_ms(moved)
     entry = moved.reassigned.entry if moved.reassigned else None
-    undo = (f"Undo: kipctl reassign --rollback (saved in {entry.path})",) if entry else ()
+    undo = (way_back_line(entry),) if entry else ()
+    title = "Timeline" if moved.batches == 1 else "Timeline of the slowest batch's election"
+    timeline = Table(title, ("Step", Column("ms since the call")), tuple(steps.items()))
     return Report(
         command,
         {
@@ -135,16 +98,26 @@ def moved_report(
             "silent_brokers": moved.held.silent,
             "watched_brokers": moved.held.watched,
             "gone": [{"topic": p.topic, "partition": p.partition} for p in moved.held.gone],
-            "saved": str(entry.path) if entry else None,
+            "counts": {"done": moved.done, "failed": len(moved.failures)},
+            "failures": [str(failure) for failure in moved.failures],
+            "saved": str(entry.saved) if entry else None,
+            "entry": entry.id if entry else None,
         },
-        (table, Table("Timeline", ("Step", Column("ms since the call")), tuple(steps.items()))),
+        (bounded(table, every_row), timeline),
         (_sentence(moved, len(before.brokers)), *undo),
     )
 
 
+def way_back_line(entry: "Entry") -> str:
+    """How the change of this entry is undone; rollbacks are chosen by their id only."""
+    chosen = f" --entry {entry.id}" if entry.undoes else ""
+    return f"Undo: kipctl reassign --rollback{chosen} (saved in {entry.saved})"
+
+
 def _steps_ms(moved: "LeadersMoved") -> dict[str, float]:
-    """When each step ended, in milliseconds since the first call."""
-    held, first = moved.held, moved.reassigned
+    """When each step ended, in milliseconds since the first call; of several batches the slowest
+    election's, since that was called."""
+    held, first = moved.held, moved.reassigned if moved.batches == 1 else None
     steps_us: dict[str, int] = {}
     if first:
         steps_us["reassignment answered"] = first.answered_us
@@ -171,109 +144,8 @@ def _sentence(moved: "LeadersMoved", brokers: int) -> str:
         who = "every broker"
         if len(held.watched) < brokers:
             who = f"each of the {len(held.watched)} brokers (of {brokers}) that were asked"
-        reported += f"; {who} knew {after_ms:.0f} ms after the election was called"
+        at_most = "" if moved.batches == 1 else "at most "
+        reported += f"; {who} knew {at_most}{after_ms:.0f} ms after the election was called"
     if held.silent:
         reported += f", but for {ids(held.silent)}, which did not answer: that is not known"
     return reported + "."
-
-
-def reassigned_report(done: "Reassigned", after: "Snapshot") -> Report:
-    """What a plan changed, and what is left for an election to do."""
-    now = after.by_id
-    table, partitions = listing(
-        "Reassigned",
-        {
-            "topic": "Topic",
-            "partition": "Partition",
-            "replicas_before": "Before",
-            "replicas": "Replicas",
-            "leader": "Leader",
-        },
-        ((*m.id, m.before, now[m.id].replicas, now[m.id].leader) for m in done.plan.moves),
-    )
-    closing = [f"{len(done.plan.moves)} partitions are reassigned."]
-    if astray := sum(not now[move.id].is_led_by_preferred for move in done.plan.moves):
-        topics = " ".join(f"--topic {topic}" for topic in done.plan.topics)
-        closing.append(
-            f"{astray} are not led by their preferred replica: kipctl elect preferred {topics}"
-        )
-    if done.entry:
-        closing.append(f"Undo: kipctl reassign --rollback (saved in {done.entry.path})")
-    return Report(
-        REASSIGN,
-        {
-            "partitions": partitions,
-            "refused": [str(refusal) for refusal in done.refused],
-            "seconds": (done.finished_us - done.called_us) / 1e6,
-            "saved": str(done.entry.path) if done.entry else None,
-        },
-        (table,),
-        tuple(closing),
-    )
-
-
-def verified_report(verified: Sequence["Verified"], target: "Assignment") -> Report:
-    """How the cluster stands to an assignment."""
-    table, partitions = listing(
-        "Verified",
-        {
-            "topic": "Topic",
-            "partition": "Partition",
-            "state": "State",
-            "wanted": "Wanted",
-            "replicas": "Replicas",
-        },
-        ((*one.id, str(one.state), target[one.id], one.replicas) for one in verified),
-    )
-    states = [str(one.state) for one in verified]
-    counts = {state: states.count(state) for state in dict.fromkeys(states)}
-    return Report(
-        REASSIGN,
-        {"partitions": partitions, "counts": counts},
-        (table,),
-        (", ".join(f"{count} {state}" for state, count in counts.items()) + ".",),
-    )
-
-
-def ongoing_report(busy: Sequence["Ongoing"]) -> Report:
-    """The reassignments in progress."""
-    table, partitions = listing(
-        "Reassignments in progress",
-        {
-            "topic": "Topic",
-            "partition": "Partition",
-            "replicas": "Replicas",
-            "adding": "Adding",
-            "removing": "Removing",
-        },
-        ((*one.id, one.replicas, one.adding, one.removing) for one in busy),
-        () if busy else ("None.",),
-    )
-    return Report(REASSIGN, {"ongoing": partitions}, (table,))
-
-
-def cancelled_report(cancelled: "Cancelled", after: "Snapshot") -> Report:
-    """What was cancelled, and whether the order of the replicas is what it was."""
-    now = after.by_id
-    restored, unknown = cancelled.restored.target, frozenset(cancelled.order_unknown)
-
-    def order(partition_id: "PartitionId") -> str:
-        if partition_id in unknown:
-            return "unknown"
-        return "put back" if partition_id in restored else "as before"
-
-    table, partitions = listing(
-        "Cancelled",
-        {"topic": "Topic", "partition": "Partition", "replicas": "Replicas", "order": "Order"},
-        ((*one, now[one].replicas, order(one)) for one in cancelled.cancelled),
-    )
-    closing = (
-        f"kipctl did not start the reassignment of {len(unknown)} of them: their preferred leaders"
-        " may have changed.",
-    )
-    return Report(
-        REASSIGN,
-        {"cancelled": partitions, "refused": [str(refusal) for refusal in cancelled.refused]},
-        (table,),
-        closing if unknown else (),
-    )

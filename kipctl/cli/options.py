@@ -122,12 +122,18 @@ RecordOption = Annotated[
     ),
 ]
 OwnTopicOption = Annotated[
-    str, typer.Option("--topic", help="kipctl-perf is made for the run and removed after it.")
+    str | None,
+    typer.Option(
+        "--topic",
+        help="Default: one that is made for the run (kipctl-perf-...) and removed after it.",
+    ),
 ]
-PartitionsOption = Annotated[int, typer.Option("--partitions", help="Partitions of kipctl-perf.")]
+PartitionsOption = Annotated[
+    int, typer.Option("--partitions", help="Of the topic that is made for the run.")
+]
 ReplicationFactorOption = Annotated[
     int,
-    typer.Option("--replication-factor", help="Of kipctl-perf; 0 for 3, or all brokers if fewer."),
+    typer.Option("--replication-factor", help="Of that topic; 0 for 3, or all brokers if fewer."),
 ]
 RecordSizeOption = Annotated[int, typer.Option("--record-size", help="Bytes of a record's value.")]
 ThroughputOption = Annotated[
@@ -169,6 +175,27 @@ def record_folder(text: str | None, variables: Mapping[str, str]) -> Path | None
     folder = folder_of(text, variables)
     demand_new(folder)
     return folder
+
+
+BatchOption = Annotated[
+    int,
+    typer.Option(
+        "--batch",
+        metavar="N",
+        min=1,
+        max=10_000,
+        help="Partitions at a time; a batch is waited for before the next.",
+    ),
+]
+BetweenOption = Annotated[
+    str,
+    typer.Option("--between", metavar="DURATION", help="Wait so long between batches; 0s: not."),
+]
+
+
+def parse_pause(text: str) -> float:
+    """Seconds in a time such as `10s`, or 0 in `0s`. Raises UsageError."""
+    return 0.0 if text.strip() == "0s" else parse_duration(text)
 
 
 def parse_duration(text: str) -> float:

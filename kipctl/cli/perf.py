@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from kipctl.cli.environment import Environment
+from kipctl.cli.guard import confirm_moves
 from kipctl.cli.options import (
     BootstrapOption,
     ConfOption,
@@ -25,6 +26,7 @@ from kipctl.cli.options import (
     StrictOption,
     WarmupOption,
     WorkersOption,
+    YesOption,
     finite,
     parse_duration,
     record_folder,
@@ -98,7 +100,7 @@ def produce(
     payload_delimiter: Annotated[
         str, typer.Option("--payload-delimiter", help="What separates the file's values.")
     ] = "\\n",
-    topic: OwnTopicOption = "kipctl-perf",
+    topic: OwnTopicOption = None,
     partitions: PartitionsOption = 100,
     replication_factor: ReplicationFactorOption = 0,
     warmup_records: WarmupOption = 0,
@@ -125,6 +127,7 @@ def produce(
     count: CountOption = 0,
     record: RecordOption = None,
     force: ForceOption = False,
+    yes: YesOption = False,
     workers: WorkersOption = 1,
     master: MasterOrHereOption = None,
     conf: ConfOption = None,
@@ -142,6 +145,7 @@ def produce(
     from kipctl.experiments.conduct import Listeners
     from kipctl.experiments.perf import PerfPlan
     from kipctl.experiments.perf import produce as run
+    from kipctl.experiments.plan import OWN_TOPIC
     from kipctl.probe.produce.config import parse_properties
     from kipctl.probe.produce.run import ProbeSpec
     from kipctl.protocol.api import ApiKey
@@ -155,7 +159,7 @@ def produce(
     plan = PerfPlan(
         probe=ProbeSpec(
             access=environment.access(bootstrap_server, properties, command_config),
-            topic=topic,
+            topic=OWN_TOPIC if topic is None else topic,
             num_records=num_records,
             throughput=throughput,
             record_size=record_size if record_size is not None else 1,
@@ -178,6 +182,7 @@ def produce(
         conf=parse_conf(conf or []),
         start_timeout_s=parse_duration(start_timeout),
     )
+    confirm_moves(environment, plan.probe.access, plan.probe.topic, plan.during, yes)
     result = run(plan, Listeners(environment.message, environment.message))
     show(
         environment,

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from kipctl.cli.environment import Environment
+from kipctl.cli.guard import confirm_moves
 from kipctl.cli.options import (
     BootstrapOption,
     ConfOption,
@@ -20,6 +21,7 @@ from kipctl.cli.options import (
     StartTimeoutOption,
     StrictOption,
     WorkersOption,
+    YesOption,
     parse_duration,
     record_folder,
 )
@@ -98,6 +100,7 @@ def consume(
     every: EveryOption = 5.0,
     count: CountOption = 0,
     record: RecordOption = None,
+    yes: YesOption = False,
     workers: WorkersOption = 1,
     master: MasterOrHereOption = None,
     conf: ConfOption = None,
@@ -160,6 +163,7 @@ def consume(
         conf=parse_conf(conf or []),
         start_timeout_s=parse_duration(start_timeout),
     )
+    confirm_moves(environment, access, topic, plan.during, yes)
     result = run(plan, Listeners(environment.message, environment.message))
     line = result_line(result.measured)
     closing = (line,) if hide_header else (HEADER, line)

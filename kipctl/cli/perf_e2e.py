@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from kipctl.cli.environment import Environment
+from kipctl.cli.guard import confirm_moves
 from kipctl.cli.options import (
     BootstrapOption,
     ConfOption,
@@ -26,6 +27,7 @@ from kipctl.cli.options import (
     StrictOption,
     WarmupOption,
     WorkersOption,
+    YesOption,
     finite,
     parse_duration,
     record_folder,
@@ -57,7 +59,7 @@ def e2e(
         str | None,
         typer.Option("--producer-acks", metavar="all|1", help="The producer's acks; default all."),
     ] = None,
-    topic: OwnTopicOption = "kipctl-perf",
+    topic: OwnTopicOption = None,
     partitions: PartitionsOption = 12,
     replication_factor: ReplicationFactorOption = 0,
     warmup_records: WarmupOption = 0,
@@ -88,6 +90,7 @@ def e2e(
     count: CountOption = 0,
     record: RecordOption = None,
     force: ForceOption = False,
+    yes: YesOption = False,
     workers: WorkersOption = 1,
     master: MasterOrHereOption = None,
     conf: ConfOption = None,
@@ -106,6 +109,7 @@ def e2e(
     from kipctl.experiments.conduct import Listeners
     from kipctl.experiments.e2e import EndToEndPlan, end_to_end
     from kipctl.experiments.perf import PerfPlan
+    from kipctl.experiments.plan import OWN_TOPIC
     from kipctl.probe.config import parse_pairs
     from kipctl.probe.consume.config import parse_properties as consumer_config
     from kipctl.probe.produce.config import parse_properties as producer_config
@@ -137,7 +141,7 @@ def e2e(
         produce=PerfPlan(
             probe=ProbeSpec(
                 access=access,
-                topic=topic,
+                topic=OWN_TOPIC if topic is None else topic,
                 num_records=num_records,
                 throughput=throughput,
                 record_size=record_size,
@@ -160,6 +164,7 @@ def e2e(
         consumer=consumer_config(consumed),
         quiet_s=timeout / 1000,
     )
+    confirm_moves(environment, access, plan.produce.probe.topic, plan.produce.during, yes)
     result = end_to_end(plan, Listeners(environment.message, environment.message))
     show(
         environment,

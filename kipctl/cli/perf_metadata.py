@@ -5,12 +5,14 @@ from typing import Annotated
 import typer
 
 from kipctl.cli.environment import Environment
+from kipctl.cli.guard import confirm_topics
 from kipctl.cli.options import (
     BootstrapOption,
     InTurnThroughputOption,
     OutputOption,
     PhaseSecondsOption,
     RecordSizeOption,
+    YesOption,
 )
 from kipctl.errors import ExitStatus
 from kipctl.experiments.metadata.plan import ClientKind, Phase
@@ -27,7 +29,8 @@ def metadata(
     topics: Annotated[
         int,
         typer.Option(
-            "--topics", help="How many topics, kipctl-metadata-0001 and so on, made and removed."
+            "--topics",
+            help="How many topics (kipctl-metadata-...) are made, and removed afterwards.",
         ),
     ] = 1000,
     partitions: Annotated[int, typer.Option("--partitions", help="Of each topic.")] = 3,
@@ -68,6 +71,7 @@ def metadata(
             " Nobody else may be at work on the cluster then.",
         ),
     ] = None,
+    yes: YesOption = False,
     bootstrap_server: BootstrapOption = None,
     output: OutputOption = OutputFormat.AUTO,
 ) -> None:
@@ -103,6 +107,7 @@ def metadata(
             f"steady and idle-return have metadata.max.age.ms={RENEWED_MS} of their own, and "
             f"idle-return metadata.max.idle.ms={LEAST_IDLE_MS}: what takes minutes, in seconds."
         )
+    confirm_topics(environment, plan.access, topics, partitions, yes)
     document = run(plan, environment.message)
     tables = perf_metadata_tables(document)
     environment.report(Report("perf metadata", document, tables), output)

@@ -8,13 +8,13 @@ import typer
 
 from kipctl.cli.environment import Environment
 from kipctl.cli.leader_reports import listing
-from kipctl.cli.options import BootstrapOption, OutputOption, parse_duration
-from kipctl.errors import InterruptedRunError
+from kipctl.cli.options import BootstrapOption, OutputOption, YesOption, parse_duration
+from kipctl.errors import InterruptedRunError, PartlyDoneError, UsageError
 from kipctl.report.formats import OutputFormat
 from kipctl.report.tables import Report
 
 if TYPE_CHECKING:
-    from kipctl.cluster.request_log import LoggerLevel
+    from kipctl.cluster.request_log import Ended, LoggerLevel
     from kipctl.transport.request import Cluster
 
 app = typer.Typer(
@@ -28,20 +28,39 @@ BrokerOption = Annotated[
     ),
 ]
 
-COST = "about 2 kB of log and 0.15 ms of a broker's CPU for each request"
 _TIMEOUT_S = 10.0
 
 
 @app.command()
 def on(
     context: typer.Context,
-    broker: BrokerOption = None,
+    broker: Annotated[
+        list[int] | None,
+        typer.Option("--broker", metavar="ID", min=0, help="At this broker; repeatable."),
+    ] = None,
+    all_brokers: Annotated[
+        bool, typer.Option("--all-brokers", help="At every broker of the cluster.")
+    ] = False,
     duration: Annotated[
         str | None,
         typer.Option(
             "--for", metavar="TIME", help="Switch it off again after 30s, 5m or 1h, or on Ctrl-C."
         ),
     ] = None,
+    until_off: Annotated[
+        bool,
+        typer.Option("--until-off", help="Leave it on, until `kipctl request-log off`."),
+    ] = False,
+    metrics_url: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--metrics-url",
+            metavar="URL",
+            help="Where a broker's JMX exporter serves its metrics, to tell what it will cost;"
+            " repeatable.",
+        ),
+    ] = None,
+    yes: YesOption = False,
     bootstrap_server: BootstrapOption = None,
     output: OutputOption = OutputFormat.AUTO,
 ) -> None:
@@ -50,28 +69,60 @@ def on(
     It costs about 2 kB of log and 0.15 ms of a broker's CPU for each request. The lines go where
     the broker's log4j file sends that logger. With --for it is always switched off again: when the
     time is over, on Ctrl-C, SIGTERM and SIGHUP, and when a broker fails in between; one that was on
-    before stays on. Without, it stays on until `kipctl request-log off`, or until the broker
-    restarts. Either all brokers asked for are switched on, or none.
+    before stays on. With --until-off it stays on until `kipctl request-log off`, or until the
+    broker restarts. Either all brokers asked for are switched on, or none. If kipctl cannot switch
+    it off, because it was killed, say, every later one says on this machine that it is still on.
     """
     environment = context.ensure_object(Environment)
+    if bool(broker) == all_brokers:
+        raise UsageError("Give --broker (repeatable) or --all-brokers, one of them.")
+    if (duration is None) != until_off:
+        raise UsageError(
+            "Give --for TIME, after which it is switched off again, or --until-off, one of them."
+        )
     seconds = None if duration is None else parse_duration(duration)
-    from kipctl.cluster.request_log import chosen_brokers, level_at, named, switch_on
-    from kipctl.signals import noted_signals
+    from kipctl.cluster.metrics_url import demand_url
+    from kipctl.cluster.request_log import chosen_brokers, levels_of
     from kipctl.transport.request import Cluster
 
-    with Cluster(environment.access(bootstrap_server), timeout_s=_TIMEOUT_S) as cluster:
+    access = environment.access(bootstrap_server)
+    urls = metrics_url or list(environment.cluster.metrics_urls if environment.cluster else ())
+    for url in urls:
+        demand_url(url)
+    with Cluster(access, timeout_s=_TIMEOUT_S) as cluster:
         brokers = chosen_brokers(cluster, broker or ())
         # Opens every connection too, while Ctrl-C may still end it at any moment.
-        levels = {one: level_at(cluster, one) for one in brokers}
-        if seconds is not None:
+        levels = levels_of(cluster, brokers)
+        _confirm(environment, cluster, brokers, seconds, urls, yes)
+        if seconds is None:
+            _until_off(environment, cluster, levels, broker or (), output)
+        else:
             _on_for(environment, cluster, levels, seconds, output)
-            return
-        with noted_signals() as ended:
-            switched = switch_on(cluster, levels, ended)
-    environment.report(_report("on", switched), output)
-    environment.message(
-        f"It stays on at {named(brokers)}, at the cost of {COST}.\n"
-        "Switch it off: kipctl request-log off" + "".join(f" --broker {b}" for b in broker or ())
+
+
+def _confirm(
+    environment: Environment,
+    cluster: "Cluster",
+    brokers: Sequence[int],
+    seconds: float | None,
+    urls: Sequence[str],
+    yes: bool,
+) -> None:
+    """Ask, with what it will cost; a lab may be logged without a question."""
+    from kipctl.cli.guard import is_lab
+    from kipctl.cluster.request_log import named
+    from kipctl.cluster.request_log_cost import estimate, request_rates
+    from kipctl.cluster.snapshot import take_snapshot
+
+    if is_lab(cluster):
+        return
+    rates = request_rates(urls, take_snapshot(cluster, ()).brokers)
+    environment.message(estimate(brokers, rates, seconds))
+    how_long = "until it is switched off" if seconds is None else f"for {seconds:g} s"
+    environment.confirm(
+        f"Log every request that {named(brokers)} answer{'' if len(brokers) > 1 else 's'},"
+        f" {how_long}?",
+        yes,
     )
 
 
@@ -89,6 +140,7 @@ def off(
 
     with Cluster(environment.access(bootstrap_server), timeout_s=_TIMEOUT_S) as cluster:
         switched = switch_off(cluster, chosen_brokers(cluster, broker or ()))
+        _forget(environment, cluster, switched)
     environment.report(_report("off", switched), output)
     demand_all_reported(switched, "off")
 
@@ -107,8 +159,63 @@ def status(
 
     with Cluster(environment.access(bootstrap_server), timeout_s=_TIMEOUT_S) as cluster:
         levels = look(cluster, chosen_brokers(cluster, broker or ()))
+        _forget(environment, cluster, levels)
     environment.report(_status_report(levels), output)
     demand_all_reported(levels, "status")
+
+
+def _forget(environment: Environment, cluster: "Cluster", levels: "Sequence[LoggerLevel]") -> None:
+    """Take those off the record at which it is off."""
+    from kipctl.cluster.request_log import is_on
+    from kipctl.cluster.request_log_state import forget
+
+    off_at = [one.broker for one in levels if one.level is not None and not is_on(one.level)]
+    forget(cluster.access.ids, off_at, environment.variables)
+
+
+def _switched_on(
+    environment: Environment,
+    cluster: "Cluster",
+    levels: dict[int, str],
+    seconds: float | None,
+    ended: "Ended",
+) -> "tuple[LoggerLevel, ...]":
+    """Switch it on, with a record of it that was written before."""
+    from kipctl.cluster.request_log import is_on, switch_on
+    from kipctl.cluster.request_log_state import put_on_record
+
+    off = [broker for broker, level in levels.items() if not is_on(level)]
+    cluster_id = next(iter(cluster.access.ids), "")
+    record = put_on_record(cluster_id, off, seconds, environment.variables) if off else None
+    try:
+        return switch_on(cluster, levels, ended)
+    except PartlyDoneError:  # somewhere it is still on
+        raise
+    except BaseException:
+        if record:
+            record.off_at(off)
+        raise
+
+
+def _until_off(
+    environment: Environment,
+    cluster: "Cluster",
+    levels: dict[int, str],
+    asked: Sequence[int],
+    output: OutputFormat,
+) -> None:
+    """Switch on, and say how to end it; `asked` is empty for all brokers."""
+    from kipctl.cluster.request_log import named
+    from kipctl.signals import noted_signals
+
+    with noted_signals() as ended:
+        switched = _switched_on(environment, cluster, levels, None, ended)
+    environment.report(_report("on", switched), output)
+    environment.message(
+        f"It stays on at {named(tuple(levels))}, at the cost of about 2 kB of log and 0.15 ms of a"
+        " broker's CPU for each request.\n"
+        "Switch it off: kipctl request-log off" + "".join(f" --broker {b}" for b in asked)
+    )
 
 
 def _on_for(
@@ -119,14 +226,7 @@ def _on_for(
     output: OutputFormat,
 ) -> None:
     """Switch on, wait, and switch off again, whatever happens."""
-    from kipctl.cluster.request_log import (
-        demand_all_back,
-        is_on,
-        named,
-        stay_on,
-        switch_back,
-        switch_on,
-    )
+    from kipctl.cluster.request_log import demand_all_back, is_on, named, stay_on, switch_back
     from kipctl.signals import noted_signals
 
     with (
@@ -134,12 +234,13 @@ def _on_for(
         noted_signals() as ended,
     ):
         started = time.monotonic()
-        switched = switch_on(cluster, levels, ended)
+        switched = _switched_on(environment, cluster, levels, seconds, ended)
         try:
             interrupted = stay_on(switched, seconds, ended, tell)
         finally:
             on_s = time.monotonic() - started
             now = switch_back(cluster, switched)
+            _forget(environment, cluster, now)
     environment.report(_report("on", now, on_s), output)
     demand_all_back(now)
     off_again = [one.broker for one in now if not is_on(one.level)]

@@ -8,14 +8,19 @@ apart from nothing: a count holds whatever reached the broker.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import TypeVar
 
 import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
 from kipctl.errors import RefusedError, TimedOutError, UnreachableError, UsageError
 
+T = TypeVar("T")
+R = TypeVar("R")
+_AT_ONCE = 32
 TIMEOUT_S = 10.0
 """An exporter that is told to export every bean takes seconds."""
 
@@ -83,6 +88,12 @@ def request_counts(urls: Iterable[str]) -> dict[str, RequestCounts]:
 def error_counts(urls: Iterable[str]) -> dict[str, ErrorCounts]:
     """How many errors each broker has answered, by URL. Raises what `scrape` raises."""
     return {url: scrape(url).errors for url in urls}
+
+
+def at_once(ask: Callable[[T], R], of: Sequence[T]) -> list[R]:
+    """What `ask` returns for each of these; exporters that hang are waited for at the same time."""
+    with ThreadPoolExecutor(_AT_ONCE) as threads:
+        return list(threads.map(ask, of))
 
 
 def scrape(url: str, timeout_s: float = TIMEOUT_S) -> BrokerMetrics:

@@ -1,22 +1,29 @@
 """Changes carried out from end to end: reassign, elect, and wait until every broker knows."""
 
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 
-from kipctl.cluster.elect import LOOK, Elected, Outcome
+from kipctl.cluster.elect import LOOK, Outcome
 from kipctl.cluster.elections import DEFAULT_TIMEOUT_S, ElectionHeld, elect_preferred
-from kipctl.cluster.journal import Entry, Journal
-from kipctl.cluster.plan import Plan, demand_moves, reach, rotate
+from kipctl.cluster.guards import BUSY, changed_since, unplanned
+from kipctl.cluster.journal import Entry, EntryState, Journal, Origin
+from kipctl.cluster.plan import Move, Plan, demand_moves, rotate
 from kipctl.cluster.reassign import (
+    FIRST_POLL_S,
+    Failure,
+    LeftOut,
+    Ongoing,
     Progress,
-    Refusal,
     await_finished,
-    refuse_if_ongoing,
+    ongoing,
+    patiently,
     submit,
+    take_existing,
+    topic_ids,
 )
-from kipctl.cluster.snapshot import Snapshot, is_glob, select, take_snapshot
+from kipctl.cluster.snapshot import PartitionId, Snapshot, is_glob, select, take_snapshot
 from kipctl.cluster.watch import ClusterEvent, EventKind, OnEvent, ignore_event
 from kipctl.errors import (
     InterruptedRunError,
@@ -25,11 +32,13 @@ from kipctl.errors import (
     RefusedError,
     TimedOutError,
     UnreachableError,
+    UsageError,
 )
 from kipctl.trace.clock import now_us
 from kipctl.transport.request import Cluster
 
 UNDO = "Undo: kipctl reassign --rollback"
+NOTHING_ACCEPTED = "of the batch before it nothing was accepted"
 
 
 def ignore_progress(_: str) -> None:
@@ -37,11 +46,29 @@ def ignore_progress(_: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
+class Pace:
+    """How many partitions are submitted at once, and the seconds between two such batches.
+
+    A batch is waited for before the next one. The controller takes 10,000 records in one operation
+    (Kafka's `QuorumController.MAX_RECORDS_PER_BATCH`), which is the most there can be.
+    """
+
+    batch: int = 10_000
+    between_s: float = 0.0
+
+
+AT_ONCE = Pace()
+
+
+@dataclass(frozen=True, slots=True)
 class Reassigned:
-    """A finished reassignment, with its times on the clock of now_us()."""
+    """A finished reassignment, with its times on the clock of now_us().
+
+    `plan` has the moves that were accepted, `refused` the others.
+    """
 
     plan: Plan
-    refused: tuple[Refusal, ...]
+    refused: tuple[Failure, ...]
     called_us: int
     answered_us: int
     finished_us: int
@@ -50,15 +77,31 @@ class Reassigned:
 
 @dataclass(frozen=True, slots=True)
 class LeadersMoved:
-    """Replicas reassigned (None when they were in place already), then their leaders elected."""
+    """Replicas reassigned (None when they were in place already), then their leaders elected.
+
+    Of several batches `held` has the outcomes of all, and the times of the slowest.
+    """
 
     reassigned: Reassigned | None
     held: ElectionHeld
+    batches: int = 1
 
     @property
-    def failures(self) -> tuple[Refusal | Elected, ...]:
+    def failures(self) -> tuple[Failure, ...]:
+        """Partitions that were not reassigned, or not elected."""
         refused = self.reassigned.refused if self.reassigned else ()
         return (*refused, *(e for e in self.held.outcomes if e.outcome is Outcome.FAILED))
+
+    @property
+    def done(self) -> int:
+        """How many partitions are where they were to be, and led by whom they were to be."""
+        return sum(elected.outcome is not Outcome.FAILED for elected in self.held.outcomes)
+
+    @property
+    def has_changed(self) -> bool:
+        """True when anything in the cluster is another way than before."""
+        moved = self.reassigned is not None and bool(self.reassigned.plan.moves)
+        return moved or self.held.count(Outcome.ELECTED) > 0
 
 
 def reassign(
@@ -66,79 +109,280 @@ def reassign(
     plan: Plan,
     *,
     journal: Journal | None = None,
+    origin: Origin | None = None,
     on_event: OnEvent = ignore_event,
     progress: Progress = ignore_progress,
     timeout_s: float = DEFAULT_TIMEOUT_S,
+    pace: Pace = AT_ONCE,
+    additional: bool = True,
 ) -> Reassigned:
     """Submit the plan and wait until the cluster has carried it out.
 
-    With a journal, the current assignment of the plan's partitions is saved first. Partitions that
-    were refused are in the result. Raises RefusedError when a partition is being reassigned already
-    or none was accepted, TimedOutError, UnreachableError, and InterruptedRunError.
+    With a journal, where the plan's partitions are and go is saved first, as changed by `origin`.
+    Each batch has `timeout_s`. Partitions that were refused are in the result, and so are those
+    that somebody else has changed since the plan was made, or is reassigning. Unless `additional`
+    nothing is submitted while anything else in the cluster is being reassigned.
+
+    Raises RefusedError when nothing was accepted, PartlyDoneError when it ended before all was
+    done, TimedOutError, UnreachableError, and InterruptedRunError.
     """
-    entry = _save(cluster, plan, journal)
-    with _undo_reported(cluster, plan, UNDO if entry else LOOK):
-        return _submit_and_wait(cluster, plan, entry, on_event, progress, timeout_s)
+    how = _How(on_event, progress, timeout_s, pace, additional)
+    return _Change(cluster, plan, _save(cluster, plan, journal, origin), how).carry_out()
 
 
-def _save(cluster: Cluster, plan: Plan, journal: Journal | None) -> Entry | None:
-    """Make sure that nothing else moves these partitions, and save where they are now."""
+def _save(
+    cluster: Cluster,
+    plan: Plan,
+    journal: Journal | None,
+    origin: Origin | None,
+    undoes: str = "",
+) -> Entry | None:
+    if journal is None:
+        return None
     try:
-        refuse_if_ongoing(cluster, plan.target)
-        return journal.save({move.id: move.before for move in plan.moves}) if journal else None
+        return journal.save(
+            {move.id: move.before for move in plan.moves},
+            plan.target,
+            origin,
+            topic_ids(cluster, plan.topics),
+            undoes,
+        )
     except KeyboardInterrupt:
         raise InterruptedRunError("Interrupted before anything was changed.") from None
 
 
-def _submit_and_wait(
-    cluster: Cluster,
-    plan: Plan,
-    entry: Entry | None,
-    on_event: OnEvent,
-    progress: Progress,
-    timeout_s: float,
-) -> Reassigned:
-    deadline = time.monotonic() + timeout_s
-    called_us = now_us()
-    on_event(ClusterEvent(EventKind.REASSIGNMENT_CALLED, called_us))
-    refused = submit(
-        cluster,
-        plan.target,
-        may_change_replication_factor=plan.changes_replication_factor,
-    )
-    answered_us = now_us()
-    on_event(ClusterEvent(EventKind.REASSIGNMENT_ANSWERED, answered_us))
-    accepted = plan.without(refusal.id for refusal in refused)
-    if not accepted.moves:
-        if entry:
-            entry.discard()
-        raise RefusedError(f"The cluster refused every partition: {examples(refused)}")
-    await_finished(cluster, accepted.target, deadline, progress)
-    return Reassigned(accepted, refused, called_us, answered_us, now_us(), entry)
+@dataclass(frozen=True, slots=True)
+class _How:
+    on_event: OnEvent
+    progress: Progress
+    timeout_s: float
+    pace: Pace
+    additional: bool
+
+
+@dataclass(slots=True)
+class _Change:
+    """A plan that is carried out batch by batch, and how far it has come."""
+
+    cluster: Cluster
+    plan: Plan
+    entry: Entry | None
+    how: _How
+    elects: bool = False
+    undo: str = UNDO
+    accepted: list[Move] = field(default_factory=list)
+    failures: list[Failure] = field(default_factory=list)
+    held: list[ElectionHeld] = field(default_factory=list)
+    called_us: int = 0
+    answered_us: int = 0
+    finished_us: int = 0
+    is_sent: bool = False
+    """A request has gone out: what the cluster made of it may not be known."""
+    is_changed: bool = False
+    """The cluster has taken at least one partition."""
+
+    @property
+    def next_step(self) -> str:
+        return self.undo if self.entry else LOOK
+
+    def carry_out(self) -> Reassigned:
+        """Every batch, one after the other. Raises what `reassign` does."""
+        with self.end_explained():
+            batches = list(self.plan.batches(self.how.pace.batch))
+            for number, batch in enumerate(batches):
+                if number:
+                    self._pause(number, len(batches))
+                if not self._submit_and_wait(batch):
+                    left = (move.id for later in batches[number + 1 :] for move in later.moves)
+                    self._leave_out(dict.fromkeys(left, NOTHING_ACCEPTED))
+                    break
+            if not self.accepted:
+                raise RefusedError(f"No partition was accepted: {examples(self.failures)}")
+        self._mark(EntryState.DONE)
+        return Reassigned(
+            Plan(tuple(self.accepted)),
+            tuple(self.failures),
+            self.called_us,
+            self.answered_us,
+            self.finished_us,
+            self.entry,
+        )
+
+    def _pause(self, done: int, batches: int) -> None:
+        between_s = self.how.pace.between_s
+        self.how.progress(f"{done} of {batches} batches are done; the next one in {between_s:g} s")
+        time.sleep(between_s)
+
+    def _submit_and_wait(self, batch: Plan) -> bool:
+        """False when nothing of the batch was accepted."""
+        deadline = time.monotonic() + self.how.timeout_s
+        now, batch = self._still_as_planned(batch, deadline)
+        accepted = self._submitted(batch, deadline) if batch.moves else batch
+        if not accepted.moves:
+            return False
+        self.accepted += accepted.moves
+        await_finished(self.cluster, accepted.target, deadline, self.how.progress)
+        self.finished_us = now_us()
+        if self.elects:
+            self.elect(accepted.preferred_leaders, now, deadline)
+        return True
+
+    def _still_as_planned(self, batch: Plan, deadline: float) -> tuple[Snapshot, Plan]:
+        """The batch's topics as they are now, and the batch less what has changed since."""
+        busy = patiently(lambda: ongoing(self.cluster), deadline)
+        if busy and not self.how.additional:
+            raise RefusedError(
+                f"{len(busy)} other partitions, such as {busy[0].id}, are being reassigned by now.",
+            )
+        now = patiently(lambda: take_existing(self.cluster, batch.topics), deadline)
+        reasons = changed_since(batch, now, elects=self.elects)
+        in_batch = batch.target
+        reasons |= {one.id: BUSY for one in busy if one.id in in_batch}
+        self._leave_out(reasons)
+        return now, batch.without(reasons)
+
+    def _submitted(self, batch: Plan, deadline: float) -> Plan:
+        """The part of the batch that was accepted, and does what the plan says."""
+        if self.entry and not self.accepted:
+            self.entry = self.entry.mark(EntryState.SUBMITTED)
+        self.is_sent = True
+        called_us = now_us()
+        self.called_us = self.called_us or called_us
+        self.how.on_event(ClusterEvent(EventKind.REASSIGNMENT_CALLED, called_us))
+        refused = submit(
+            self.cluster,
+            batch.target,
+            may_change_replication_factor=batch.changes_replication_factor,
+            deadline=deadline,
+        )
+        answered_us = now_us()
+        self.answered_us = self.answered_us or answered_us
+        self.how.on_event(ClusterEvent(EventKind.REASSIGNMENT_ANSWERED, answered_us))
+        self.failures += refused
+        accepted = batch.without(refusal.id for refusal in refused)
+        if not accepted.moves:
+            return accepted
+        self.is_changed = True
+        busy = patiently(lambda: ongoing(self.cluster, accepted.target), deadline)
+        return accepted.without(self._cancel_unplanned(unplanned(accepted, busy)))
+
+    def _cancel_unplanned(self, strays: Mapping[PartitionId, Ongoing]) -> Iterable[PartitionId]:
+        """Stop at once what does not do what was confirmed."""
+        if not strays:
+            return ()
+        kept = {
+            refusal.id: refusal
+            for refusal in submit(
+                self.cluster, dict.fromkeys(strays), may_change_replication_factor=True
+            )
+        }
+        for partition_id, one in strays.items():
+            outcome = (
+                f"it could not be cancelled ({kept[partition_id]})"
+                if partition_id in kept
+                else "so it was cancelled at once"
+            )
+            self.failures.append(
+                LeftOut(
+                    partition_id,
+                    "another change came before this one, which would have added"
+                    f" {list(one.adding)} and removed {list(one.removing)}; {outcome}",
+                )
+            )
+        return strays
+
+    def elect(self, expected: Mapping[PartitionId, int], now: Snapshot, deadline: float) -> None:
+        """Elect these preferred leaders, and wait until the brokers know them."""
+        self.how.progress(f"Electing the preferred leaders of {len(expected)} partitions")
+        with self._partly_done_if_refused():
+            self.held.append(
+                elect_preferred(
+                    self.cluster,
+                    expected,
+                    now.only(expected),
+                    on_event=self.how.on_event,
+                    timeout_s=max(FIRST_POLL_S, deadline - time.monotonic()),
+                )
+            )
+
+    @contextmanager
+    def _partly_done_if_refused(self) -> Iterator[None]:
+        """An election that is refused (Kafka 3.0 has none in KRaft) leaves replicas that moved."""
+        try:
+            yield
+        except RefusedError as refused:
+            if not self.accepted:
+                raise
+            raise PartlyDoneError(
+                f"The replicas are in their new order, and led as before: {refused.what}",
+                self.next_step,
+            ) from None
+
+    @contextmanager
+    def end_explained(self) -> Iterator[None]:
+        """Whatever stops a change midway says how far it came, and what to do next."""
+        try:
+            yield
+        except KeyboardInterrupt:
+            if not self.is_sent:
+                raise InterruptedRunError("Interrupted before anything was changed.") from None
+            raise InterruptedRunError(
+                f"Interrupted. {_how_far(self.cluster, self.plan)}", self.next_step
+            ) from None
+        except (RefusedError, UsageError) as error:
+            if not self.is_changed:
+                self._mark(EntryState.REFUSED)
+                raise
+            raise PartlyDoneError(
+                f"{error.what} {_how_far(self.cluster, self.plan)}", self.next_step
+            ) from None
+        except (TimedOutError, UnreachableError, PartlyDoneError) as error:
+            if self.is_sent and self.next_step not in error.next_step:
+                error.next_step = f"{error.next_step} {self.next_step}".strip()
+            raise
+
+    def _leave_out(self, reasons: Mapping[PartitionId, str]) -> None:
+        self.failures += (LeftOut(partition_id, why) for partition_id, why in reasons.items())
+
+    def _mark(self, state: EntryState) -> None:
+        """What has been done stays done when the journal cannot be written any more."""
+        with suppress(UsageError):
+            self.entry = self.entry and self.entry.mark(state)
 
 
 def rotate_leaders(
     cluster: Cluster,
     plan: Plan,
-    before: Snapshot,
     *,
     journal: Journal | None = None,
+    origin: Origin | None = None,
     on_event: OnEvent = ignore_event,
     progress: Progress = ignore_progress,
     timeout_s: float = DEFAULT_TIMEOUT_S,
+    pace: Pace = AT_ONCE,
+    additional: bool = True,
 ) -> LeadersMoved:
-    """Carry the plan out, then elect its preferred leaders. Raises what its two halves raise."""
-    entry = _save(cluster, plan, journal)
-    next_step = UNDO if entry else LOOK
-    with _undo_reported(cluster, plan, next_step):
-        reassigned = _submit_and_wait(cluster, plan, entry, on_event, progress, timeout_s)
-        expected = reassigned.plan.preferred_leaders
-        progress(f"Electing the preferred leaders of {len(expected)} partitions")
-        with _partly_done_if_refused(next_step):
-            held = elect_preferred(
-                cluster, expected, before, on_event=on_event, timeout_s=timeout_s
-            )
-    return LeadersMoved(reassigned, held)
+    """Carry the plan out, and elect its preferred leaders after each batch.
+
+    As `reassign`; it raises what that and `elect_preferred` do.
+    """
+    how = _How(on_event, progress, timeout_s, pace, additional)
+    change = _Change(cluster, plan, _save(cluster, plan, journal, origin), how, elects=True)
+    return LeadersMoved(change.carry_out(), together(change.held), len(change.held))
+
+
+def together(held: Sequence[ElectionHeld]) -> ElectionHeld:
+    """The elections of several batches, at least one: all outcomes, and the times of the slowest.
+
+    The slowest is the one after which it took longest until every broker knew.
+    """
+    slowest = max(held, key=lambda one: one.converged_us - one.called_us)
+    return replace(
+        slowest,
+        outcomes=tuple(elected for one in held for elected in one.outcomes),
+        silent=tuple(sorted({broker for one in held for broker in one.silent})),
+        gone=tuple(partition_id for one in held for partition_id in one.gone),
+    )
 
 
 def rotate_once(
@@ -155,86 +399,93 @@ def rotate_once(
     before = select(take_snapshot(cluster, None if any(map(is_glob, topics)) else topics), topics)
     plan = rotate(before)
     demand_moves(plan, topics)
-    return rotate_leaders(cluster, plan, before, on_event=on_event, timeout_s=timeout_s)
+    return rotate_leaders(cluster, plan, on_event=on_event, timeout_s=timeout_s)
 
 
 def roll_back(
     cluster: Cluster,
-    entry: Entry,
-    before: Snapshot,
+    plan: Plan,
+    in_place: Mapping[PartitionId, int],
     *,
+    undoes: str = "",
+    journal: Journal | None = None,
+    origin: Origin | None = None,
     on_event: OnEvent = ignore_event,
     progress: Progress = ignore_progress,
     timeout_s: float = DEFAULT_TIMEOUT_S,
+    pace: Pace = AT_ONCE,
+    additional: bool = True,
 ) -> LeadersMoved:
-    """Bring back the assignment of a journal entry, and its preferred leaders.
+    """Carry out a way back (`kipctl.cluster.rollback`), and elect the leaders of before.
 
-    The entry is marked undone once every partition is back, so that the next rollback goes one
-    further. Partitions that no longer exist are left out.
+    `in_place` are the leaders to elect where the replicas are back already. What was refused does
+    not hold up the others. It raises what `rotate_leaders` does.
     """
-    saved = entry.assignment()
-    plan = reach(before, saved)
-    expected = {p: replicas[0] for p, replicas in saved.items() if p in before.by_id}
-    reassigned = None
-    _save(cluster, plan, None)
-    with _undo_reported(cluster, plan, "Go on with it: kipctl reassign --rollback"):
-        if plan.moves:
-            reassigned = _submit_and_wait(cluster, plan, None, on_event, progress, timeout_s)
-        progress(f"Electing the preferred leaders of {len(expected)} partitions")
-        with _partly_done_if_refused(LOOK) if plan.moves else nullcontext():
-            held = elect_preferred(
-                cluster, expected, before, on_event=on_event, timeout_s=timeout_s
-            )
-    moved = LeadersMoved(reassigned, held)
-    if not moved.failures:
-        entry.mark_undone()
-    return moved
+    how = _How(on_event, progress, timeout_s, pace, additional)
+    entry = _save(cluster, plan, journal, origin, undoes) if plan.moves else None
+    change = _Change(
+        cluster, plan, entry, how, elects=True, undo="Go on with it: kipctl reassign --rollback"
+    )
+    reassigned = change.carry_out() if plan.moves else None
+    if in_place:
+        with change.end_explained():
+            deadline = time.monotonic() + timeout_s
+            topics = sorted({partition_id.topic for partition_id in in_place})
+            now = patiently(lambda: take_existing(cluster, topics), deadline)
+            change.elect({p: in_place[p] for p in now.by_id if p in in_place}, now, deadline)
+    return LeadersMoved(reassigned, together(change.held), len(change.held))
 
 
-def examples(failures: Sequence[Refusal | Elected]) -> str:
+@contextmanager
+def saved_meanwhile(
+    cluster: Cluster, journal: Journal, before: Snapshot, message: Callable[[str], None]
+) -> Iterator[Entry]:
+    """Save where these partitions are, for what is done to them inside, whatever that will be.
+
+    Afterwards it is noted how they were left, or where they are on their way to; if nothing has
+    changed there is nothing to undo. Raises UsageError when it cannot be saved.
+    """
+    entry = journal.save(before.assignment, topic_ids=topic_ids(cluster, before.topics))
+    message("Its assignment is saved; afterwards: kipctl reassign --rollback")
+    try:
+        yield entry
+    finally:
+        with suppress(KipctlError):
+            was = before.assignment
+            targets = {one.id: one.target for one in ongoing(cluster, was)}
+            now = {**take_existing(cluster, before.topics).assignment, **targets}
+            left = {p: now.get(p, replicas) for p, replicas in was.items()}
+            has_changed = left != was
+            entry.mark(EntryState.DONE if has_changed else EntryState.REFUSED, left)
+
+
+def examples(failures: Sequence[Failure]) -> str:
     """The first failure in words, and how many more there are."""
     more = f", and {len(failures) - 1} more" if len(failures) > 1 else ""
     return f"{failures[0]}{more}." if failures else ""
 
 
-def demand_all_done(failures: Sequence[Refusal | Elected], done: int, next_step: str) -> None:
-    """Raise PartlyDoneError when some partitions failed, RefusedError when all did."""
+def demand_all_done(
+    failures: Sequence[Failure], done: int, next_step: str, *, has_changed: bool = False
+) -> None:
+    """Raise PartlyDoneError when some partitions failed, RefusedError when all did.
+
+    `has_changed` says that something is another way than before though nothing was done as a
+    whole: that is never told of as refused.
+    """
     if not failures:
         return
-    if not done:
-        raise RefusedError(f"No partition was done: {examples(failures)}", next_step)
-    raise PartlyDoneError(
-        f"{done} partitions are done, {len(failures)} are not: {examples(failures)}", next_step
-    )
-
-
-@contextmanager
-def _partly_done_if_refused(next_step: str) -> Iterator[None]:
-    """An election that is refused (Kafka 3.0 has none in KRaft) leaves replicas that have moved."""
-    try:
-        yield
-    except RefusedError as refused:
+    if done or has_changed:
         raise PartlyDoneError(
-            f"The replicas are in their new order, and led as before: {refused.what}", next_step
-        ) from None
-
-
-@contextmanager
-def _undo_reported(cluster: Cluster, plan: Plan, next_step: str) -> Iterator[None]:
-    """Add the next step to what may stop a change midway; Ctrl-C also tells how far it came."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        raise InterruptedRunError(f"Interrupted. {_how_far(cluster, plan)}", next_step) from None
-    except (TimedOutError, UnreachableError) as error:
-        error.next_step = f"{error.next_step} {next_step}".strip()
-        raise
+            f"{done} partitions are done, {len(failures)} are not: {examples(failures)}", next_step
+        )
+    raise RefusedError(f"No partition was done: {examples(failures)}", next_step)
 
 
 def _how_far(cluster: Cluster, plan: Plan) -> str:
     # Metadata alone, which brokers answer even when the controller hangs.
     try:
-        now = take_snapshot(cluster, plan.topics).by_id
+        now = take_existing(cluster, plan.topics).by_id
     except KipctlError as error:
         return f"How far it came is unknown: {error.what}"
     here = [move for move in plan.moves if move.id in now]

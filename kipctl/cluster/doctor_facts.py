@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kipctl import __version__
-from kipctl.cluster.broker_metrics import BrokerMetrics, scrape
+from kipctl.cluster.broker_metrics import BrokerMetrics, at_once, scrape
 from kipctl.cluster.snapshot import Broker, Partition, Snapshot, from_metadata
 from kipctl.errors import KipctlError
 from kipctl.protocol.api_versions import ApiVersionsRequest
@@ -22,6 +22,7 @@ from kipctl.protocol.describe_configs import (
 )
 from kipctl.protocol.error_codes import error_name, error_text
 from kipctl.protocol.metadata import MetadataRequest
+from kipctl.transport.each_broker import ask_each
 from kipctl.transport.request import BrokerConnection, Cluster
 
 SETTINGS = {
@@ -42,6 +43,10 @@ SETTINGS = {
 
 _LOOKS = 3
 _TOPIC_SETTINGS = ("min.insync.replicas", "unclean.leader.election.enable")
+_TOPICS_AT_ONCE = 500
+"""Whose settings one request asks for: an answer of thousands takes a broker seconds."""
+_DEADLINE_S = 30.0
+"""For all brokers together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +97,16 @@ class MetricsFacts:
 
 @dataclass(frozen=True, slots=True)
 class ClusterFacts:
-    """All of it; brokers in the order of their ids."""
+    """All of it; brokers in the order of their ids.
+
+    A topic whose settings are not known is not in `topics`; `topics_error` says why of the first.
+    """
 
     snapshot: Snapshot
     brokers: tuple[BrokerFacts, ...]
     topics: Mapping[str, TopicFacts] = field(default_factory=dict)
     metrics: tuple[MetricsFacts, ...] = ()
+    topics_error: str | None = None
 
     @property
     def answering(self) -> tuple[BrokerFacts, ...]:
@@ -129,20 +138,20 @@ def examine(cluster: Cluster, metrics_urls: Sequence[str] = ()) -> ClusterFacts:
     leads to metrics.
     """
     snapshot = from_metadata(cluster.metadata())
-    before = [_scraped(url, snapshot.brokers) for url in metrics_urls]
+    before = at_once(lambda url: _scraped(url, snapshot.brokers), metrics_urls)
     errors = [metrics.error for metrics in before if metrics.error is not None]
     if errors and len(errors) == len(before):
         raise errors[0]
     sent = {broker: Counter(cluster.broker(broker).sent) for broker in snapshot.broker_ids}
-    brokers = tuple(_ask_broker(cluster, broker) for broker in snapshot.brokers)
-    topics = _ask_topics(cluster, snapshot.topics)
+    topics, topics_error = ask_topics(cluster, snapshot.topics)
+    brokers = _ask_brokers(cluster, snapshot.brokers)
     own = {
         broker: cluster.broker(broker).sent - count
         for broker, count in sent.items()
         if broker in cluster.nodes
     }
-    metrics = tuple(_scraped_again(facts, own) for facts in before)
-    return ClusterFacts(snapshot, brokers, topics, metrics)
+    metrics = tuple(at_once(lambda facts: _scraped_again(facts, own), before))
+    return ClusterFacts(snapshot, brokers, topics, metrics, topics_error)
 
 
 def broker_of(metrics: BrokerMetrics, brokers: Iterable[Broker]) -> int | None:
@@ -179,16 +188,24 @@ def _scraped_again(
     return MetricsFacts(facts.url, facts.broker, facts.before, after, sent)
 
 
-def _ask_broker(cluster: Cluster, broker: Broker) -> BrokerFacts:
-    try:
-        connection = cluster.broker(broker.id)
-        versions = connection.request(
-            ApiVersionsRequest(client_software_name="kipctl", client_software_version=__version__)
-        )
-        metadata = connection.request(MetadataRequest(topics=(), allow_auto_topic_creation=False))
-        settings, settings_error = _settings(connection, broker.id)
-    except KipctlError as error:
-        return BrokerFacts(broker, silence=error.what)
+def _ask_brokers(cluster: Cluster, brokers: Sequence[Broker]) -> tuple[BrokerFacts, ...]:
+    """All at once: who hangs holds up no other."""
+    by_id = {broker.id: broker for broker in brokers}
+    asked = ask_each(
+        cluster, by_id, lambda id, connection: _ask_broker(by_id[id], connection), _DEADLINE_S
+    )
+    return tuple(
+        BrokerFacts(by_id[id], silence=facts.what) if isinstance(facts, KipctlError) else facts
+        for id, facts in asked.items()
+    )
+
+
+def _ask_broker(broker: Broker, connection: BrokerConnection) -> BrokerFacts:
+    versions = connection.request(
+        ApiVersionsRequest(client_software_name="kipctl", client_software_version=__version__)
+    )
+    metadata = connection.request(MetadataRequest(topics=(), allow_auto_topic_creation=False))
+    settings, settings_error = _settings(connection, broker.id)
     if versions.error_code:
         return BrokerFacts(broker, silence=f"ApiVersions: {error_text(versions.error_code)}.")
     return BrokerFacts(
@@ -215,23 +232,32 @@ def _settings(
     return _values(result), error_name(result.error_code) if result.error_code else None
 
 
-def _ask_topics(cluster: Cluster, topics: Iterable[str]) -> dict[str, TopicFacts]:
-    """Nothing of topics that may not be described, or when no broker answers any more."""
-    asked = tuple(
-        DescribeConfigsResource(ResourceType.TOPIC, topic, _TOPIC_SETTINGS) for topic in topics
-    )
-    try:
-        results = cluster.any_broker().request(DescribeConfigsRequest(asked)).results
-    except KipctlError:
-        return {}
-    facts = {}
-    for result in results:
-        values = _values(result)
-        least, unclean = (values.get(setting) for setting in _TOPIC_SETTINGS)
-        facts[result.resource_name] = TopicFacts(
-            int(least) if least else None, unclean == "true" if unclean else None
+def ask_topics(cluster: Cluster, topics: Sequence[str]) -> tuple[dict[str, TopicFacts], str | None]:
+    """The settings of topics, asked for in chunks, and why some are missing, if any are.
+
+    After a chunk that no broker answers no other is asked for.
+    """
+    facts: dict[str, TopicFacts] = {}
+    why: str | None = None
+    for first in range(0, len(topics), _TOPICS_AT_ONCE):
+        asked = tuple(
+            DescribeConfigsResource(ResourceType.TOPIC, topic, _TOPIC_SETTINGS)
+            for topic in topics[first : first + _TOPICS_AT_ONCE]
         )
-    return facts
+        try:
+            results = cluster.any_broker().request(DescribeConfigsRequest(asked)).results
+        except KipctlError as error:
+            return facts, why or error.what
+        for result in results:
+            values = _values(result)
+            least, unclean = (values.get(setting) for setting in _TOPIC_SETTINGS)
+            if result.error_code:
+                why = why or error_text(result.error_code)
+            else:
+                facts[result.resource_name] = TopicFacts(
+                    int(least) if least else None, unclean == "true" if unclean else None
+                )
+    return facts, why
 
 
 def _values(result: DescribeConfigsResult) -> dict[str, str | None]:

@@ -1,6 +1,6 @@
 """What a doctor finds in a cluster's brokers, partitions, racks and leaders, as they are now."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from kipctl.cluster.doctor_facts import ClusterFacts
 from kipctl.cluster.doctor_findings import Finding, Severity, brokers, capital, count, having, some
@@ -63,12 +63,28 @@ def leaderless(facts: ClusterFacts) -> Iterator[Finding]:
         )
 
 
+def topics_not_known(facts: ClusterFacts) -> Iterator[Finding]:
+    """Topics whose min.insync.replicas nobody told: nothing is said of their acks=all."""
+    if without := _topics(facts, lambda p: facts.min_insync_replicas(p) is None):
+        yield Finding(
+            Severity.WARNING,
+            f"min.insync.replicas of {count(len(without), 'topic')} is not known:"
+            f" {some(without)}. {facts.topics_error or ''}".rstrip(),
+            "Whether writes with acks=all are refused there, now or at the next restart, is not"
+            " known either.",
+            "Repeat it as somebody who may DescribeConfigs of the topics, or when brokers have"
+            " less to do.",
+        )
+
+
 def under_replicated(facts: ClusterFacts) -> Iterator[Finding]:
     """Replicas out of sync: those that stop writes are told apart."""
     behind = [p for p in facts.snapshot.partitions if p.leader >= 0 and len(p.isr) < _replicas(p)]
-    stopped = [p for p in behind if _spare(facts, p) < 0]
-    last = [p for p in behind if _spare(facts, p) == 0]
-    rest = [p for p in behind if _spare(facts, p) > 0]
+    spare = {p.id: _spare(facts, p) for p in behind}
+    not_known = [p for p in behind if spare[p.id] is None]
+    stopped = [p for p in behind if (spare[p.id] or 0) < 0]
+    last = [p for p in behind if spare[p.id] == 0]
+    rest = [p for p in behind if (spare[p.id] or 0) > 0]
     lagging = {r for p in behind for r in set(p.replicas) - set(p.isr)}
     follow = f"See to {brokers(lagging)}: stopped, out of disk or network, or still copying."
     if stopped:
@@ -77,6 +93,14 @@ def under_replicated(facts: ClusterFacts) -> Iterator[Finding]:
             f"{having(len(stopped), 'partition')} fewer replicas in sync than"
             f" min.insync.replicas: {_ids(stopped)}.",
             "Writes with acks=all are refused there (NOT_ENOUGH_REPLICAS).",
+            follow,
+        )
+    if not_known:
+        yield Finding(
+            Severity.WARNING,
+            f"{having(len(not_known), 'partition')} replicas out of sync, and their"
+            f" min.insync.replicas is not known: {_ids(not_known)}.",
+            "Writes with acks=all may be refused there.",
             follow,
         )
     if last:
@@ -107,18 +131,30 @@ def too_few_replicas(facts: ClusterFacts) -> Iterator[Finding]:
             "Their leaders cannot move: while the broker restarts, nobody writes or reads there.",
             "Add replicas: kipctl reassign --plan FILE",
         )
-    tight = _topics(
-        facts,
-        lambda p: 1 < _replicas(p) <= (facts.min_insync_replicas(p) or 0),
-    )
+    tight = _topics(facts, lambda p: 2 == _replicas(p) <= (facts.min_insync_replicas(p) or 0))
     if tight:
-        yield Finding(
-            Severity.WARNING,
-            f"{having(len(tight), 'topic')} no more replicas than min.insync.replicas:"
-            f" {some(tight)}.",
-            "Whenever one of their brokers restarts, writes with acks=all are refused.",
-            "Set min.insync.replicas one lower than the number of replicas.",
+        yield _no_more_than_min_insync(
+            tight,
+            "Raise the replication factor to 3 first: kipctl reassign --plan FILE. With"
+            " min.insync.replicas 1 instead, acks=all could mean the leader alone.",
         )
+    tight = _topics(facts, lambda p: 2 < _replicas(p) <= (facts.min_insync_replicas(p) or 0))
+    if tight:
+        yield _no_more_than_min_insync(
+            tight,
+            "Add a replica (kipctl reassign --plan FILE), or set min.insync.replicas one lower"
+            " than the number of replicas: 2 or more.",
+        )
+
+
+def _no_more_than_min_insync(topics: Sequence[str], change: str) -> Finding:
+    return Finding(
+        Severity.WARNING,
+        f"{having(len(topics), 'topic')} no more replicas than min.insync.replicas:"
+        f" {some(topics)}.",
+        "Whenever one of their brokers restarts, writes with acks=all are refused.",
+        change,
+    )
 
 
 def weak_acks(facts: ClusterFacts) -> Iterator[Finding]:
@@ -213,6 +249,7 @@ STATE_RULES = (
     missing_brokers,
     stale_metadata,
     leaderless,
+    topics_not_known,
     under_replicated,
     too_few_replicas,
     weak_acks,
@@ -225,9 +262,10 @@ def _replicas(partition: Partition) -> int:
     return len(partition.replicas)
 
 
-def _spare(facts: ClusterFacts, partition: Partition) -> int:
-    """How many replicas may still fall out of sync before acks=all is refused."""
-    return len(partition.isr) - (facts.min_insync_replicas(partition) or 1)
+def _spare(facts: ClusterFacts, partition: Partition) -> int | None:
+    """How many replicas may still fall out of sync before acks=all is refused, if it is known."""
+    least = facts.min_insync_replicas(partition)
+    return None if least is None else len(partition.isr) - least
 
 
 def _ids(partitions: list[Partition] | tuple[Partition, ...]) -> str:

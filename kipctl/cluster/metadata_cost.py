@@ -1,7 +1,7 @@
 """What a client's Metadata request costs: bytes, and time until the answer is there."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
@@ -16,6 +16,7 @@ from kipctl.transport.blocking import BlockingConnection
 from kipctl.transport.request import Cluster
 
 SAMPLES = 5
+_DEADLINE_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +38,29 @@ class Cost:
 
 
 def costs(
-    cluster: Cluster, brokers: Sequence[Broker], topic: str | None, samples: int = SAMPLES
+    cluster: Cluster,
+    brokers: Sequence[Broker],
+    topic: str | None,
+    silent: Mapping[int, KipctlError],
+    samples: int = SAMPLES,
 ) -> tuple[Cost, ...]:
-    """Ask every broker for one topic (if there is one) and for all, each several times."""
-    asked = ([topic] if topic else []) + [None]
-    return tuple(_cost(cluster, broker, one, samples) for one in asked for broker in brokers)
+    """Ask these brokers for one topic (if there is one) and for all, each several times.
+
+    One after the other, so that no answer stands behind another one's; those that are known to be
+    `silent` are left out, and all that are not begun with after 30 s.
+    """
+    deadline = time.monotonic() + _DEADLINE_S
+    found = []
+    for asked in ([topic] if topic else []) + [None]:
+        for broker in brokers:
+            if error := silent.get(broker.id):
+                found.append(Cost(broker, asked, error=error))
+            elif time.monotonic() > deadline:
+                late = TimedOutError(f"The {_DEADLINE_S:g} s for all brokers were over.")
+                found.append(Cost(broker, asked, error=late))
+            else:
+                found.append(_cost(cluster, broker, asked, samples))
+    return tuple(found)
 
 
 def _cost(cluster: Cluster, broker: Broker, asked: str | None, samples: int) -> Cost:

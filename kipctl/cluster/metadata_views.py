@@ -3,7 +3,7 @@
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from kipctl.cluster.snapshot import (
@@ -14,13 +14,19 @@ from kipctl.cluster.snapshot import (
     from_metadata,
 )
 from kipctl.errors import KipctlError
-from kipctl.protocol.metadata import MetadataRequest
-from kipctl.transport.request import Cluster
+from kipctl.protocol.error_codes import ErrorCode
+from kipctl.protocol.metadata import MetadataRequest, MetadataRequestTopic
+from kipctl.transport.each_broker import ask_each
+from kipctl.transport.request import BrokerConnection, Cluster
 
 T = TypeVar("T")
 
 LOOKS = 3
 _BETWEEN_LOOKS_S = 0.2
+_DEADLINE_S = 30.0
+"""For all brokers together, at each look."""
+_LEAST_ASKED = 3
+_NOT_KNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +78,7 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """How all brokers stand, after so many looks: there is another while they differ."""
+    """How the brokers that were asked stand, after so many looks: another while they differ."""
 
     standings: tuple[Standing, ...]
     looks: int
@@ -93,36 +99,65 @@ def not_alive(snapshot: Snapshot) -> tuple[int, ...]:
     return tuple(sorted(named - set(snapshot.broker_ids)))
 
 
+def answer_bytes(snapshot: Snapshot) -> int:
+    """How long a broker's answer is that shows all of this (Metadata 12, the same to a few bytes
+    in versions from 9 on)."""
+    partitions = sum(
+        18 + 4 * (len(p.replicas) + len(p.isr) + len(p.offline)) for p in snapshot.partitions
+    )
+    topics = sum(28 + len(topic) for topic in snapshot.topics)
+    return partitions + topics + sum(24 + len(broker.host) for broker in snapshot.brokers)
+
+
+def sampled(brokers: Sequence[Broker], answer_bytes: int, most_bytes: int) -> tuple[Broker, ...]:
+    """As many brokers as may answer with so many bytes each, but three at least.
+
+    They are spread evenly over racks and ids.
+    """
+    number = max(_LEAST_ASKED, most_bytes // max(1, answer_bytes))
+    if number >= len(brokers):
+        return tuple(brokers)
+    in_order = sorted(brokers, key=lambda broker: (broker.rack or "", broker.id))
+    chosen = (in_order[(2 * i + 1) * len(in_order) // (2 * number)] for i in range(number))
+    return tuple(sorted(chosen, key=lambda broker: broker.id))
+
+
 def compare_views(
     cluster: Cluster, brokers: Sequence[Broker], topics: Sequence[str] | None = None
 ) -> Compared:
-    """Ask every broker until they agree on these topics (None: on all), at most three times."""
+    """Ask brokers until they agree on these topics (None: on all), at most three times.
+
+    Those that do not answer are not asked again.
+    """
+    views = _views(cluster, brokers, topics)
     looks = 1
     while True:
-        standings = compare(brokers, _views(cluster, brokers, topics))
-        compared = Compared(standings, looks)
+        compared = Compared(compare(brokers, views), looks)
         if looks == LOOKS or not compared.may_agree:
             return compared
         looks += 1
         time.sleep(_BETWEEN_LOOKS_S)
+        answering = [broker for broker in brokers if isinstance(views[broker.id], Snapshot)]
+        views |= _views(cluster, answering, topics)
 
 
 def _views(
     cluster: Cluster, brokers: Sequence[Broker], topics: Sequence[str] | None
 ) -> dict[int, Snapshot | KipctlError]:
-    # All topics, as a broker that is behind may not know one that is named, and refuse.
-    request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
-    views: dict[int, Snapshot | KipctlError] = {}
-    for broker in brokers:
-        try:
-            view = from_metadata(cluster.broker(broker.id).request(request))
-        except KipctlError as error:
-            views[broker.id] = error
-            continue
-        if topics is not None:
-            view = view.only(p.id for p in view.partitions if p.id.topic in topics)
-        views[broker.id] = view
-    return views
+    request = MetadataRequest(
+        topics=None
+        if topics is None
+        else tuple(MetadataRequestTopic(name=topic) for topic in topics),
+        allow_auto_topic_creation=False,
+    )
+
+    def view(broker: int, connection: BrokerConnection) -> Snapshot:
+        answer = connection.request(request)
+        # A broker that is behind may not know a topic that was asked for by its name.
+        known = tuple(t for t in answer.topics if t.error_code not in _NOT_KNOWN)
+        return from_metadata(replace(answer, topics=known))
+
+    return ask_each(cluster, [broker.id for broker in brokers], view, _DEADLINE_S)
 
 
 def compare(

@@ -1,6 +1,6 @@
 """What is going to be moved where: rotation, a given assignment, and the way back. Pure rules."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kipctl.cluster.snapshot import NO_LEADER, Assignment, Partition, PartitionId, Snapshot, is_glob
@@ -77,6 +77,16 @@ class Plan:
         """The plan less the moves of these partitions."""
         left_out = frozenset(partitions)
         return replace(self, moves=tuple(m for m in self.moves if m.id not in left_out))
+
+    def leaving_alone(self, reasons: Mapping[PartitionId, str]) -> "Plan":
+        """The plan less the moves of these partitions, which are among what is left alone."""
+        skipped = tuple(Skipped(m.id, reasons[m.id]) for m in self.moves if m.id in reasons)
+        return replace(self.without(reasons), skipped=(*self.skipped, *skipped))
+
+    def batches(self, size: int) -> Iterator["Plan"]:
+        """The moves in order, so many at a time."""
+        for first in range(0, len(self.moves), size):
+            yield Plan(self.moves[first : first + size])
 
 
 def rotate(snapshot: Snapshot) -> Plan:

@@ -38,13 +38,15 @@ NEEDED: dict[str, tuple[Right, ...]] = {
     "request-log": (Right("DescribeConfigs", CLUSTER), Right("AlterConfigs", CLUSTER)),
     "perf produce --topic": (Right("Write", TOPIC),),
     "perf consume --topic": (Right("Read", TOPIC),),
+    "perf e2e --topic": (Right("Write", TOPIC), Right("Read", TOPIC)),
+    "perf --during": (Right("Describe", CLUSTER), Right("Alter", CLUSTER)),
     "perf without --topic": (
         Right("Create", CLUSTER),
         *(Right(operation, TOPIC) for operation in ("Write", "Read", "Delete")),
     ),
 }
-"""What commands need; without --topic the topic is kipctl-perf. (Who may write to any topic may be
-idempotent: KIP-679.)"""
+"""What commands need; without --topic the topic is one of the run's own, kipctl-perf-... (Who may
+write to any topic may be idempotent: KIP-679.)"""
 
 
 @dataclass(frozen=True, slots=True)

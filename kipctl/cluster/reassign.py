@@ -1,4 +1,4 @@
-"""Partition reassignments: submitted, listed, waited for, verified and cancelled.
+"""Partition reassignments: submitted, listed, waited for and verified.
 
 Facts that shape it: the top-level error is 0 even when partitions fail, so each partition's error
 is read; and a partition that is being reassigned silently gets the new target when it is
@@ -6,19 +6,28 @@ reassigned again, so that is refused here.
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import groupby
+from typing import Protocol, TypeVar
 
-from kipctl.cluster.journal import Journal
-from kipctl.cluster.plan import Plan, reach
-from kipctl.cluster.snapshot import Assignment, PartitionId, Snapshot, take_snapshot
-from kipctl.errors import PartlyDoneError, RefusedError, TimedOutError
+from kipctl.cluster.plan import reach
+from kipctl.cluster.snapshot import (
+    Assignment,
+    PartitionId,
+    Snapshot,
+    from_metadata,
+    take_snapshot,
+)
+from kipctl.errors import PartlyDoneError, TimedOutError, UnreachableError
 from kipctl.protocol.api import ApiKey
-from kipctl.protocol.error_codes import ErrorCode, error_name
+from kipctl.protocol.error_codes import ErrorCode, error_name, error_text
+from kipctl.protocol.message import ZERO_UUID
+from kipctl.protocol.primitives import MalformedFrame
 from kipctl.protocol.reassignments import (
     AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsTopics,
     ReassignablePartition,
@@ -28,11 +37,15 @@ from kipctl.transport.request import Cluster
 from kipctl.transport.rights import refusal
 
 Progress = Callable[[str], None]
+T = TypeVar("T")
 
 FIRST_POLL_S = 0.01
 LAST_POLL_S = 0.5
 METADATA_GRACE_S = 5.0
 """How long brokers may take to show in Metadata what the controller says is finished."""
+LOOK = "Look: kipctl reassign --list"
+_SERVER_SHARE = 0.8
+"""Of a request's time; the broker then gives up first, and says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +62,26 @@ class Refusal:
         )
 
 
+class Failure(Protocol):
+    """A partition that was not done; as text it says why."""
+
+    @property
+    def id(self) -> PartitionId: ...
+
+    def __str__(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A partition of the plan that kipctl itself did not submit, or cancelled again, and why."""
+
+    id: PartitionId
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.id}: {self.why}"
+
+
 @dataclass(frozen=True, slots=True)
 class Ongoing:
     """A reassignment in progress; `replicas` are the ones kept, added and removed together."""
@@ -63,20 +96,80 @@ class Ongoing:
         """The brokers that held the partition before; the order is not known any more."""
         return frozenset(self.replicas) - frozenset(self.adding)
 
+    @property
+    def target(self) -> tuple[int, ...]:
+        """The replicas that the partition is to have in the end; Kafka lists them first."""
+        return tuple(broker for broker in self.replicas if broker not in self.removing)
+
+    @property
+    def wanted(self) -> frozenset[int]:
+        """The brokers that are to hold the partition in the end."""
+        return frozenset(self.target)
+
+
+def pauses() -> Iterator[float]:
+    """Seconds between one look and the next: doubled each time, up to a limit."""
+    pause_s = FIRST_POLL_S
+    while True:
+        yield pause_s
+        pause_s = min(pause_s * 2, LAST_POLL_S)
+
+
+def patiently(ask: Callable[[], T], deadline: float) -> T:
+    """What is asked for, asked again with backoff while nobody answers: only for what is read.
+
+    `deadline` is on the clock of time.monotonic. Raises what `ask` does, UnreachableError and
+    TimedOutError only when it has passed. Each time a broker that did not answer is passed over.
+    """
+    for pause_s in pauses():
+        try:
+            return ask()
+        except (UnreachableError, TimedOutError):
+            if time.monotonic() + pause_s > deadline:
+                raise
+            time.sleep(pause_s)
+    raise AssertionError("pauses() ends")
+
+
+def take_existing(cluster: Cluster, topics: Iterable[str]) -> Snapshot:
+    """Metadata of these topics; those that are not there any more are left out.
+
+    Raises RefusedError for one that may not be seen, UnreachableError.
+    """
+    metadata = cluster.metadata(topics)
+    there = tuple(
+        t for t in metadata.topics if t.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    )
+    return from_metadata(replace(metadata, topics=there))
+
+
+def topic_ids(cluster: Cluster, topics: Iterable[str]) -> dict[str, str]:
+    """The ids of these topics; empty with brokers before Kafka 2.8, which have none."""
+    return {
+        topic.name: str(topic.topic_id)
+        for topic in cluster.metadata(topics).topics
+        if topic.name and not topic.error_code and topic.topic_id != ZERO_UUID
+    }
+
 
 def submit(
     cluster: Cluster,
     target: Mapping[PartitionId, tuple[int, ...] | None],
     *,
     may_change_replication_factor: bool,
+    deadline: float | None = None,
 ) -> tuple[Refusal, ...]:
     """Ask the controller for this assignment (None cancels), and return what it refused.
 
-    Raises RefusedError when it refuses the request as a whole. Version 1 of the request (Kafka 4.1)
-    holds the replication factor unless told otherwise; version 0 has no such guard.
+    While the controller is moving it is asked again, until `deadline` (of time.monotonic; None:
+    once). Version 1 of the request (Kafka 4.1) holds the replication factor unless told otherwise;
+    version 0 has no such guard.
+
+    Raises RefusedError when it refuses the request as a whole, UnreachableError when nothing was
+    sent, and TimedOutError when it is not known whether the cluster has taken it.
     """
     request = AlterPartitionReassignmentsRequest(
-        timeout_ms=int(cluster.timeout_s * 1000),
+        timeout_ms=int(cluster.timeout_s * 1000 * _SERVER_SHARE),
         allow_replication_factor_change=may_change_replication_factor,
         topics=tuple(
             ReassignableTopic(
@@ -89,7 +182,14 @@ def submit(
             for topic, partitions in groupby(sorted(target), key=lambda p: p.topic)
         ),
     )
-    response = cluster.ask_controller(request)
+    response = _submitted(cluster, request, deadline or 0.0)
+    if response.error_code == ErrorCode.REQUEST_TIMED_OUT:
+        raise _unknown_outcome(f"{error_text(response.error_code)}.")
+    if response.error_code == ErrorCode.NOT_CONTROLLER:
+        raise UnreachableError(
+            "No broker has found the controller: the reassignment was not taken.",
+            "Look for it: kipctl inspect brokers. Then try again.",
+        )
     if response.error_code:
         raise refusal(
             "The cluster refused the reassignment",
@@ -110,10 +210,32 @@ def submit(
     )
 
 
+def _submitted(
+    cluster: Cluster, request: AlterPartitionReassignmentsRequest, deadline: float
+) -> AlterPartitionReassignmentsResponse:
+    for pause_s in pauses():
+        cluster.controller()  # if nobody can be reached, nothing was sent
+        try:
+            response = cluster.ask_controller(request)
+        except (UnreachableError, TimedOutError, MalformedFrame) as lost:
+            raise _unknown_outcome(lost.what) from None
+        if response.error_code != ErrorCode.NOT_CONTROLLER or time.monotonic() > deadline:
+            return response
+        time.sleep(pause_s)
+    raise AssertionError("pauses() ends")
+
+
+def _unknown_outcome(why: str) -> TimedOutError:
+    return TimedOutError(f"It is not known whether the cluster has taken it: {why}", f"{LOOK}.")
+
+
 def ongoing(
     cluster: Cluster, partitions: Iterable[PartitionId] | None = None
 ) -> tuple[Ongoing, ...]:
-    """The reassignments in progress, of all partitions or of these; sorted."""
+    """The reassignments in progress, of all partitions or of these; sorted.
+
+    Raises RefusedError, and UnreachableError while there is no controller to tell.
+    """
     topics = None
     if partitions is not None:
         topics = tuple(
@@ -122,7 +244,16 @@ def ongoing(
             )
             for topic, group in groupby(sorted(partitions), key=lambda p: p.topic)
         )
-    response = cluster.ask_controller(ListPartitionReassignmentsRequest(topics=topics))
+    response = cluster.ask_controller(
+        ListPartitionReassignmentsRequest(
+            timeout_ms=int(cluster.timeout_s * 1000 * _SERVER_SHARE), topics=topics
+        )
+    )
+    if ErrorCode(response.error_code).retriable:
+        raise UnreachableError(
+            f"The controller does not list reassignments now: {error_text(response.error_code)}.",
+            "Try again; if it stays: kipctl inspect brokers",
+        )
     if response.error_code:
         raise refusal(
             "The cluster does not list its reassignments",
@@ -144,41 +275,33 @@ def ongoing(
     return tuple(sorted(found, key=lambda one: one.id))
 
 
-def refuse_if_ongoing(cluster: Cluster, partitions: Iterable[PartitionId]) -> None:
-    """Raise RefusedError when one of these partitions is being reassigned already."""
-    if busy := ongoing(cluster, partitions):
-        more = f" and {len(busy) - 1} more are" if len(busy) > 1 else " is"
-        raise RefusedError(
-            f"{busy[0].id}{more} being reassigned already; a second reassignment would replace the"
-            " first one's target. Nothing was changed.",
-            "Wait (kipctl reassign --list), or stop it: kipctl reassign --cancel",
-        )
-
-
 def await_finished(
     cluster: Cluster, target: Assignment, deadline: float, progress: Progress
 ) -> Snapshot:
     """Wait until the partitions are no longer being reassigned, and Metadata shows the target.
 
-    `deadline` is on the clock of time.monotonic. Returns the snapshot that shows it. Raises
-    TimedOutError; RefusedError when a reassignment ended elsewhere (someone cancelled it).
+    `deadline` is on the clock of time.monotonic. A partition that is deleted meanwhile is not
+    waited for. Returns the snapshot that shows it. Raises TimedOutError; UnreachableError when
+    nobody answers any more; PartlyDoneError when a reassignment ended elsewhere (someone cancelled
+    it).
     """
     topics = sorted({partition_id.topic for partition_id in target})
-    pause_s, left, ended = FIRST_POLL_S, -1, 0.0
-    while True:
+    left, ended = -1, 0.0
+    for pause_s in pauses():
+        unfinished = len(patiently(lambda: ongoing(cluster, target), deadline))
         now = time.monotonic()
-        unfinished = len(ongoing(cluster, target))
         if not unfinished:
-            snapshot = take_snapshot(cluster, topics)
+            snapshot = patiently(lambda: take_existing(cluster, topics), deadline)
             differing = reach(snapshot, target).moves
             if not differing:
                 return snapshot
             ended = ended or now
             if now - ended > METADATA_GRACE_S:
-                raise RefusedError(
-                    f"The reassignment ended elsewhere: {differing[0].id} is on "
-                    f"{list(differing[0].before)} instead of {list(differing[0].after)}.",
-                    "Someone cancelled or replaced it; see: kipctl inspect leaders",
+                raise PartlyDoneError(
+                    f"The reassignment of {len(differing)} partitions ended elsewhere:"
+                    f" {differing[0].id} is on {list(differing[0].before)} instead of"
+                    f" {list(differing[0].after)}.",
+                    "Someone cancelled or replaced it; see: kipctl inspect leaders.",
                 )
         elif unfinished != left:
             left = unfinished
@@ -190,7 +313,7 @@ def await_finished(
                 "Watch: kipctl reassign --list. Stop: kipctl reassign --cancel.",
             )
         time.sleep(pause_s)
-        pause_s = min(pause_s * 2, LAST_POLL_S)
+    raise AssertionError("pauses() ends")
 
 
 class State(StrEnum):
@@ -240,75 +363,3 @@ def demand_as_planned(verified: Sequence[Verified]) -> None:
         if busy
         else "Carry it out: kipctl reassign --plan FILE",
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Cancelled:
-    """What a cancellation did: the partitions, whose order was put back, and what was refused.
-
-    `order_unknown` are those whose original order no journal entry tells (kipctl did not start
-    them): their preferred leader may have changed.
-    """
-
-    cancelled: tuple[PartitionId, ...]
-    restored: Plan
-    order_unknown: tuple[PartitionId, ...]
-    refused: tuple[Refusal, ...]
-
-
-def cancel(
-    cluster: Cluster, stopped: Iterable[Ongoing], journal: Journal, timeout_s: float
-) -> Cancelled:
-    """Cancel these reassignments, and put the replicas back in the order the journal has.
-
-    A cancelled partition gets its old replicas back, though the order (and with it the preferred
-    leader) may have changed. Entries that nothing is left of are marked undone. Raises
-    TimedOutError, and UsageError for a damaged journal before anything is changed.
-    """
-    deadline = time.monotonic() + timeout_s
-    originals = {one.id: one.original for one in stopped}
-    orders: dict[PartitionId, tuple[int, ...]] = {}
-    for entry in journal.entries():
-        for partition_id, replicas in entry.assignment().items():
-            if originals.get(partition_id) == frozenset(replicas):
-                orders.setdefault(partition_id, replicas)
-    refused = submit(cluster, dict.fromkeys(originals), may_change_replication_factor=True)
-    cancelled = sorted(originals.keys() - {refusal.id for refusal in refused})
-    snapshot = _await_replicas(cluster, {p: originals[p] for p in cancelled}, deadline)
-    restored = reach(snapshot, {p: orders[p] for p in cancelled if p in orders})
-    if restored.moves:
-        kept = submit(cluster, restored.target, may_change_replication_factor=False)
-        restored = restored.without(refusal.id for refusal in kept)
-        refused += kept
-        await_finished(cluster, restored.target, deadline, lambda _: None)
-    retire(journal, take_snapshot(cluster))
-    return Cancelled(
-        tuple(cancelled), restored, tuple(p for p in cancelled if p not in orders), refused
-    )
-
-
-def retire(journal: Journal, snapshot: Snapshot) -> None:
-    """Mark the newest entries undone as long as the cluster is already as they say."""
-    for entry in journal.entries():
-        saved = entry.assignment()
-        if any(snapshot.assignment.get(p) != replicas for p, replicas in saved.items()):
-            return
-        entry.mark_undone()
-
-
-def _await_replicas(
-    cluster: Cluster, wanted: Mapping[PartitionId, frozenset[int]], deadline: float
-) -> Snapshot:
-    """Wait until Metadata shows these sets of replicas. Raises TimedOutError."""
-    topics = sorted({partition_id.topic for partition_id in wanted})
-    while True:
-        snapshot = take_snapshot(cluster, topics)
-        now = snapshot.assignment
-        if all(set(now.get(p, ())) == replicas for p, replicas in wanted.items()):
-            return snapshot
-        if time.monotonic() > deadline:
-            raise TimedOutError(
-                "The reassignments were cancelled, but Metadata does not show it yet.",
-                "Look again: kipctl inspect leaders",
-            )
-        time.sleep(FIRST_POLL_S)

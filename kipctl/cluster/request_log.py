@@ -7,7 +7,8 @@ saved: a broker that restarts has the level of its log4j file again.
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 
 from kipctl.errors import (
     InterruptedRunError,
@@ -29,7 +30,11 @@ from kipctl.protocol.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from kipctl.transport.request import Cluster
+from kipctl.transport.each_broker import LateError, ask_each
+from kipctl.transport.request import BrokerConnection, Cluster
+
+_DEADLINE_S = 30.0
+"""For all brokers together: they are asked at the same time."""
 
 Progress = Callable[[str], None]
 
@@ -76,7 +81,11 @@ def chosen_brokers(cluster: Cluster, asked: Iterable[int]) -> tuple[int, ...]:
 
 def level_at(cluster: Cluster, broker: int) -> str:
     """The broker's level of the logger. Raises RefusedError, UnreachableError, TimedOutError."""
-    response = cluster.broker(broker).request(
+    return _level(broker, cluster.broker(broker))
+
+
+def _level(broker: int, connection: BrokerConnection) -> str:
+    response = connection.request(
         DescribeConfigsRequest(
             resources=(DescribeConfigsResource(ResourceType.BROKER_LOGGER, str(broker), (LOGGER,)),)
         )
@@ -93,8 +102,12 @@ def level_at(cluster: Cluster, broker: int) -> str:
 
 def set_level(cluster: Cluster, broker: int, level: str) -> None:
     """Set the broker's level. Raises RefusedError, UnreachableError and TimedOutError."""
+    _set(broker, cluster.broker(broker), level)
+
+
+def _set(broker: int, connection: BrokerConnection, level: str) -> None:
     configs = (AlterableConfig(name=LOGGER, value=level),)
-    response = cluster.broker(broker).request(
+    response = connection.request(
         IncrementalAlterConfigsRequest(
             resources=(AlterConfigsResource(ResourceType.BROKER_LOGGER, str(broker), configs),)
         )
@@ -115,31 +128,46 @@ def _raise_for(broker: int, verb: str, code: int, message: str | None) -> None:
 def look(cluster: Cluster, brokers: Iterable[int]) -> tuple[LoggerLevel, ...]:
     """Each broker's level, or why it did not tell."""
 
-    def reported(broker: int) -> LoggerLevel:
-        level = level_at(cluster, broker)
+    def reported(broker: int, connection: BrokerConnection) -> LoggerLevel:
+        level = _level(broker, connection)
         return LoggerLevel(broker, level, level)
 
-    return tuple(_tried(reported, broker) for broker in brokers)
+    return _each(cluster, brokers, reported)
+
+
+def levels_of(cluster: Cluster, brokers: Iterable[int]) -> dict[int, str]:
+    """Each broker's level. Raises the error of the first that did not tell."""
+    levels = {}
+    for one in look(cluster, brokers):
+        if one.error:
+            raise one.error
+        levels[one.broker] = one.level or ""
+    return levels
 
 
 def switch_off(cluster: Cluster, brokers: Iterable[int]) -> tuple[LoggerLevel, ...]:
     """Switch the request log off at each of these brokers; one that fails stops no other."""
 
-    def off(broker: int) -> LoggerLevel:
-        level = level_at(cluster, broker)
+    def off(broker: int, connection: BrokerConnection) -> LoggerLevel:
+        level = _level(broker, connection)
         if not is_on(level):
             return LoggerLevel(broker, level, level)
-        set_level(cluster, broker, OFF_LEVEL)
+        _set(broker, connection, OFF_LEVEL)
         return LoggerLevel(broker, level, OFF_LEVEL)
 
-    return tuple(_tried(off, broker) for broker in brokers)
+    return _each(cluster, brokers, off)
 
 
-def _tried(act: Callable[[int], LoggerLevel], broker: int) -> LoggerLevel:
-    try:
-        return act(broker)
-    except KipctlError as error:
-        return LoggerLevel(broker, None, None, error)
+def _each(
+    cluster: Cluster,
+    brokers: Iterable[int],
+    act: Callable[[int, BrokerConnection], LoggerLevel],
+) -> tuple[LoggerLevel, ...]:
+    """What came of it at each broker; all are asked at the same time."""
+    return tuple(
+        LoggerLevel(broker, None, None, found) if isinstance(found, KipctlError) else found
+        for broker, found in ask_each(cluster, brokers, act, _DEADLINE_S).items()
+    )
 
 
 def switch_on(cluster: Cluster, levels: Mapping[int, str], ended: Ended) -> tuple[LoggerLevel, ...]:
@@ -188,21 +216,30 @@ def switch_back(cluster: Cluster, switched: Iterable[LoggerLevel]) -> tuple[Logg
 
     One that was on before stays on. One that does not answer is asked once more.
     """
+    now = {one.broker: one for one in switched}
 
-    def back(one: LoggerLevel) -> LoggerLevel:
-        if one.before is None or is_on(one.before):
-            return one
-        try:
-            try:
-                set_level(cluster, one.broker, one.before)
-            except (UnreachableError, TimedOutError):
-                cluster.metadata(())  # it may have restarted at another address
-                set_level(cluster, one.broker, one.before)
-        except KipctlError as error:
-            return LoggerLevel(one.broker, one.before, None, error)
-        return LoggerLevel(one.broker, one.before, one.before)
+    def back(broker: int, connection: BrokerConnection) -> LoggerLevel:
+        before = now[broker].before
+        assert before is not None
+        _set(broker, connection, before)
+        return LoggerLevel(broker, before, before)
 
-    return tuple(back(one) for one in switched)
+    left = [one.broker for one in now.values() if one.before is not None and not is_on(one.before)]
+    for _ in range(2):
+        if not left:
+            break
+        for one in _each(cluster, left, back):
+            now[one.broker] = replace(one, before=now[one.broker].before)
+        left = [broker for broker in left if _may_be_elsewhere(now[broker].error)]
+        if left:
+            with suppress(KipctlError):
+                cluster.metadata(())
+    return tuple(now.values())
+
+
+def _may_be_elsewhere(error: KipctlError | None) -> bool:
+    """A broker that has restarted may have another address."""
+    return isinstance(error, (UnreachableError, TimedOutError)) and not isinstance(error, LateError)
 
 
 def demand_all_back(switched_back: Iterable[LoggerLevel]) -> None:

@@ -1,43 +1,121 @@
-"""Topics for measuring: made, looked at, and removed."""
+"""Topics for measuring, one or many: made, waited for, looked at, and removed."""
 
+import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from uuid import UUID
 
 from kipctl.cluster.snapshot import Snapshot, take_snapshot
-from kipctl.cluster.topic_sets import create_topics, delete_topics
-from kipctl.errors import RefusedError, TimedOutError
+from kipctl.errors import TimedOutError
 from kipctl.protocol.api import ApiKey
+from kipctl.protocol.error_codes import ErrorCode
 from kipctl.protocol.list_offsets import (
+    CONSUMER_REPLICA_ID,
+    EARLIEST_TIMESTAMP,
+    LATEST_TIMESTAMP,
     ListOffsetsPartition,
     ListOffsetsRequest,
+    ListOffsetsResponse,
     ListOffsetsTopic,
 )
-from kipctl.protocol.metadata import MetadataRequest, MetadataRequestTopic
+from kipctl.protocol.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponseTopic
+from kipctl.protocol.topics import (
+    CreatableTopic,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    DeleteTopicState,
+)
 from kipctl.transport.access import Access
 from kipctl.transport.request import Cluster
 from kipctl.transport.rights import refusal
 
-EARLIEST = -2
-LATEST = -1
-_TIMEOUT_S = 30.0
+EARLIEST, LATEST = EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
+_GONE = (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+_ADMIN_TIMEOUT_S = 120.0
+_TIMEOUT_MS = 60_000
+_ONE_TIMEOUT_S = 30.0
+_MANY_TIMEOUT_S = 120.0
 _POLL_S = 0.05
+_POLL_MANY_S = 0.2
+_PARTITIONS_AT_ONCE = 2_000
+"""Partitions that one request makes; a controller takes 10,000 records for a request."""
+_DELETED_AT_ONCE = 1_000
 
 
-def create_topic(access: Access, name: str, partitions: int, replication_factor: int) -> None:
+def create_topic(access: Access | str, name: str, partitions: int, replication_factor: int) -> None:
     """Create a topic. Raises RefusedError."""
     create_topics(access, [name], partitions, replication_factor)
 
 
-def delete_topic(access: Access, name: str) -> None:
+def create_topics(
+    access: Access | str, names: Sequence[str], partitions: int, replication_factor: int
+) -> None:
+    """Create the topics. Raises RefusedError; some of them may be there then."""
+    at_once = max(1, _PARTITIONS_AT_ONCE // partitions)
+    with Cluster(access, timeout_s=_ADMIN_TIMEOUT_S) as cluster:
+        for first in range(0, len(names), at_once):
+            asked = CreateTopicsRequest(
+                topics=tuple(
+                    CreatableTopic(
+                        name=name, num_partitions=partitions, replication_factor=replication_factor
+                    )
+                    for name in names[first : first + at_once]
+                ),
+                timeout_ms=_TIMEOUT_MS,
+            )
+            for made in cluster.ask_controller(asked).topics:
+                if made.error_code:
+                    raise refusal(
+                        f"Topic {made.name!r} cannot be made",
+                        made.error_code,
+                        ApiKey.CREATE_TOPICS,
+                        cluster.access,
+                        made.name,
+                        made.error_message,
+                    )
+
+
+def delete_topic(access: Access | str, name: str) -> None:
     """Delete a topic and its data; one that is gone already is no error. Raises RefusedError."""
     delete_topics(access, [name])
 
 
-def topic_id(cluster: Cluster, name: str) -> UUID | None:
-    """The topic's id as one broker shows it, None if there is none; all zero before Kafka 2.8."""
-    topics = cluster.metadata(None).topics
-    return next((topic.topic_id for topic in topics if topic.name == name), None)
+def delete_topics(access: Access | str, names: Sequence[str]) -> None:
+    """Delete the topics; those that are gone already are no error. Raises RefusedError."""
+    with Cluster(access, timeout_s=_ADMIN_TIMEOUT_S) as cluster:
+        for first in range(0, len(names), _DELETED_AT_ONCE):
+            some = tuple(names[first : first + _DELETED_AT_ONCE])
+            asked = DeleteTopicsRequest(
+                topics=tuple(DeleteTopicState(name=name) for name in some),
+                topic_names=some,
+                timeout_ms=_TIMEOUT_MS,
+            )
+            for gone in cluster.ask_controller(asked).responses:
+                if gone.error_code not in _GONE:
+                    name = gone.name or ""
+                    raise refusal(
+                        f"Topic {name!r} cannot be removed",
+                        gone.error_code,
+                        ApiKey.DELETE_TOPICS,
+                        cluster.access,
+                        name,
+                        gone.error_message,
+                    )
+
+
+def topics_named(cluster: Cluster, pattern: str) -> dict[str, UUID]:
+    """The topics whose whole name this regular expression matches, with their ids.
+
+    As one broker shows them; an id is all zero before Kafka 2.8.
+    """
+    shown = {topic.name or "": topic.topic_id for topic in cluster.metadata(None).topics}
+    return {name: topic_id for name, topic_id in shown.items() if re.fullmatch(pattern, name)}
+
+
+def topic_ids(cluster: Cluster, names: Sequence[str]) -> dict[str, UUID]:
+    """The ids of those of the topics that one broker shows; all zero before Kafka 2.8."""
+    shown = cluster.metadata(names).topics
+    return {topic.name or "": topic.topic_id for topic in shown if not topic.error_code}
 
 
 def await_topic(cluster: Cluster, name: str, partitions: int) -> Snapshot:
@@ -45,54 +123,91 @@ def await_topic(cluster: Cluster, name: str, partitions: int) -> Snapshot:
 
     And until the leaders lead: a broker shows a new topic a moment before. Raises TimedOutError.
     """
-    deadline = time.monotonic() + _TIMEOUT_S
-    while not (_known_everywhere(cluster, name, partitions) and _is_led(cluster, name)):
-        if time.monotonic() > deadline:
-            raise TimedOutError(
-                f"Topic {name!r} is not in sync on all brokers after {_TIMEOUT_S:.0f} s.",
-                "Look: kipctl inspect leaders",
-            )
-        time.sleep(_POLL_S)
+    await_topics(cluster, [name], partitions)
     return take_snapshot(cluster, [name])
+
+
+def await_topics(
+    cluster: Cluster, names: Sequence[str], partitions: int | None = None
+) -> Mapping[str, UUID]:
+    """Wait until every broker shows all topics led and in sync, and leaders know that they lead.
+
+    With so many `partitions` each, if that is given. A broker's Metadata shows a topic before it
+    takes records for it. Returns their ids by name. Raises TimedOutError.
+    """
+    ids: dict[str, UUID] = {}
+
+    def are_there() -> bool:
+        seen: list[MetadataResponseTopic] = []
+        for seen in _as_seen(cluster, names):
+            if not all(_is_ready(topic, partitions) for topic in seen):
+                return False
+            ids.update((topic.name or "", topic.topic_id) for topic in seen)
+        return all(_leads(cluster, broker, seen) for broker in cluster.nodes)
+
+    _await(are_there, names, "not in sync on all brokers")
+    return ids
 
 
 def await_no_topic(cluster: Cluster, name: str) -> None:
     """Wait until no broker shows the topic. Raises TimedOutError."""
-    deadline = time.monotonic() + _TIMEOUT_S
-    while any(_partitions(cluster, broker, name) for broker in cluster.nodes):
+    await_no_topics(cluster, [name])
+
+
+def await_no_topics(cluster: Cluster, names: Sequence[str]) -> None:
+    """Wait until no broker shows any of the topics. Raises TimedOutError."""
+    _await(
+        lambda: not any(topic.partitions for seen in _as_seen(cluster, names) for topic in seen),
+        names,
+        "still shown by a broker",
+    )
+
+
+def _await(holds: Callable[[], bool], names: Sequence[str], otherwise: str) -> None:
+    is_one = len(names) == 1
+    timeout_s = _ONE_TIMEOUT_S if is_one else _MANY_TIMEOUT_S
+    deadline = time.monotonic() + timeout_s
+    while not holds():
         if time.monotonic() > deadline:
-            raise TimedOutError(f"Topic {name!r} is still shown by a broker.", "Try again.")
-        time.sleep(_POLL_S)
+            which = f"Topic {names[0]!r} is" if is_one else "The topics are"
+            raise TimedOutError(
+                f"{which} {otherwise} after {timeout_s:.0f} s.", "Look: kipctl inspect leaders"
+            )
+        time.sleep(_POLL_S if is_one else _POLL_MANY_S)
 
 
-def _known_everywhere(cluster: Cluster, name: str, partitions: int) -> bool:
-    return all(
-        len(found := _partitions(cluster, broker, name)) == partitions
-        and all(leader >= 0 and in_sync for leader, in_sync in found)
-        for broker in cluster.nodes
-    )
-
-
-def _is_led(cluster: Cluster, name: str) -> bool:
-    """Whether the leaders answer as such."""
-    try:
-        offsets(cluster, name, LATEST)
-    except RefusedError:
-        return False
-    return True
-
-
-def _partitions(cluster: Cluster, broker: int, name: str) -> list[tuple[int, bool]]:
-    """(leader, all live replicas in sync) of each partition, as one broker sees the topic."""
+def _as_seen(cluster: Cluster, names: Sequence[str]) -> Iterator[list[MetadataResponseTopic]]:
+    """The topics as each broker shows them, one broker after the other."""
     request = MetadataRequest(
-        topics=(MetadataRequestTopic(name=name),), allow_auto_topic_creation=False
+        topics=tuple(MetadataRequestTopic(name=name) for name in names),
+        allow_auto_topic_creation=False,
     )
-    topics = cluster.broker(broker).request(request).topics
-    return [
-        (p.leader_id, set(p.replica_nodes) - set(p.offline_replicas) <= set(p.isr_nodes))
+    for broker in cluster.nodes:
+        yield list(cluster.broker(broker).request(request).topics)
+
+
+def _is_ready(topic: MetadataResponseTopic, partitions: int | None) -> bool:
+    return (
+        not topic.error_code
+        and len(topic.partitions) == (partitions or len(topic.partitions))
+        and all(
+            p.leader_id >= 0 and set(p.replica_nodes) - set(p.offline_replicas) <= set(p.isr_nodes)
+            for p in topic.partitions
+        )
+    )
+
+
+def _leads(cluster: Cluster, broker: int, topics: Sequence[MetadataResponseTopic]) -> bool:
+    """Whether the broker knows that it leads what Metadata says it leads."""
+    by_topic = {
+        topic.name or "": [p.partition_index for p in topic.partitions if p.leader_id == broker]
         for topic in topics
-        for p in topic.partitions
-    ]
+    }
+    led = {name: indexes for name, indexes in by_topic.items() if indexes}
+    if not led:
+        return True
+    answer = _offsets_at(cluster, broker, led, LATEST)
+    return not any(p.error_code for topic in answer.topics for p in topic.partitions)
 
 
 def offsets(cluster: Cluster, topic: str, timestamp: int) -> dict[int, int]:
@@ -106,7 +221,7 @@ def offsets(cluster: Cluster, topic: str, timestamp: int) -> dict[int, int]:
         by_leader.setdefault(partition.leader, []).append(partition.id.partition)
     found: dict[int, int] = {}
     for leader, indexes in by_leader.items():
-        answer = cluster.broker(leader).request(_list_offsets(topic, indexes, timestamp))
+        answer = _offsets_at(cluster, leader, {topic: indexes}, timestamp)
         for partition_answer in answer.topics[0].partitions:
             if partition_answer.error_code:
                 raise refusal(
@@ -120,12 +235,24 @@ def offsets(cluster: Cluster, topic: str, timestamp: int) -> dict[int, int]:
     return found
 
 
-def _list_offsets(topic: str, indexes: Sequence[int], timestamp: int) -> ListOffsetsRequest:
-    partitions = tuple(
-        ListOffsetsPartition(partition_index=index, timestamp=timestamp) for index in indexes
-    )
-    return ListOffsetsRequest(
-        replica_id=-1, topics=(ListOffsetsTopic(name=topic, partitions=partitions),)
+def _offsets_at(
+    cluster: Cluster, broker: int, of: Mapping[str, Sequence[int]], timestamp: int
+) -> ListOffsetsResponse:
+    """What the broker says of these partitions, by topic."""
+    return cluster.broker(broker).request(
+        ListOffsetsRequest(
+            replica_id=CONSUMER_REPLICA_ID,
+            topics=tuple(
+                ListOffsetsTopic(
+                    name=name,
+                    partitions=tuple(
+                        ListOffsetsPartition(partition_index=index, timestamp=timestamp)
+                        for index in indexes
+                    ),
+                )
+                for name, indexes in of.items()
+            ),
+        )
     )
 
 

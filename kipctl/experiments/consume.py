@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from kipctl.cluster.change import saved_meanwhile
 from kipctl.cluster.journal import journal
 from kipctl.cluster.replica_facts import broker_racks
 from kipctl.cluster.snapshot import Snapshot, take_snapshot
@@ -101,10 +102,12 @@ def consume(plan: ConsumePlan, listeners: Listeners) -> ConsumeResult:
         partitions = assignment(spec, len(before.partitions))
         plan.check_partitions(spec.topic, len(partitions))
         warn_of_rack(spec.config.client_rack, cluster, before, listeners.message)
-        if plan.moves_leaders:
-            journal(before.cluster_id).save(before.assignment)
-            listeners.message("Its assignment is saved; afterwards: kipctl reassign --rollback")
-        with _begins(plan, listeners.message) as begin:
+        with (
+            saved_meanwhile(cluster, journal(before.cluster_id), before, listeners.message)
+            if plan.moves_leaders
+            else nullcontext(),
+            _begins(plan, listeners.message) as begin,
+        ):
             return measure(plan, cluster, before, listeners, run, begin)
 
 

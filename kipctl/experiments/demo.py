@@ -10,7 +10,7 @@ import numpy as np
 
 from kipctl.errors import RefusedError
 from kipctl.experiments.actions import parse_action
-from kipctl.experiments.arms.differ import Differing, adjusted, differing
+from kipctl.experiments.arms.differ import Differing, adjusted, differing, middle_ms
 from kipctl.experiments.conduct import Listeners
 from kipctl.experiments.own_topic import own_topic
 from kipctl.experiments.perf import PerfPlan, PerfResult, measure
@@ -184,15 +184,19 @@ def findings(arms: Sequence[Arm]) -> tuple[str, ...]:
     """What these arms of one acks show, in sentences; only what the numbers say."""
     by_discovery = {arm.discovery: arm for arm in arms}
     sentences = []
+    # What is said is what is compared: the median of each run, and what runs came to together.
     waits = ", ".join(
-        f"{arm.discovery} {arm.redirects['moves']['wait_ms']['p50']:.1f} ms"
+        f"{arm.discovery} {ms:.1f} ms"
         for arm in arms
-        if arm.redirects["moves"]["met"]
+        if (ms := middle_ms(arm.move_waits_ms)) is not None
     )
     if waits:
-        sentences.append(f"For a moved leader the client itself waited (median): {waits}.")
+        sentences.append(
+            "For a moved leader the client itself waited (median of a run, geometric mean of the "
+            f"runs): {waits}."
+        )
     for without, with_it, found in comparisons(arms):
-        cut = f", {found.cut_percent:.3g} % less" if found.cut_percent is not None else ""
+        cut = "" if found.cut_percent is None else f", {_less(found.cut_percent)}"
         p = found.verdict.adjusted
         level = "" if p is None else f" (p {p:.2g})" if p >= 0.0001 else " (p below 0.0001)"
         sentences.append(
@@ -210,12 +214,20 @@ def findings(arms: Sequence[Arm]) -> tuple[str, ...]:
         whose = shares(hinted.redirects)
         parts = ", ".join(f"{share:.0f} % {owner}" for owner, share in whose.items())
         sentences.append(
-            f"With hints, the redirected batches' time was {parts}: most of it was "
+            f"With hints, the redirected batches' time was {parts}: the largest part was "
             f"{max(whose, key=lambda owner: whose[owner])}."
         )
     ordered = sorted(arms, key=lambda arm: arm.latency.quantile(0.999))
-    order = " < ".join(
+    order = ", ".join(
         f"{arm.discovery} {arm.latency.quantile(0.999) / 1000:.0f} ms" for arm in ordered
     )
-    sentences.append(f"p99.9 of all records, which depends on how many were under way: {order}.")
+    sentences.append(
+        f"p99.9 of all records, which depends on how many were under way and is not compared: "
+        f"{order}."
+    )
     return tuple(sentences)
+
+
+def _less(cut_percent: float) -> str:
+    """By how much it is below, or above, the other."""
+    return f"{abs(cut_percent):.3g} % {'less' if cut_percent >= 0 else 'more'}"

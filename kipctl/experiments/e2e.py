@@ -310,6 +310,7 @@ def _doubts(
                 last=last,
                 busy=None if plan.on_spark else conducted.busy,
                 moves=document["redirects"]["produce"]["moves"]["met"] if plan.during else None,
+                is_answered=plan.probe.config.acks != 0,
             )
         )
     )

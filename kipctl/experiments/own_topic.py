@@ -1,79 +1,108 @@
-"""The topic `kipctl-perf`: made for a run, and removed after it."""
+"""Topics of a run's own: made for it, and removed after it."""
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from uuid import UUID
 
-from kipctl.cluster.snapshot import Snapshot
+from kipctl import process
+from kipctl.cluster.doctor_findings import some
+from kipctl.cluster.snapshot import Snapshot, take_snapshot
 from kipctl.cluster.topics import (
-    LATEST,
-    await_no_topic,
-    await_topic,
-    create_topic,
-    delete_topic,
-    offsets,
-    topic_id,
+    await_no_topics,
+    await_topics,
+    create_topics,
+    delete_topics,
+    topic_ids,
+    topics_named,
 )
-from kipctl.errors import KipctlError, RefusedError, UsageError
+from kipctl.errors import KipctlError, PartlyDoneError
 from kipctl.experiments.plan import OWN_TOPIC
+from kipctl.left_behind import LeftBehind
+from kipctl.own_names import leftovers, own_host
 from kipctl.transport.request import Cluster
 
-_LOOK_AGAIN_S = 1.0
-"""Records that somebody writes meanwhile are seen."""
+Message = Callable[[str], None]
 
 
 @contextmanager
 def own_topic(
+    cluster: Cluster, partitions: int, replication_factor: int, message: Message
+) -> Iterator[Snapshot]:
+    """The topic of this process, made anew (`replication_factor` 0: 3, or all brokers if fewer).
+
+    It is removed after the block; see `own_topics`.
+    """
+    factor = replication_factor or min(3, len(cluster.nodes))
+    with own_topics(cluster, [OWN_TOPIC], partitions, factor, message):
+        yield take_snapshot(cluster, [OWN_TOPIC])
+
+
+@contextmanager
+def own_topics(
     cluster: Cluster,
+    names: Sequence[str],
     partitions: int,
     replication_factor: int,
-    message: Callable[[str], None],
-) -> Iterator[Snapshot]:
-    """The topic, made anew (`replication_factor` 0: 3, or the number of brokers if less).
+    message: Message,
+) -> Iterator[Mapping[str, UUID]]:
+    """The run's topics, which nobody else makes (see `own_names`), with their ids.
 
-    It is removed after the block, unless somebody else has made it anew meanwhile. Raises
-    RefusedError while records come to one that is there already.
+    They are removed after the block, unless somebody else has made them anew meanwhile. What cannot
+    be removed is left behind, and is told after the result (`LeftBehind`). What other runs have
+    left is told and stays. Raises KipctlError when they cannot be made.
     """
-    if topic_id(cluster, OWN_TOPIC) is not None:
-        if _demand_idle(cluster):
-            message(f"Removing the topic {OWN_TOPIC} that an earlier run left.")
-            delete_topic(cluster.access, OWN_TOPIC)
-        await_no_topic(cluster, OWN_TOPIC)
-    factor = replication_factor or min(3, len(cluster.nodes))
-    message(f"Creating topic {OWN_TOPIC}: {partitions} partitions on {factor} replicas each.")
-    create_topic(cluster.access, OWN_TOPIC, partitions, factor)
-    own = None
+    if said := what_others_left(cluster, names):
+        message(said)
+    await_no_topics(cluster, names)  # this process may have had, and removed, them before
+    which = f"topic {names[0]}" if len(names) == 1 else f"{len(names):,} topics"
+    message(
+        f"Creating {which}: {partitions} partitions on {replication_factor} replicas each"
+        + ("." if len(names) == 1 else f", {names[0]} to {names[-1]}.")
+    )
+    ids: Mapping[str, UUID] = {}
     try:
-        snapshot = await_topic(cluster, OWN_TOPIC, partitions)
-        own = topic_id(cluster, OWN_TOPIC)
-        yield snapshot
+        create_topics(cluster.access, names, partitions, replication_factor)
+        ids = await_topics(cluster, names, partitions)
+        yield ids
     finally:
-        try:
-            if own is None or topic_id(cluster, OWN_TOPIC) in (own, None):
-                delete_topic(cluster.access, OWN_TOPIC)
-            else:
-                message(f"Topic {OWN_TOPIC} was made anew by somebody else, and is left as it is.")
-        except KipctlError as failed:
-            message(f"Topic {OWN_TOPIC} is still there, with its data: {failed.what}")
+        _remove(cluster, names, ids)
 
 
-def _demand_idle(cluster: Cluster) -> bool:
-    """Raise RefusedError if records come to the topic; False if it is just being removed.
-
-    Where a leader does not answer, none can come.
-    """
-    try:
-        before = offsets(cluster, OWN_TOPIC, LATEST)
-        time.sleep(_LOOK_AGAIN_S)
-        is_idle = offsets(cluster, OWN_TOPIC, LATEST) == before
-    except UsageError:  # there is none any more: one broker had not heard yet
-        return False
-    except RefusedError:
-        return True
-    if not is_idle:
-        raise RefusedError(
-            f"Records come to topic {OWN_TOPIC}: another run of kipctl's perf is under way on "
-            "this cluster, and each would remove the other's topic.",
-            "Wait for its end, or name a topic of your own with --topic.",
+def what_others_left(cluster: Cluster, names: Sequence[str]) -> str:
+    """A sentence on topics that other runs of kipctl have left, and what to do; "" of none."""
+    left = leftovers(
+        set(topics_named(cluster, "kipctl-.*")) - set(names), own_host(), process.is_running
+    )
+    said = []
+    if left.dead:
+        said.append(
+            f"Runs of kipctl that are gone have left topics, with their data: {some(left.dead)}."
         )
-    return True
+    if left.others:
+        said.append(
+            f"Topics of kipctl's from other machines: {some(left.others)}; runs there may be under"
+            " way."
+        )
+    return " ".join((*said, "Remove those: kafka-topics --delete --topic NAME") if said else ())
+
+
+def _remove(cluster: Cluster, names: Sequence[str], ids: Mapping[str, UUID]) -> None:
+    """Delete those that are still as this run has made them; what fails is kept for later."""
+    try:
+        now = topic_ids(cluster, names) if ids else {}
+        delete_topics(cluster.access, [n for n in names if n not in now or now[n] == ids.get(n)])
+    except KipctlError as failed:
+        _note_left(names, failed.what, failed.next_step)
+    except KeyboardInterrupt:
+        _note_left(names, "their removal was interrupted.")
+        raise
+
+
+def _note_left(names: Sequence[str], why: str, next_step: str = "") -> None:
+    which = f"Topic {names[0]} is" if len(names) == 1 else f"Topics {some(names)} are"
+    LeftBehind.note(
+        PartlyDoneError(
+            f"{which} still there, with the data: {why}",
+            next_step or "Remove what is left: kafka-topics --delete --topic NAME",
+        )
+    )

@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
+from kipctl.cluster.change import saved_meanwhile
 from kipctl.cluster.journal import journal
 from kipctl.cluster.snapshot import Snapshot, take_snapshot
 from kipctl.cluster.topics import records_held
@@ -204,7 +205,7 @@ def measure(
 
 
 def produce_doubts(
-    plan: RunPlan,
+    plan: PerfPlan,
     document: Mapping[str, Any],
     parts: Sequence[Part[ProbeOutcome]],
     outcome: ProbeOutcome,
@@ -222,6 +223,7 @@ def produce_doubts(
                 last=last,
                 busy=None if plan.on_spark else conducted.busy,
                 moves=document["redirects"]["moves"]["met"] if plan.during else None,
+                is_answered=plan.probe.config.acks != 0,
             )
         )
     )
@@ -302,10 +304,12 @@ def topic_of(
                 f"Topic {name!r} holds {held:,} records; a perf test would add its own to them.",
                 "Repeat with --force, or leave --topic out to use a topic of kipctl's own.",
             )
-        if plan.moves_leaders:
-            journal(snapshot.cluster_id).save(snapshot.assignment)
-            message("Its assignment is saved; afterwards: kipctl reassign --rollback")
-        yield snapshot
+        with (
+            saved_meanwhile(cluster, journal(snapshot.cluster_id), snapshot, message)
+            if plan.moves_leaders
+            else nullcontext()
+        ):
+            yield snapshot
         return
     with own_topic(
         cluster,

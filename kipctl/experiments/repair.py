@@ -10,7 +10,6 @@ from kipctl.errors import UsageError
 from kipctl.experiments.actions import ActionKind, parse_action
 from kipctl.experiments.e2e import follow, together
 from kipctl.experiments.e2e import summarize as summarize_e2e
-from kipctl.experiments.plan import OWN_TOPIC
 from kipctl.experiments.record import Recorder
 from kipctl.experiments.tap import repaired as repaired_tap
 from kipctl.measure.consumed import measured
@@ -19,6 +18,7 @@ from kipctl.measure.outcomes import as_one_run, salvaged
 from kipctl.measure.parts import Part
 from kipctl.measure.produced import measured_together
 from kipctl.measure.produced import summarize as summarize_produce
+from kipctl.own_names import is_own
 from kipctl.probe.consume.config import parse_properties as consumer_config
 from kipctl.probe.consume.run import ConsumeSpec
 from kipctl.probe.leadership import LeaderDiscovery
@@ -160,13 +160,14 @@ def _consumer(known: Mapping[str, Any]) -> ConsumeSpec:
 
 def left_undone(description: Mapping[str, Any]) -> Iterator[str]:
     """What a run whose recorder was killed may have left on the cluster, in sentences."""
-    topic = description.get("topic") or (description.get("summary") or {}).get("topic")
+    topic = description.get("topic") or (description.get("summary") or {}).get("topic") or ""
     during = description.get("during")
     kind = parse_action(during).kind if during else None
-    if topic == OWN_TOPIC:
+    its_own = is_own(topic)
+    if its_own:
         yield (
-            f"Its topic, {OWN_TOPIC}, may still be on the cluster with its data; the next run of "
-            "kipctl's perf there removes it."
+            f"Its topic, {topic}, may still be on the cluster with its data. Remove it: "
+            f"kafka-topics --delete --topic {topic}"
         )
-    if kind and (topic != OWN_TOPIC or kind is ActionKind.RESTART):
+    if kind and (not its_own or kind is ActionKind.RESTART):
         yield _DISTURBED[kind]

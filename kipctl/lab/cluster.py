@@ -63,6 +63,9 @@ class Lab:
             self._c1_only: bool = record.get("c1_only", False)
             self.security = Security(record.get("security", Security.PLAINTEXT))
             self.acl: bool = record.get("acl", False)
+            owner = record.get("owner")
+            self.owner = None if owner is None else process.Process(*owner)
+            """The process whose run it was made for; None of a lab that is there to be used."""
             exporter = record.get("exporter")
             self._exporter = None if exporter is None else Path(exporter)
             self.java = Java(Path(record["java"]["path"]), record["java"]["version"])
@@ -142,6 +145,7 @@ class Lab:
                 raise RefusedError(
                     f"Port {port} belongs to {holder}.", "Choose another --port, or leave it out."
                 )
+        me = process.current_process()
         record = {
             **release.record,
             "cluster_id": kafka_uuid(),
@@ -150,12 +154,13 @@ class Lab:
             "c1_only": spec.c1_only,
             "security": spec.security,
             "acl": spec.acl,
+            "owner": [me.pid, me.started] if spec.of_a_run else None,
             "exporter": exporter,
             "nodes": [asdict(node) for node in node_specs(spec, first)],
         }
         folder = labs_folder() / spec.name
         folder.mkdir(mode=0o700)  # a request log may show salted passwords
-        process.write_record(folder / "starting", process.current_process())
+        process.write_record(folder / "starting", me)
         (folder / "lab.json").write_text(json.dumps(record, default=str, indent=1), "utf-8")
         return cls(folder)
 
@@ -205,6 +210,11 @@ class Lab:
     def metrics_urls(self) -> tuple[str, ...]:
         """Where each broker serves its metrics; nothing when the lab was not started so."""
         return tuple(url for node in self.nodes if (url := node.spec.metrics_url) is not None)
+
+    @property
+    def is_orphan(self) -> bool:
+        """Whether the run that it was made for is gone, and could not take it down."""
+        return self.owner is not None and not process.is_alive(self.owner)
 
     @property
     def state(self) -> LabState:
@@ -367,7 +377,7 @@ def labs() -> list[Lab]:
 
 
 def running_labs() -> list[Lab]:
-    """The labs that can be used as they are."""
+    """The labs that run, those of runs too."""
     return [lab for lab in labs() if lab.state is LabState.RUNNING]
 
 

@@ -81,7 +81,8 @@ class LabSpec:
     HTTP, on a port of its own. With `c1_only` brokers run without Java's second compiler: they
     are as fast after seconds as they will be, and at full speed slower than others. `security`
     is that of the listener for clients; with `acl` they may do what they were granted, no more.
-    `host` is where that listener is, and under which name it is made known.
+    `host` is where that listener is, and under which name it is made known. A lab `of_a_run` is
+    for the process that makes it, and gone with it.
     """
 
     name: str = "default"
@@ -98,6 +99,7 @@ class LabSpec:
     security: Security = Security.PLAINTEXT
     acl: bool = False
     host: str = HOST
+    of_a_run: bool = False
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", self.name):

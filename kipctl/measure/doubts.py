@@ -24,7 +24,7 @@ class Observed:
     should have, by the clock, a client went on (the latest of several); `first` and `last` service
     times (in microseconds) of the first fifth and the last two fifths of the records; `busy` the
     share of this machine's CPU time that was used; `moves` how many moved leaders were met, None
-    if none was to be moved.
+    if none was to be moved; `is_answered` whether brokers answer at all (not with acks=0).
     """
 
     beside_ms: float
@@ -33,6 +33,7 @@ class Observed:
     last: Distribution | None = None
     busy: float | None = None
     moves: int | None = None
+    is_answered: bool = True
 
 
 def doubts(of: Observed) -> tuple[str, ...]:
@@ -58,7 +59,12 @@ def _doubts(of: Observed) -> Iterator[str]:
                 f"Brokers were still warming up: service time fell from {first_ms:.1f} to "
                 f"{last_ms:.1f} ms (p50): leave the beginning out with --warmup-records."
             )
-    if of.moves is not None and of.moves < LEAST_MOVES:
+    if of.moves is not None and not of.is_answered:
+        yield (
+            "With acks=0 no answer refuses a batch: moved leaders are not met, and what they cost "
+            "is not seen. Use acks=1 or acks=all."
+        )
+    elif of.moves is not None and of.moves < LEAST_MOVES:
         yield (
             f"Only {of.moves} moved leaders were met, {LEAST_MOVES} are wanted: let more of them "
             "move, or send to more partitions."

@@ -126,10 +126,10 @@ _REDIRECTS = _columns(
 _MOVES = _columns(
     {
         "moves": (
-            "a partition and its new leader epoch that met a client's batches, or Fetches, with "
-            "a leader error"
+            "a partition and its new leader epoch because of which a batch, or a Fetch, of the "
+            "client was refused"
         ),
-        "not_ready": "of those, where the new leader refused too: it did not know yet",
+        "not_ready": "of those, where the new leader refused: it did not know yet",
         "wait_p50_us wait_p99_us wait_max_us": (
             "what the client itself took from the first refusal to the send that succeeded, "
             "backoff and metadata; of several batches that met a move, the longest"

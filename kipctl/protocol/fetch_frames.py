@@ -88,13 +88,13 @@ class _Frame:
         else:
             (throttle_ms,) = self._unpack(_INT32)
         partitions: list[Fetched] = []
-        for _ in range(self._length()):
+        for _ in reader.elements(self._length()):
             topic: str | bytes
             if self._version >= FIRST_TOPIC_ID_VERSION:
                 topic = bytes(reader.take(16))
             else:
                 topic = self._text()
-            for _ in range(self._length()):
+            for _ in reader.elements(self._length()):
                 partitions.append(self._partition(topic))  # noqa: PERF401
             if flexible:
                 reader.skip_tags()
@@ -111,7 +111,7 @@ class _Frame:
         else:
             index, error, high, stable = self._unpack(_PARTITION_V4)
         aborted = []
-        for _ in range(self._length(nullable=True)):
+        for _ in reader.elements(self._length(nullable=True)):
             aborted.append(self._unpack(_ABORTED))
             if flexible:
                 reader.skip_tags()
@@ -139,7 +139,7 @@ class _Frame:
         reader = self._reader
         leader: tuple[int, int] | None = None
         diverging: tuple[int, int] | None = None
-        for _ in range(reader.unsigned_varint()):
+        for _ in reader.tags():
             tag, size = reader.unsigned_varint(), reader.unsigned_varint()
             end = reader.offset + size
             if tag == _CURRENT_LEADER:
@@ -157,11 +157,11 @@ class _Frame:
         reader = self._reader
         endpoints: list[NodeEndpoint] = []
         unknown = []
-        for _ in range(reader.unsigned_varint()):
+        for _ in reader.tags():
             tag, size = reader.unsigned_varint(), reader.unsigned_varint()
             end = reader.offset + size
             if tag == _NODE_ENDPOINTS and self._version >= 16:
-                for _ in range(self._length()):
+                for _ in reader.elements(self._length()):
                     (node,) = self._unpack(_INT32)
                     host = self._text()
                     (port,) = self._unpack(_INT32)

@@ -293,7 +293,7 @@ def _tag_section(known: dict[int, _Member], unknown_at: int) -> _Step:
         unknown = []
         name = "tagged_fields"
         try:
-            for _ in range(reader.unsigned_varint()):
+            for _ in reader.tags():
                 tag = reader.unsigned_varint()
                 size = reader.unsigned_varint()
                 base = reader.base + reader.offset

@@ -102,11 +102,11 @@ class _Frame(Reader):
         self.int32()  # the correlation id
         self._skip_tags()
         throttle_time_ms = self.int32() if version >= 3 else 0
-        brokers = [self._broker() for _ in range(self._length(self))]
+        brokers = [self._broker() for _ in self.elements(self._length(self))]
         cluster_id = self._nullable_text(self) if version >= 2 else None
         if version >= 1:
             self.take(4)  # the controller
-        topics = [self._topic() for _ in range(self._length(self))]
+        topics = [self._topic() for _ in self.elements(self._length(self))]
         if 8 <= version <= 10:
             self.take(4)  # the cluster's authorized operations
         error_code = self.int16() if version >= 13 else 0
@@ -138,7 +138,7 @@ class _Frame(Reader):
         partitions: list[PartitionMetadata] = []
         buffer, end, strides = self.buffer, len(self.buffer), self._strides
         count, at = self._length(self), self.offset
-        for _ in range(count):
+        for _ in self.elements(count):
             for unpack_from, size, head, counts in strides:
                 if at + size <= end and (fields := unpack_from(buffer, at))[head:] == counts:
                     partitions.append(PartitionMetadata(*fields[:head]))

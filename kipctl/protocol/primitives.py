@@ -14,6 +14,10 @@ from kipctl.errors import KipctlError
 INT16 = Struct(">h")
 INT32 = Struct(">i")
 
+MOST_ELEMENTS, MOST_TAGS = 1_000_000, 10_000
+"""Of an array, and of one message: Kafka 4.4 reads no more, so that a frame cannot make a client
+keep many times its own size in memory."""
+
 
 class _FieldError(KipctlError):
     """An error that learns where it happened while it passes through the enclosing fields."""
@@ -94,9 +98,22 @@ class Reader:
         value = self.unsigned_varint(bits)
         return (value >> 1) ^ -(value & 1)
 
+    def tags(self) -> range:
+        """How many tagged fields a section begins with, to go through."""
+        count = self.unsigned_varint()
+        if count > MOST_TAGS:
+            raise self.malformed(f"{count} tagged fields; {MOST_TAGS} are the most")
+        return range(count)
+
+    def elements(self, count: int) -> range:
+        """So many elements of an array, to go through."""
+        if count > MOST_ELEMENTS:
+            raise self.malformed(f"{count} elements; {MOST_ELEMENTS} are the most")
+        return range(count)
+
     def skip_tags(self) -> None:
         """Step past a section of tagged fields."""
-        for _ in range(self.unsigned_varint()):
+        for _ in self.tags():
             self.unsigned_varint()
             self.take(self.unsigned_varint())
 

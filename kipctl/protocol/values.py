@@ -124,9 +124,10 @@ def _read_one_by_one(item: Codec) -> Callable[[Reader, int], tuple[Any, ...]]:
     def read(reader: Reader, count: int) -> tuple[Any, ...]:
         if count > reader.remaining:  # every item has at least one byte
             raise reader.malformed(f"{count} items announced, {reader.remaining} bytes left")
+        places = reader.elements(count)
         items: list[Any] = []
         try:
-            for _ in range(count):
+            for _ in places:
                 items.append(item.read(reader))  # noqa: PERF401 (counts what was read)
         except MalformedFrame as error:
             raise error.within(f"[{len(items)}]") from None
@@ -141,6 +142,7 @@ def _read_numbers(item: Codec) -> Callable[[Reader, int], tuple[Any, ...]]:
     def read(reader: Reader, count: int) -> tuple[Any, ...]:
         if count * size > reader.remaining:
             raise reader.malformed(f"{count} integers announced, {reader.remaining} bytes left")
+        reader.elements(count)
         return unpack(f">{count}{item.format}", reader.take(count * size))
 
     return read

@@ -150,9 +150,9 @@ def _moves(document: Document) -> Table:
         tuple(_moved(arm) for arm in arms),
         (
             "From the first refusal to the send that succeeded, what the client itself took: "
-            "backoff, and waiting for Metadata. Not ready: the new leader refused too. Metadata "
-            "behind others: requests that waited on their connection for answers to Produce, which "
-            "come in order (head-of-line blocking).",
+            "backoff, and waiting for Metadata. Not ready: the new leader refused, as it did not "
+            "know yet. Metadata behind others: requests that waited on their connection for "
+            "answers to Produce, which come in order (head-of-line blocking).",
         ),
         "moves",
     )

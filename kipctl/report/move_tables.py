@@ -41,7 +41,7 @@ def moves_table(document: Document, what: str = "batches", client: str = "") -> 
 
 def _notes(document: Document, found: Document) -> Iterator[str]:
     if found["not_ready"]:
-        yield f"Refused by the new leader too, which did not know yet: {found['not_ready']:,}."
+        yield f"Refused by the new leader, which did not know yet: {found['not_ready']:,}."
     rpcs = document.get("metadata_rpcs", {})
     if refreshes := rpcs.get("by_cause", {}).get("leader_change", 0):
         yield (

@@ -89,7 +89,8 @@ def _are_not_ready(failures: Sequence[FailedAttempt]) -> list[bool]:
     (UNKNOWN_LEADER_EPOCH); and of a leader error when its hint is older than what the client knew,
     when the attempt followed a leader error to a newer epoch, or when the batch was sent to the
     leader of that very epoch in the end: it was the right one. Any other error is an old leader's
-    (phase `detect`).
+    (phase `detect`); so is that of a broker that knows a newer epoch than the client, as its hint
+    or FENCED_LEADER_EPOCH says: it led, and leads no more.
     """
     last = failures[-1]
     sent_last = last.to_epoch if last.to_broker != -1 else -1
@@ -99,11 +100,17 @@ def _are_not_ready(failures: Sequence[FailedAttempt]) -> list[bool]:
         if failed.is_leader_error:
             follows = lowest is not None and lowest < failed.epoch
             is_older = 0 <= failed.hint_epoch < failed.epoch
-            found.append(follows or is_older or 0 <= failed.epoch == sent_last)
+            may_be = follows or is_older or 0 <= failed.epoch == sent_last
+            found.append(may_be and not _knows_newer(failed))
             lowest = failed.epoch if lowest is None else min(lowest, failed.epoch)
         else:
             found.append(failed.error == ErrorCode.UNKNOWN_LEADER_EPOCH)
     return found
+
+
+def _knows_newer(failed: FailedAttempt) -> bool:
+    """Whether the broker said that it knows a newer leader epoch than the client."""
+    return failed.hint_epoch > failed.epoch or failed.error == ErrorCode.FENCED_LEADER_EPOCH
 
 
 class Phases(NamedTuple):

@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 from kipctl.errors import RefusedError
+from kipctl.own_names import OWN_TOPICS
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import ErrorCode
 from kipctl.transport.access import Access
@@ -70,9 +71,18 @@ def refusal(
     right = RIGHTS[request]
     principal = access.security.principal
     resource = f"{right.resource} {topic}".strip() if right.resource == TOPIC else "the Cluster"
-    grant = f"{right.option} {topic}".rstrip() if right.resource == TOPIC else right.option
+    pattern = _pattern(topic) if right.resource == TOPIC else ""
     return RefusedError(
         f"{what}: {principal} has no right to {right.operation} on {resource} ({error.name}).",
         f"Grant it: kafka-acls --add --allow-principal {principal}"
-        f" --operation {right.operation} {grant}" + (f"; or {otherwise}" if otherwise else ""),
+        f" --operation {right.operation} {right.option} {pattern}".rstrip()
+        + (f"; or {otherwise}" if otherwise else ""),
     )
+
+
+def _pattern(topic: str) -> str:
+    """What names the topic to kafka-acls, or all of kipctl's own, as each run has another one."""
+    for prefix in OWN_TOPICS:
+        if topic.startswith(f"{prefix}-"):
+            return f"{prefix} --resource-pattern-type prefixed"
+    return topic

@@ -8,6 +8,7 @@ import pytest
 
 from kipctl.cli.environment import Environment
 from kipctl.errors import RefusedError, UsageError
+from kipctl.process import Process, current_process
 from kipctl.transport.access import Access
 from kipctl.transport.clusters import NamedCluster, add_cluster, clusters_file
 
@@ -77,7 +78,9 @@ def test_without_a_terminal_there_is_nobody_to_ask() -> None:
 
 def labs(monkeypatch: pytest.MonkeyPatch, *running: tuple[str, str]) -> None:
     found = [
-        SimpleNamespace(name=name, bootstrap_server=server, properties={})
+        SimpleNamespace(
+            name=name, bootstrap_server=server, properties={}, owner=None, is_orphan=False
+        )
         for name, server in running
     ]
     monkeypatch.setattr("kipctl.lab.cluster.running_labs", lambda: found)
@@ -118,7 +121,9 @@ def test_a_lab_is_reached_with_its_own_login_unless_an_option_gives_another(
         "sasl.mechanism": "PLAIN",
         "sasl.jaas.config": 'x required username="admin" password="p";',
     }
-    lab = SimpleNamespace(name="lab", bootstrap_server="127.0.0.1:1", properties=login)
+    lab = SimpleNamespace(
+        name="lab", bootstrap_server="127.0.0.1:1", properties=login, owner=None, is_orphan=False
+    )
     monkeypatch.setattr("kipctl.lab.cluster.running_labs", lambda: [lab])
     where = environment(variables=clusters | {n: clusters.get(v, v) for n, v in variables.items()})
     where.connecting |= {n: clusters.get(v, v) for n, v in connecting.items()}
@@ -129,6 +134,24 @@ def test_several_labs_are_named_and_none_is_chosen(monkeypatch: pytest.MonkeyPat
     labs(monkeypatch, ("one", "127.0.0.1:1"), ("two", "127.0.0.1:2"))
     with pytest.raises(UsageError, match=r"one \(127.0.0.1:1\), two \(127.0.0.1:2\)"):
         environment().access(None)
+
+
+def test_the_lab_of_a_run_is_never_the_default_and_named_when_its_run_is_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    alive, gone = current_process(), Process(2**22 + 1, "0")
+    found = [
+        SimpleNamespace(name=name, owner=owner, is_orphan=owner is gone)
+        for name, owner in [("experiment-1", alive), ("experiment-2", gone)]
+    ]
+    monkeypatch.setattr("kipctl.lab.cluster.running_labs", lambda: found)
+    where = environment()
+    with pytest.raises(UsageError, match="No cluster was named, and no lab runs"):
+        where.access(None)
+    assert told(where) == (
+        "The run that made lab 'experiment-2' is gone. Remove it:"
+        " kipctl lab down --name experiment-2\n"
+    )
 
 
 def test_no_cluster_at_all_says_how_to_get_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -91,6 +91,12 @@ def test_each_error_has_its_exit_status(name: str, status: int, add_command: Add
     )
 
 
+def test_no_core_is_left_that_could_hold_a_password() -> None:
+    shown = "import resource; environment.message(str(resource.getrlimit(resource.RLIMIT_CORE)))"
+    with program(shown) as process:
+        assert process.communicate(timeout=60)[1] == "(0, 0)\n"
+
+
 def test_every_exit_status_has_an_error_that_ends_in_it() -> None:
     kinds = [kind for kind in vars(errors).values() if isinstance(kind, type)]
     statuses = {kind.status for kind in kinds if issubclass(kind, KipctlError)}

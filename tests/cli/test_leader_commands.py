@@ -32,6 +32,16 @@ def refused(arguments: list[str], bootstrap_server: str = "127.0.0.1:1") -> tupl
         ("reassign --rollback --all-topics", "--all-topics does not go with --rollback"),
         ("reassign --plan f --topic t", "--topic does not go with --plan"),
         ("reassign --list --dry-run", "--dry-run does not go with --list"),
+        ("reassign --history --rotate", "--rotate and --history exclude one another"),
+        ("reassign --rotate --topic t --all", "--all does not go with --rotate, only"),
+        ("reassign --plan f --rollback", "--plan and --rollback exclude one another"),
+        ("reassign --cancel --plan f --all", "takes one of --topic, --plan, --entry and --all"),
+        ("reassign --cancel --force", "--force does not go with --cancel"),
+        ("reassign --list --additional", "--additional does not go with --list"),
+        ("reassign --list --entry 2026", "--entry does not go with --list"),
+        ("reassign --rollback --entry=", "--entry is empty"),
+        ("reassign --rotate --topic t --batch 0", "1"),
+        ("reassign --rotate --topic t --between soon", "not a time to wait"),
         ("reassign --rotate --topic t --timeout 0", "0.1"),
         ("reassign --rotate --topic t --timeout -3", "0.1"),
     ],
@@ -54,8 +64,8 @@ COMMANDS_THAT_ASK = [
     "inspect replica-selection",
     "request-log status",
     "request-log off",
-    "request-log on",
-    "request-log on --for 5s",
+    "request-log on --all-brokers --until-off --yes",
+    "request-log on --all-brokers --for 5s --yes",
 ]
 
 
@@ -75,6 +85,24 @@ def test_a_bootstrap_server_that_is_none(arguments: str) -> None:
     status, err = refused(arguments.split(), "localhost")
     assert status == 2
     assert "localhost" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("--for 5s", "Give --broker (repeatable) or --all-brokers"),
+        ("--for 5s --broker 1 --all-brokers", "Give --broker (repeatable) or --all-brokers"),
+        ("--all-brokers", "Give --for TIME"),
+        ("--all-brokers --for 5s --until-off", "Give --for TIME"),
+        ("--all-brokers --for soon", "'soon' is not a time to wait"),
+    ],
+)
+def test_where_the_request_log_is_switched_on_and_for_how_long_has_to_be_said(
+    arguments: str, message: str
+) -> None:
+    status, err = refused(["request-log", "on", *arguments.split()])
+    assert status == 2
+    assert message in err
 
 
 def test_a_broken_plan_is_told_of_before_the_cluster_is_asked(tmp_path: Path) -> None:

@@ -7,7 +7,14 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from kipctl.cluster.broker_metrics import BrokerMetrics, error_counts, parse, request_counts, scrape
+from kipctl.cluster.broker_metrics import (
+    BrokerMetrics,
+    at_once,
+    error_counts,
+    parse,
+    request_counts,
+    scrape,
+)
 from kipctl.errors import (
     KipctlError,
     RefusedError,
@@ -57,6 +64,17 @@ kafka_server_BrokerTopicMetrics_Count{name="BytesOutPerSec",topic="orders",} 70.
 kafka_server_app_info_StartTimeMs{id="3",} 1.7E12
 kafka_server_app_info_start_time_ms{client_id="3",} 1.7E12
 """
+
+
+def test_exporters_are_asked_at_the_same_time() -> None:
+    all_are_asked = threading.Barrier(20)
+
+    def ask(number: int) -> int:
+        all_are_asked.wait()
+        return -number
+
+    assert at_once(ask, range(20)) == [-number for number in range(20)]
+    assert at_once(ask, ()) == []
 
 
 def test_counts_as_the_exporters_example_configuration_names_them() -> None:

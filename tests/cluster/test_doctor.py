@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import cast
 
 import pytest
 
@@ -12,11 +13,20 @@ from kipctl.cluster.doctor_facts import (
     ClusterFacts,
     MetricsFacts,
     TopicFacts,
+    ask_topics,
     broker_of,
 )
 from kipctl.cluster.snapshot import Broker, Partition, PartitionId, Snapshot
-from kipctl.errors import UnreachableError
+from kipctl.errors import TimedOutError, UnreachableError
 from kipctl.protocol.api import ApiKey
+from kipctl.protocol.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+)
+from kipctl.protocol.error_codes import ErrorCode
+from kipctl.transport.request import Cluster
 
 HEALTHY = {
     "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
@@ -143,7 +153,7 @@ def test_nothing_is_found_in_one_healthy_broker() -> None:
             "warning: 1 partition has replicas out of sync: orders-0.",
         ),
         (
-            cluster(*(partition(n, isr=(1, 2)) for n in range(5)), min_insync_replicas=None),
+            cluster(*(partition(n, isr=(1, 2)) for n in range(5)), min_insync_replicas=1),
             "warning: 5 partitions have replicas out of sync: orders-0, orders-1, orders-2 and 2"
             " more.",
         ),
@@ -302,6 +312,84 @@ def test_what_is_so(facts: ClusterFacts, first: str) -> None:
 )
 def test_what_settings_and_versions_mean(facts: ClusterFacts, found: str) -> None:
     assert told(facts) == [found]
+
+
+def test_settings_of_topics_that_nobody_told_are_not_known_and_never_taken_for_1() -> None:
+    facts = cluster(partition(0, isr=(1,)), partition(1), min_insync_replicas=None)
+    assert told(facts) == [
+        "warning: min.insync.replicas of 1 topic is not known: orders.",
+        "warning: 1 partition has replicas out of sync, and their min.insync.replicas is not"
+        " known: orders-0.",
+    ]
+    facts = replace(facts, topics={}, topics_error="Broker b:1 did not answer.")
+    assert told(facts)[0] == (
+        "warning: min.insync.replicas of 1 topic is not known: orders. Broker b:1 did not answer."
+    )
+
+
+@pytest.mark.parametrize(
+    ("replicas", "least", "change"),
+    [
+        ((1, 2), 2, "Raise the replication factor to 3 first"),
+        ((1, 2), 3, "Raise the replication factor to 3 first"),
+        ((1, 2, 3), 3, "Add a replica (kipctl reassign --plan FILE), or set"),
+    ],
+)
+def test_nobody_is_led_to_acks_all_that_means_the_leader_alone(
+    replicas: tuple[int, ...], least: int, change: str
+) -> None:
+    (found,) = diagnose(cluster(partition(0, replicas), min_insync_replicas=least))
+    assert found.what == "1 topic has no more replicas than min.insync.replicas: orders."
+    assert found.change.startswith(change)
+
+
+class Configs:
+    """A cluster whose brokers tell topics' settings; `fails` from that request on (from 1)."""
+
+    def __init__(self, denied: str = "", fails: int = 0) -> None:
+        self.denied, self.fails = denied, fails
+        self.asked: list[int] = []
+
+    def any_broker(self) -> "Configs":
+        return self
+
+    def request(self, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+        self.asked.append(len(request.resources))
+        if len(self.asked) == self.fails:
+            raise TimedOutError("Broker b:1 did not answer DescribeConfigs in 10 s.")
+        return DescribeConfigsResponse(
+            results=tuple(
+                DescribeConfigsResult(
+                    error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, resource_name=one.resource_name
+                )
+                if one.resource_name == self.denied
+                else DescribeConfigsResult(
+                    resource_name=one.resource_name,
+                    configs=(DescribeConfigsResourceResult("min.insync.replicas", "2"),),
+                )
+                for one in request.resources
+            )
+        )
+
+
+TOPICS = [f"t{number}" for number in range(1200)]
+
+
+def test_settings_of_many_topics_are_asked_for_in_chunks() -> None:
+    configs = Configs(denied="t700")
+    facts, error = ask_topics(cast(Cluster, configs), TOPICS)
+    assert configs.asked == [500, 500, 200]
+    assert set(TOPICS) - set(facts) == {"t700"}
+    assert facts["t1199"] == TopicFacts(2, None)
+    assert error is not None
+    assert error.startswith("TOPIC_AUTHORIZATION_FAILED")
+
+
+def test_after_a_chunk_that_is_not_answered_the_others_are_not_known() -> None:
+    configs = Configs(fails=2)
+    facts, error = ask_topics(cast(Cluster, configs), TOPICS)
+    assert (len(facts), configs.asked) == (500, [500, 500])
+    assert error == "Broker b:1 did not answer DescribeConfigs in 10 s."
 
 
 def test_old_brokers_lack_more_than_hints() -> None:

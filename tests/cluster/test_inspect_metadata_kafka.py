@@ -4,9 +4,9 @@ import json
 from collections.abc import Callable
 
 import pytest
+from no_own_topics import await_no_own_topics
 from on_lab import Kipctl, MakeTopic
 
-from kipctl.cluster.topic_sets import await_no_topics
 from kipctl.lab.cluster import Lab
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.message import encode
@@ -56,7 +56,7 @@ def test_every_broker_is_timed_until_it_shows_each_new_leader(
     assert [(one["broker"], one["seen"]) for one in convergence] == [(b, 60) for b in (1, 2, 3)]
     for one in convergence:
         assert 0 <= one["behind_p50_ms"] <= one["behind_max_ms"] <= one["after_call_max_ms"]
-    await_no_topics(cluster, ["kipctl-metadata"])
+    await_no_own_topics(cluster)
 
 
 def test_a_paused_broker_is_told_of_as_one_that_does_not_answer(

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import ClassVar, cast
 
 import pytest
 
@@ -108,6 +109,27 @@ def test_a_plan_for_another_cluster_is_refused(
     )
     with pytest.raises(UsageError, match=rf"partitions\[1\]: .*{problem}"):
         check_against(read_reassignment(path), cluster)
+
+
+def test_a_large_plan_is_checked_without_counting_the_topics_each_time(tmp_path: Path) -> None:
+    """The topics of a snapshot are put together out of all its partitions."""
+
+    class Counting:
+        counted = 0
+        broker_ids = (1, 2)
+        by_id: ClassVar = {
+            p: Partition(p, (1, 2), (1,), 1, 0) for p in (PartitionId("t", n) for n in range(50))
+        }
+
+        @property
+        def topics(self) -> tuple[str, ...]:
+            self.counted += 1
+            return ("t",)
+
+    path = write(tmp_path, {"partitions": [{**ENTRY, "partition": n} for n in range(50)]})
+    snapshot = Counting()
+    check_against(read_reassignment(path), cast(Snapshot, snapshot))
+    assert snapshot.counted == 1
 
 
 def test_a_stopped_broker_may_stay_in_a_plan(tmp_path: Path) -> None:

@@ -5,11 +5,26 @@ from dataclasses import replace
 import pytest
 
 from kipctl.cli.inspect_metadata import sentences
-from kipctl.cluster.metadata_convergence import Sightings, sightings
-from kipctl.cluster.metadata_views import Compared, Difference, Standing, compare, not_alive
-from kipctl.cluster.snapshot import Broker, Partition, PartitionId, Snapshot
+from kipctl.cluster.metadata_views import (
+    Compared,
+    Difference,
+    Standing,
+    answer_bytes,
+    compare,
+    not_alive,
+    sampled,
+)
+from kipctl.cluster.snapshot import Broker, Partition, PartitionId, Snapshot, from_metadata
 from kipctl.cluster.watch import ClusterEvent, EventKind
 from kipctl.errors import UnreachableError
+from kipctl.experiments.metadata.convergence import Sightings, sightings
+from kipctl.protocol.message import encode
+from kipctl.protocol.metadata import (
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
 
 BROKERS = tuple(Broker(id, "h", 9090 + id, None) for id in (1, 2, 3))
 ID = PartitionId("t", 0)
@@ -109,14 +124,58 @@ def test_a_broker_with_replicas_that_metadata_does_not_list_is_not_said_to_agree
     assert not_alive(fenced) == (3,)
     assert not_alive(view(NEW, brokers=BROKERS[:1])) == (2, 3)
     alike = Compared(compare(BROKERS[:2], {1: fenced, 2: fenced}), 1)
-    assert sentences(alike, ()) == ("All brokers show the same.",)
-    assert sentences(alike, (3,)) == (
+    assert sentences(alike, 2, ()) == ("All brokers show the same.",)
+    assert sentences(alike, 2, (3,)) == (
         "Broker 3 is not alive, and not asked.",
         "All brokers that are alive show the same.",
     )
     behind = view(OLD, brokers=BROKERS[:2])
     astray = Compared(compare(BROKERS[:2], {1: fenced, 2: behind}), 3)
-    assert sentences(astray, (3, 4)) == (
+    assert sentences(astray, 2, (3, 4)) == (
         "Brokers 3, 4 are not alive, and not asked.",
         "Broker 2 does not show what the others do, even after 3 looks.",
+    )
+
+
+RACKS = tuple(Broker(id, "h", 9092, f"rack-{id % 3}") for id in range(200))
+
+
+@pytest.mark.parametrize(
+    ("answer", "most", "asked"),
+    [
+        (1_000, 32_000_000, 200),  # all of them
+        (4_700_000, 32_000_000, 6),  # 100,000 partitions
+        (1_000_000_000, 32_000_000, 3),  # fewer are no comparison
+        (0, 32_000_000, 200),
+    ],
+)
+def test_of_a_large_cluster_some_brokers_are_asked(answer: int, most: int, asked: int) -> None:
+    chosen = sampled(RACKS, answer, most)
+    assert len(set(chosen)) == asked
+    assert {broker.rack for broker in chosen} == {"rack-0", "rack-1", "rack-2"}
+    assert list(chosen) == sorted(chosen, key=lambda broker: broker.id)
+
+
+def test_how_long_an_answer_is_follows_from_what_it_shows() -> None:
+    partitions = tuple(
+        MetadataResponsePartition(0, number, 1, 5, (1, 2, 3), (1, 2), ()) for number in range(50)
+    )
+    response = MetadataResponse(
+        brokers=tuple(MetadataResponseBroker(id, "broker.example.org", 9092) for id in range(3)),
+        cluster_id="x" * 22,
+        topics=tuple(
+            MetadataResponseTopic(name=f"topic-{n:04}", partitions=partitions) for n in range(40)
+        ),
+    )
+    assert answer_bytes(from_metadata(response)) == pytest.approx(
+        len(encode(response, 12)), rel=0.02
+    )
+
+
+def test_that_only_some_were_asked_is_said() -> None:
+    alike = Compared(compare(BROKERS[:2], {1: view(NEW), 2: view(NEW)}), 1)
+    assert sentences(alike, 200, ()) == (
+        "2 of 200 brokers were asked, as the answers of all are more than 32 MB. With --topic"
+        " answers are shorter, and more are asked.",
+        "The 2 brokers that were asked show the same.",
     )

@@ -15,7 +15,7 @@ from kipctl.cluster.plan import reach
 from kipctl.cluster.reassign import ongoing, submit
 from kipctl.cluster.snapshot import PartitionId, take_snapshot
 from kipctl.cluster.watch import ClusterEvent, EventKind
-from kipctl.errors import TimedOutError
+from kipctl.errors import PartlyDoneError, TimedOutError
 from kipctl.lab.cluster import Lab
 from kipctl.protocol.error_codes import ErrorCode
 from kipctl.transport.request import Cluster
@@ -138,12 +138,18 @@ def test_a_plan_that_moves_data_is_told_from_a_reorder(
     plan = tmp_path / "plan.json"
     plan.write_text(json.dumps(reassignment_document(target)))
     ran = kipctl("reassign", "--plan", str(plan), "--dry-run", "-o", "csv")
-    assert [line.split(",")[-1] for line in ran.out.replace('"', "").splitlines()[1:]] == [
+    rows = [line for line in ran.out.splitlines() if line.startswith(f"partitions,{topic},")]
+    assert [row.replace('"', "").split(",")[-1] for row in rows] == [
         " leaves 1",
         "stays",
         "copied to 3",
     ]
-    assert kipctl("reassign", "--plan", str(plan), "--yes").status == 0
+    ran = kipctl("reassign", "--plan", str(plan), "--yes")
+    assert ran.status == 4
+    assert "changes the replication factor of 1 partitions" in ran.err
+    factor = "--change-replication-factor"
+    ran = kipctl("reassign", "--plan", str(plan), "--yes", factor)
+    assert ran.status == 0, ran.err
     assert replicas_of(cluster, topic) == list(target.values())
     assert kipctl("reassign", "--rollback", "--yes").status == 0
     assert replicas_of(cluster, topic) == [(1, 2)] * 3
@@ -174,7 +180,8 @@ def test_rotations_can_be_repeated_and_tell_what_every_broker_saw(
 def test_a_cancelled_move_gets_its_old_order_back(
     cluster: Cluster, kipctl: Kipctl, make_topic: MakeTopic, lab: Lab, state: Path
 ) -> None:
-    topic = make_topic("cancelled", [[1, 2], [2, 1]])
+    topic, foreign = make_topic("cancelled", [[1, 2], [2, 1]]), make_topic("foreign", [[1, 2]])
+    others = PartitionId(foreign, 0)
     lab.stop(3)
     try:
         before = take_snapshot(cluster, [topic])
@@ -199,15 +206,45 @@ def test_a_cancelled_move_gets_its_old_order_back(
         assert "being reassigned already" in ran.err
         assert "--cancel" in ran.err
 
-        ran = kipctl("reassign", "--cancel", "--topic", topic, "--yes", "-o", "json")
+        submit(cluster, {others: (3, 2)}, may_change_replication_factor=False)
+        ran = kipctl("reassign", "--cancel", "--yes", "-o", "json")
         assert ran.status == 0, ran.err
+        assert "1 others are left alone" in ran.err
         assert [p["order"] for p in json.loads(ran.out)["cancelled"]] == ["put back", "as before"]
         assert replicas_of(cluster, topic) == [(1, 2), (2, 1)]
+        assert [one.id for one in ongoing(cluster)] == [others]
+        assert kipctl("reassign", "--cancel", "--topic", foreign, "--yes").status == 0
         assert ongoing(cluster) == ()
         # All is as it was, so there is nothing left to undo.
         assert kipctl("reassign", "--rollback", "--yes").status == 4
     finally:
         lab.start(3)
+
+
+@pytest.mark.timeout(120)
+def test_a_reorder_that_turns_out_to_copy_data_is_cancelled_at_once(
+    cluster: Cluster, make_topic: MakeTopic, lab: Lab
+) -> None:
+    topic = make_topic("raced", [[1, 2]])
+    raced = PartitionId(topic, 0)
+    lab.stop(1)
+    try:
+        plan = reach(take_snapshot(cluster, [topic]), {raced: (2, 1)})
+        assert not plan.copies_data
+
+        def another_tool(event: ClusterEvent) -> None:
+            if event.kind is EventKind.REASSIGNMENT_CALLED:
+                with Cluster(lab.bootstrap_server) as other:
+                    reassign(other, reach(take_snapshot(other, [topic]), {raced: (3, 2)}))
+
+        with pytest.raises(PartlyDoneError) as partly:
+            reassign(cluster, plan, on_event=another_tool)
+        assert "would have added [1] and removed [3]; so it was cancelled" in partly.value.what
+        assert ongoing(cluster) == ()
+        (replicas,) = replicas_of(cluster, topic)
+        assert set(replicas) == {2, 3}
+    finally:
+        lab.start(1)
 
 
 @pytest.mark.timeout(120)

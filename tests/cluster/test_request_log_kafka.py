@@ -1,5 +1,6 @@
 """`kipctl request-log` on a real cluster: lines come while it is on, and it never stays on."""
 
+import io
 import json
 import os
 import signal
@@ -11,7 +12,10 @@ from pathlib import Path
 import pytest
 from on_lab import Kipctl
 
+from kipctl.cli.app import run
+from kipctl.cli.environment import Environment
 from kipctl.cluster.request_log import level_at, look, set_level
+from kipctl.cluster.request_log_state import on_record
 from kipctl.lab.cluster import Lab
 from kipctl.transport.request import Cluster
 
@@ -60,7 +64,7 @@ def test_lines_come_while_it_is_on_and_none_while_it_is_off(
     lab: Lab, kipctl: Kipctl, cluster: Cluster
 ) -> None:
     ask(lab, 1, "before")
-    ran = kipctl("request-log", "on", "-o", "json")
+    ran = kipctl("request-log", "on", "--all-brokers", "--until-off", "-o", "json")
     assert ran.status == 0, ran.err
     assert json.loads(ran.out)["brokers"][0] == {
         "broker": 1,
@@ -78,14 +82,14 @@ def test_lines_come_while_it_is_on_and_none_while_it_is_off(
     assert ran.status == 0, ran.err
     assert levels(cluster) == ["WARN"] * 3
     ask(lab, 1, "while-off")
-    kipctl("request-log", "on")
+    kipctl("request-log", "on", "--all-brokers", "--until-off")
     clients = wait_for_client(lab, 1, "on-again")
     assert "while-on" in clients
     assert not clients & {"before", "while-off"}
 
 
 def test_one_broker_alone(kipctl: Kipctl, cluster: Cluster) -> None:
-    ran = kipctl("request-log", "on", "--broker", "2")
+    ran = kipctl("request-log", "on", "--broker", "2", "--until-off")
     assert ran.status == 0, ran.err
     assert ran.err.splitlines()[-1] == "Switch it off: kipctl request-log off --broker 2"
     assert levels(cluster) == ["WARN", "DEBUG", "WARN"]
@@ -103,7 +107,8 @@ def test_one_broker_alone(kipctl: Kipctl, cluster: Cluster) -> None:
 def test_a_broker_that_is_not_there_is_wrong_usage(
     kipctl: Kipctl, cluster: Cluster, action: str
 ) -> None:
-    ran = kipctl("request-log", action, "--broker", "1", "--broker", "7")
+    more = ["--until-off"] if action == "on" else []
+    ran = kipctl("request-log", action, "--broker", "1", "--broker", "7", *more)
     assert (ran.status, ran.out) == (2, "")
     assert "The cluster lists no broker 7; it lists 1, 2, 3." in ran.err
     assert levels(cluster) == ["WARN"] * 3
@@ -114,7 +119,7 @@ def test_for_some_time(lab: Lab, kipctl: Kipctl, cluster: Cluster) -> None:
     set_level(cluster, 3, "INFO")
     path = lab.node(1).request_log_path
     size = path.stat().st_size
-    ran = kipctl("request-log", "on", "--for", "1s", "-o", "json")
+    ran = kipctl("request-log", "on", "--all-brokers", "--for", "1s", "-o", "json")
     assert ran.status == 0, ran.err
     assert path.stat().st_size > size
     result = json.loads(ran.out)
@@ -133,7 +138,17 @@ def test_for_some_time(lab: Lab, kipctl: Kipctl, cluster: Cluster) -> None:
 def on_for_an_hour(lab: Lab, *more: str) -> subprocess.Popen[str]:
     """kipctl in a process of its own, once it says that the request log is on."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "kipctl", "request-log", "on", "--for", "1h", *more],
+        [
+            sys.executable,
+            "-m",
+            "kipctl",
+            "request-log",
+            "on",
+            "--all-brokers",
+            "--for",
+            "1h",
+            *more,
+        ],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -149,12 +164,59 @@ def on_for_an_hour(lab: Lab, *more: str) -> subprocess.Popen[str]:
 def test_a_signal_to_end_switches_it_off(lab: Lab, cluster: Cluster, sent: signal.Signals) -> None:
     with on_for_an_hour(lab, "-o", "json") as process:
         assert levels(cluster) == ["DEBUG"] * 3
+        assert [one.brokers for one in on_record({lab.cluster_id})] == [(1, 2, 3)]
         process.send_signal(sent)
         out, err = process.communicate()
     assert process.returncode == 128 + sent
     assert err.startswith("kipctl: Interrupted after ")
     assert err.endswith("The request log is off again at brokers 1, 2, 3.\n")
     assert [b["on"] for b in json.loads(out)["brokers"]] == [False] * 3
+    assert levels(cluster) == ["WARN"] * 3
+    assert on_record({lab.cluster_id}) == ()
+
+
+def test_after_a_kipctl_that_was_killed_later_ones_say_that_it_is_on_until_it_is_off(
+    lab: Lab, cluster: Cluster
+) -> None:
+    with on_for_an_hour(lab) as process:
+        # While somebody is there to switch it off nothing is said.
+        assert "request log was switched on" not in on_its_own(lab, "inspect leaders")
+        process.kill()
+    assert levels(cluster) == ["DEBUG"] * 3
+    for command in ("inspect leaders", "request-log status"):
+        err = on_its_own(lab, command)
+        assert "The request log was switched on at brokers 1, 2, 3 of this cluster" in err
+        assert "kipctl request-log off --broker 1 --broker 2 --broker 3" in err
+    err = on_its_own(lab, "request-log off --broker 2")
+    assert "was switched on at brokers 1, 3 of this cluster" in err
+    assert "request log was switched on" not in on_its_own(lab, "request-log off")
+    assert on_record({lab.cluster_id}) == ()
+
+
+def on_its_own(lab: Lab, command: str) -> str:
+    """What a kipctl with the state folder of the session says beside its result."""
+    err = io.StringIO()
+    variables = os.environ | {"KIPCTL_BOOTSTRAP_SERVER": lab.bootstrap_server}
+    status = run(command.split(), Environment(io.StringIO(), io.StringIO(), err, variables))
+    assert status == 0, err.getvalue()
+    return err.getvalue()
+
+
+@pytest.mark.parametrize(("yes", "status"), [((), 2), (("--yes",), 0)])
+def test_where_it_is_no_lab_it_is_asked_with_what_it_will_cost(
+    kipctl: Kipctl,
+    cluster: Cluster,
+    monkeypatch: pytest.MonkeyPatch,
+    yes: tuple[str, ...],
+    status: int,
+) -> None:
+    monkeypatch.setattr("kipctl.experiments.actions.running_labs", list)
+    ran = kipctl("request-log", "on", "--all-brokers", "--for", "1s", *yes)
+    assert ran.status == status, ran.err
+    assert "How many requests they answer is not known" in ran.err
+    if not yes:
+        assert "Log every request that brokers 1, 2, 3 answer, for 1 s?" in ran.err
+        assert "Repeat with --yes." in ran.err
     assert levels(cluster) == ["WARN"] * 3
 
 

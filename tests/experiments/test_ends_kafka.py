@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -11,9 +12,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
+from no_own_topics import await_no_own_topics
 
-from kipctl.cluster.topics import await_no_topic
-from kipctl.experiments.plan import OWN_TOPIC
+from kipctl.cluster.topics import delete_topic
 from kipctl.lab.cluster import Lab
 from kipctl.trace.runs import look
 from kipctl.trace.store import ROWS_FOLDER, Run
@@ -88,7 +89,7 @@ def test_a_signal_to_all_of_its_group_ends_it_in_good_order(
         assert status == 128 + number, err
     assert "Traceback" not in err
     is_a_run(tmp_path, "interrupted: ")
-    await_no_topic(cluster, OWN_TOPIC)
+    await_no_own_topics(cluster)
 
 
 @pytest.mark.parametrize(
@@ -109,7 +110,7 @@ def test_of_a_probe_that_is_killed_what_it_had_settled_is_recorded(
         status, err = end_of(process)
         assert status == 5, err
     is_a_run(tmp_path, "it failed: The probe's process ended early (exit code -9)")
-    await_no_topic(cluster, OWN_TOPIC)
+    await_no_own_topics(cluster)
 
 
 @pytest.mark.parametrize("command", [PRODUCE, END_TO_END], ids=["produce", "e2e"])
@@ -124,6 +125,8 @@ def test_a_killed_kipctl_leaves_a_run_that_can_be_repaired(
     while (repaired := subprocess.run(repair, capture_output=True, text=True)).returncode == 2:
         assert "still being written" in repaired.stderr  # its producer settles what is under way
     assert repaired.returncode == 0, repaired.stderr
-    assert OWN_TOPIC in repaired.stderr  # it is still there, and said to be
+    (left,) = set(re.findall(r"kipctl-perf-[\w-]+", repaired.stderr))
+    assert f"Remove it: kafka-topics --delete --topic {left}" in repaired.stderr
+    delete_topic(lab.bootstrap_server, left)
     is_a_run(tmp_path, "it failed: kipctl was killed")
     assert json.loads(repaired.stdout)["records"]["acknowledged"] > 0

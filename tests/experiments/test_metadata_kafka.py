@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from no_own_topics import await_no_own_topics
 
 from kipctl.cli.app import run
 from kipctl.cli.environment import Environment
-from kipctl.cluster.topic_sets import await_no_topics
 from kipctl.lab.cluster import Lab
 from kipctl.transport.request import Cluster
 
@@ -94,7 +94,7 @@ def test_requests_topics_and_bytes_are_those_that_brokers_count(
     assert phases_of(librdkafka)["steady"]["most_topics_asked"] == TOPICS
 
     with Cluster(lab.bootstrap_server) as cluster:
-        await_no_topics(cluster, [f"kipctl-metadata-{n:04}" for n in range(1, TOPICS + 1)])
+        await_no_own_topics(cluster)
 
 
 def test_an_idle_time_that_kafka_does_not_take_is_refused_before_anything_is_done() -> None:

@@ -13,7 +13,7 @@ from kipctl.experiments.metadata.phases import (
     phase_document,
     phase_loads,
 )
-from kipctl.experiments.metadata.plan import ClientKind, MetadataPlan, Phase
+from kipctl.experiments.metadata.plan import OWN_TOPICS, ClientKind, MetadataPlan, Phase
 from kipctl.probe.metadata_policy import TopicPolicy
 from kipctl.report.metadata_tables import perf_metadata_tables
 from kipctl.transport.access import Access
@@ -73,7 +73,7 @@ def test_what_makes_no_sense_is_refused(settings: dict[str, Any], told: str) -> 
 
 def test_topics_are_numbered_and_sort_by_number() -> None:
     names = MetadataPlan(Access("127.0.0.1:1"), topics=20_000).names
-    assert (names[0], names[-1]) == ("kipctl-metadata-00001", "kipctl-metadata-20000")
+    assert (names[0], names[-1]) == (f"{OWN_TOPICS}-00001", f"{OWN_TOPICS}-20000")
     assert list(names) == sorted(names)
 
 

@@ -14,16 +14,19 @@ from pathlib import Path
 import pyarrow.compute as pc
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
+from no_own_topics import await_no_own_topics
 
 from kipctl.cli.app import run
 from kipctl.cli.environment import Environment
 from kipctl.cluster.topics import (
     LATEST,
-    await_no_topic,
     await_topic,
+    await_topics,
     create_topic,
     delete_topic,
     offsets,
+    topic_ids,
+    topics_named,
 )
 from kipctl.experiments.begin import OnThisMachine
 from kipctl.experiments.conduct import Listeners
@@ -32,6 +35,7 @@ from kipctl.experiments.own_topic import own_topic
 from kipctl.experiments.perf import PerfPlan, produce
 from kipctl.experiments.plan import OWN_TOPIC
 from kipctl.lab.cluster import Lab
+from kipctl.own_names import own_host
 from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.probe.produce.run import ProbeSpec
 from kipctl.trace.clock import now_us
@@ -104,7 +108,7 @@ def test_a_run_with_rotations_prints_one_object_and_records_what_adds_up(
     assert hints["ignored"] == 0
     assert set(redirects["phases_ms"]) == set(PHASES)
     assert said["metadata_rpcs"]["total"] == sum(said["metadata_rpcs"]["by_cause"].values())
-    await_no_topic(cluster, OWN_TOPIC)
+    await_no_own_topics(cluster)
 
     recorded = Run(folder)
     assert recorded.description["summary"]["records"] == said["records"]
@@ -279,7 +283,7 @@ def test_ctrl_c_says_how_far_it_came_and_removes_the_topic(
     assert Run(folder).description["stopped"] is True
     assert look(folder).flaw == f"interrupted: {told[1]} of 1,000,000 records"
     assert "Traceback" not in rest
-    await_no_topic(cluster, OWN_TOPIC)
+    await_no_own_topics(cluster)
 
 
 def test_the_arms_differ_in_what_the_client_waits_for(lab: Lab, tmp_path: Path) -> None:
@@ -312,29 +316,52 @@ def test_the_arms_differ_in_what_the_client_waits_for(lab: Lab, tmp_path: Path) 
     assert arms[LeaderDiscovery.BASELINE].redirects["moves"]["wait_ms"]["p50"] >= 80
 
 
-def test_a_second_run_does_not_take_the_topic_of_the_first(lab: Lab, cluster: Cluster) -> None:
+def test_two_runs_at_the_same_time_have_a_topic_each(lab: Lab, cluster: Cluster) -> None:
+    """And what a run that is gone has left is named, and stays."""
     spec = ProbeSpec(lab.access, OWN_TOPIC, num_records=10**6, throughput=100)
-    said: list[str] = []
-    with (
-        own_topic(cluster, 3, 0, said.append),
-        OnThisMachine()(spec) as probe,
-    ):
-        while not len(probe.new_rows("batches")):
-            assert not probe.is_done_by(now_us() + 50_000)
-        status, _, err = kipctl(lab, "--num-records 10 --throughput -1 --record-size 10")
-        assert status == 4, err
-        assert "another run" in err
-        probe.stop()
-        assert probe.outcome().failed == 0
-        # What nobody writes to any more is an earlier run's.
-        status, _, err = kipctl(lab, "--num-records 10 --throughput -1 --record-size 10")
-        assert status == 0, err
-        assert f"Removing the topic {OWN_TOPIC} that an earlier run left." in err
-        create_topic(lab.bootstrap_server, OWN_TOPIC, 1, 1)
-        await_topic(cluster, OWN_TOPIC, 1)
-    assert said[-1] == f"Topic {OWN_TOPIC} was made anew by somebody else, and is left as it is."
-    delete_topic(lab.bootstrap_server, OWN_TOPIC)
-    await_no_topic(cluster, OWN_TOPIC)
+    left = f"kipctl-perf-{own_host()}-{2**22 + 1}-0a1b2c"  # no process has so high an id
+    create_topic(lab.bootstrap_server, left, 1, 1)
+    await_topic(cluster, left, 1)
+    try:
+        with (
+            own_topic(cluster, 3, 0, lambda _: None),
+            OnThisMachine()(spec) as probe,
+        ):
+            while not len(probe.new_rows("batches")):
+                assert not probe.is_done_by(now_us() + 50_000)
+            words = "perf produce --num-records 10 --throughput -1 --record-size 10 --partitions 3"
+            other = subprocess.run(
+                [sys.executable, "-m", "kipctl", *words.split()],
+                env=os.environ | {"KIPCTL_BOOTSTRAP_SERVER": lab.bootstrap_server},
+                capture_output=True,
+                text=True,
+            )
+            assert other.returncode == 0, other.stderr
+            assert f"Runs of kipctl that are gone have left topics, with their data: {left}." in (
+                other.stderr
+            )
+            assert OWN_TOPIC not in other.stderr
+            assert set(topics_named(cluster, "kipctl-.*")) >= {left, OWN_TOPIC}
+            probe.stop()
+            assert probe.outcome().failed == 0
+    finally:
+        delete_topic(lab.bootstrap_server, left)
+    await_no_own_topics(cluster)
+
+
+def test_a_topic_that_only_has_kipctls_name_is_left_as_it_is(lab: Lab, cluster: Cluster) -> None:
+    create_topic(lab.bootstrap_server, "kipctl-perf", 1, 1)
+    before = await_topics(cluster, ["kipctl-perf"])
+    try:
+        words = "--num-records 10 --throughput -1 --record-size 10"
+        for named in ("", " --topic kipctl-perf"):
+            status, _, err = kipctl(lab, words + named)
+            assert status == 0, err
+        assert topic_ids(cluster, ["kipctl-perf"]) == before
+        assert sum(offsets(cluster, "kipctl-perf", LATEST).values()) == 10
+    finally:
+        delete_topic(lab.bootstrap_server, "kipctl-perf")
+    await_no_own_topics(cluster)
 
 
 def test_strict_refuses_few_moves_and_a_busy_machine(lab: Lab, tmp_path: Path) -> None:

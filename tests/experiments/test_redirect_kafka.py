@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from no_own_topics import await_no_own_topics
 
 from kipctl.cli.app import run
 from kipctl.cli.environment import Environment
-from kipctl.cluster.topics import await_no_topic
 from kipctl.experiments.arms.figures import figures
 from kipctl.lab.cluster import Lab
 from kipctl.protocol.api import ApiKey
@@ -101,8 +101,7 @@ def test_with_stale_metadata_only_hints_find_the_leader_and_the_runs_predict_wha
     assert len(predicted["brokers"]) == 3
     assert predicted["saved"][0]["without_wait_ms"] == arms["probe-baseline"]["move_wait_ms"]
     with Cluster(lab.bootstrap_server) as cluster:
-        for topic in ("kipctl-perf", "kipctl-metadata"):
-            await_no_topic(cluster, topic)
+        await_no_own_topics(cluster)
 
 
 def test_other_clients_are_measured_by_the_same_rule_and_a_cap_takes_hints_away(

@@ -8,11 +8,11 @@ import pyarrow as pa
 import pytest
 from redirect_runs import arm_runs, redirect
 
-from kipctl.cluster.metadata_convergence import Sightings
 from kipctl.errors import UsageError
 from kipctl.experiments.arms.arm import parse_arms
 from kipctl.experiments.arms.stand import Place
 from kipctl.experiments.arms.tapped import Conditions
+from kipctl.experiments.metadata.convergence import Sightings
 from kipctl.experiments.redirect.plan import Scale, planned
 from kipctl.experiments.redirect.predict import predicted, recorded_curve
 from kipctl.experiments.redirect.result import curve_document, curve_lines, document, set_up

@@ -17,7 +17,6 @@ from kipctl.experiments.begin import OnThisMachine
 from kipctl.experiments.conduct import Listeners
 from kipctl.experiments.consume import consume_settings
 from kipctl.experiments.perf import PerfPlan, produce_settings
-from kipctl.experiments.plan import OWN_TOPIC
 from kipctl.experiments.record import Recorder
 from kipctl.experiments.repair import _consumer, _producer, left_undone, repair
 from kipctl.probe.consume.config import ConsumerConfig
@@ -208,6 +207,9 @@ def test_a_consumers_settings_are_read_back_as_they_were() -> None:
     spec = ConsumeSpec(Access("b:1"), "t", 10, discovery=LeaderDiscovery.REFRESH, config=config)
     known: dict[str, Any] = {"topic": "t"} | consume_settings(spec)
     assert _consumer(json.loads(json.dumps(known))) == spec
+
+
+OWN_TOPIC = "kipctl-perf-kafka-ops-1-4711-0a1b2c"
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,13 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
 from kipctl.experiments.arms.run_rows import dataset, rows
 from kipctl.trace.codes import Decision, MetadataCause
 from kipctl.trace.columns import COLUMNS
 from kipctl.trace.export import Meaning, record_batches
+from kipctl.trace.redirects import FailedAttempt, phases, redirect_columns
 from kipctl.trace.row_writer import RowWriter
 from kipctl.trace.schema import DATASETS
 from kipctl.trace.store import Run
@@ -49,6 +51,25 @@ def test_rows_come_back_with_times_from_the_start(tmp_path: Path) -> None:
     assert column["hint_endpoint"] == [-1, -1]
     assert column["detect_us"] == [12, 12]
     assert column["same_epoch_retry"] == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("from_epoch", "to_epoch", "to_broker"),
+    [(7, 7, 3), (7, 8, 3), (7, 6, 3), (-1, -1, 3), (7, -1, 3), (7, -1, -1)],
+)
+def test_a_retry_to_no_newer_epoch_is_what_the_client_wrote(
+    tmp_path: Path, from_epoch: int, to_epoch: int, to_broker: int
+) -> None:
+    """Older brokers tell no epochs, and those of a topic that is made anew begin again."""
+    attempt = FailedAttempt(1, 0, 10, 6, True, 1, from_epoch, -1, Decision.ABSENT)
+    attempt.to_broker, attempt.to_epoch = to_broker, to_epoch
+    (share,) = phases([attempt], 0, 10, 10)
+    names = COLUMNS["redirects"]
+    of = zip(names[names.index("attempt") :], redirect_columns(attempt, share), strict=True)
+    row = {name: int(value) for name, value in of}
+    run = written(tmp_path, "redirects", "one", row)
+    found = rows(dataset(run, "redirects"), "redirects")
+    assert found[0, names.index("same_epoch_retry")] == row["same_epoch_retry"]
 
 
 def test_what_never_came_is_nothing_again(tmp_path: Path) -> None:

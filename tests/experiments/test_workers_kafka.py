@@ -13,18 +13,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from no_own_topics import await_no_own_topics
 from one_process import OneProcess, Said
 from pyspark.sql import SparkSession
 
 from kipctl.cluster.topics import (
     LATEST,
-    await_no_topic,
     await_topic,
     create_topic,
     delete_topic,
     offsets,
 )
-from kipctl.experiments.plan import OWN_TOPIC
 from kipctl.lab.cluster import Lab
 from kipctl.measure.distribution import distribution
 from kipctl.pipeline.analysis import Question, analyse_runs
@@ -256,7 +255,7 @@ def test_a_worker_that_dies_fails_the_run_and_what_is_known_is_kept(
     assert run.description["summary"]["records"]["acknowledged"] == int(told[1])
     assert {row["client"] for row in batches} == {"kipctl-perf-0", "kipctl-perf-1"}
     assert not (folder / ROWS_FOLDER).exists()
-    await_no_topic(cluster, OWN_TOPIC)
+    await_no_own_topics(cluster)
     for end in ends:
         assert select.select([end], [], [], LONG_S)[0]
         os.close(end)
@@ -282,7 +281,7 @@ def test_ctrl_c_stops_all_workers_in_good_order(lab: Lab, cluster: Cluster, tmp_
     assert run.description["stopped"] is True
     assert not (folder / ROWS_FOLDER).exists()
     assert holders_of(folder) == {}
-    await_no_topic(cluster, OWN_TOPIC)
+    await_no_own_topics(cluster)
 
 
 def test_workers_without_a_rate_share_the_records(
@@ -326,7 +325,7 @@ def test_what_cannot_be_is_one_clear_error(
     error = said.err[said.err.index("kipctl: ") :]
     assert told in error
     assert len(error.splitlines()) <= 3
-    await_no_topic(cluster, OWN_TOPIC)
+    await_no_own_topics(cluster)
 
 
 def test_a_master_with_too_few_slots_is_told(kipctl: Kipctl, spark_master: str) -> None:

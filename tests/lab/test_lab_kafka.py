@@ -1,6 +1,7 @@
 """Labs of real brokers: what they serve, what happens to their nodes, and what they leave."""
 
 import contextlib
+import json
 import os
 import signal
 import socket
@@ -15,6 +16,8 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
 from kipctl import process
+from kipctl.cli.app import run
+from kipctl.cli.environment import Environment
 from kipctl.errors import RefusedError, UsageError
 from kipctl.lab.cluster import Lab, LabState, labs, running_labs, take_down, unfinished_labs
 from kipctl.lab.jars import KafkaJars
@@ -342,3 +345,16 @@ def test_a_lab_whose_brokers_log_each_request_from_their_start(
         assert '"requestApiKeyName":"METADATA"' in log.read_text()
         assert "Completed request:" not in lab.log_path(1).read_text()
         lab.restart(1)
+
+
+def test_a_lab_of_a_run_is_known_to_be_one_and_left_when_its_run_is_gone(
+    make_lab: Callable[..., Lab], capsys: pytest.CaptureFixture[str]
+) -> None:
+    lab = make_lab(brokers=1, of_a_run=True)
+    assert Lab.load(lab.name).owner == process.current_process()
+    assert not Lab.load(lab.name).is_orphan
+    record = lab.folder / "lab.json"
+    record.write_text(json.dumps(json.loads(record.read_text()) | {"owner": [2**22 + 1, "0"]}))
+    assert Lab.load(lab.name).is_orphan
+    assert run(["lab", "status"], Environment()) == 0
+    assert f"The run that made lab {lab.name!r} is gone." in capsys.readouterr().err

@@ -41,6 +41,9 @@ GOOD = Observed(beside_ms=20.0, loop_lag_ms=0.3, busy=0.6, moves=LEAST_MOVES)
         (replace(GOOD, first=of_ms(137, 99), last=of_ms(5)), []),
         (replace(GOOD, moves=3), ["Only 3 moved leaders"]),
         (replace(GOOD, moves=0), ["Only 0 moved leaders"]),
+        # With acks=0 more moves, or partitions, would not help.
+        (replace(GOOD, moves=0, is_answered=False), ["With acks=0 no answer refuses"]),
+        (replace(GOOD, moves=None, is_answered=False), []),
         (replace(GOOD, moves=3, busy=1.0, loop_lag_ms=9.0), ["late", "busy", "Only 3"]),
     ],
 )

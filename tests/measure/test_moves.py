@@ -71,8 +71,8 @@ def met(*batches: list[dict[str, int]]) -> list[dict[str, int]]:
         ([(NOT_LEADER, 4, 4, 100, 0), (NOT_LEADER, 4, 5, 200, 7)], {5: (307, 0)}),
         # The new leader did not know yet that it led.
         ([(NOT_LEADER, 4, 5, 1, 0), (NOT_LEADER, 5, 5, 100, 0)], {5: (101, 1)}),
-        # Moved again meanwhile: two moves.
-        ([(NOT_LEADER, 4, 5, 1, 0), (FENCED, 5, 6, 2, 0)], {5: (1, 0), 6: (2, 1)}),
+        # Moved again meanwhile: two moves. Who says that the epoch is old knows a newer one.
+        ([(NOT_LEADER, 4, 5, 1, 0), (FENCED, 5, 6, 2, 0)], {5: (1, 0), 6: (2, 0)}),
         # What was lost before the first refusal is none of a move's; what was lost after it is.
         (
             [(TIMED_OUT, 4, 4, 50, 0), (NOT_LEADER, 4, 5, 1, 0), (TIMED_OUT, 5, 5, 9, 0)],
@@ -100,6 +100,16 @@ def test_a_leader_that_names_an_older_one_was_not_ready_whatever_came_of_it() ->
     assert [(one["epoch"], one["wait_us"], one["not_ready"]) for one in met(given_up)] == [
         (5, 100, 2)
     ]
+
+
+def test_a_leader_that_names_a_newer_one_leads_no_more_and_was_ready() -> None:
+    on = attempts((NOT_LEADER, 54, 55, 7, 0), (NOT_LEADER, 55, 56, 9, 0), hint_epochs=[55, 56])
+    assert [(one["epoch"], one["wait_us"], one["not_ready"]) for one in met(on)] == [
+        (55, 7, 0),
+        (56, 9, 0),
+    ]
+    # Away and back to the same broker: the client knew the move's epoch only before and after it.
+    assert met(attempts((NOT_LEADER, 4, 4, 100, 0), hint_epochs=[5])) == []
 
 
 def test_the_longest_of_its_batches_is_a_moves_wait() -> None:
@@ -171,7 +181,7 @@ def test_moves_are_those_of_the_rule_taken_attempt_by_attempt(seed: int) -> None
             is_last_leader = row["from_epoch"] == batch[-1]["to_epoch"]
             not_ready.append(
                 row["error"] == UNKNOWN_EPOCH
-                or (row["error"] in leader_errors and (bool(lower) or is_last_leader))
+                or (row["error"] == NOT_LEADER and (bool(lower) or is_last_leader))
             )
             is_refused = row["error"] in leader_errors or not_ready[-1]
             if is_refused and row["to_epoch"] > row["from_epoch"]:

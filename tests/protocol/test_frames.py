@@ -262,6 +262,19 @@ def test_announced_lengths_allocate_nothing(version):
         (
             ApiVersionsResponse,
             3,
+            b"\x00\x00\x01" + bytes(4) + b"\x91\x4e" + bytes(30_000),
+            "ApiVersionsResponse v3 tagged_fields: "
+            "10001 tagged fields; 10000 are the most (byte 9)",
+        ),
+        (
+            MetadataRequest,
+            4,
+            (1_000_001).to_bytes(4, "big") + bytes(1_000_001),
+            "MetadataRequest v4 topics: 1000001 elements; 1000000 are the most (byte 4)",
+        ),
+        (
+            ApiVersionsResponse,
+            3,
             b"\x00\x00\x01" + bytes(4) + b"\x01\x00\x02\x05\x00",
             "ApiVersionsResponse v3 supported_features: 4 items announced, 1 bytes left (byte 11)",
         ),
@@ -272,7 +285,7 @@ def test_announced_lengths_allocate_nothing(version):
             "ApiVersionsResponse v3 tagged_fields: 5 bytes announced, 2 left (byte 10)",
         ),
     ],
-    ids=range(11),
+    ids=range(13),
 )
 def test_what_is_wrong_and_where(cls, version, frame, says):
     with pytest.raises(MalformedFrame) as caught:

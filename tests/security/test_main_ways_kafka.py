@@ -70,9 +70,12 @@ def test_the_search_finds_a_password_wherever_it_is(secured_lab: Lab, tmp_path: 
     (tmp_path / "nothing").write_text("password=")
     assert {*files_with(secrets, tmp_path)} == {*tmp_path.iterdir()} - {tmp_path / "nothing"}
     told = min(secrets).decode()
-    waits = [sys.executable, "-c", "input()"]
+    waits = [sys.executable, "-c", "print(flush=True); input()"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     for words, variables in (([*waits, told], {}), (waits, {"TOLD": told})):
-        with subprocess.Popen(words, env=variables, stdin=subprocess.PIPE) as process:
+        with subprocess.Popen(words, env=variables, **pipes) as process:
+            assert process.stdout
+            assert process.stdout.readline()  # a process that has just begun has no name yet
             telling = processes_with(secrets)
             process.kill()
         assert telling == {sys.executable}

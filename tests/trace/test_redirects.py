@@ -135,6 +135,11 @@ def test_the_first_row_has_the_time_before_and_the_last_the_time_after() -> None
         # The old leader, asked again until a newer one was known; or nobody was ever asked again.
         ([failed(0, 10, to_epoch=5), failed(10, 30, to_epoch=6)], [0, 0]),
         ([failed(0, 10, epoch=6, to_epoch=6), failed(10, 30, epoch=6)], [0, 0]),
+        # The leader that the client had followed a hint to leads no more: its own hint is newer.
+        ([failed(0, 10), failed(10, 30, epoch=6, hint_epoch=7)], [0, 0]),
+        ([failed(0, 10), failed(10, 30, epoch=6, error=74)], [0, 0]),
+        # The leader was moved away and back, and the client never learnt of it.
+        ([failed(0, 10, epoch=5, hint_epoch=6, to_epoch=5)], [0]),
         # No epoch is known, before or after.
         ([failed(0, 10, epoch=-1, wait=Wait())], [0]),
         # The broker says so itself: UNKNOWN_LEADER_EPOCH.

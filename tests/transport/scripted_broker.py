@@ -9,6 +9,7 @@ from typing import Any, BinaryIO, NamedTuple, Self
 
 from kipctl.protocol.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from kipctl.protocol.describe_cluster import DescribeClusterRequest
+from kipctl.protocol.describe_configs import DescribeConfigsRequest
 from kipctl.protocol.elect_leaders import ElectLeadersRequest
 from kipctl.protocol.list_offsets import ListOffsetsRequest
 from kipctl.protocol.message import Request, Response, decode, encode
@@ -26,6 +27,7 @@ _REQUESTS: dict[int, type[Request[Any]]] = {
         AlterPartitionReassignmentsRequest,
         ApiVersionsRequest,
         DescribeClusterRequest,
+        DescribeConfigsRequest,
         ElectLeadersRequest,
         ListOffsetsRequest,
         ListPartitionReassignmentsRequest,

@@ -64,11 +64,8 @@ def _coded(column: pa.ChunkedArray, codes: type[IntEnum] | None) -> IntRows:
 
 
 def _same_epoch(table: pa.Table) -> IntRows:
-    """Whether the next attempt went by the same leader epoch; the dataset says both epochs."""
-    return _integers(
-        pc.and_(
-            pc.equal(table["to_epoch"], table["from_epoch"]),
-            pc.greater_equal(pc.fill_null(table["to_epoch"], -1), 0),
-        ),
-        "same_epoch_retry",
-    ).clip(min=0)
+    """Whether the next attempt went by no newer leader epoch (`trace.redirects.redirect_columns`);
+    the dataset says both epochs."""
+    to_epoch, from_epoch = (pc.fill_null(table[name], -1) for name in ("to_epoch", "from_epoch"))
+    went_on = pc.is_valid(table["to_broker"])
+    return _integers(pc.and_(went_on, pc.less_equal(to_epoch, from_epoch)), "same_epoch_retry")

@@ -71,6 +71,7 @@ class Place:
             controllers=self.controllers,
             config=_CONFIG,
             c1_only=suits_c1(self.brokers + self.controllers),
+            of_a_run=True,
         )
 
 

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -136,7 +137,8 @@ def run_closest(
     )
     warm_up(load, plan.partitions, stand, plan.broker_warmup_s, message)
     runs: dict[tuple[str, str], list[ReadRun]] = {}
-    with leaders_put_back(cluster):
+    # Without a lab no leader is moved here: what others move is theirs.
+    with leaders_put_back(cluster) if lab is not None else nullcontext():
         for client, number in in_turn(plan.clients, plan.runs):
             for reads in READS if number % 2 else READS[::-1]:
                 message(f"{client.name} from the {reads} (run {number} of {plan.runs})")

@@ -16,7 +16,7 @@ from kipctl.experiments.arms.arm import JavaClient as JavaArm
 from kipctl.experiments.arms.end_to_end_load import recorded_in
 from kipctl.experiments.arms.run_rows import dataset, rows
 from kipctl.experiments.arms.stand import Stand
-from kipctl.experiments.metadata.perf_metadata import leaders_moving, own_topics
+from kipctl.experiments.metadata.perf_metadata import leaders_moving, topics_of
 from kipctl.experiments.metadata.phases import (
     PhaseLoad,
     PhaseResult,
@@ -100,7 +100,7 @@ def run_claims(
     if len(stand.cluster.nodes) < 2 and Phase.LEADER_CHANGES in plan.phases:
         raise UsageError("No leader can move on a cluster of one broker.")
     documents = []
-    with own_topics(plan, stand.cluster, message) as ids:
+    with topics_of(plan, stand.cluster, message) as ids:
         for client in clients:
             with _maker(client, plan, stand, ids) as make:
                 documents.append(_client_document(client, plan, make, stand, record, message))

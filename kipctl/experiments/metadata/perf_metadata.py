@@ -2,23 +2,17 @@
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from typing import Any
 from uuid import UUID
 
 from kipctl.cluster.broker_metrics import scrape
 from kipctl.cluster.change import rotate_once
-from kipctl.cluster.topic_sets import (
-    await_no_topics,
-    await_topics,
-    create_topics,
-    delete_topics,
-    topics_named,
-)
 from kipctl.errors import KipctlError, UsageError
 from kipctl.experiments.metadata.phases import Client, growth, phase_document, phase_loads
-from kipctl.experiments.metadata.plan import OWN_TOPICS, ClientKind, MetadataPlan, Phase
+from kipctl.experiments.metadata.plan import ClientKind, MetadataPlan, Phase
 from kipctl.experiments.metadata.probe import ProbeClient
+from kipctl.experiments.own_topic import own_topics
 from kipctl.experiments.perf import kafka_version
 from kipctl.probe.metadata_policy import TopicPolicy
 from kipctl.probe.produce.config import producer_properties
@@ -45,7 +39,7 @@ def run(plan: MetadataPlan, message: Callable[[str], None]) -> dict[str, Any]:
             )
         for url in plan.metrics_urls:
             scrape(url)
-        with own_topics(plan, cluster, message) as ids:
+        with topics_of(plan, cluster, message) as ids:
             arms = [_measure(plan, arm, cluster, ids, message) for arm in plan.arms]
             version = kafka_version(cluster)
     return {
@@ -58,24 +52,12 @@ def run(plan: MetadataPlan, message: Callable[[str], None]) -> dict[str, Any]:
     }
 
 
-@contextmanager
-def own_topics(
+def topics_of(
     plan: MetadataPlan, cluster: Cluster, message: Callable[[str], None]
-) -> Iterator[Mapping[str, UUID]]:
-    """The run's topics, made anew, with their ids; they are removed after the block."""
-    names, server = plan.names, plan.access
-    if left := topics_named(cluster, OWN_TOPICS + r"\d+"):
-        message(f"Removing {len(left):,} topics that an earlier run has left.")
-        delete_topics(server, left)
-        await_no_topics(cluster, left)
+) -> AbstractContextManager[Mapping[str, UUID]]:
+    """The run's topics, with their ids; they are removed after the block."""
     replicas = min(REPLICAS, len(cluster.nodes))
-    each = f"{plan.partitions} partitions on {replicas} replicas each"
-    message(f"Creating {plan.topics:,} topics: {each}.")
-    try:
-        create_topics(server, names, plan.partitions, replicas)
-        yield await_topics(cluster, names)
-    finally:
-        delete_topics(server, names)
+    return own_topics(cluster, plan.names, plan.partitions, replicas, message)
 
 
 def _measure(

@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING
 
 from kipctl.cluster.metrics_url import demand_url
 from kipctl.errors import UsageError
+from kipctl.own_names import new_name
 from kipctl.probe.metadata_policy import TopicPolicy
 from kipctl.probe.produce.config import ProducerConfig
 
 if TYPE_CHECKING:  # the commands know the phases without it, and begin sooner
     from kipctl.transport.access import Access
 
-OWN_TOPICS = "kipctl-metadata-"
+OWN_TOPICS = new_name("kipctl-metadata")
+"""Of this process; their numbers come behind it."""
 POLICIES = (TopicPolicy.KIP526, TopicPolicy.LEGACY)
 """Those that are measured unless others are asked for."""
 
@@ -75,7 +77,7 @@ class MetadataPlan:
     def names(self) -> tuple[str, ...]:
         """The run's own topics."""
         digits = max(4, len(str(self.topics)))
-        return tuple(f"{OWN_TOPICS}{n:0{digits}}" for n in range(1, self.topics + 1))
+        return tuple(f"{OWN_TOPICS}-{n:0{digits}}" for n in range(1, self.topics + 1))
 
     @property
     def arms(self) -> tuple[tuple[ClientKind, TopicPolicy | None], ...]:

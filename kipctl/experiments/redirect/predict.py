@@ -4,12 +4,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kipctl.cluster.metadata_convergence import Sightings, measure_convergence
 from kipctl.errors import UsageError
 from kipctl.experiments.arms.arm import Arm, parse_arm
 from kipctl.experiments.arms.differ import middle_ms
 from kipctl.experiments.arms.figures import Figures, figures
 from kipctl.experiments.arms.stand import Stand
+from kipctl.experiments.metadata.convergence import Sightings, measure_convergence
 from kipctl.experiments.redirect.gain_curve import Line, behind_ms, hinted_pairs, saved
 from kipctl.trace.store import Run
 

@@ -10,8 +10,9 @@ from typing import Any
 from kipctl.cluster.elections import MOST_IN_ONE, elect_preferred
 from kipctl.cluster.snapshot import Snapshot, from_metadata, take_snapshot
 from kipctl.cluster.topics import await_topic
-from kipctl.errors import InterruptedRunError, KipctlError, TimedOutError
+from kipctl.errors import InterruptedRunError, KipctlError, PartlyDoneError, TimedOutError
 from kipctl.lab.cluster import Lab
+from kipctl.left_behind import LeftBehind
 from kipctl.protocol.metadata import MetadataRequest, MetadataRequestTopic
 from kipctl.trace.clock import now_us
 from kipctl.transport.request import Cluster
@@ -106,7 +107,7 @@ def leaders_put_back(cluster: Cluster) -> Iterator[None]:
     """After the block, partitions of all topics that their preferred replica led before are again.
 
     What an experiment restarts leads other topics too. After an error nothing is done: a broker
-    may be down.
+    may be down. Where they cannot be put back, that is told after the result (`LeftBehind`).
     """
     before = {
         partition.id
@@ -114,10 +115,18 @@ def leaders_put_back(cluster: Cluster) -> Iterator[None]:
         if partition.is_led_by_preferred
     }
     yield
-    now = take_snapshot(cluster)
-    moved = {p.id: p.preferred_leader for p in now.not_led_by_preferred if p.id in before}
-    if moved:
-        elect_preferred(cluster, moved, now)
+    try:
+        now = take_snapshot(cluster)
+        moved = {p.id: p.preferred_leader for p in now.not_led_by_preferred if p.id in before}
+        if moved:
+            elect_preferred(cluster, moved, now)
+    except KipctlError as failed:
+        LeftBehind.note(
+            PartlyDoneError(
+                f"Leaders that its restarts have moved were not put back: {failed.what}",
+                "Put them back: kipctl elect preferred --all",
+            )
+        )
 
 
 def reported(restart: Restart) -> str:

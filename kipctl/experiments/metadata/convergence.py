@@ -1,22 +1,15 @@
 """How long the news of a new leader takes to each broker's Metadata, on a topic of its own."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from kipctl.cluster.change import rotate_once
-from kipctl.cluster.topic_sets import (
-    await_no_topics,
-    await_topics,
-    create_topics,
-    delete_topics,
-    topics_named,
-)
 from kipctl.cluster.watch import ClusterEvent, EventKind
 from kipctl.errors import UsageError
+from kipctl.experiments.own_topic import own_topics
+from kipctl.own_names import new_name
 from kipctl.transport.request import Cluster
 
-OWN_TOPIC = "kipctl-metadata"
 PARTITIONS = 30
 _REPLICAS = 3
 
@@ -68,23 +61,11 @@ def measure_convergence(
     if replicas == 1:
         raise UsageError("No leader can move on a cluster of one broker.")
     happened: list[list[ClusterEvent]] = []
-    with _own_topic(cluster, replicas):
+    topic = new_name("kipctl-metadata")
+    with own_topics(cluster, [topic], PARTITIONS, replicas, progress):
         for number in range(1, moves + 1):
-            progress(f"Moving {PARTITIONS} leaders of {OWN_TOPIC}: {number} of {moves}.")
+            progress(f"Moving {PARTITIONS} leaders of {topic}: {number} of {moves}.")
             events: list[ClusterEvent] = []
-            rotate_once(cluster, [OWN_TOPIC], events.append)
+            rotate_once(cluster, [topic], events.append)
             happened.append(events)
     return sightings(happened)
-
-
-@contextmanager
-def _own_topic(cluster: Cluster, replicas: int) -> Iterator[None]:
-    if topics_named(cluster, OWN_TOPIC):
-        delete_topics(cluster.access, [OWN_TOPIC])
-        await_no_topics(cluster, [OWN_TOPIC])
-    try:
-        create_topics(cluster.access, [OWN_TOPIC], PARTITIONS, replicas)
-        await_topics(cluster, [OWN_TOPIC])
-        yield
-    finally:
-        delete_topics(cluster.access, [OWN_TOPIC])

@@ -1,0 +1,328 @@
+"""What `kipctl reassign` prints: plans, what became of them, reassignments, the journal."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from kipctl.cli.leader_reports import A_FEW, bounded, ids, listing, way_back_line
+from kipctl.report.tables import Report, Table
+
+if TYPE_CHECKING:
+    from kipctl.cluster.cancel import Cancelled
+    from kipctl.cluster.change import Reassigned
+    from kipctl.cluster.journal import Entry
+    from kipctl.cluster.plan import Move, Plan
+    from kipctl.cluster.plan_summary import PlanSummary
+    from kipctl.cluster.reassign import Ongoing, Verified
+    from kipctl.cluster.snapshot import Assignment, PartitionId, Snapshot
+
+REASSIGN = "reassign"
+_TOPICS_NAMED = 3
+
+
+def plan_report(
+    plan: "Plan",
+    snapshot: "Snapshot",
+    *,
+    every_row: bool = False,
+    elects: bool = True,
+    busy: Sequence["Ongoing"] = (),
+    about: Mapping[str, object] | None = None,
+    closing: Sequence[str] = ("Nothing was changed.",),
+) -> Report:
+    """The plan by broker, and partition by partition where these are few or asked for.
+
+    The document is Kafka's own reassignment JSON; everything else stands beside it.
+    """
+    from kipctl.cluster.kafka_json import reassignment_document
+    from kipctl.cluster.plan_summary import summarize
+
+    summary = summarize(snapshot, plan)
+    brokers, broker_rows = _broker_table(summary, elects)
+    left_alone, _ = listing(
+        "Left alone",
+        {"reason": "Why", "partitions": "Partitions", "example": "Such as"},
+        ((left.reason, left.partitions, str(left.example)) for left in summary.left_alone),
+    )
+    partitions, _ = listing(
+        "Plan",
+        {
+            "topic": "Topic",
+            "partition": "Partition",
+            "replicas": "Replicas",
+            "new_replicas": "New replicas",
+            "leader": "Leader",
+            "preferred_leader": "New preferred",
+            "data": "Data",
+        },
+        (
+            (*m.id, m.before, m.after, None if m.leader < 0 else m.leader, m.after[0], _data(m))
+            for m in plan.moves
+        ),
+    )
+    shown = [replace(brokers, name="brokers")] if plan.moves else []
+    if plan.moves and (every_row or len(plan.moves) <= A_FEW):
+        shown.append(replace(partitions, name="partitions"))
+    if summary.left_alone:
+        shown.append(replace(left_alone, name="left alone"))
+    document = {
+        **reassignment_document(plan.target),
+        "skipped": [
+            {"topic": s.id.topic, "partition": s.id.partition, "reason": s.reason}
+            for s in plan.skipped
+        ],
+        "brokers": broker_rows,
+        "counts": {
+            "partitions": summary.partitions,
+            "topics": summary.topics,
+            "copied": summary.copied,
+            "skipped": len(plan.skipped),
+        },
+        "replication_factor_changes": [
+            {"from": old, "to": new, "partitions": n} for (old, new), n in summary.factors.items()
+        ],
+        "ongoing": len(busy),
+        **(about or {}),
+    }
+    others = (f"In the cluster {len(busy)} partitions are being reassigned.",) if busy else ()
+    return Report(REASSIGN, document, tuple(shown), (in_short(summary), *others, *closing))
+
+
+def _broker_table(summary: "PlanSummary", elects: bool) -> tuple[Table, list[dict[str, object]]]:
+    note = () if elects else ("Leaders after: once the preferred leaders are elected.",)
+    table, rows = listing(
+        "Brokers",
+        {
+            "broker": "Broker",
+            "leaders": "Leaders",
+            "leaders_after": "After",
+            "replicas": "Replicas",
+            "replicas_after": "After",
+        },
+        (
+            (str(b.broker), b.leaders, b.leaders_after, b.replicas, b.replicas_after)
+            for b in summary.brokers
+        ),
+        note,
+    )
+    return table, [
+        {**row, "broker": load.broker} for row, load in zip(rows, summary.brokers, strict=True)
+    ]
+
+
+def in_short(summary: "PlanSummary") -> str:
+    """The plan in one line."""
+    left = sum(one.partitions for one in summary.left_alone)
+    if not summary.partitions:
+        return "Nothing is to be reassigned" + (f"; {left} are left alone." if left else ".")
+    data = f"data of {summary.copied} is copied" if summary.copied else "no data is copied"
+    alone = f"; {left} are left alone" if left else ""
+    topics = "1 topic" if summary.topics == 1 else f"{summary.topics} topics"
+    factors = "".join(
+        f"; {n} get {new} replicas instead of {old}" for (old, new), n in summary.factors.items()
+    )
+    return f"{summary.partitions} partitions of {topics} change: {data}{factors}{alone}."
+
+
+def left_alone_lines(plan: "Plan") -> tuple[str, ...]:
+    """Why partitions are left alone, by reason, each with one of them."""
+    reasons = Counter(skipped.reason for skipped in plan.skipped)
+    first = {skipped.reason: skipped.id for skipped in reversed(plan.skipped)}
+    return tuple(
+        f"Left alone: {n} partitions, such as {first[reason]}: {reason}."
+        for reason, n in reasons.most_common()
+    )
+
+
+def _data(move: "Move") -> str:
+    if move.is_reorder:
+        return "stays"
+    changes = [f"copied to {ids(move.adding)}"] if move.adding else []
+    return ", ".join(changes + ([f"leaves {ids(move.removing)}"] if move.removing else []))
+
+
+def with_skipped(report: Report, plan: "Plan") -> Report:
+    """The report of a change, with what its plan left alone."""
+    skipped = [
+        {"topic": s.id.topic, "partition": s.id.partition, "reason": s.reason} for s in plan.skipped
+    ]
+    return replace(
+        report,
+        document={**report.document, "skipped": skipped},
+        closing=(*left_alone_lines(plan), *report.closing),
+    )
+
+
+def reassigned_report(done: "Reassigned", after: "Snapshot", every_row: bool = False) -> Report:
+    """What a plan changed, and what is left for an election to do."""
+    now = after.by_id
+    there = [move for move in done.plan.moves if move.id in now]
+    table, partitions = listing(
+        "Reassigned",
+        {
+            "topic": "Topic",
+            "partition": "Partition",
+            "replicas_before": "Before",
+            "replicas": "Replicas",
+            "leader": "Leader",
+        },
+        ((*m.id, m.before, now[m.id].replicas, now[m.id].leader) for m in there),
+    )
+    closing = [f"{len(done.plan.moves)} partitions are reassigned."]
+    if astray := sum(not now[move.id].is_led_by_preferred for move in there):
+        closing.append(
+            f"{astray} are not led by their preferred replica:"
+            f" kipctl elect preferred {_naming(done.plan.topics)}"
+        )
+    if done.entry:
+        closing.append(way_back_line(done.entry))
+    return Report(
+        REASSIGN,
+        {
+            "partitions": partitions,
+            "refused": [str(refusal) for refusal in done.refused],
+            "seconds": (done.finished_us - done.called_us) / 1e6,
+            "saved": str(done.entry.saved) if done.entry else None,
+            "entry": done.entry.id if done.entry else None,
+        },
+        (bounded(table, every_row),),
+        tuple(closing),
+    )
+
+
+def _naming(topics: Sequence[str]) -> str:
+    """The options that name these topics to `elect`; many are in the plan's own file."""
+    if len(topics) > _TOPICS_NAMED:
+        return "--json-file FILE, with the plan's own FILE"
+    return " ".join(f"--topic {topic}" for topic in topics)
+
+
+def verified_report(
+    verified: Sequence["Verified"], target: "Assignment", every_row: bool = False
+) -> Report:
+    """How the cluster stands to an assignment; what is not as it says comes first."""
+    table, partitions = listing(
+        "Verified",
+        {
+            "topic": "Topic",
+            "partition": "Partition",
+            "state": "State",
+            "wanted": "Wanted",
+            "replicas": "Replicas",
+        },
+        ((*one.id, str(one.state), target[one.id], one.replicas) for one in verified),
+    )
+    table = replace(table, rows=tuple(sorted(table.rows, key=lambda row: row[2] == "done")))
+    counts = Counter(str(one.state) for one in verified)
+    return Report(
+        REASSIGN,
+        {"partitions": partitions, "counts": dict(counts)},
+        (bounded(table, every_row),),
+        (", ".join(f"{count} {state}" for state, count in counts.items()) + ".",),
+    )
+
+
+def ongoing_report(
+    busy: Sequence["Ongoing"],
+    title: str = "Reassignments in progress",
+    every_row: bool = False,
+    closing: tuple[str, ...] = (),
+) -> Report:
+    """The reassignments in progress."""
+    table, partitions = listing(
+        title,
+        {
+            "topic": "Topic",
+            "partition": "Partition",
+            "replicas": "Replicas",
+            "adding": "Adding",
+            "removing": "Removing",
+        },
+        ((*one.id, one.replicas, one.adding, one.removing) for one in busy),
+        () if busy else ("None.",),
+    )
+    return Report(REASSIGN, {"ongoing": partitions}, (bounded(table, every_row),), closing)
+
+
+def cancelled_report(cancelled: "Cancelled", after: "Snapshot", every_row: bool = False) -> Report:
+    """What was cancelled, and whether the order of the replicas is what it was."""
+    now = after.by_id
+    restored, unknown = cancelled.restored.target, frozenset(cancelled.order_unknown)
+
+    def order(partition_id: "PartitionId") -> str:
+        if partition_id in unknown:
+            return "unknown"
+        return "put back" if partition_id in restored else "as before"
+
+    table, partitions = listing(
+        "Cancelled",
+        {"topic": "Topic", "partition": "Partition", "replicas": "Replicas", "order": "Order"},
+        ((*one, now[one].replicas, order(one)) for one in cancelled.cancelled if one in now),
+    )
+    closing = (
+        f"kipctl did not start the reassignment of {len(unknown)} of them: their preferred leaders"
+        " may have changed.",
+    )
+    return Report(
+        REASSIGN,
+        {"cancelled": partitions, "refused": [str(refusal) for refusal in cancelled.refused]},
+        (bounded(table, every_row),),
+        closing if unknown else (),
+    )
+
+
+def history_report(entries: Sequence["Entry"], older: int, folder: str, now: datetime) -> Report:
+    """The journal, the newest first."""
+    table, objects = listing(
+        "Journal",
+        {
+            "id": "Entry",
+            "age": "Made",
+            "state": "State",
+            "partitions": "Partitions",
+            "command": "Command",
+            "user": "By",
+        },
+        (
+            (
+                e.id,
+                age(e.made_at, now),
+                str(e.state),
+                len(e.before),
+                " ".join(("kipctl", *e.origin.command)) if e.origin.command else None,
+                f"{e.origin.user}@{e.origin.host}" if e.origin.user else None,
+            )
+            for e in entries
+        ),
+        () if entries else ("None.",),
+    )
+    closing = [f"{older:,} older entries are in {folder}."] if older > 0 else []
+    if any(e.may_be_undone for e in entries):
+        closing.append("Undo one of them: kipctl reassign --rollback --entry ID")
+    documents = [
+        {
+            **shown,
+            "made_at": e.made_at.isoformat() if e.made_at else None,
+            "command": list(e.origin.command),
+            "user": e.origin.user,
+            "host": e.origin.host,
+            "undoes": e.undoes or None,
+            "saved": str(e.saved),
+        }
+        for shown, e in zip(objects, entries, strict=True)
+    ]
+    return Report(REASSIGN, {"entries": documents, "older": older}, (table,), tuple(closing))
+
+
+def age(made_at: datetime | None, now: datetime) -> str:
+    """How long ago that was, in its largest unit."""
+    if made_at is None:
+        return "at a time not known"
+    seconds = max(0.0, (now - made_at).total_seconds())
+    for unit, length in (("day", 86400), ("hour", 3600), ("minute", 60)):
+        if seconds >= length:
+            n = int(seconds // length)
+            return f"{n} {unit}{'s' if n > 1 else ''} ago"
+    return "less than a minute ago"

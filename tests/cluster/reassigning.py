@@ -1,0 +1,291 @@
+"""A cluster on loopback that reassigns and elects as Kafka does, and stumbles as a test says.
+
+An order of replicas is taken at once; a move of data stays in progress until `finish`. All brokers
+have one address.
+"""
+
+import io
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from uuid import UUID, uuid5
+
+from on_lab import Ran
+from scripted_broker import HANG_UP, Asked, ScriptedBroker
+
+from kipctl.cli.app import run
+from kipctl.cli.environment import Environment
+from kipctl.cluster.snapshot import PartitionId
+from kipctl.protocol.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+)
+from kipctl.protocol.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+)
+from kipctl.protocol.error_codes import ErrorCode
+from kipctl.protocol.message import Response
+from kipctl.protocol.metadata import (
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from kipctl.protocol.reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
+)
+
+VERSIONS = {3: (0, 12), 18: (0, 4), 32: (1, 4), 43: (0, 2), 45: (0, 1), 46: (0, 0)}
+_IDS = UUID(int=7)
+
+Replicas = tuple[int, ...]
+
+
+@dataclass
+class Held:
+    """A partition: who holds and leads it, and the target that it is on its way to."""
+
+    replicas: Replicas
+    leader: int
+    epoch: int = 0
+    target: Replicas | None = None
+    isr: Replicas | None = None
+
+    @property
+    def all_replicas(self) -> Replicas:
+        extra = [b for b in self.replicas if b not in (self.target or self.replicas)]
+        return (*(self.target or self.replicas), *extra)
+
+
+@dataclass
+class Reassigning:
+    """`refused` are partitions whose reassignment is refused, `unelected` those that stay with
+    their leader; `stumbles` has for an API (by its request) what happens before it is answered: an
+    error code, HANG_UP, or None for nothing. `changes` are called before each Alter is worked on.
+    """
+
+    partitions: dict[PartitionId, Held]
+    brokers: Replicas = (1, 2, 3, 4)
+    refused: set[PartitionId] = field(default_factory=set)
+    unelected: set[PartitionId] = field(default_factory=set)
+    stumbles: dict[type, list[int | bytes | None]] = field(default_factory=dict)
+    changes: list[Callable[[], None]] = field(default_factory=list)
+    altered: list[dict[PartitionId, Replicas | None]] = field(default_factory=list)
+    elected: list[set[PartitionId]] = field(default_factory=list)
+    incarnations: dict[str, int] = field(default_factory=dict)
+    min_insync: dict[str, str] = field(default_factory=dict)
+    moves_at_once: bool = True
+    port: int = 0
+
+    def finish(self) -> None:
+        """What is being moved has arrived."""
+        for held in self.partitions.values():
+            if held.target:
+                held.replicas, held.target = held.target, None
+                if held.leader not in held.replicas:
+                    held.leader, held.epoch = held.replicas[0], held.epoch + 1
+
+    def replicas(self) -> dict[PartitionId, Replicas]:
+        return {p: held.replicas for p, held in self.partitions.items()}
+
+    def leaders(self) -> dict[PartitionId, int]:
+        return {p: held.leader for p, held in self.partitions.items()}
+
+    def answer(self, asked: Asked) -> Response | bytes | None:
+        stumbles = self.stumbles.get(type(asked.request), [])
+        stumble = stumbles.pop(0) if stumbles else None
+        if stumble == HANG_UP:
+            return HANG_UP
+        code = stumble if isinstance(stumble, int) else 0
+        match asked.request:
+            case MetadataRequest():
+                return self._metadata(asked.request)
+            case ListPartitionReassignmentsRequest():
+                return ListPartitionReassignmentsResponse(
+                    error_code=code, topics=self._ongoing(asked.request)
+                )
+            case AlterPartitionReassignmentsRequest() if code:
+                return AlterPartitionReassignmentsResponse(error_code=code)
+            case AlterPartitionReassignmentsRequest():
+                return self._alter(asked.request)
+            case ElectLeadersRequest():
+                return self._elect(asked.request, code)
+            case DescribeConfigsRequest():
+                return self._configs(asked.request)
+        return None
+
+    def _metadata(self, request: MetadataRequest) -> MetadataResponse:
+        known: dict[str, list[PartitionId]] = {}
+        for partition_id in sorted(self.partitions):
+            known.setdefault(partition_id.topic, []).append(partition_id)
+        names = list(known) if request.topics is None else [t.name or "" for t in request.topics]
+        return MetadataResponse(
+            cluster_id="fake",
+            controller_id=1,
+            brokers=tuple(MetadataResponseBroker(b, "127.0.0.1", self.port) for b in self.brokers),
+            topics=tuple(
+                MetadataResponseTopic(
+                    error_code=0 if name in known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                    name=name,
+                    topic_id=uuid5(_IDS, f"{name}/{self.incarnations.get(name, 0)}"),
+                    partitions=tuple(map(self._shown, known.get(name, ()))),
+                )
+                for name in names
+            ),
+        )
+
+    def _shown(self, partition_id: PartitionId) -> MetadataResponsePartition:
+        held = self.partitions[partition_id]
+        alive = tuple(b for b in held.all_replicas if b in self.brokers)
+        return MetadataResponsePartition(
+            partition_index=partition_id.partition,
+            leader_id=held.leader,
+            leader_epoch=held.epoch,
+            replica_nodes=held.all_replicas,
+            isr_nodes=held.isr or alive,
+        )
+
+    def _ongoing(
+        self, request: ListPartitionReassignmentsRequest
+    ) -> tuple[OngoingTopicReassignment, ...]:
+        asked = request.topics and {
+            PartitionId(t.name, n) for t in request.topics for n in t.partition_indexes
+        }
+        return tuple(
+            OngoingTopicReassignment(
+                p.topic,
+                (
+                    OngoingPartitionReassignment(
+                        p.partition,
+                        held.all_replicas,
+                        tuple(b for b in held.target if b not in held.replicas),
+                        tuple(b for b in held.replicas if b not in held.target),
+                    ),
+                ),
+            )
+            for p, held in self.partitions.items()
+            if held.target and (asked is None or p in asked)
+        )
+
+    def _alter(
+        self, request: AlterPartitionReassignmentsRequest
+    ) -> AlterPartitionReassignmentsResponse:
+        if self.changes:
+            self.changes.pop(0)()
+        wanted = {
+            PartitionId(t.name, p.partition_index): p.replicas
+            for t in request.topics
+            for p in t.partitions
+        }
+        self.altered.append(wanted)
+        codes = {p: self._take(p, replicas) for p, replicas in wanted.items()}
+        if self.moves_at_once:
+            self.finish()
+        return AlterPartitionReassignmentsResponse(
+            responses=tuple(
+                ReassignableTopicResponse(
+                    p.topic, (ReassignablePartitionResponse(p.partition, code, None),)
+                )
+                for p, code in codes.items()
+            )
+        )
+
+    def _take(self, partition_id: PartitionId, replicas: Replicas | None) -> int:
+        held = self.partitions.get(partition_id)
+        if held is None:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if partition_id in self.refused:
+            return ErrorCode.INVALID_REPLICA_ASSIGNMENT
+        if replicas is None:
+            if held.target is None:
+                return ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
+            # Kafka brings the set back, not its order.
+            held.replicas, held.target = tuple(sorted(held.replicas)), None
+        elif set(replicas) == set(held.replicas):
+            held.replicas, held.target = replicas, None
+        else:
+            held.target = replicas
+        return 0
+
+    def _elect(self, request: ElectLeadersRequest, code: int) -> ElectLeadersResponse:
+        if code:
+            return ElectLeadersResponse(error_code=code)
+        asked = [
+            PartitionId(t.topic, n) for t in request.topic_partitions or () for n in t.partitions
+        ]
+        self.elected.append(set(asked))
+        return ElectLeadersResponse(
+            replica_election_results=tuple(
+                ReplicaElectionResult(p.topic, (PartitionResult(p.partition, self._elect_one(p)),))
+                for p in asked
+            )
+        )
+
+    def _elect_one(self, partition_id: PartitionId) -> int:
+        held = self.partitions.get(partition_id)
+        if held is None:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if partition_id in self.unelected:
+            return ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+        if held.leader == held.replicas[0]:
+            return ErrorCode.ELECTION_NOT_NEEDED
+        held.leader, held.epoch = held.replicas[0], held.epoch + 1
+        return 0
+
+    def _configs(self, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+        return DescribeConfigsResponse(
+            results=tuple(
+                DescribeConfigsResult(
+                    resource_type=one.resource_type,
+                    resource_name=one.resource_name,
+                    configs=(
+                        DescribeConfigsResourceResult(
+                            name="min.insync.replicas",
+                            value=self.min_insync.get(one.resource_name, "1"),
+                        ),
+                    ),
+                )
+                for one in request.resources
+            )
+        )
+
+
+@contextmanager
+def reassigning(
+    replicas: Mapping[PartitionId, Replicas],
+) -> Iterator[tuple[Reassigning, ScriptedBroker]]:
+    """A cluster of these partitions, each led by its first replica."""
+    cluster = Reassigning({p: Held(ids, ids[0]) for p, ids in replicas.items()})
+    with ScriptedBroker(cluster.answer, VERSIONS) as broker:
+        cluster.port = broker.port
+        yield cluster, broker
+
+
+def kipctl_on(broker: ScriptedBroker, state: Path, answer: str = "") -> Callable[..., Ran]:
+    """Run command lines on it; `answer` is typed where a question is asked."""
+
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return bool(answer)
+
+    def ran(*arguments: str) -> Ran:
+        out, err = io.StringIO(), io.StringIO()
+        variables = {"KIPCTL_BOOTSTRAP_SERVER": broker.address, "XDG_STATE_HOME": str(state)}
+        environment = Environment(Terminal(answer), out, err, variables)
+        return Ran(run(list(arguments), environment), out.getvalue(), err.getvalue())
+
+    return ran

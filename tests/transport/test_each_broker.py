@@ -1,0 +1,73 @@
+"""Many brokers asked at once: one that hangs, or is not there, stops no other."""
+
+import threading
+from typing import cast
+
+import pytest
+
+from kipctl.errors import KipctlError, RefusedError, TimedOutError, UnreachableError
+from kipctl.transport.each_broker import AT_ONCE, ask_each
+from kipctl.transport.request import BrokerConnection, Cluster
+
+
+class Brokers:
+    """As much of a cluster as is asked; broker 99 is not in its Metadata."""
+
+    def broker(self, broker: int) -> int:
+        if broker == 99:
+            raise UnreachableError("Broker 99 is not in the cluster's Metadata.")
+        return -broker
+
+
+CLUSTER = cast(Cluster, Brokers())
+
+
+def test_each_answer_is_its_brokers_and_who_fails_is_an_error() -> None:
+    def ask(broker: int, connection: BrokerConnection) -> int:
+        if broker == 2:
+            raise RefusedError("no")
+        return cast(int, connection)
+
+    found = ask_each(CLUSTER, [3, 99, 2, 1], ask, deadline_s=60)
+    assert list(found) == [3, 99, 2, 1]
+    assert (found[3], found[1]) == (-3, -1)
+    assert isinstance(found[2], RefusedError)
+    assert isinstance(found[99], UnreachableError)
+    assert ask_each(CLUSTER, [], ask, deadline_s=60) == {}
+
+
+def test_they_are_asked_at_the_same_time() -> None:
+    """None of them answers before all of them are asked."""
+    all_are_asked = threading.Barrier(AT_ONCE)
+
+    def ask(broker: int, connection: BrokerConnection) -> int:
+        all_are_asked.wait()
+        return broker
+
+    brokers = range(AT_ONCE)
+    assert ask_each(CLUSTER, brokers, ask, deadline_s=60) == {one: one for one in brokers}
+
+
+def test_after_the_deadline_who_hangs_is_said_to() -> None:
+    goes_on = threading.Event()
+
+    def ask(broker: int, connection: BrokerConnection) -> int:
+        if broker == 1:
+            goes_on.wait()
+        return broker
+
+    try:
+        found: dict[int, int | KipctlError] = ask_each(CLUSTER, [1, 2], ask, deadline_s=2.0)
+    finally:
+        goes_on.set()
+    assert found[2] == 2
+    assert isinstance(found[1], TimedOutError)
+    assert "2 s for all brokers" in found[1].what
+
+
+def test_a_fault_is_a_fault() -> None:
+    def ask(broker: int, connection: BrokerConnection) -> int:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        ask_each(CLUSTER, [1], ask, deadline_s=60)
