@@ -41,7 +41,7 @@ PARTITIONS = 6
 RECORDS = 1500
 ENDS = f"--num-records {RECORDS} --throughput 1000 --record-size 100"
 LOAD = f"--topic {TOPIC} --force {ENDS}"
-ROTATING = "--during rotate --every 0.3 --count 1"
+ROTATING = "--during rotate --every 0.3 --count 1 --yes"
 PATIENCE_S = 120.0
 STARTED = "Kafka Server started"
 OK = "ok"
@@ -130,7 +130,7 @@ def inspect_brokers(place: Place) -> None:
 
 
 def inspect_metadata(place: Place) -> None:
-    costs = place.kipctl("inspect metadata --measure-convergence --moves 1")["costs"]
+    costs = place.kipctl("inspect metadata --measure-convergence --moves 1 --yes")["costs"]
     demand(not any(one["error"] for one in costs), "a broker did not answer")
 
 

@@ -48,9 +48,17 @@ def create_topic(access: Access | str, name: str, partitions: int, replication_f
 
 
 def create_topics(
-    access: Access | str, names: Sequence[str], partitions: int, replication_factor: int
+    access: Access | str,
+    names: Sequence[str],
+    partitions: int,
+    replication_factor: int,
+    may_exist: set[str] | None = None,
 ) -> None:
-    """Create the topics. Raises RefusedError; some of them may be there then."""
+    """Create the topics. Raises RefusedError; some of them may be there then: see `may_exist`.
+
+    That gets those that were asked for, less those that the cluster has refused.
+    """
+    may_exist = set() if may_exist is None else may_exist
     at_once = max(1, _PARTITIONS_AT_ONCE // partitions)
     with Cluster(access, timeout_s=_ADMIN_TIMEOUT_S) as cluster:
         for first in range(0, len(names), at_once):
@@ -63,7 +71,10 @@ def create_topics(
                 ),
                 timeout_ms=_TIMEOUT_MS,
             )
-            for made in cluster.ask_controller(asked).topics:
+            may_exist.update(topic.name for topic in asked.topics)
+            answer = cluster.ask_controller(asked).topics
+            may_exist.difference_update(made.name for made in answer if made.error_code)
+            for made in answer:
                 if made.error_code:
                     raise refusal(
                         f"Topic {made.name!r} cannot be made",

@@ -60,12 +60,13 @@ def own_topics(
         + ("." if len(names) == 1 else f", {names[0]} to {names[-1]}.")
     )
     ids: Mapping[str, UUID] = {}
+    may_exist: set[str] = set()
     try:
-        create_topics(cluster.access, names, partitions, replication_factor)
+        create_topics(cluster.access, names, partitions, replication_factor, may_exist)
         ids = await_topics(cluster, names, partitions)
         yield ids
     finally:
-        _remove(cluster, names, ids)
+        _remove(cluster, [name for name in names if name in may_exist], ids)
 
 
 def what_others_left(cluster: Cluster, names: Sequence[str]) -> str:
@@ -88,6 +89,8 @@ def what_others_left(cluster: Cluster, names: Sequence[str]) -> str:
 
 def _remove(cluster: Cluster, names: Sequence[str], ids: Mapping[str, UUID]) -> None:
     """Delete those that are still as this run has made them; what fails is kept for later."""
+    if not names:
+        return
     try:
         now = topic_ids(cluster, names) if ids else {}
         delete_topics(cluster.access, [n for n in names if n not in now or now[n] == ids.get(n)])

@@ -1,8 +1,10 @@
 """When a topic that was just made can be measured."""
 
+import pytest
 from scripted_broker import Asked, ScriptedBroker
 
-from kipctl.cluster.topics import await_topic
+from kipctl.cluster.topics import await_topic, create_topics
+from kipctl.errors import RefusedError
 from kipctl.protocol.api_versions import ApiVersionsRequest
 from kipctl.protocol.error_codes import ErrorCode
 from kipctl.protocol.list_offsets import (
@@ -17,6 +19,11 @@ from kipctl.protocol.metadata import (
     MetadataResponseBroker,
     MetadataResponsePartition,
     MetadataResponseTopic,
+)
+from kipctl.protocol.topics import (
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
 )
 from kipctl.transport.request import Cluster
 
@@ -42,3 +49,25 @@ def test_a_topic_is_there_when_its_leader_leads() -> None:
         found = await_topic(cluster, "t", 1)
     assert not_yet == []
     assert [partition.leader for partition in found.partitions] == [1]
+
+
+def test_of_topics_that_are_refused_the_others_may_exist(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[list[str]] = []
+
+    def ask_controller(cluster: Cluster, request: CreateTopicsRequest) -> CreateTopicsResponse:
+        names = [topic.name for topic in request.topics]
+        asked.append(names)
+        denied = ErrorCode.POLICY_VIOLATION
+        return CreateTopicsResponse(
+            topics=tuple(
+                CreatableTopicResult(name, error_code=denied if name == "t3" else 0)
+                for name in names
+            )
+        )
+
+    monkeypatch.setattr(Cluster, "ask_controller", ask_controller)
+    may_exist: set[str] = set()
+    with pytest.raises(RefusedError, match="Topic 't3' cannot be made"):
+        create_topics("b:1", ["t1", "t2", "t3", "t4", "t5"], 1000, 1, may_exist)
+    assert asked == [["t1", "t2"], ["t3", "t4"]]
+    assert may_exist == {"t1", "t2", "t4"}

@@ -54,7 +54,7 @@ def test_a_cluster_in_the_middle_of_its_upgrade(make_lab: MakeLab, tmp_path: Pat
     assert spoken[1][ApiKey.PRODUCE] != spoken[2][ApiKey.PRODUCE]
 
     # Each broker is asked in the newest version of its own, whoever leads.
-    load = f"perf produce --topic {TOPIC} {ENDS} --during rotate --every 0.3 --count 1"
+    load = f"perf produce --topic {TOPIC} {ENDS} --during rotate --every 0.3 --count 1 --yes"
     document = place.kipctl(f"{load} --record {tmp_path}/run")
     assert document["records"]["acknowledged"] == document["records"]["sent"]
     asked = defaultdict(set)

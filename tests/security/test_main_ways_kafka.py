@@ -84,7 +84,7 @@ def test_the_search_finds_a_password_wherever_it_is(secured_lab: Lab, tmp_path: 
 def test_a_run_under_which_leaders_rotate_and_what_it_wrote_is_read(
     kipctl: Program, admin: Way, topic: str
 ) -> None:
-    rotating = ("--during", "rotate", "--every", "0.7", "--count", "2")
+    rotating = ("--during", "rotate", "--every", "0.7", "--count", "2", "--yes")
     run = ("--record", str(kipctl.folder / "run"))
     produce = ("perf", "produce", *LOAD, "--topic", topic, *rotating, *run, *JSON)
     said = json.loads(kipctl(*produce, *admin.options))
