@@ -1,5 +1,6 @@
 """What the cluster's ACLs refuse, in their own words: operation, resource and principal."""
 
+import shlex
 from typing import NamedTuple
 
 from kipctl.errors import RefusedError
@@ -29,7 +30,7 @@ RIGHTS = {
     ApiKey.METADATA: Right("Describe", TOPIC),
     ApiKey.CREATE_TOPICS: Right("Create", TOPIC),
     ApiKey.DELETE_TOPICS: Right("Delete", TOPIC),
-    ApiKey.INIT_PRODUCER_ID: Right("IdempotentWrite", CLUSTER),
+    ApiKey.INIT_PRODUCER_ID: Right("Write", TOPIC),  # on any (KIP-679, Kafka 2.8)
     ApiKey.OFFSET_FOR_LEADER_EPOCH: Right("Describe", TOPIC),
     ApiKey.DESCRIBE_CONFIGS: Right("DescribeConfigs", CLUSTER),
     ApiKey.DESCRIBE_LOG_DIRS: Right("Describe", CLUSTER),
@@ -69,9 +70,20 @@ def refusal(
     right = RIGHTS[request]
     principal = access.security.principal
     resource = f"{right.resource} {topic}".strip() if right.resource == TOPIC else "the Cluster"
-    grant = f"{right.option} {topic}".rstrip() if right.resource == TOPIC else right.option
     return RefusedError(
         f"{what}: {principal} has no right to {right.operation} on {resource} ({error.name}).",
-        f"Grant it: kafka-acls --add --allow-principal {principal}"
-        f" --operation {right.operation} {grant}" + (f"; or {otherwise}" if otherwise else ""),
+        f"Grant it: {shlex.join(_granting(right, access, topic))}"
+        + (f"\nOr {otherwise}." if otherwise else ""),
     )
+
+
+def _granting(right: Right, access: Access, topic: str) -> list[str]:
+    """The command that grants a right; who may do so has a file of his own to connect with."""
+    secured = access.security.protocol != "PLAINTEXT"
+    return [
+        *("kafka-acls", "--bootstrap-server", access.bootstrap_servers),
+        *(("--command-config", "ADMIN.properties") if secured else ()),
+        *("--add", "--allow-principal", access.security.principal),
+        *("--operation", right.operation, right.option),
+        *([topic] if right.resource == TOPIC and topic else []),
+    ]
