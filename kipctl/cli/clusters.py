@@ -136,6 +136,8 @@ def check(
     from kipctl.transport.request import Cluster
 
     if name is not None:
+        if environment.connecting.get("cluster") not in (None, name):
+            raise UsageError("NAME and --cluster name two clusters.", "Give one.")
         environment.connecting["cluster"] = name
     access = environment.access(bootstrap_server)
     steps = steps_to(access)

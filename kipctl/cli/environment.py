@@ -159,7 +159,13 @@ class Environment:
         if yes:
             return
         if not self.stdin.isatty():
-            raise UsageError(f"{question} There is no terminal to ask on.", "Repeat with --yes.")
+            asks_more = access and access.is_protected and not access.consent
+            raise UsageError(
+                f"{question} There is no terminal to ask on.",
+                "It is protected: repeat with --yes --expect-cluster ID."
+                if asks_more
+                else "Repeat with --yes.",
+            )
         self.stderr.write(f"{question} Type {typed}: " if typed else f"{question} [y/N] ")
         self.stderr.flush()
         answer = self.stdin.readline()
@@ -255,14 +261,19 @@ class Environment:
 
     def _warn_of_unused(self, properties: Mapping[str, str], file: str) -> None:
         """Say what does nothing: it may be misspelt, or be Java's alone."""
-        from kipctl.security.settings import idle, is_about_security, without_effect
+        from kipctl.security.settings import (
+            idle,
+            is_about_security,
+            maybe_meant,
+            without_effect,
+        )
 
         others = [name for name in properties if not is_about_security(name)]
         others = [name for name in others if name != "bootstrap.servers"]
         if file and others:
             self.message(f"Of {file} this says nothing of how to connect: {', '.join(others)}.")
         if unused := without_effect(properties):
-            self.message(f"Not used by kipctl, as only Java knows them: {', '.join(unused)}.")
+            self.message(f"Not used by kipctl: {', '.join(map(maybe_meant, unused))}.")
         if unused := idle(properties):
             protocol = properties.get("security.protocol", "PLAINTEXT")
             self.message(

@@ -252,8 +252,8 @@ def _hints_sentence(
 ) -> str:
     if not has_partitions:
         return (
-            "No broker could be asked, as the cluster has no topic apart from internal ones."
-            " Make one, and ask again."
+            "No broker could be asked, as no topic is shown apart from internal ones:"
+            " there is none, or this user may not see it."
         )
     if not_asked == brokers:
         return "No broker could be asked: it takes a partition that another broker leads."

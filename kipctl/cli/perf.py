@@ -41,8 +41,9 @@ from kipctl.cli.perf_results import (
     report_denied,
     report_record,
     show,
+    status_of_failed,
 )
-from kipctl.errors import ExitStatus, UsageError
+from kipctl.errors import UsageError
 from kipctl.pipeline.place import parse_conf
 from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.report.formats import OutputFormat
@@ -201,6 +202,6 @@ def produce(
             + ", ".join(f"{name} {count:,}" for name, count in outcome.errors.items())
         )
         report_denied(environment, outcome.errors, ApiKey.PRODUCE, plan.probe)
-        raise typer.Exit(ExitStatus.PARTLY_DONE)
+        raise typer.Exit(status_of_failed(outcome.errors, outcome.acknowledged, result.document))
     raise_for_actions(result.document)
     raise_for_doubts(result.document, strict)

@@ -32,8 +32,9 @@ from kipctl.cli.perf_results import (
     report_denied,
     report_record,
     show,
+    status_of_failed,
 )
-from kipctl.errors import ExitStatus, UsageError
+from kipctl.errors import UsageError
 from kipctl.pipeline.place import parse_conf
 from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.report.formats import OutputFormat
@@ -188,6 +189,6 @@ def consume(
         reported = ", ".join(f"{count} x {name}" for name, count in outcome.errors.items())
         environment.message(f"kipctl: partitions that were given up: {reported}.")
         report_denied(environment, outcome.errors, ApiKey.FETCH, plan.probe)
-        raise typer.Exit(ExitStatus.PARTLY_DONE)
+        raise typer.Exit(status_of_failed(outcome.errors, outcome.records, result.document))
     raise_for_actions(result.document)
     raise_for_doubts(result.document, strict)

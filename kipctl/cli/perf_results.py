@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kipctl.cli.environment import Environment
-from kipctl.errors import PartlyDoneError, ThresholdError
+from kipctl.errors import ExitStatus, PartlyDoneError, ThresholdError
 from kipctl.report.formats import OutputFormat
 from kipctl.report.tables import Report, Table
 
@@ -60,6 +60,23 @@ def report_denied(
         if code.name in errors:
             what = f"Topic {spec.topic!r}"
             environment.error(refusal(what, code, request, spec.access, spec.topic))
+
+
+def status_of_failed(
+    errors: Mapping[str, int], done: int, document: Mapping[str, Any]
+) -> ExitStatus:
+    """Of a run in which something failed: refused, if no right to any of it was there.
+
+    `errors` counts what failed, by Kafka's names; `done` is how much did not.
+    """
+    from kipctl.protocol.error_codes import ErrorCode
+
+    denied = {
+        code.name
+        for code in (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    }
+    nothing_done = not done and not document["actions"]
+    return ExitStatus.REFUSED if nothing_done and set(errors) <= denied else ExitStatus.PARTLY_DONE
 
 
 def raise_for_doubts(document: Mapping[str, Any], strict: bool) -> None:

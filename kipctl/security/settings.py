@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -39,6 +40,8 @@ _READ = frozenset(
         "ssl.truststore.type",
     }
 )
+_OF_JAVA_ALONE = frozenset({"sasl.client.callback.handler.class"})
+"""Those that are near one that is read, and yet no misspelling of it."""
 _ESCAPES = dict(zip("abfnrtv", "\a\b\f\n\r\t\v", strict=True))
 _CLAIMS = {"unsecuredLoginStringClaim_": str, "unsecuredLoginNumberClaim_": float}
 _NOT_SPOKEN = {
@@ -81,6 +84,12 @@ def is_about_security(name: str) -> bool:
 def without_effect(properties: Mapping[str, str]) -> list[str]:
     """Those about security that only Java's clients know, or nobody does."""
     return sorted(name for name in properties if is_about_security(name) and name not in _READ)
+
+
+def maybe_meant(name: str) -> str:
+    """One that has no effect, with the one that it may be a misspelling of."""
+    near = [] if name in _OF_JAVA_ALONE else get_close_matches(name, _READ, n=1, cutoff=0.92)
+    return f"{name} ({near[0]}?)" if near else name
 
 
 def idle(properties: Mapping[str, str]) -> list[str]:

@@ -47,7 +47,7 @@ class Connection:
         self.exchange: Exchange | None = None
         self.client = ClientEnd(self)
         self.broker = BrokerEnd(self)
-        self._from_client, self._from_broker = Frames("the client"), Frames("the broker")
+        self._from_client, self._from_broker = Frames(), Frames()
         self._early = b""
         """What the client sent before there was a broker's end."""
         self._connecting: asyncio.Task[None] | None = None

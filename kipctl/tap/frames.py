@@ -13,10 +13,9 @@ _TLS_HANDSHAKE = b"\x16\x03"
 class Frames:
     """Cuts what comes into frames, each with its length in front."""
 
-    __slots__ = ("_missing", "_parts", "_whose", "waiting")
+    __slots__ = ("_missing", "_parts", "waiting")
 
-    def __init__(self, whose: str) -> None:
-        self._whose = whose
+    def __init__(self) -> None:
         self._parts: list[bytes] = []
         self._missing = 0
         """How many bytes the frame begun still needs; 0 while its length is not known."""
@@ -44,7 +43,7 @@ class Frames:
         while end - at >= 4:
             (length,) = _LENGTH.unpack_from(data, at)
             if not 0 <= length <= LARGEST_FRAME:
-                raise MalformedFrame(f"{self._whose}: {_not_kafka(data[at : at + 5], length)}")
+                raise MalformedFrame(_not_kafka(data[at : at + 5], length))
             after = at + 4 + length
             if after > end:
                 break
@@ -61,7 +60,10 @@ class Frames:
 
 def _not_kafka(start: bytes, length: int) -> str:
     if start.startswith(_TLS_HANDSHAKE):
-        return "it speaks TLS, and this side of the tap is plain"
+        return (
+            "it speaks TLS, and this side of the tap is plain:"
+            " set its security.protocol to PLAINTEXT or SASL_PLAINTEXT"
+        )
     if start[:4].isalpha() or start[:4] == b"GET ":
         return f"no frame of Kafka's: it begins with {start[:4].decode('ascii', 'replace')!r}"
     return f"a frame of {length} bytes was announced"

@@ -68,7 +68,9 @@ class Access:
         if self.expected_id and cluster_id != self.expected_id:
             raise RefusedError(
                 f"The cluster at {self} is {cluster_id or 'of no id'}, not {self.expected_id}.",
-                "Check --bootstrap-server, --cluster and --expect-cluster.",
+                "Check --bootstrap-server, --cluster and --expect-cluster."
+                if self.consent or not self.name
+                else f"clusters.toml has that id of {self.name}: see kipctl clusters list.",
             )
 
     def librdkafka(self) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """What the cluster's ACLs refuse, in their own words: operation, resource and principal."""
 
+import shlex
 from typing import NamedTuple
 
 from kipctl.errors import RefusedError
@@ -30,7 +31,7 @@ RIGHTS = {
     ApiKey.METADATA: Right("Describe", TOPIC),
     ApiKey.CREATE_TOPICS: Right("Create", TOPIC),
     ApiKey.DELETE_TOPICS: Right("Delete", TOPIC),
-    ApiKey.INIT_PRODUCER_ID: Right("IdempotentWrite", CLUSTER),
+    ApiKey.INIT_PRODUCER_ID: Right("Write", TOPIC),  # on any (KIP-679, Kafka 2.8)
     ApiKey.OFFSET_FOR_LEADER_EPOCH: Right("Describe", TOPIC),
     ApiKey.DESCRIBE_CONFIGS: Right("DescribeConfigs", CLUSTER),
     ApiKey.DESCRIBE_LOG_DIRS: Right("Describe", CLUSTER),
@@ -71,18 +72,28 @@ def refusal(
     right = RIGHTS[request]
     principal = access.security.principal
     resource = f"{right.resource} {topic}".strip() if right.resource == TOPIC else "the Cluster"
-    pattern = _pattern(topic) if right.resource == TOPIC else ""
     return RefusedError(
         f"{what}: {principal} has no right to {right.operation} on {resource} ({error.name}).",
-        f"Grant it: kafka-acls --add --allow-principal {principal}"
-        f" --operation {right.operation} {right.option} {pattern}".rstrip()
-        + (f"; or {otherwise}" if otherwise else ""),
+        f"Grant it: {shlex.join(_granting(right, access, topic))}"
+        + (f"\nOr {otherwise}." if otherwise else ""),
     )
 
 
-def _pattern(topic: str) -> str:
+def _granting(right: Right, access: Access, topic: str) -> list[str]:
+    """The command that grants a right; who may do so has a file of his own to connect with."""
+    secured = access.security.protocol != "PLAINTEXT"
+    return [
+        *("kafka-acls", "--bootstrap-server", access.bootstrap_servers),
+        *(("--command-config", "ADMIN.properties") if secured else ()),
+        *("--add", "--allow-principal", access.security.principal),
+        *("--operation", right.operation, right.option),
+        *(_pattern(topic) if right.resource == TOPIC and topic else ()),
+    ]
+
+
+def _pattern(topic: str) -> tuple[str, ...]:
     """What names the topic to kafka-acls, or all of kipctl's own, as each run has another one."""
     for prefix in OWN_TOPICS:
         if topic.startswith(f"{prefix}-"):
-            return f"{prefix} --resource-pattern-type prefixed"
-    return topic
+            return prefix, "--resource-pattern-type", "prefixed"
+    return (topic,)

@@ -252,7 +252,41 @@ def test_what_a_file_says_without_effect_is_named(tmp_path: Path) -> None:
     where.access("a:1")
     assert "nothing of how to connect: secuirty.protocol." in told(where)
     assert "With security.protocol=PLAINTEXT these do nothing: sasl.mechanism" in told(where)
-    assert "only Java knows them: ssl.provider." in told(where)
+    assert "Not used by kipctl: ssl.provider." in told(where)
+
+
+@pytest.mark.parametrize(
+    ("line", "meant"),
+    [
+        ("security.protocl=SASL_SSL", "security.protocl (security.protocol?)"),
+        ("sasl.jass.config=x", "sasl.jass.config (sasl.jaas.config?)"),
+        ("sasl.mechanisms=PLAIN", "sasl.mechanisms (sasl.mechanism?)"),
+        ("ssl.protocol=TLSv1.3", "ssl.protocol."),
+        ("ssl.provider=x", "ssl.provider."),
+        ("sasl.client.callback.handler.class=x", "sasl.client.callback.handler.class."),
+        ("sasl.login.refresh.window.factor=1", "sasl.login.refresh.window.factor."),
+    ],
+)
+def test_a_misspelt_property_is_named_with_the_one_that_is_meant(
+    line: str, meant: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text(f"{line}\n")
+    where = environment()
+    where.connecting["command_config"] = str(file)
+    where.access("a:1")
+    assert f"Not used by kipctl: {meant}" in told(where)
+
+
+@pytest.mark.parametrize(("yes", "step"), [(False, "--yes --expect-cluster ID"), (True, "ID as")])
+def test_without_a_terminal_all_that_a_protected_cluster_takes_is_said_at_once(
+    yes: bool, step: str
+) -> None:
+    where = environment()
+    where._access = Access("a:1", is_protected_name=True)
+    with pytest.raises(UsageError) as raised:
+        where.confirm("Move?", yes=yes)
+    assert step in raised.value.next_step
 
 
 @pytest.mark.parametrize(

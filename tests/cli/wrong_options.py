@@ -237,7 +237,7 @@ ARGUMENTS = {
     "lab logs": ("x",),
     "clusters add": ("' ' --bootstrap-server 127.0.0.1:1",),
     "clusters show": ("never",),
-    "clusters test": ("never",),
+    "clusters test": ("never", "one --cluster other", "one --bootstrap-server 127.0.0.1:1"),
     "analyze runs": ("{none}", "{broken}", "{folder}", "never", "{run} {folder}"),
     "analyze request-log": ("''", "{none}", "{log} {none}"),
     "runs show": ("{none}", "{folder}", "never"),

@@ -130,7 +130,8 @@ def test_a_tls_client_of_a_plain_tap_is_told_apart(broker: RawBroker, tmp_path: 
         with pytest.raises((ssl.SSLError, ConnectionError)):
             context.wrap_socket(client.socket, server_hostname="127.0.0.1")
         (line,) = tap.show().messages
-        assert "it speaks TLS, and this side of the tap is plain" in line
+        assert "dropped: from the client: it speaks TLS, and this side of the tap is plain" in line
+        assert line.endswith(": set its security.protocol to PLAINTEXT or SASL_PLAINTEXT.")
 
 
 def test_a_broker_whose_certificate_nobody_vouches_for_is_not_spoken_to(

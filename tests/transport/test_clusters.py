@@ -80,6 +80,15 @@ def test_a_cluster_of_another_id_is_refused() -> None:
         access.identify("wrong")
 
 
+def test_an_id_of_clusters_toml_is_said_to_be_from_there() -> None:
+    for given, origin in (("", "clusters.toml"), ("another", "--expect-cluster")):
+        access = access_of("a:1", {}, None, FULL, given)
+        with pytest.raises(RefusedError) as raised:
+            access.identify("wrong")
+        assert origin in raised.value.next_step
+        assert ("--expect-cluster" in raised.value.next_step) == bool(given)
+
+
 def test_behind_a_tap_tls_is_the_taps_and_the_login_the_clients() -> None:
     properties = {
         "security.protocol": "SASL_SSL",

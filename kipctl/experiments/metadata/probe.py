@@ -42,7 +42,9 @@ class ProbeClient:
         choose = Random(0)
         compression = Compression[config.compression_type.upper()]
         values = random_values(record_size, choose, config.batch_size)
-        producer = new_producer_id(cluster) if config.enable_idempotence else (-1, -1)
+        producer = (-1, -1)
+        if config.enable_idempotence:
+            producer = new_producer_id(cluster, topics[0].name)
         node = next(iter(cluster.nodes.values()))
         self._server = Address(node.host, node.port)
         self._first = True

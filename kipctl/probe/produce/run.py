@@ -79,7 +79,7 @@ class ProbeSpec:
             topic, partitions = find_topic(self.topic, metadata, self.access)
             producer_id, producer_epoch = -1, -1
             if config.enable_idempotence:
-                producer_id, producer_epoch = new_producer_id(cluster)
+                producer_id, producer_epoch = new_producer_id(cluster, self.topic)
         with (
             closing(Tracing(directory, ProbeOutcome.datasets)) as tracing,
             closing(
@@ -149,8 +149,11 @@ class ProbeOutcome(Outcome):
     """Leaders that could not be reached before the start: what was for them waited from then on."""
 
 
-def new_producer_id(cluster: Cluster) -> tuple[int, int]:
-    """A producer id and epoch for idempotence; brokers that still start up are asked again."""
+def new_producer_id(cluster: Cluster, topic: str) -> tuple[int, int]:
+    """A producer id and epoch for idempotence; brokers that still start up are asked again.
+
+    Who may write to any topic gets one: who is refused may not write to `topic` either.
+    """
     deadline = time.monotonic() + _BOOTSTRAP_TIMEOUT_S
     while True:
         answer = cluster.any_broker().request(
@@ -164,7 +167,8 @@ def new_producer_id(cluster: Cluster) -> tuple[int, int]:
                 answer.error_code,
                 ApiKey.INIT_PRODUCER_ID,
                 cluster.access,
-                otherwise="set enable.idempotence=false",
+                topic,
+                otherwise="before Kafka 2.8, set enable.idempotence=false",
             )
         if not ErrorCode(answer.error_code).retriable or time.monotonic() > deadline:
             raise UnreachableError(
