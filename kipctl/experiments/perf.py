@@ -223,7 +223,7 @@ def produce_doubts(
                 last=last,
                 busy=None if plan.on_spark else conducted.busy,
                 moves=document["redirects"]["moves"]["met"] if plan.during else None,
-                is_answered=plan.probe.config.acks != 0,
+                is_answered=outcome.spec.config.acks != 0,
             )
         )
     )
