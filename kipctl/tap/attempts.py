@@ -15,13 +15,18 @@ def failed_attempt(
     client: Client,
     partition: PartitionId,
     broker: int,
+    epoch: int,
     leaders: Leaders,
     refusal: Refusal,
     sent_us: int,
     now_us: int,
     endpoints: dict[str, int],
 ) -> FailedAttempt:
-    """The record of an attempt that met an error; what the hint was good for is settled later."""
+    """The record of an attempt that met an error; what the hint was good for is settled later.
+
+    `epoch` is the one in which the broker led as far as was known when it was sent: by the time of
+    the answer it may lead again.
+    """
     decision = Decision.NOT_APPLICABLE
     if refusal.error in LEADER_ERRORS:
         decision = _of_hint(client, partition, refusal, leaders)
@@ -32,7 +37,7 @@ def failed_attempt(
         error=refusal.error,
         is_leader_error=refusal.error in LEADER_ERRORS,
         broker=broker,
-        epoch=leaders.epoch_of(partition, broker),
+        epoch=epoch,
         base_offset=refusal.base_offset,
         decision=decision,
     )

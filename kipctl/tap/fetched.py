@@ -182,12 +182,14 @@ class Fetches:
             client.waiting -= 1
             one.last_sent_us = max(sent_us, one.failures[-1].error_us)
             self._sent_again(one, client, partition, broker, one.last_sent_us, 0)
+        known = self._leaders.epoch_of(partition, broker)
         one.failures.append(
             failed_attempt(
                 len(one.failures) + 1,
                 client,
                 partition,
                 broker,
+                one.failures[-1].to_epoch if one.failures else known,
                 self._leaders,
                 refusal,
                 one.last_sent_us,

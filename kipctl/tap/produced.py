@@ -32,6 +32,8 @@ class Batch:
     sent_us: int
     last_sent_us: int
     broker: int
+    epoch: int
+    """The leader epoch by which it was sent last, -1 if it is not known."""
     attempts: int = 1
     failures: list[FailedAttempt] = field(default_factory=list)
     is_rest: bool = False
@@ -80,6 +82,7 @@ class Batches:
                 )
                 batch.attempts += 1
                 batch.last_sent_us, batch.broker = now_us, broker
+                batch.epoch = batch.failures[-1].to_epoch
             found[sent.topic, sent.partition] = batch
         return found
 
@@ -97,6 +100,7 @@ class Batches:
             client,
             batch.partition,
             batch.broker,
+            batch.epoch,
             self._leaders,
             refusal,
             batch.last_sent_us,
@@ -157,7 +161,10 @@ class Batches:
         created_us = sent.base_timestamp * 1000 - self._wall_offset_us
         is_own_time = now_us - _OLDEST_US < created_us < now_us
         intended_us = created_us if is_own_time else now_us
-        batch = Batch(client, partition, self._next_seq, sent, intended_us, now_us, now_us, broker)
+        epoch = self._leaders.epoch_of(partition, broker)
+        batch = Batch(
+            client, partition, self._next_seq, sent, intended_us, now_us, now_us, broker, epoch
+        )
         self._next_seq += sent.records
         return batch
 

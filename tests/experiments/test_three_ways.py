@@ -149,7 +149,7 @@ def test_counts_are_equal_and_latencies_agree(
     assert logged(lab) == by_probe
     met = moved_leaders(tmp_path / "probe")
     assert met
-    assert moved_leaders(tmp_path / "tap") == met
+    assert {move[:2] for move in moved_leaders(tmp_path / "tap")} == {move[:2] for move in met}
     named = named_in_logs(lab)
     for partition, epoch, not_ready in met:
         # A leader that is not ready names an older one, or none.

@@ -122,6 +122,26 @@ def test_a_leader_that_does_not_know_yet(wire):
     assert [first["attempt"], second["attempt"]] == [1, 2]
 
 
+def test_a_broker_that_leads_again_when_it_answers_was_asked_in_the_epoch_of_before(wire):
+    """It refuses in epoch 0, and by then another connection has shown its next time: epoch 2."""
+    old, new, asking = wire.connect(1), wire.connect(2), wire.connect(3)
+    old.ask(ask_metadata(), 12)
+    old.answer(metadata((1, 0)))
+    batch = records(1)
+    old.ask(produce((0, batch)), 12)
+    wire.after(500)
+    for leader, epoch in ((2, 1), (1, 2)):
+        asking.ask(ask_metadata(), 12)
+        asking.answer(metadata((leader, epoch)))
+    old.answer(produced((0, NOT_LEADER), hint=(2, 1)))
+    new.ask(produce((0, batch)), 12)
+    wire.after(200)
+    new.answer(produced((0, 0)))
+    (row,) = wire.rows("redirects")
+    assert (row["from_broker"], row["from_epoch"]) == (1, 0)
+    assert row["not_ready_us"] == 0
+
+
 def test_batches_of_one_answer_that_learn_the_same(wire):
     peer, new = wire.connect(1), wire.connect(2)
     first, second = records(1, b"a"), records(1, b"b")
