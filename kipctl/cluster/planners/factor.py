@@ -83,7 +83,7 @@ def _lowered(placement: Placement, partition: Partition, factor: int) -> tuple[i
     while len(after) > factor:
         used = Counter(placement.rack.get(replica) for replica in after)
         leaves = min(
-            (replica in can_lead, used[placement.rack.get(replica)] == 1, -place, replica)
+            (replica in can_lead, _is_alone(placement, used, replica), -place, replica)
             for place, replica in enumerate(after)
             if replica != partition.leader
         )[-1]
@@ -92,3 +92,9 @@ def _lowered(placement: Placement, partition: Partition, factor: int) -> tuple[i
         after.remove(partition.leader)
         after.insert(0, partition.leader)
     return tuple(after)
+
+
+def _is_alone(placement: Placement, used: Counter[str | None], replica: int) -> bool:
+    """Whether a rack, as far as it is known, has no replica left without this one."""
+    rack = placement.rack.get(replica)
+    return rack is not None and used[rack] == 1
