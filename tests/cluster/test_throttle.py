@@ -90,7 +90,7 @@ def test_throttles_that_no_reassignment_needs_are_left_over() -> None:
 
 def test_a_throttle_that_stays_is_named_with_the_command_that_removes_it() -> None:
     demand_put_back(())
-    with pytest.raises(PartlyDoneError, match="STILL SET.*broker 3: it is down") as error:
+    with pytest.raises(PartlyDoneError, match=r"STILL SET.*broker 3: it is down") as error:
         demand_put_back([StillSet(Setting(BROKER, "3", LEADER_RATE), "it is down.")])
     assert "--entity-type brokers --entity-name 3 --delete-config" in error.value.next_step
     assert read_throttle(Throttle(()).document()) == Throttle(())

@@ -102,9 +102,7 @@ def test_a_throttle_holds_copying_back_and_all_configs_are_as_before(
 
     found = find_throttles(cluster, take_snapshot(cluster, [topic]))
     left = leftover_throttles(cluster, found)
-    assert {one.setting: one.during for one in left.changes} == dict(
-        (one, before[one]) for one in own
-    )
+    assert {one.setting: one.during for one in left.changes} == {one: before[one] for one in own}
     assert put_back(cluster, left) == ()
     wait_for(cluster, dict.fromkeys(own))
 
