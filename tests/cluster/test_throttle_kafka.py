@@ -32,6 +32,12 @@ from kipctl.cluster.throttle import (
     set_throttle,
 )
 from kipctl.lab.cluster import Lab
+from kipctl.protocol.describe_configs import ResourceType
+from kipctl.protocol.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from kipctl.transport.request import Cluster
 
 pytestmark = pytest.mark.kafka
@@ -61,12 +67,24 @@ def fill(lab: Lab, topic: str, megabytes: int) -> None:
     assert producer.flush(120) == 0
 
 
+def keep_all(cluster: Cluster, topic: str) -> None:
+    """Labs remove old data within seconds; here it is to be copied."""
+    kept = AlterConfigsResource(
+        ResourceType.TOPIC, topic, (AlterableConfig("retention.bytes", value="-1"),)
+    )
+    answer = cluster.ask_controller(IncrementalAlterConfigsRequest(resources=(kept,)))
+    assert [one.error_code for one in answer.responses] == [0]
+
+
 @pytest.mark.timeout(300)
 def test_a_throttle_holds_copying_back_and_all_configs_are_as_before(
     lab: Lab, cluster: Cluster, make_topic: MakeTopic
 ) -> None:
     topic = make_topic("throttled", [[1]])
+    keep_all(cluster, topic)
     fill(lab, topic, 200)
+    held = ask_log_sizes(cluster, take_snapshot(cluster, [topic])).sizes[PartitionId(topic, 0)]
+    assert held > 200 * MB
     own = Setting(TOPIC, topic, LEADER_REPLICAS), Setting(BROKER, "1", LEADER_RATE)
     set_throttle(
         cluster, Throttle((Change(own[0], None, "0:2"), Change(own[1], None, "123456789")))
@@ -97,7 +115,7 @@ def test_a_throttle_holds_copying_back_and_all_configs_are_as_before(
     await_finished(cluster, plan.target, time.monotonic() + 120, lambda text: None)
     assert replicas_of(cluster, topic) == [(3,)]
     sizes = ask_log_sizes(cluster, take_snapshot(cluster, [topic]))
-    assert sizes.sizes[PartitionId(topic, 0)] > 200 * MB * 0.9
+    assert sizes.sizes[PartitionId(topic, 0)] == held
     assert sizes.disks.keys() == {1, 2, 3}
 
     found = find_throttles(cluster, take_snapshot(cluster, [topic]))
