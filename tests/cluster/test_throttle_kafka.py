@@ -11,6 +11,7 @@ from on_lab import MakeTopic, replicas_of
 from kipctl.cluster.log_sizes import ask_log_sizes
 from kipctl.cluster.plan import reach
 from kipctl.cluster.reassign import await_finished, ongoing, submit
+from kipctl.cluster.replica_traffic import reported_sizes
 from kipctl.cluster.snapshot import PartitionId, take_snapshot
 from kipctl.cluster.throttle import (
     BROKER,
@@ -33,6 +34,7 @@ from kipctl.cluster.throttle import (
 )
 from kipctl.lab.cluster import Lab
 from kipctl.protocol.describe_configs import ResourceType
+from kipctl.protocol.describe_log_dirs import DescribeLogDirsRequest
 from kipctl.protocol.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -106,6 +108,8 @@ def test_a_throttle_holds_copying_back_and_all_configs_are_as_before(
     submit(cluster, plan.target, may_change_replication_factor=False)
     time.sleep(3)
     assert [one.id for one in ongoing(cluster)] == [PartitionId(topic, 0)]
+    copied, _ = reported_sizes(3, cluster.broker(3).request(DescribeLogDirsRequest(topics=None)))
+    assert copied.get(PartitionId(topic, 0), 0) < held / 2
     found = find_throttles(cluster, take_snapshot(cluster, [topic]))
     assert not {c.setting.name for c in leftover_throttles(cluster, found).changes} & {topic, "1"}
 
