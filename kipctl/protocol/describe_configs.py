@@ -30,6 +30,16 @@ class ResourceType(IntEnum):
     BROKER_LOGGER = 8
 
 
+class ConfigSource(IntEnum):
+    """Where a value comes from (Kafka's `DescribeConfigsResponse.ConfigSource`), as far as needed.
+
+    TOPIC and BROKER are set on that very topic or broker while it runs.
+    """
+
+    TOPIC = 1
+    BROKER = 2
+
+
 @message
 class DescribeConfigsSynonym(Message):
     """Where else the value may come from, the strongest first."""
