@@ -15,6 +15,13 @@ _kipctl() {
         esac
     done
     case "$command $previous" in
+        'kipctl reassign --drain') return ;;
+        'kipctl reassign --leaders-off') return ;;
+        'kipctl reassign --leader') return ;;
+        'kipctl reassign --balance') return ;;
+        'kipctl reassign --add') return ;;
+        'kipctl reassign --replace') return ;;
+        'kipctl reassign --replication-factor') return ;;
         'kipctl reassign --plan') compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
         'kipctl reassign --verify') compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
         'kipctl reassign --entry') return ;;
@@ -392,7 +399,7 @@ _kipctl() {
     esac
     case "$command" in
         kipctl) words='reassign wait tap demo lab clusters elect inspect perf experiment request-log analyze runs spark' options='--debug --version --help' ;;
-        'kipctl reassign') words='' options='--rotate --plan --rollback --list --verify --cancel --history --entry --topic --all-topics --all --dry-run --partitions --force --additional --change-replication-factor --batch --between --measure --yes --timeout --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
+        'kipctl reassign') words='' options='--rotate --drain --leaders-off --leader --balance --add --replace --replication-factor --rack-aware --plan --rollback --list --verify --cancel --history --entry --topic --all-topics --all --dry-run --partitions --force --additional --change-replication-factor --batch --between --measure --yes --timeout --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
         'kipctl wait') words='' options='--until --topic --timeout --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
         'kipctl tap') words='' options='--listen --advertise --cap --delay --drop-hints --stale-metadata --reset --for --certificate --key --tls-to-brokers --ca --record --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
         'kipctl demo') words='' options='--output --help' ;;

@@ -21,16 +21,26 @@ from kipctl.report.formats import OutputFormat
 
 _HELP_PAGE = "See `kipctl reassign --help`."
 
-_CHANGES = ("--rotate", "--plan", "--rollback", "--cancel")
+_WAYS = (
+    "--drain",
+    "--leaders-off",
+    "--leader",
+    "--balance",
+    "--add",
+    "--replace",
+    "--replication-factor",
+    "--rack-aware",
+)
+_CHANGES = ("--rotate", *_WAYS, "--plan", "--rollback", "--cancel")
 _GOES_WITH = {
-    "--topic": ("--rotate", "--list", "--cancel"),
+    "--topic": ("--rotate", *_WAYS, "--list", "--cancel"),
     "--all-topics": ("--rotate",),
     "--all": ("--cancel",),
     "--entry": ("--rollback", "--cancel"),
     "--dry-run": _CHANGES,
     "--measure": ("--rotate", "--plan"),
-    "--force": ("--plan", "--rollback"),
-    "--additional": ("--rotate", "--plan", "--rollback"),
+    "--force": (*_WAYS, "--plan", "--rollback"),
+    "--additional": ("--rotate", *_WAYS, "--plan", "--rollback"),
     "--change-replication-factor": ("--plan",),
 }
 """The ways that an option is for."""
@@ -40,6 +50,50 @@ def reassign(
     context: typer.Context,
     rotate: Annotated[
         bool, typer.Option("--rotate", help="Move every leader to its next replica.")
+    ] = False,
+    drain: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--drain", metavar="BROKER", help="Leave no replica on this broker; repeatable."
+        ),
+    ] = None,
+    leaders_off: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--leaders-off",
+            metavar="BROKER|RACK",
+            help="Let others lead what it leads; no data is copied. Repeatable.",
+        ),
+    ] = None,
+    leader: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--leader",
+            metavar="TOPIC-NUMBER=BROKER",
+            help="Let this in-sync replica lead the partition; repeatable.",
+        ),
+    ] = None,
+    balance: Annotated[
+        str | None,
+        typer.Option("--balance", metavar="leaders", help="Even out who leads; no data is copied."),
+    ] = None,
+    add: Annotated[
+        list[str] | None,
+        typer.Option("--add", metavar="BROKER", help="Give a new broker its share; repeatable."),
+    ] = None,
+    replaced: Annotated[
+        list[str] | None,
+        typer.Option("--replace", metavar="A=B", help="Let broker B take A's places; repeatable."),
+    ] = None,
+    factor: Annotated[
+        int | None,
+        typer.Option(
+            "--replication-factor", metavar="N", min=1, help="Give each partition N replicas."
+        ),
+    ] = None,
+    rack_aware: Annotated[
+        bool,
+        typer.Option("--rack-aware", help="Spread replicas over racks, by the fewest moves."),
     ] = False,
     plan: Annotated[
         Path | None,
@@ -147,11 +201,21 @@ def reassign(
 ) -> None:
     """Change which brokers hold partitions, in which order, and so who leads them.
 
-    Exactly one of --rotate, --plan, --rollback, --list, --verify, --cancel and --history says what
-    to do. What is changed is written down before anything is submitted; --rollback undoes it.
+    Exactly one of --rotate, --drain, --leaders-off, --leader, --balance, --add, --replace,
+    --replication-factor, --rack-aware, --plan, --rollback, --list, --verify, --cancel and --history
+    says what to do. What is changed is written down before anything is submitted; --rollback undoes
+    it.
     """
     modes = {
         "--rotate": rotate,
+        "--drain": bool(drain),
+        "--leaders-off": bool(leaders_off),
+        "--leader": bool(leader),
+        "--balance": balance is not None,
+        "--add": bool(add),
+        "--replace": bool(replaced),
+        "--replication-factor": factor is not None,
+        "--rack-aware": rack_aware,
         "--plan": plan is not None and not cancel,
         "--rollback": rollback,
         "--list": show,
@@ -183,10 +247,21 @@ def reassign(
         raise UsageError("--cancel takes one of --topic, --plan, --entry and --all.", _HELP_PAGE)
     between_s = parse_pause(between)
     environment = context.ensure_object(Environment)
-    from kipctl.cli import reassign_back, reassign_modes
+    from kipctl.cli import reassign_back, reassign_modes, reassign_ways
     from kipctl.cluster.change import Pace
     from kipctl.transport.request import Cluster
 
+    way = reassign_ways.way_of(
+        drain or (),
+        leaders_off or (),
+        leader or (),
+        balance,
+        add or (),
+        replaced or (),
+        factor,
+        rack_aware,
+        force,
+    )
     with Cluster(environment.access(bootstrap_server)) as cluster:
         asked = reassign_modes.Asked(
             environment,
@@ -206,6 +281,8 @@ def reassign(
         )
         if rotate:
             reassign_modes.rotate(asked)
+        elif way is not None:
+            reassign_ways.carry_out_way(asked, way)
         elif cancel:
             reassign_back.cancel(asked, plan, everything)
         elif plan is not None:
@@ -224,8 +301,7 @@ def _check_options(modes: Sequence[str], options: Sequence[str]) -> None:
     if len(modes) != 1:
         given = " and ".join(modes) + " exclude one another" if modes else "Nothing to do was given"
         raise UsageError(
-            f"{given}. Give one of --rotate, --plan, --rollback, --list, --verify, --cancel,"
-            " --history.",
+            f"{given}. Give one of {', '.join((*_CHANGES, '--list', '--verify', '--history'))}.",
             _HELP_PAGE,
         )
     for option in options:

@@ -95,7 +95,7 @@ def rotate(asked: Asked) -> None:
     def planner(now: "Snapshot") -> "Plan":
         return rotated(select(now, asked.topics))
 
-    seen = _survey(asked, planner)
+    seen = look(asked, planner)
     if not asked.dry_run:
         demand_quiet(seen.busy, additional=asked.additional)
     demand_moves(seen.plan, asked.topics)
@@ -117,7 +117,7 @@ def rotate(asked: Asked) -> None:
         return rotated(now.only(one.id for one in (*chosen, *own)))
 
     def carry_out() -> LeadersMoved:
-        again = _again(asked, plan_with_made)
+        again = ask_again(asked, plan_with_made)
         demand_same(seen.plan, again.plan, made)
         with environment.progress(f"Rotating {len(again.plan.moves)} partitions") as progress:
             return rotate_leaders(cluster, again.plan, **asked.carrying_out(kept, progress))
@@ -150,7 +150,7 @@ def carry_out_plan(asked: Asked, path: Path) -> None:
         check_against(file, now)
         return reach(now, file.assignment)
 
-    seen = _survey(asked, planner)
+    seen = look(asked, planner)
     if file.names_log_dirs:
         environment.message(f"The log_dirs of {path} are ignored: brokers place new replicas.")
     if asked.dry_run or not seen.plan.moves:
@@ -165,7 +165,7 @@ def carry_out_plan(asked: Asked, path: Path) -> None:
     kept = asked.journal(seen.snapshot.cluster_id)
 
     def carry_out() -> Reassigned:
-        again = _again(asked, planner)
+        again = ask_again(asked, planner)
         demand_same(seen.plan, again.plan)
         with environment.progress(f"Reassigning {len(again.plan.moves)} partitions") as progress:
             return reassign(cluster, again.plan, **asked.carrying_out(kept, progress))
@@ -208,7 +208,8 @@ def ongoing_of(asked: Asked) -> tuple["Ongoing", ...]:
     return tuple(one for one in busy if one.id.topic in chosen)
 
 
-def _survey(asked: Asked, planner: "Planner") -> "Survey":
+def look(asked: Asked, planner: "Planner") -> "Survey":
+    """The cluster, and what is to be changed; a dry run needs no right to list reassignments."""
     from kipctl.cluster.guards import survey
 
     seen = survey(asked.cluster, planner, asked.topics, may_not_list=asked.dry_run)
@@ -221,7 +222,7 @@ def say_if_not_listed(asked: Asked, why: str) -> None:
         asked.environment.message(f"What is being reassigned is not in this plan: {why}")
 
 
-def _again(asked: Asked, planner: "Planner") -> "Survey":
+def ask_again(asked: Asked, planner: "Planner") -> "Survey":
     """The same after the question. Raises RefusedError when something is being reassigned now."""
     from kipctl.cluster.guards import demand_quiet, survey
 

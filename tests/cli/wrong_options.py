@@ -74,6 +74,12 @@ NEEDS_LAB = frozenset(
 ALONE = {
     ("reassign", "--entry"): "--rollback --yes",
     ("reassign", "--plan"): "--yes",
+    ("reassign", "--drain"): "--yes",
+    ("reassign", "--leader"): "--yes",
+    ("reassign", "--balance"): "--yes",
+    ("reassign", "--add"): "--yes",
+    ("reassign", "--replace"): "--yes",
+    ("reassign", "--replication-factor"): "--yes",
     ("reassign", "--verify"): "",
     ("elect preferred", "--json-file"): "",
     ("elect preferred", "--topic"): "",
@@ -104,6 +110,11 @@ _SETTINGS = ("acks", "=1", "no.such.setting=1", "request.timeout.ms=soon")
 
 WRONG: dict[str, tuple[str, ...]] = {
     "--acks": ("2", "", "all,2", "none"),
+    "--add": ("x", "-1", "1,,2", ""),
+    "--balance": ("bytes", ""),
+    "--drain": ("x", "-1", "1,,2", ""),
+    "--leader": ("t-0", "t=1", "0=1", "t-0=x", "-0=1"),
+    "--replace": ("1", "1=", "x=2", "1=1"),
     "--advertise": ("a:x", "a:1", ":1"),
     "--arms": ("java", "", "probe-kip951,,", "java-4"),
     "--bootstrap-server": ("localhost", "127.0.0.1:x", "127.0.0.1:0", "127.0.0.1:65536", ":1"),
@@ -212,6 +223,7 @@ PATTERNS = (
 """Whether a pattern matches a topic is for the cluster to say."""
 
 WRONG_HERE: dict[tuple[str, str], tuple[str, ...]] = {
+    ("reassign", "--replication-factor"): _COUNT,
     ("lab up", "--name"): ("a/b", "..", "", "a b"),
     ("lab down", "--name"): (),  # what is not there is as it is asked for
     ("elect preferred", "--partition"): ("t", "t:x", "t:-1"),
@@ -225,7 +237,7 @@ WRONG_HERE: dict[tuple[str, str], tuple[str, ...]] = {
 }
 """Of one command, in place of WRONG."""
 
-ANY = frozenset({"--client-rack", "--expect-cluster", "--group", "--id", "--rack"})
+ANY = frozenset({"--client-rack", "--expect-cluster", "--group", "--id", "--leaders-off", "--rack"})
 """Options that take every text."""
 
 ARGUMENTS = {

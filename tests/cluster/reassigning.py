@@ -23,6 +23,13 @@ from kipctl.protocol.describe_configs import (
     DescribeConfigsResponse,
     DescribeConfigsResult,
 )
+from kipctl.protocol.describe_log_dirs import (
+    DescribeLogDirsPartition,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
 from kipctl.protocol.elect_leaders import (
     ElectLeadersRequest,
     ElectLeadersResponse,
@@ -49,7 +56,7 @@ from kipctl.protocol.reassignments import (
     ReassignableTopicResponse,
 )
 
-VERSIONS = {3: (0, 12), 18: (0, 4), 32: (1, 4), 43: (0, 2), 45: (0, 1), 46: (0, 0)}
+VERSIONS = {3: (0, 12), 18: (0, 4), 32: (1, 4), 35: (1, 4), 43: (0, 2), 45: (0, 1), 46: (0, 0)}
 _IDS = UUID(int=7)
 
 Replicas = tuple[int, ...]
@@ -89,6 +96,8 @@ class Reassigning:
     incarnations: dict[str, int] = field(default_factory=dict)
     min_insync: dict[str, str] = field(default_factory=dict)
     moves_at_once: bool = True
+    bytes_each: int = 1000
+    usable_bytes: int = 10**12
     port: int = 0
 
     def finish(self) -> None:
@@ -126,6 +135,8 @@ class Reassigning:
                 return self._elect(asked.request, code)
             case DescribeConfigsRequest():
                 return self._configs(asked.request)
+            case DescribeLogDirsRequest():
+                return self._log_dirs()
         return None
 
     def _metadata(self, request: MetadataRequest) -> MetadataResponse:
@@ -245,6 +256,23 @@ class Reassigning:
             return ErrorCode.ELECTION_NOT_NEEDED
         held.leader, held.epoch = held.replicas[0], held.epoch + 1
         return 0
+
+    def _log_dirs(self) -> DescribeLogDirsResponse:
+        """As if every broker held every partition: all of them have one address."""
+        held = tuple(
+            DescribeLogDirsTopic(
+                name=p.topic,
+                partitions=(DescribeLogDirsPartition(p.partition, self.bytes_each, 0, False),),
+            )
+            for p in self.partitions
+        )
+        one = DescribeLogDirsResult(
+            log_dir="/data",
+            topics=held,
+            total_bytes=2 * self.usable_bytes,
+            usable_bytes=self.usable_bytes,
+        )
+        return DescribeLogDirsResponse(results=(one,))
 
     def _configs(self, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
         return DescribeConfigsResponse(

@@ -10,6 +10,7 @@ from typing import Any, BinaryIO, NamedTuple, Self
 from kipctl.protocol.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from kipctl.protocol.describe_cluster import DescribeClusterRequest
 from kipctl.protocol.describe_configs import DescribeConfigsRequest
+from kipctl.protocol.describe_log_dirs import DescribeLogDirsRequest
 from kipctl.protocol.elect_leaders import ElectLeadersRequest
 from kipctl.protocol.list_offsets import ListOffsetsRequest
 from kipctl.protocol.message import Request, Response, decode, encode
@@ -28,6 +29,7 @@ _REQUESTS: dict[int, type[Request[Any]]] = {
         ApiVersionsRequest,
         DescribeClusterRequest,
         DescribeConfigsRequest,
+        DescribeLogDirsRequest,
         ElectLeadersRequest,
         ListOffsetsRequest,
         ListPartitionReassignmentsRequest,

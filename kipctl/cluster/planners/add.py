@@ -23,10 +23,10 @@ def add(snapshot: Snapshot, brokers: Collection[int], known: Known = NOTHING_KNO
     """Fill these brokers up to the mean of all live ones, in bytes, and move no byte more.
 
     The fullest broker gives a replica to the emptiest new one, and so on, of a size such that the
-    new one has its share of replicas, too, when it has its share of bytes. No broker becomes fuller
-    than the mean by it, and no giver emptier. The new broker takes the giver's place in the list of
-    replicas, so leaders come along. Raises UsageError for a broker that is not alive, and when
-    there is no other.
+    new one has its share of replicas, too, when it has its share of bytes. No new broker becomes
+    fuller than the mean by it, and no giver is further from the mean than before. The new one takes
+    the giver's place in the list of replicas, so leaders come along. Raises UsageError for a broker
+    that is not alive, and when there is no other.
     """
     demand_alive(snapshot, brokers)
     new = sorted(set(brokers))
@@ -95,7 +95,7 @@ class _Filling:
         """Move one replica from one to the other, of the size that suits best, if there is one."""
         load, replicas, _ = self._load(taker)
         room, lacking = self._mean - load, self._mean_replicas - replicas
-        most = min(room, self._load(giver)[0] - self._mean)
+        most = min(room, 2 * (self._load(giver)[0] - self._mean))
         if room <= 0 or most < 0 or (lacking <= 0 and room < self._mean * _FULL):
             return False
         held = self._held[giver]

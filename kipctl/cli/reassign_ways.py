@@ -1,0 +1,171 @@
+"""`kipctl reassign` by a way to plan: drain, leaders off, add and so on (`cluster/planners`)."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from kipctl.cli.leader_reports import moved_report
+from kipctl.cli.reassign_modes import (
+    UNDO,
+    Asked,
+    afterwards,
+    ask_again,
+    demand_replicas,
+    look,
+    say_plan,
+)
+from kipctl.cli.reassign_reports import REASSIGN, plan_report, with_skipped
+from kipctl.errors import RefusedError
+from kipctl.report.plan_tables import plan_tables
+
+if TYPE_CHECKING:
+    from kipctl.cluster.log_sizes import LogSizes
+    from kipctl.cluster.moves import Plan
+    from kipctl.cluster.plan_view import PlanView
+    from kipctl.cluster.planners.ways import Way
+    from kipctl.cluster.snapshot import Snapshot
+
+GIGABYTE = 1e9
+
+
+def way_of(
+    drain: Sequence[str],
+    leaders_off: Sequence[str],
+    leader: Sequence[str],
+    balance: str | None,
+    add: Sequence[str],
+    replaced: Sequence[str],
+    factor: int | None,
+    rack_aware: bool,
+    force: bool,
+) -> "Way | None":
+    """The way that the options name, of which one is given at most. Raises UsageError."""
+    from kipctl.cluster.planners import ways
+
+    if drain:
+        return ways.drain_way(drain)
+    if leaders_off:
+        return ways.leaders_off_way(leaders_off)
+    if leader:
+        return ways.leader_way(leader)
+    if balance is not None:
+        return ways.balance_way(balance)
+    if add:
+        return ways.add_way(add)
+    if replaced:
+        return ways.replace_way(replaced)
+    if factor is not None:
+        return ways.replication_factor_way(factor, force=force)
+    return ways.rack_aware_way() if rack_aware else None
+
+
+def carry_out_way(asked: Asked, way: "Way") -> None:
+    """Plan, show, ask, look again, carry out in batches with an election after each, report.
+
+    Sizes are asked for once: a plan that is made again after the question is by the same ones.
+    """
+    from kipctl.cluster.change import demand_all_done, rotate_leaders
+    from kipctl.cluster.guards import (
+        demand_quiet,
+        demand_same,
+        min_insync_replicas,
+        question_of_factor,
+    )
+    from kipctl.cluster.log_sizes import ask_log_sizes
+    from kipctl.cluster.plan_view import view
+    from kipctl.cluster.planners.placement import Known
+    from kipctl.cluster.snapshot import select, take_snapshot
+
+    environment, cluster = asked.environment, asked.cluster
+    first = take_snapshot(cluster, named=asked.topics)
+    logs = ask_log_sizes(cluster, first)
+    topics = select(first, asked.topics).topics if asked.topics else first.topics
+    insync = min_insync_replicas(cluster, topics) if "--replication-factor" in way.option else {}
+    told = {topic: least for topic, least in insync.items() if least is not None}
+
+    def planner(now: "Snapshot") -> "Plan":
+        chosen = frozenset(one.id for one in select(now, asked.topics).partitions)
+        known = Known(logs.sizes, told, chosen if asked.topics else None)
+        return _with_elections(way.plan(now, known), now)
+
+    seen = look(asked, planner)
+    numbers = view(seen.snapshot, seen.plan, logs.sizes, logs.disks)
+    if asked.dry_run or not seen.plan.moves:
+        _show(asked, seen.plan, seen.snapshot, numbers, logs)
+        return
+    demand_quiet(seen.busy, additional=asked.additional)
+    demand_replicas(asked, seen.plan)
+    _demand_room(numbers, force=asked.force)
+    say_plan(asked, seen.plan, seen.snapshot)
+    _say_sizes(asked, numbers, logs)
+    factor = question_of_factor(seen.plan)
+    environment.confirm(
+        f"{way.option}: change {len(seen.plan.moves)} partitions?{factor}", asked.yes
+    )
+    kept = asked.journal(seen.snapshot.cluster_id)
+    with kept.locked(asked.origin):
+        again = ask_again(asked, planner)
+        demand_same(seen.plan, again.plan)
+        title = f"Reassigning {len(again.plan.moves)} partitions"
+        with environment.progress(title) as progress:
+            moved = rotate_leaders(cluster, again.plan, **asked.carrying_out(kept, progress))
+    before = seen.snapshot.only(move.id for move in seen.plan.moves)
+    after = afterwards(cluster, seen.plan.topics)
+    report = moved_report(REASSIGN, moved, before, after, asked.every_row)
+    asked.report(with_skipped(report, seen.plan))
+    demand_all_done(moved.failures, moved.done, UNDO, has_changed=moved.has_changed)
+
+
+def _with_elections(plan: "Plan", now: "Snapshot") -> "Plan":
+    """The plan, with those that only need an election as moves to the order that they have."""
+    from kipctl.cluster.moves import Move, Plan
+    from kipctl.cluster.planners.leaders import ELECTION_ONLY
+
+    moved = {move.id for move in plan.moves}
+    astray = {one.id for one in plan.skipped if one.reason == ELECTION_ONLY} - moved
+    known = now.by_id
+    electing = (Move(i, known[i].replicas, known[i].replicas, known[i].leader) for i in astray)
+    return Plan(
+        tuple(sorted((*plan.moves, *electing), key=lambda move: move.id)),
+        tuple(one for one in plan.skipped if one.id not in astray),
+    )
+
+
+def _show(
+    asked: Asked, plan: "Plan", snapshot: "Snapshot", numbers: "PlanView", logs: "LogSizes"
+) -> None:
+    from kipctl.cluster.plan_view import document
+
+    report = plan_report(plan, snapshot, every_row=asked.every_row)
+    if numbers.copied_replicas:
+        seen = document(numbers)
+        report = replace(
+            report,
+            document={**report.document, "view": seen, "sizes_unknown": dict(logs.missing)},
+            tables=(*report.tables, *plan_tables(seen)[1:]),
+        )
+    asked.report(report)
+
+
+def _say_sizes(asked: Asked, numbers: "PlanView", logs: "LogSizes") -> None:
+    if not numbers.copied_replicas:
+        return
+    unknown = f"; of {numbers.unknown_sizes} the size is not known" if numbers.unknown_sizes else ""
+    asked.environment.message(
+        f"{numbers.copied_replicas} replicas, {numbers.copied_bytes / GIGABYTE:,.2f} GB, are"
+        f" copied, not throttled{unknown}."
+    )
+    for broker, why in list(logs.missing.items())[:3]:
+        asked.environment.message(f"Broker {broker} does not tell sizes: {why}")
+
+
+def _demand_room(numbers: "PlanView", *, force: bool) -> None:
+    """Raise RefusedError when a disk would fill."""
+    if not numbers.filled or force:
+        return
+    one = numbers.filled[0]
+    raise RefusedError(
+        f"Broker {one.broker} has too little room: {one.bytes_in / GIGABYTE:,.2f} GB come,"
+        f" {(one.usable or 0) / GIGABYTE:,.2f} GB are free.",
+        "Choose fewer partitions with --topic, or insist with --force.",
+    )
