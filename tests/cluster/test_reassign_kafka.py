@@ -132,6 +132,37 @@ def test_a_dry_run_changes_nothing_and_kafkas_own_tool_can_carry_it_out(
     assert replicas_of(cluster, topic) == as_tuples(REPLICAS)
 
 
+@pytest.mark.parametrize(
+    ("way", "held_by_3"),
+    [("--leaders-off 1", 0), ("--drain 1", 4), ("--replace 2=3", 4), ("--replication-factor 3", 4)],
+)
+def test_kafkas_own_tool_agrees_with_what_each_way_leaves(
+    cluster: Cluster,
+    kipctl: Kipctl,
+    make_topic: MakeTopic,
+    lab: Lab,
+    tmp_path: Path,
+    way: str,
+    held_by_3: int,
+) -> None:
+    topic = make_topic("ways", [[1, 2], [2, 1], [1, 2], [2, 1]])
+    words = ("reassign", *way.split(), "--topic", topic)
+    ran = kipctl(*words, "--dry-run", "-o", "json")
+    assert ran.status == 0, ran.err
+    plan = tmp_path / "plan.json"
+    plan.write_text(ran.out)
+    ran = kipctl(*words, "--yes")
+    assert ran.status == 0, ran.err
+    assert sum(3 in replicas for replicas in replicas_of(cluster, topic)) == held_by_3
+    snapshot = take_snapshot(cluster, [topic])
+    assert snapshot.not_led_by_preferred == ()
+    kafkas = kafka_reassign_partitions(lab, "--verify", "--reassignment-json-file", str(plan))
+    moved = len(json.loads(plan.read_text())["partitions"])
+    assert kafkas.count("is completed.") == moved > 0
+    assert kipctl("reassign", "--rollback", "--yes").status == 0
+    assert replicas_of(cluster, topic) == [(1, 2), (2, 1), (1, 2), (2, 1)]
+
+
 def kafka_reassign_partitions(lab: Lab, *arguments: str) -> str:
     command = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
     java = [lab.java.path, "-XX:TieredStopAtLevel=1", "-cp", ":".join(map(str, lab.jars.paths))]
