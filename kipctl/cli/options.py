@@ -13,6 +13,7 @@ from kipctl.pipeline.place import Place, parse_conf
 from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.report.formats import OutputFormat
 
+_UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9}
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
 
 
@@ -191,6 +192,15 @@ BetweenOption = Annotated[
     str,
     typer.Option("--between", metavar="DURATION", help="Wait so long between batches; 0s: not."),
 ]
+
+
+def parse_rate(text: str) -> int:
+    """Bytes per second in a rate such as `50MB/s` (decimal: 50,000,000). Raises UsageError."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([kMG]?)B/s", text.strip(), re.ASCII)
+    rate = round(float(match[1]) * _UNITS[match[2]]) if match else 0
+    if not rate:
+        raise UsageError(f"{text!r} is not a rate.", "Write it as 50MB/s, 800kB/s or 1.5GB/s.")
+    return rate
 
 
 def parse_pause(text: str) -> float:

@@ -15,23 +15,16 @@ from kipctl.cli.options import (
     YesOption,
     finite,
     parse_pause,
+    parse_rate,
 )
 from kipctl.errors import UsageError
 from kipctl.report.formats import OutputFormat
 
 _HELP_PAGE = "See `kipctl reassign --help`."
 
-_WAYS = (
-    "--drain",
-    "--leaders-off",
-    "--leader",
-    "--balance",
-    "--add",
-    "--replace",
-    "--replication-factor",
-    "--rack-aware",
-)
-_CHANGES = ("--rotate", *_WAYS, "--plan", "--rollback", "--cancel")
+_COPYING = ("--drain", "--add", "--replace", "--replication-factor", "--rack-aware")
+_WAYS = ("--leaders-off", "--leader", "--balance", *_COPYING)
+_CHANGES = ("--rotate", *_WAYS, "--plan", "--rollback", "--cancel", "--clear-throttles")
 _GOES_WITH = {
     "--topic": ("--rotate", *_WAYS, "--list", "--cancel"),
     "--all-topics": ("--rotate",),
@@ -39,7 +32,15 @@ _GOES_WITH = {
     "--entry": ("--rollback", "--cancel"),
     "--dry-run": _CHANGES,
     "--measure": ("--rotate", "--plan"),
-    "--force": (*_WAYS, "--plan", "--rollback"),
+    "--force": (*_WAYS, "--plan", "--rollback", "--clear-throttles"),
+    "--throttle": (
+        "--drain",
+        "--add",
+        "--replace",
+        "--replication-factor",
+        "--rack-aware",
+        "--plan",
+    ),
     "--additional": ("--rotate", *_WAYS, "--plan", "--rollback"),
     "--change-replication-factor": ("--plan",),
 }
@@ -177,6 +178,20 @@ def reassign(
     ] = False,
     batch: BatchOption = 1000,
     between: BetweenOption = "10s",
+    throttle: Annotated[
+        str | None,
+        typer.Option(
+            "--throttle",
+            metavar="RATE",
+            help="Copy at most so much, as 50MB/s, in and out of each broker; put back afterwards.",
+        ),
+    ] = None,
+    clear: Annotated[
+        bool,
+        typer.Option(
+            "--clear-throttles", help="Put back the throttles that cut-off changes have left."
+        ),
+    ] = False,
     measure: Annotated[
         bool,
         typer.Option(
@@ -202,9 +217,9 @@ def reassign(
     """Change which brokers hold partitions, in which order, and so who leads them.
 
     Exactly one of --rotate, --drain, --leaders-off, --leader, --balance, --add, --replace,
-    --replication-factor, --rack-aware, --plan, --rollback, --list, --verify, --cancel and --history
-    says what to do. What is changed is written down before anything is submitted; --rollback undoes
-    it.
+    --replication-factor, --rack-aware, --plan, --rollback, --list, --verify, --cancel, --history
+    and --clear-throttles says what to do. What is changed is written down before anything is
+    submitted; --rollback undoes it.
     """
     modes = {
         "--rotate": rotate,
@@ -222,6 +237,7 @@ def reassign(
         "--verify": verify is not None,
         "--cancel": cancel,
         "--history": history,
+        "--clear-throttles": clear,
     }
     topics = topic or []
     options = {
@@ -232,6 +248,7 @@ def reassign(
         "--dry-run": dry_run,
         "--measure": measure,
         "--force": force,
+        "--throttle": throttle is not None,
         "--additional": additional,
         "--change-replication-factor": change_factor,
     }
@@ -246,6 +263,7 @@ def reassign(
     if cancel and sum((bool(topics), everything, bool(entry), plan is not None)) > 1:
         raise UsageError("--cancel takes one of --topic, --plan, --entry and --all.", _HELP_PAGE)
     between_s = parse_pause(between)
+    rate = None if throttle is None else parse_rate(throttle)
     environment = context.ensure_object(Environment)
     from kipctl.cli import reassign_back, reassign_modes, reassign_ways
     from kipctl.cluster.change import Pace
@@ -277,6 +295,7 @@ def reassign(
             partitions or output is OutputFormat.CSV,
             timeout,
             Pace(batch, between_s),
+            rate,
             output,
         )
         if rotate:
@@ -291,6 +310,8 @@ def reassign(
             reassign_back.roll_back(asked)
         elif verify is not None:
             reassign_modes.verify(asked, verify)
+        elif clear:
+            reassign_back.clear_throttles(asked)
         elif history:
             reassign_back.history(asked)
         else:

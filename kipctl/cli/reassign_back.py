@@ -27,6 +27,7 @@ from kipctl.cli.reassign_reports import (
     with_skipped,
 )
 from kipctl.errors import RefusedError, UsageError
+from kipctl.report.tables import Report, Table
 
 if TYPE_CHECKING:
     from kipctl.cluster.cancel import Chosen
@@ -246,3 +247,35 @@ def _chosen(
     entry_id = kept.find(asked.entry).id if asked.entry else ""
     entries = kept.entries(lambda damaged: asked.environment.message(str(damaged)))
     return choose(busy, starters(busy, entries), wanted, entry_id)
+
+
+def clear_throttles(asked: Asked) -> None:
+    """Put back the throttles that earlier changes have left."""
+    from kipctl.cluster.snapshot import take_snapshot
+    from kipctl.cluster.throttle import demand_put_back
+    from kipctl.cluster.throttled import clear, left, needed
+
+    environment, cluster = asked.environment, asked.cluster
+    kept = asked.journal(take_snapshot(cluster, ()).cluster_id)
+    found = left(kept)
+    changes = [change for one in found for change in one.throttle.changes]
+    rows = tuple(
+        (str(c.setting), c.during or "-", "none" if c.before is None else c.before) for c in changes
+    )
+    notes = () if rows else ("No throttle of this user on this machine is still set.",)
+    listed = [{**c.setting._asdict(), "during": c.during, "before": c.before} for c in changes]
+    table = Table("Throttles", ("Setting", "Now", "Before"), rows, notes)
+    report = Report(REASSIGN, {"throttles": listed}, (table,))
+    if asked.dry_run or not found:
+        asked.report(report)
+        return
+    if needed(cluster, found) and not asked.force:
+        raise RefusedError(
+            "Partitions that they throttle are still being reassigned.",
+            "Wait until it is done (kipctl reassign --list), or insist with --force.",
+        )
+    environment.confirm(f"Put back {len(rows)} settings?", asked.yes)
+    with kept.locked(asked.origin):
+        still_set = clear(cluster, found, forget=asked.force)
+    asked.report(report)
+    demand_put_back(still_set)

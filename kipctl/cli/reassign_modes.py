@@ -1,7 +1,8 @@
 """What each way of `kipctl reassign` does: look, plan, ask, look again, carry out, report."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -54,6 +55,7 @@ class Asked:
     every_row: bool
     timeout_s: float
     pace: "Pace"
+    throttle: int | None
     output: OutputFormat
 
     @property
@@ -69,6 +71,26 @@ class Asked:
 
     def report(self, report: Report) -> None:
         self.environment.report(report, self.output)
+
+    @contextmanager
+    def throttled(self, kept: "Journal", plan: "Plan") -> Iterator[None]:
+        """Inside, the plan copies no faster than --throttle allows."""
+        from kipctl.cluster.throttled import throttled
+
+        if self.throttle is None or not plan.copies_data:
+            yield
+            return
+        with throttled(self.cluster, kept, plan.moves, self.throttle, self.environment.message):
+            yield
+
+    def say_if_throttled(self, kept: "Journal") -> None:
+        """Warn of throttles that an earlier kipctl has left."""
+        from kipctl.cluster.throttled import CLEAR, left
+
+        if left(kept):
+            self.environment.message(
+                f"Throttles of earlier changes are still set. Put them back: {CLEAR}"
+            )
 
     def carrying_out(self, kept: "Journal", progress: Callable[[str], None]) -> dict[str, Any]:
         """How a change is carried out, as its functions take it."""
@@ -164,10 +186,13 @@ def carry_out_plan(asked: Asked, path: Path) -> None:
     environment.confirm(f"Reassign {len(seen.plan.moves)} partitions?{factor}", asked.yes)
     kept = asked.journal(seen.snapshot.cluster_id)
 
+    asked.say_if_throttled(kept)
+
     def carry_out() -> Reassigned:
         again = ask_again(asked, planner)
         demand_same(seen.plan, again.plan)
-        with environment.progress(f"Reassigning {len(again.plan.moves)} partitions") as progress:
+        title = f"Reassigning {len(again.plan.moves)} partitions"
+        with asked.throttled(kept, again.plan), environment.progress(title) as progress:
             return reassign(cluster, again.plan, **asked.carrying_out(kept, progress))
 
     with kept.locked(asked.origin):

@@ -103,11 +103,12 @@ def carry_out_way(asked: Asked, way: "Way") -> None:
         f"{way.option}: change {len(seen.plan.moves)} partitions?{factor}", asked.yes
     )
     kept = asked.journal(seen.snapshot.cluster_id)
+    asked.say_if_throttled(kept)
     with kept.locked(asked.origin):
         again = ask_again(asked, planner)
         demand_same(seen.plan, again.plan)
         title = f"Reassigning {len(again.plan.moves)} partitions"
-        with environment.progress(title) as progress:
+        with asked.throttled(kept, again.plan), environment.progress(title) as progress:
             moved = rotate_leaders(cluster, again.plan, **asked.carrying_out(kept, progress))
     before = seen.snapshot.only(move.id for move in seen.plan.moves)
     after = afterwards(cluster, seen.plan.topics)
@@ -150,10 +151,15 @@ def _show(
 def _say_sizes(asked: Asked, numbers: "PlanView", logs: "LogSizes") -> None:
     if not numbers.copied_replicas:
         return
+    pace = (
+        "not throttled"
+        if asked.throttle is None
+        else f"at most {asked.throttle / 1e6:,.1f} MB/s in and out of each broker"
+    )
     unknown = f"; of {numbers.unknown_sizes} the size is not known" if numbers.unknown_sizes else ""
     asked.environment.message(
         f"{numbers.copied_replicas} replicas, {numbers.copied_bytes / GIGABYTE:,.2f} GB, are"
-        f" copied, not throttled{unknown}."
+        f" copied, {pace}{unknown}."
     )
     for broker, why in list(logs.missing.items())[:3]:
         asked.environment.message(f"Broker {broker} does not tell sizes: {why}")

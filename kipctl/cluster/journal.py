@@ -220,6 +220,27 @@ class Journal:
             _write_whole(entry.saved, reassignment_document(before))
         return entry
 
+    def note(self, name: str, document: Mapping[str, Any]) -> Path:
+        """Write down something beside the entries; returns its file when it is there for good.
+
+        Raises UsageError when it cannot be written.
+        """
+        with _writing(self.folder):
+            self._make_folder()
+            path = self.folder / f"{self._new_id()}.{name}"
+            _write_whole(path, document)
+        return path
+
+    def notes(self, name: str) -> list[tuple[Path, Any]]:
+        """What was written down so and is still there, the newest first. Raises UsageError."""
+        found = []
+        for path in sorted(self.folder.glob(f"*.{name}"), reverse=True):
+            try:
+                found.append((path, json.loads(path.read_text(encoding="utf-8"))))
+            except (OSError, ValueError) as error:
+                raise UsageError(f"{path} cannot be read: {error}.", "Look at it.") from None
+        return found
+
     def entries(self, on_damaged: Callable[[Damaged], None] = ignore_damaged) -> Iterator[Entry]:
         """All that can be read, the newest first, one by one; what cannot goes to `on_damaged`."""
         for path in self._paths():

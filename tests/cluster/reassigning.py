@@ -18,10 +18,12 @@ from kipctl.cli.app import run
 from kipctl.cli.environment import Environment
 from kipctl.cluster.snapshot import PartitionId
 from kipctl.protocol.describe_configs import (
+    ConfigSource,
     DescribeConfigsRequest,
     DescribeConfigsResourceResult,
     DescribeConfigsResponse,
     DescribeConfigsResult,
+    ResourceType,
 )
 from kipctl.protocol.describe_log_dirs import (
     DescribeLogDirsPartition,
@@ -37,6 +39,12 @@ from kipctl.protocol.elect_leaders import (
     ReplicaElectionResult,
 )
 from kipctl.protocol.error_codes import ErrorCode
+from kipctl.protocol.incremental_alter_configs import (
+    AlterConfigsResourceResponse,
+    ConfigOperation,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
 from kipctl.protocol.message import Response
 from kipctl.protocol.metadata import (
     MetadataRequest,
@@ -56,8 +64,18 @@ from kipctl.protocol.reassignments import (
     ReassignableTopicResponse,
 )
 
-VERSIONS = {3: (0, 12), 18: (0, 4), 32: (1, 4), 35: (1, 4), 43: (0, 2), 45: (0, 1), 46: (0, 0)}
+VERSIONS = {
+    3: (0, 12),
+    18: (0, 4),
+    32: (1, 4),
+    35: (1, 4),
+    43: (0, 2),
+    44: (0, 1),
+    45: (0, 1),
+    46: (0, 0),
+}
 _IDS = UUID(int=7)
+_OWN = {ResourceType.TOPIC: ConfigSource.TOPIC, ResourceType.BROKER: ConfigSource.BROKER}
 
 Replicas = tuple[int, ...]
 
@@ -96,6 +114,7 @@ class Reassigning:
     incarnations: dict[str, int] = field(default_factory=dict)
     min_insync: dict[str, str] = field(default_factory=dict)
     moves_at_once: bool = True
+    configs: dict[tuple[int, str], dict[str, str]] = field(default_factory=dict)
     bytes_each: int = 1000
     usable_bytes: int = 10**12
     port: int = 0
@@ -137,6 +156,8 @@ class Reassigning:
                 return self._configs(asked.request)
             case DescribeLogDirsRequest():
                 return self._log_dirs()
+            case IncrementalAlterConfigsRequest():
+                return self._alter_configs(asked.request)
         return None
 
     def _metadata(self, request: MetadataRequest) -> MetadataResponse:
@@ -257,6 +278,25 @@ class Reassigning:
         held.leader, held.epoch = held.replicas[0], held.epoch + 1
         return 0
 
+    def _alter_configs(
+        self, request: IncrementalAlterConfigsRequest
+    ) -> IncrementalAlterConfigsResponse:
+        for one in request.resources:
+            own = self.configs.setdefault((one.resource_type, one.resource_name), {})
+            for config in one.configs:
+                if config.config_operation == ConfigOperation.DELETE:
+                    own.pop(config.name, None)
+                else:
+                    own[config.name] = config.value or ""
+        return IncrementalAlterConfigsResponse(
+            responses=tuple(
+                AlterConfigsResourceResponse(
+                    resource_type=one.resource_type, resource_name=one.resource_name
+                )
+                for one in request.resources
+            )
+        )
+
     def _log_dirs(self) -> DescribeLogDirsResponse:
         """As if every broker held every partition: all of them have one address."""
         held = tuple(
@@ -284,6 +324,16 @@ class Reassigning:
                         DescribeConfigsResourceResult(
                             name="min.insync.replicas",
                             value=self.min_insync.get(one.resource_name, "1"),
+                        ),
+                        *(
+                            DescribeConfigsResourceResult(
+                                name=name,
+                                value=value,
+                                config_source=_OWN[one.resource_type],
+                            )
+                            for name, value in self.configs.get(
+                                (one.resource_type, one.resource_name), {}
+                            ).items()
                         ),
                     ),
                 )

@@ -12,6 +12,7 @@ from kipctl.protocol.describe_cluster import DescribeClusterRequest
 from kipctl.protocol.describe_configs import DescribeConfigsRequest
 from kipctl.protocol.describe_log_dirs import DescribeLogDirsRequest
 from kipctl.protocol.elect_leaders import ElectLeadersRequest
+from kipctl.protocol.incremental_alter_configs import IncrementalAlterConfigsRequest
 from kipctl.protocol.list_offsets import ListOffsetsRequest
 from kipctl.protocol.message import Request, Response, decode, encode
 from kipctl.protocol.metadata import MetadataRequest
@@ -31,6 +32,7 @@ _REQUESTS: dict[int, type[Request[Any]]] = {
         DescribeConfigsRequest,
         DescribeLogDirsRequest,
         ElectLeadersRequest,
+        IncrementalAlterConfigsRequest,
         ListOffsetsRequest,
         ListPartitionReassignmentsRequest,
         MetadataRequest,

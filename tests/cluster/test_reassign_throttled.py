@@ -1,0 +1,124 @@
+"""`kipctl reassign --throttle`: set before anything is copied, and put back however it ends."""
+
+import json
+from collections.abc import Iterator
+from copy import deepcopy
+from pathlib import Path
+
+import pytest
+from on_lab import Kipctl
+from reassigning import Reassigning, kipctl_on, reassigning
+from scripted_broker import ScriptedBroker
+
+from kipctl.cluster.snapshot import PartitionId
+from kipctl.protocol.describe_configs import ResourceType
+
+T = [PartitionId("t", n) for n in range(2)]
+TOPIC, BROKER = int(ResourceType.TOPIC), int(ResourceType.BROKER)
+DRAIN = ("reassign", "--drain", "3", "--yes", "--throttle", "50MB/s")
+RATES = dict.fromkeys(
+    ("leader.replication.throttled.rate", "follower.replication.throttled.rate"), "50000000"
+)
+BEFORE = {
+    (TOPIC, "t"): {"leader.replication.throttled.replicas": "*"},
+    (BROKER, "1"): {"leader.replication.throttled.rate": "7"},
+}
+
+
+@pytest.fixture
+def on_fake() -> Iterator[tuple[Reassigning, ScriptedBroker]]:
+    with reassigning(dict.fromkeys(T, (1, 2, 3))) as both:
+        both[0].configs = deepcopy(BEFORE)
+        yield both
+
+
+@pytest.fixture
+def fake(on_fake: tuple[Reassigning, ScriptedBroker]) -> Reassigning:
+    return on_fake[0]
+
+
+@pytest.fixture
+def kipctl(on_fake: tuple[Reassigning, ScriptedBroker], tmp_path: Path) -> Kipctl:
+    return kipctl_on(on_fake[1], tmp_path / "state")
+
+
+def own(fake: Reassigning) -> dict[tuple[int, str], dict[str, str]]:
+    return {resource: configs for resource, configs in fake.configs.items() if configs}
+
+
+def notes(tmp_path: Path) -> list[Path]:
+    return list((tmp_path / "state").rglob("*.throttle"))
+
+
+def test_it_is_there_while_data_is_copied_and_gone_afterwards(
+    fake: Reassigning, kipctl: Kipctl, tmp_path: Path
+) -> None:
+    seen = []
+    fake.changes = [lambda: seen.append((deepcopy(fake.configs), len(notes(tmp_path))))]
+    ran = kipctl(*DRAIN)
+    assert ran.status == 0, ran.err
+    ((during, written),) = seen
+    assert written == 1
+    assert during[BROKER, "1"] == during[BROKER, "2"] == during[BROKER, "4"] == RATES
+    assert during[TOPIC, "t"] == {
+        "leader.replication.throttled.replicas": "*",
+        "follower.replication.throttled.replicas": "0:4,1:4",
+    }
+    assert own(fake) == BEFORE
+    assert notes(tmp_path) == []
+    assert "at most 50.0 MB/s in and out of each broker" in ran.err
+
+
+def test_while_data_is_still_copied_it_stays_and_is_put_back_later(
+    fake: Reassigning, kipctl: Kipctl, tmp_path: Path
+) -> None:
+    """As after SIGKILL: what it replaced is written down."""
+    fake.moves_at_once = False
+    ran = kipctl(*DRAIN, "--timeout", "3")
+    assert ran.status == 6, ran.err
+    assert "Data is still copied, so the throttle stays." in ran.err
+    assert "kipctl reassign --clear-throttles" in ran.err
+    assert fake.configs[BROKER, "4"] == RATES
+    assert len(notes(tmp_path)) == 1
+    ran = kipctl("reassign", "--clear-throttles", "--yes")
+    assert ran.status == 4
+    assert "still being reassigned" in ran.err
+    fake.finish()
+    listed = json.loads(kipctl("reassign", "--clear-throttles", "--dry-run", "-o", "json").out)
+    assert len(listed["throttles"]) == 9
+    assert fake.configs[BROKER, "4"] == RATES
+    fake.moves_at_once = True
+    ran = kipctl("reassign", "--drain", "2", "--yes")
+    assert "Throttles of earlier changes are still set." in ran.err
+    assert kipctl("reassign", "--clear-throttles", "--yes").status == 0
+    assert own(fake) == BEFORE
+    assert notes(tmp_path) == []
+
+
+def test_what_somebody_else_has_set_meanwhile_is_left_and_named(
+    fake: Reassigning, kipctl: Kipctl, tmp_path: Path
+) -> None:
+    def by_somebody_else() -> None:
+        fake.configs[BROKER, "4"]["follower.replication.throttled.rate"] = "99"
+
+    fake.changes = [by_somebody_else]
+    ran = kipctl(*DRAIN)
+    assert ran.status == 5
+    assert "STILL SET: follower.replication.throttled.rate of broker 4" in ran.err
+    assert own(fake) == {**BEFORE, (BROKER, "4"): {"follower.replication.throttled.rate": "99"}}
+    assert kipctl("reassign", "--clear-throttles", "--yes", "--force").status == 5
+    assert notes(tmp_path) == []
+
+
+def test_without_data_to_copy_nothing_is_set(fake: Reassigning, kipctl: Kipctl) -> None:
+    assert kipctl("reassign", "--drain", "4", "--yes", "--throttle", "1MB/s").status == 0
+    assert own(fake) == BEFORE
+    ran = kipctl("reassign", "--clear-throttles")
+    assert (ran.status, "is still set" in ran.out) == (0, True)
+
+
+def test_a_refusal_puts_it_back(fake: Reassigning, kipctl: Kipctl, tmp_path: Path) -> None:
+    fake.refused = set(T)
+    assert kipctl(*DRAIN).status == 4
+    assert own(fake) == BEFORE
+    assert notes(tmp_path) == []
