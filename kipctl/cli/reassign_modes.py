@@ -283,9 +283,10 @@ def demand_replicas(asked: Asked, plan: "Plan") -> None:
 
 def afterwards(cluster: "Cluster", topics: Sequence[str]) -> "Snapshot":
     """What a report shows of the topics that there still are."""
-    from kipctl.cluster.reassign import patiently, take_existing
+    from kipctl.cluster.reassign import patiently
+    from kipctl.cluster.snapshot import look_again
 
-    return patiently(lambda: take_existing(cluster, topics), time.monotonic() + _AFTERWARDS_S)
+    return patiently(lambda: look_again(cluster, topics), time.monotonic() + _AFTERWARDS_S)
 
 
 def _measured(act: Callable[[], T], asked: Asked) -> tuple[T, Mapping[str, object] | None]:

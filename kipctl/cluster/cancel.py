@@ -21,9 +21,8 @@ from kipctl.cluster.reassign import (
     patiently,
     pauses,
     submit,
-    take_existing,
 )
-from kipctl.cluster.snapshot import PartitionId, Snapshot
+from kipctl.cluster.snapshot import PartitionId, Snapshot, look_again
 from kipctl.errors import (
     InterruptedRunError,
     KipctlError,
@@ -203,7 +202,7 @@ def is_as_before(entry: Entry, now: Snapshot) -> bool:
 
 def _look(cluster: Cluster, partitions: Iterable[PartitionId], deadline: float) -> Snapshot:
     topics = sorted({partition_id.topic for partition_id in partitions})
-    return patiently(lambda: take_existing(cluster, topics), deadline)
+    return patiently(lambda: look_again(cluster, topics), deadline)
 
 
 def _batches(partitions: Iterable[PartitionId]) -> Iterable[tuple[PartitionId, ...]]:

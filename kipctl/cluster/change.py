@@ -20,10 +20,16 @@ from kipctl.cluster.reassign import (
     ongoing,
     patiently,
     submit,
-    take_existing,
     topic_ids,
 )
-from kipctl.cluster.snapshot import PartitionId, Snapshot, is_glob, select, take_snapshot
+from kipctl.cluster.snapshot import (
+    PartitionId,
+    Snapshot,
+    is_glob,
+    look_again,
+    select,
+    take_snapshot,
+)
 from kipctl.cluster.watch import ClusterEvent, EventKind, OnEvent, ignore_event
 from kipctl.errors import (
     InterruptedRunError,
@@ -234,7 +240,7 @@ class _Change:
             raise RefusedError(
                 f"{len(busy)} other partitions, such as {busy[0].id}, are being reassigned by now.",
             )
-        now = patiently(lambda: take_existing(self.cluster, batch.topics), deadline)
+        now = patiently(lambda: look_again(self.cluster, batch.topics), deadline)
         reasons = changed_since(batch, now, elects=self.elects)
         in_batch = batch.target
         reasons |= {one.id: BUSY for one in busy if one.id in in_batch}
@@ -431,7 +437,7 @@ def roll_back(
         with change.end_explained():
             deadline = time.monotonic() + timeout_s
             topics = sorted({partition_id.topic for partition_id in in_place})
-            now = patiently(lambda: take_existing(cluster, topics), deadline)
+            now = patiently(lambda: look_again(cluster, topics), deadline)
             change.elect({p: in_place[p] for p in now.by_id if p in in_place}, now, deadline)
     return LeadersMoved(reassigned, together(change.held), len(change.held))
 
@@ -453,7 +459,7 @@ def saved_meanwhile(
         with suppress(KipctlError):
             was = before.assignment
             targets = {one.id: one.target for one in ongoing(cluster, was)}
-            now = {**take_existing(cluster, before.topics).assignment, **targets}
+            now = {**look_again(cluster, before.topics).assignment, **targets}
             left = {p: now.get(p, replicas) for p, replicas in was.items()}
             has_changed = left != was
             entry.mark(EntryState.DONE if has_changed else EntryState.REFUSED, left)
@@ -485,7 +491,7 @@ def demand_all_done(
 def _how_far(cluster: Cluster, plan: Plan) -> str:
     # Metadata alone, which brokers answer even when the controller hangs.
     try:
-        now = take_existing(cluster, plan.topics).by_id
+        now = look_again(cluster, plan.topics).by_id
     except KipctlError as error:
         return f"How far it came is unknown: {error.what}"
     here = [move for move in plan.moves if move.id in now]

@@ -7,7 +7,7 @@ reassigned again, so that is refused here.
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from itertools import groupby
 from typing import Protocol, TypeVar
@@ -17,7 +17,7 @@ from kipctl.cluster.snapshot import (
     Assignment,
     PartitionId,
     Snapshot,
-    from_metadata,
+    look_again,
     take_snapshot,
 )
 from kipctl.errors import PartlyDoneError, TimedOutError, UnreachableError
@@ -129,18 +129,6 @@ def patiently(ask: Callable[[], T], deadline: float) -> T:
                 raise
             time.sleep(pause_s)
     raise AssertionError("pauses() ends")
-
-
-def take_existing(cluster: Cluster, topics: Iterable[str]) -> Snapshot:
-    """Metadata of these topics; those that are not there any more are left out.
-
-    Raises RefusedError for one that may not be seen, UnreachableError.
-    """
-    metadata = cluster.metadata(topics)
-    there = tuple(
-        t for t in metadata.topics if t.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    )
-    return from_metadata(replace(metadata, topics=there))
 
 
 def topic_ids(cluster: Cluster, topics: Iterable[str]) -> dict[str, str]:
@@ -291,7 +279,7 @@ def await_finished(
         unfinished = len(patiently(lambda: ongoing(cluster, target), deadline))
         now = time.monotonic()
         if not unfinished:
-            snapshot = patiently(lambda: take_existing(cluster, topics), deadline)
+            snapshot = patiently(lambda: look_again(cluster, topics), deadline)
             differing = reach(snapshot, target).moves
             if not differing:
                 return snapshot
