@@ -15,7 +15,7 @@ from on_lab import Kipctl
 from kipctl.cli.app import run
 from kipctl.cli.environment import Environment
 from kipctl.cluster.request_log import level_at, look, set_level
-from kipctl.cluster.request_log_state import on_record
+from kipctl.cluster.request_log_state import forget, on_record
 from kipctl.lab.cluster import Lab
 from kipctl.transport.request import Cluster
 
@@ -23,10 +23,11 @@ pytestmark = pytest.mark.kafka
 
 
 @pytest.fixture(autouse=True)
-def off_afterwards(cluster: Cluster) -> Iterator[None]:
+def off_afterwards(lab: Lab, cluster: Cluster) -> Iterator[None]:
     yield
     for broker in (1, 2, 3):
         set_level(cluster, broker, "WARN")
+    forget({lab.cluster_id}, (1, 2, 3))
 
 
 def levels(cluster: Cluster) -> list[str | None]:
