@@ -364,7 +364,7 @@ def kafka_python_consumer(server: str, topic: str, done: Done) -> None:
         client_id="kafka-python-reader",
         group_id=f"{topic}-readers",
         auto_offset_reset="earliest",
-        session_timeout_ms=10_000,
+        session_timeout_ms=30_000,
         max_partition_fetch_bytes=12 * 1024 * 1024,
     )
     while not done.over.is_set():
