@@ -417,11 +417,16 @@ def in_threads(
 
 @contextmanager
 def complaints_of(logger: str, done: Done) -> Iterator[None]:
-    """What a Python client logs as errors is among `Done.errors`."""
+    """What a Python client logs as errors is among `Done.errors`.
+
+    But for a request of its own that it cancels as it closes: that depends on when it closes.
+    """
 
     class Listener(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            done.errors.append(f"{record.name}: {record.getMessage()}")
+            message = record.getMessage()
+            if not message.endswith("Cancelled"):
+                done.errors.append(f"{record.name}: {message}")
 
     listener = Listener(logging.ERROR)
     logging.getLogger(logger).addHandler(listener)
