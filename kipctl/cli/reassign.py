@@ -33,14 +33,7 @@ _GOES_WITH = {
     "--dry-run": _CHANGES,
     "--measure": ("--rotate", "--plan"),
     "--force": (*_WAYS, "--plan", "--rollback", "--clear-throttles"),
-    "--throttle": (
-        "--drain",
-        "--add",
-        "--replace",
-        "--replication-factor",
-        "--rack-aware",
-        "--plan",
-    ),
+    "--throttle": (*_COPYING, "--plan", "--rollback"),
     "--additional": ("--rotate", *_WAYS, "--plan", "--rollback"),
     "--change-replication-factor": ("--plan",),
 }
@@ -104,9 +97,7 @@ def reassign(
             help="Carry out Kafka's reassignment JSON; with --cancel: stop its partitions.",
         ),
     ] = None,
-    rollback: Annotated[
-        bool, typer.Option("--rollback", help="Undo the last --rotate or --plan.")
-    ] = False,
+    rollback: Annotated[bool, typer.Option("--rollback", help="Undo the last change.")] = False,
     show: Annotated[bool, typer.Option("--list", help="Show what is being reassigned.")] = False,
     verify: Annotated[
         Path | None,
@@ -159,7 +150,8 @@ def reassign(
         bool,
         typer.Option(
             "--force",
-            help="Roll back what others have changed since; go below min.insync.replicas.",
+            help="Insist: roll back what others have changed since, go below "
+            "min.insync.replicas, fill a disk.",
         ),
     ] = False,
     additional: Annotated[

@@ -80,7 +80,8 @@ def roll_back(asked: Asked) -> None:
         demand_same(way.plan, again.plan)
         if entry.state is EntryState.SUBMITTED:
             entry = entry.mark(EntryState.DONE)  # it has happened: that is to be seen
-        with environment.progress(f"Rolling back {len(way.plan.moves)} partitions") as progress:
+        title = f"Rolling back {len(way.plan.moves)} partitions"
+        with asked.throttled(kept, again.plan), environment.progress(title) as progress:
             moved = rolled_back(
                 cluster,
                 again.plan,

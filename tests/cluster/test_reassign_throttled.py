@@ -110,6 +110,17 @@ def test_what_somebody_else_has_set_meanwhile_is_left_and_named(
     assert notes(tmp_path) == []
 
 
+def test_a_way_back_that_copies_is_throttled_too(fake: Reassigning, kipctl: Kipctl) -> None:
+    assert kipctl("reassign", "--drain", "3", "--yes").status == 0
+    seen = []
+    fake.changes = [lambda: seen.append(deepcopy(fake.configs))]
+    ran = kipctl("reassign", "--rollback", "--yes", "--throttle", "50MB/s")
+    assert ran.status == 0, ran.err
+    assert seen[0][BROKER, "3"] == RATES
+    assert own(fake) == BEFORE
+    assert set(fake.replicas().values()) == {(1, 2, 3)}
+
+
 def test_without_data_to_copy_nothing_is_set(fake: Reassigning, kipctl: Kipctl) -> None:
     assert kipctl("reassign", "--drain", "4", "--yes", "--throttle", "1MB/s").status == 0
     assert own(fake) == BEFORE
