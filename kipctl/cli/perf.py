@@ -203,5 +203,5 @@ def produce(
         )
         report_denied(environment, outcome.errors, ApiKey.PRODUCE, plan.probe)
         raise typer.Exit(status_of_failed(outcome.errors, outcome.acknowledged, result.document))
-    raise_for_actions(result.document)
+    raise_for_actions(result.document, plan.during)
     raise_for_doubts(result.document, strict)

@@ -190,5 +190,5 @@ def consume(
         environment.message(f"kipctl: partitions that were given up: {reported}.")
         report_denied(environment, outcome.errors, ApiKey.FETCH, plan.probe)
         raise typer.Exit(status_of_failed(outcome.errors, outcome.records, result.document))
-    raise_for_actions(result.document)
+    raise_for_actions(result.document, plan.during)
     raise_for_doubts(result.document, strict)

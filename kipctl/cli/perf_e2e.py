@@ -183,5 +183,5 @@ def e2e(
             f"{records['missing']:,} were acknowledged and did not come."
         )
         raise typer.Exit(ExitStatus.PARTLY_DONE)
-    raise_for_actions(result.document)
+    raise_for_actions(result.document, plan.produce.during)
     raise_for_doubts(result.document, strict)

@@ -10,6 +10,7 @@ from kipctl.report.formats import OutputFormat
 from kipctl.report.tables import Report, Table
 
 if TYPE_CHECKING:
+    from kipctl.experiments.actions import Action
     from kipctl.probe.consume.run import ConsumeSpec
     from kipctl.probe.produce.run import ProbeSpec
     from kipctl.protocol.api import ApiKey
@@ -85,9 +86,14 @@ def raise_for_doubts(document: Mapping[str, Any], strict: bool) -> None:
         raise ThresholdError(f"Something spoils this run (--strict): {' '.join(found)}")
 
 
-def raise_for_actions(document: Mapping[str, Any]) -> None:
-    """Raise PartlyDoneError when an action failed."""
+def raise_for_actions(document: Mapping[str, Any], during: "Action | None") -> None:
+    """Raise PartlyDoneError when an action failed, or none happened of those asked for."""
     actions = document["actions"]
+    if during is not None and not actions:
+        raise PartlyDoneError(
+            f"--during {during}: nothing happened before the records were through.",
+            "Give more records, or a shorter --every.",
+        )
     if wrong := [action for action in actions if action["error"]]:
         raise PartlyDoneError(
             f"{len(wrong)} of {len(actions)} actions failed: {wrong[0]['error']}",

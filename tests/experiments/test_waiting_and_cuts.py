@@ -8,6 +8,7 @@ import pytest
 
 from kipctl.cli.perf_results import raise_for_actions
 from kipctl.errors import InterruptedRunError, PartlyDoneError
+from kipctl.experiments.actions import parse_action
 from kipctl.experiments.conduct import Listeners, conduct, conduct_load, report_rate
 from kipctl.experiments.e2e import WhileRead
 from kipctl.experiments.perf import PerfPlan, _intervals
@@ -259,9 +260,16 @@ def test_nothing_is_produced_for_a_consumer_that_is_gone(writer, reader, stopped
 
 
 def test_an_action_that_failed_ends_the_command_as_partly_done():
-    raise_for_actions({"actions": [{"error": None}]})
+    rotate = parse_action("rotate")
+    raise_for_actions({"actions": [{"error": None}]}, rotate)
     with pytest.raises(PartlyDoneError, match="1 of 2 actions failed: no"):
-        raise_for_actions({"actions": [{"error": None}, {"error": "no"}]})
+        raise_for_actions({"actions": [{"error": None}, {"error": "no"}]}, rotate)
+
+
+def test_no_action_of_those_asked_for_is_partly_done_too():
+    raise_for_actions({"actions": []}, None)
+    with pytest.raises(PartlyDoneError, match="--during restart:2: nothing happened before"):
+        raise_for_actions({"actions": []}, parse_action("restart:2"))
 
 
 class Producer:
