@@ -89,7 +89,7 @@ def preferred(
     others.
     """
     environment = context.ensure_object(Environment)
-    from kipctl.cluster.change import LeadersMoved, demand_all_done
+    from kipctl.cluster.change_outcome import LeadersMoved, demand_all_done
     from kipctl.cluster.elections import elect_preferred
     from kipctl.cluster.snapshot import look_again, take_snapshot
     from kipctl.transport.request import Cluster
@@ -149,7 +149,7 @@ def unclean(
     --dry-run lists them, with who would lead and what may be lost.
     """
     environment = context.ensure_object(Environment)
-    from kipctl.cluster.change import LeadersMoved, demand_all_done
+    from kipctl.cluster.change_outcome import LeadersMoved, demand_all_done
     from kipctl.cluster.elections import elect_unclean
     from kipctl.cluster.snapshot import look_again, take_snapshot
     from kipctl.cluster.unclean import examine

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kipctl.report.tables import Cell, Column, Report, Table
 
 if TYPE_CHECKING:
-    from kipctl.cluster.change import LeadersMoved
+    from kipctl.cluster.change_outcome import LeadersMoved
     from kipctl.cluster.journal import Entry
     from kipctl.cluster.snapshot import Snapshot
 
@@ -53,7 +53,7 @@ def moved_report(
 ) -> Report:
     """What became of each partition, those that failed first, and how long each step took."""
     failed = {failure.id: str(failure) for failure in moved.failures}
-    outcomes = {elected.id: str(elected.outcome) for elected in moved.held.outcomes}
+    outcomes = {elected.id: str(elected.outcome) for elected in moved.election.outcomes}
     outcomes |= dict.fromkeys(failed, "failed")
     now = after.by_id
     table, partitions = listing(
@@ -95,9 +95,9 @@ def moved_report(
         {
             "partitions": partitions,
             "timeline_ms": steps,
-            "silent_brokers": moved.held.silent,
-            "watched_brokers": moved.held.watched,
-            "gone": [{"topic": p.topic, "partition": p.partition} for p in moved.held.gone],
+            "silent_brokers": moved.election.silent,
+            "watched_brokers": moved.election.watched,
+            "gone": [{"topic": p.topic, "partition": p.partition} for p in moved.election.gone],
             "counts": {"done": moved.done, "failed": len(moved.failures)},
             "failures": [str(failure) for failure in moved.failures],
             "saved": str(entry.saved) if entry else None,
@@ -117,7 +117,7 @@ def way_back_line(entry: "Entry") -> str:
 def _steps_ms(moved: "LeadersMoved") -> dict[str, float]:
     """When each step ended, in milliseconds since the first call; of several batches the slowest
     election's, since that was called."""
-    held, first = moved.held, moved.reassigned if moved.batches == 1 else None
+    held, first = moved.election, moved.reassigned if moved.batches == 1 else None
     steps_us: dict[str, int] = {}
     if first:
         steps_us["reassignment answered"] = first.answered_us
@@ -133,7 +133,7 @@ def _steps_ms(moved: "LeadersMoved") -> dict[str, float]:
 def _sentence(moved: "LeadersMoved", brokers: int) -> str:
     from kipctl.cluster.elect import Outcome
 
-    held = moved.held
+    held = moved.election
     reported = f"{held.count(Outcome.ELECTED)} leaders moved"
     if in_place := held.count(Outcome.NOT_NEEDED):
         reported += f", {in_place} were in place"

@@ -41,8 +41,8 @@ _SHOWN_ENTRIES = 20
 
 def roll_back(asked: Asked) -> None:
     """Undo the last change of kipctl's own, or the entry asked for."""
-    from kipctl.cluster.change import demand_all_done
     from kipctl.cluster.change import roll_back as rolled_back
+    from kipctl.cluster.change_outcome import demand_all_done
     from kipctl.cluster.guards import demand_quiet, demand_same, question_of_factor
     from kipctl.cluster.journal import EntryState
 
@@ -193,7 +193,7 @@ def history(asked: Asked) -> None:
 def cancel(asked: Asked, path: Path | None, everything: bool) -> None:
     """Stop what kipctl's own last change still moves, or what was asked for."""
     from kipctl.cluster.cancel import cancel as cancelled_by
-    from kipctl.cluster.change import demand_all_done
+    from kipctl.cluster.change_outcome import demand_all_done
     from kipctl.cluster.kafka_json import read_reassignment
 
     named = None if path is None else read_reassignment(path).assignment

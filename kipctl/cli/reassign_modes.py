@@ -106,7 +106,8 @@ class Asked:
 
 def rotate(asked: Asked) -> None:
     """Rotate the leaders of the topics asked for; without topics those of all."""
-    from kipctl.cluster.change import LeadersMoved, demand_all_done, rotate_leaders
+    from kipctl.cluster.change import rotate_leaders
+    from kipctl.cluster.change_outcome import LeadersMoved, demand_all_done
     from kipctl.cluster.guards import demand_quiet, demand_same
     from kipctl.cluster.plan import demand_moves
     from kipctl.cluster.plan import rotate as rotated
@@ -155,7 +156,8 @@ def rotate(asked: Asked) -> None:
 
 def carry_out_plan(asked: Asked, path: Path) -> None:
     """Carry out an assignment in Kafka's own JSON."""
-    from kipctl.cluster.change import Reassigned, demand_all_done, reassign
+    from kipctl.cluster.change import reassign
+    from kipctl.cluster.change_outcome import Reassigned, demand_all_done
     from kipctl.cluster.guards import (
         demand_factor_wanted,
         demand_quiet,

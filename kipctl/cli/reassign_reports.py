@@ -11,7 +11,7 @@ from kipctl.report.tables import Report, Table
 
 if TYPE_CHECKING:
     from kipctl.cluster.cancel import Cancelled
-    from kipctl.cluster.change import Reassigned
+    from kipctl.cluster.change_outcome import Reassigned
     from kipctl.cluster.journal import Entry
     from kipctl.cluster.plan import Move, Plan
     from kipctl.cluster.plan_summary import PlanSummary

@@ -64,7 +64,8 @@ def carry_out_way(asked: Asked, way: "Way") -> None:
 
     Sizes are asked for once: a plan that is made again after the question is by the same ones.
     """
-    from kipctl.cluster.change import demand_all_done, rotate_leaders
+    from kipctl.cluster.change import rotate_leaders
+    from kipctl.cluster.change_outcome import demand_all_done
     from kipctl.cluster.guards import (
         demand_quiet,
         demand_same,

@@ -3,9 +3,16 @@
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-from kipctl.cluster.elect import LOOK, Outcome
+from kipctl.cluster.change_outcome import (
+    LeadersMoved,
+    Reassigned,
+    examples,
+    how_far,
+    together,
+)
+from kipctl.cluster.elect import LOOK
 from kipctl.cluster.elections import DEFAULT_TIMEOUT_S, ElectionHeld, elect_preferred
 from kipctl.cluster.guards import BUSY, changed_since, unplanned
 from kipctl.cluster.journal import Entry, EntryState, Journal, Origin
@@ -64,50 +71,6 @@ class Pace:
 
 
 AT_ONCE = Pace()
-
-
-@dataclass(frozen=True, slots=True)
-class Reassigned:
-    """A finished reassignment, with its times on the clock of now_us().
-
-    `plan` has the moves that were accepted, `refused` the others.
-    """
-
-    plan: Plan
-    refused: tuple[Failure, ...]
-    called_us: int
-    answered_us: int
-    finished_us: int
-    entry: Entry | None
-
-
-@dataclass(frozen=True, slots=True)
-class LeadersMoved:
-    """Replicas reassigned (None when they were in place already), then their leaders elected.
-
-    Of several batches `held` has the outcomes of all, and the times of the slowest.
-    """
-
-    reassigned: Reassigned | None
-    held: ElectionHeld
-    batches: int = 1
-
-    @property
-    def failures(self) -> tuple[Failure, ...]:
-        """Partitions that were not reassigned, or not elected."""
-        refused = self.reassigned.refused if self.reassigned else ()
-        return (*refused, *(e for e in self.held.outcomes if e.outcome is Outcome.FAILED))
-
-    @property
-    def done(self) -> int:
-        """How many partitions are where they were to be, and led by whom they were to be."""
-        return sum(elected.outcome is not Outcome.FAILED for elected in self.held.outcomes)
-
-    @property
-    def has_changed(self) -> bool:
-        """True when anything in the cluster is another way than before."""
-        moved = self.reassigned is not None and bool(self.reassigned.plan.moves)
-        return moved or self.held.count(Outcome.ELECTED) > 0
 
 
 def reassign(
@@ -178,7 +141,7 @@ class _Change:
     undo: str = UNDO
     accepted: list[Move] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
-    held: list[ElectionHeld] = field(default_factory=list)
+    elections: list[ElectionHeld] = field(default_factory=list)
     called_us: int = 0
     answered_us: int = 0
     finished_us: int = 0
@@ -301,7 +264,7 @@ class _Change:
         """Elect these preferred leaders, and wait until the brokers know them."""
         self.how.progress(f"Electing the preferred leaders of {len(expected)} partitions")
         with self._partly_done_if_refused():
-            self.held.append(
+            self.elections.append(
                 elect_preferred(
                     self.cluster,
                     expected,
@@ -374,21 +337,7 @@ def rotate_leaders(
     """
     how = _How(on_event, progress, timeout_s, pace, additional)
     change = _Change(cluster, plan, _save(cluster, plan, journal, origin), how, elects=True)
-    return LeadersMoved(change.carry_out(), together(change.held), len(change.held))
-
-
-def together(held: Sequence[ElectionHeld]) -> ElectionHeld:
-    """The elections of several batches, at least one: all outcomes, and the times of the slowest.
-
-    The slowest is the one after which it took longest until every broker knew.
-    """
-    slowest = max(held, key=lambda one: one.converged_us - one.called_us)
-    return replace(
-        slowest,
-        outcomes=tuple(elected for one in held for elected in one.outcomes),
-        silent=tuple(sorted({broker for one in held for broker in one.silent})),
-        gone=tuple(partition_id for one in held for partition_id in one.gone),
-    )
+    return LeadersMoved(change.carry_out(), together(change.elections), len(change.elections))
 
 
 def rotate_once(
@@ -439,7 +388,7 @@ def roll_back(
             topics = sorted({partition_id.topic for partition_id in in_place})
             now = patiently(lambda: look_again(cluster, topics), deadline)
             change.elect({p: in_place[p] for p in now.by_id if p in in_place}, now, deadline)
-    return LeadersMoved(reassigned, together(change.held), len(change.held))
+    return LeadersMoved(reassigned, together(change.elections), len(change.elections))
 
 
 @contextmanager
@@ -465,41 +414,9 @@ def saved_meanwhile(
             entry.mark(EntryState.DONE if has_changed else EntryState.REFUSED, left)
 
 
-def examples(failures: Sequence[Failure]) -> str:
-    """The first failure in words, and how many more there are."""
-    more = f", and {len(failures) - 1} more" if len(failures) > 1 else ""
-    return f"{failures[0]}{more}." if failures else ""
-
-
-def demand_all_done(
-    failures: Sequence[Failure], done: int, next_step: str, *, has_changed: bool = False
-) -> None:
-    """Raise PartlyDoneError when some partitions failed, RefusedError when all did.
-
-    `has_changed` says that something is another way than before though nothing was done as a
-    whole: that is never told of as refused.
-    """
-    if not failures:
-        return
-    if done or has_changed:
-        raise PartlyDoneError(
-            f"{done} partitions are done, {len(failures)} are not: {examples(failures)}", next_step
-        )
-    raise RefusedError(f"No partition was done: {examples(failures)}", next_step)
-
-
 def _how_far(cluster: Cluster, plan: Plan) -> str:
     # Metadata alone, which brokers answer even when the controller hangs.
     try:
-        now = look_again(cluster, plan.topics).by_id
+        return how_far(plan, look_again(cluster, plan.topics))
     except KipctlError as error:
         return f"How far it came is unknown: {error.what}"
-    here = [move for move in plan.moves if move.id in now]
-    placed = sum(now[move.id].replicas == move.after for move in here)
-    waiting = sum(now[move.id].replicas == move.before for move in here)
-    moved = sum(now[move.id].leader == move.preferred_leader for move in here)
-    return (
-        f"Of {len(here)} partitions {placed} have their new replicas, {waiting} their old ones and"
-        f" {len(here) - placed - waiting} are under way; {moved} are led by their new preferred"
-        f" leader, {len(here) - moved} are not."
-    )

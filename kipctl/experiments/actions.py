@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from kipctl.cluster.change import LeadersMoved, reassign, rotate_once
+from kipctl.cluster.change import reassign, rotate_once
+from kipctl.cluster.change_outcome import LeadersMoved
 from kipctl.cluster.elections import elect_preferred
 from kipctl.cluster.plan import replace_leaders, rotate
 from kipctl.cluster.snapshot import take_snapshot
@@ -115,9 +116,9 @@ class Performer:
         return performed
 
     def _moved(self, performed: Performed, moved: LeadersMoved) -> None:
-        performed.answered_us = moved.held.answered_us
-        performed.converged_us = moved.held.converged_us
-        performed.partitions = len(moved.held.outcomes)
+        performed.answered_us = moved.election.answered_us
+        performed.converged_us = moved.election.converged_us
+        performed.partitions = len(moved.election.outcomes)
         if moved.failures:
             performed.error = f"{len(moved.failures)} partitions failed: {moved.failures[0]}"
 

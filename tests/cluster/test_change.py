@@ -6,15 +6,15 @@ import pytest
 from on_lab import Kipctl
 from reassigning import Held, kipctl_on, reassigning
 
-from kipctl.cluster.change import (
-    ElectionHeld,
+from kipctl.cluster.change import saved_meanwhile
+from kipctl.cluster.change_outcome import (
     LeadersMoved,
     Reassigned,
     demand_all_done,
-    saved_meanwhile,
     together,
 )
 from kipctl.cluster.elect import Elected
+from kipctl.cluster.elections import ElectionHeld
 from kipctl.cluster.guards import changed_since, unplanned
 from kipctl.cluster.journal import journal
 from kipctl.cluster.plan import Move, Plan

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kipctl.cluster.change import demand_all_done
+from kipctl.cluster.change_outcome import demand_all_done
 from kipctl.cluster.elect import Elected, Outcome, parse_partition
 from kipctl.cluster.snapshot import PartitionId
 from kipctl.errors import PartlyDoneError, RefusedError, UsageError

@@ -219,7 +219,7 @@ def test_rotations_can_be_repeated_and_tell_what_every_broker_saw(
         } == {(partition, broker): new[partition] for partition in new for broker in (1, 2, 3)}
         assert all(event.from_leader != event.to_leader for event in seen)
         called = next(e.time_us for e in events if e.kind is EventKind.ELECTION_CALLED)
-        assert all(called < event.time_us <= moved.held.converged_us for event in seen)
+        assert all(called < event.time_us <= moved.election.converged_us for event in seen)
         assert [e.kind for e in events if e.topic is None] == list(EventKind)[:4]
     assert replicas_of(cluster, topic) == as_tuples(REPLICAS[:3])
 

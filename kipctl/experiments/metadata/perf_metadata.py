@@ -136,7 +136,7 @@ def leaders_moving(plan: MetadataPlan, message: Callable[[str], None]) -> Iterat
             with Cluster(plan.access, "kipctl", _ADMIN_TIMEOUT_S) as cluster:
                 while not over.wait(_BETWEEN_MOVES_S if moves else _FIRST_MOVE_S):
                     moved = rotate_once(cluster, plan.names[:MOVED_TOPICS])
-                    moves.append(len(moved.held.outcomes))
+                    moves.append(len(moved.election.outcomes))
                     if len(moves) == MOVES:
                         return
         except KipctlError as error:
