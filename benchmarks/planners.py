@@ -13,16 +13,16 @@ import sys
 import time
 from collections.abc import Callable
 
-from kipctl.cluster.moves import Plan
-from kipctl.cluster.plan_view import document, view
-from kipctl.cluster.planners.add import add
-from kipctl.cluster.planners.drain import drain
-from kipctl.cluster.planners.factor import replication_factor
-from kipctl.cluster.planners.leaders import balance_leaders, leaders_off
-from kipctl.cluster.planners.placement import Known
-from kipctl.cluster.planners.racks import rack_aware
-from kipctl.cluster.planners.replace import replace
-from kipctl.cluster.planners.rotation import rotate
+from kipctl.cluster.moves.plan import Plan
+from kipctl.cluster.moves.plan_view import document, view
+from kipctl.cluster.moves.planners.add import add
+from kipctl.cluster.moves.planners.drain import drain
+from kipctl.cluster.moves.planners.factor import replication_factor
+from kipctl.cluster.moves.planners.leaders import balance_leaders, leaders_off
+from kipctl.cluster.moves.planners.placement import Known
+from kipctl.cluster.moves.planners.racks import rack_aware
+from kipctl.cluster.moves.planners.replace import replace
+from kipctl.cluster.moves.planners.rotation import rotate
 from kipctl.cluster.snapshot import Broker, Partition, PartitionId, Snapshot
 from kipctl.report.formats import OutputFormat, write
 from kipctl.report.plan_tables import changes_table

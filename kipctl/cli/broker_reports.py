@@ -11,8 +11,8 @@ from kipctl.report.tables import Report, Table
 
 if TYPE_CHECKING:
     from kipctl.cluster.broker_metrics import BrokerMetrics
-    from kipctl.cluster.doctor_facts import BrokerFacts, ClusterFacts, MetricsFacts
-    from kipctl.cluster.doctor_findings import Finding
+    from kipctl.cluster.inspect.doctor_facts import BrokerFacts, ClusterFacts, MetricsFacts
+    from kipctl.cluster.inspect.doctor_findings import Finding
 
 COUNTED = {
     "Metadata": "Metadata",
@@ -110,7 +110,7 @@ def _broker_document(one: "BrokerFacts") -> dict[str, object]:
 
 def _release(facts: "ClusterFacts", broker: "BrokerFacts") -> str | None:
     """The exact version if the broker's metrics tell it, else what its features give away."""
-    from kipctl.cluster.doctor_settings import METADATA_VERSION
+    from kipctl.cluster.inspect.doctor_settings import METADATA_VERSION
     from kipctl.cluster.versions import release_of
 
     metrics = facts.metrics_of(broker.id)
@@ -136,7 +136,7 @@ def _features(facts: "ClusterFacts") -> tuple[Table, list[dict[str, Value]]]:
 
 
 def _apis(facts: "ClusterFacts") -> tuple[Table, list[dict[str, Value]]]:
-    from kipctl.cluster.doctor import API_MEANINGS, highest_of_all
+    from kipctl.cluster.inspect.doctor import API_MEANINGS, highest_of_all
 
     return listing(
         "APIs",
@@ -162,7 +162,7 @@ def _apis(facts: "ClusterFacts") -> tuple[Table, list[dict[str, Value]]]:
 
 
 def _settings(facts: "ClusterFacts") -> tuple[Table, list[dict[str, Value]]]:
-    from kipctl.cluster.doctor_facts import SETTINGS
+    from kipctl.cluster.inspect.doctor_facts import SETTINGS
 
     reported = {b.id: b.settings for b in facts.answering if b.settings_error is None}
     return listing(

@@ -32,8 +32,8 @@ def brokers(
     """
     environment = context.ensure_object(Environment)
     from kipctl.cli.broker_reports import brokers_report
-    from kipctl.cluster.doctor import diagnose
-    from kipctl.cluster.doctor_facts import examine
+    from kipctl.cluster.inspect.doctor import diagnose
+    from kipctl.cluster.inspect.doctor_facts import examine
     from kipctl.cluster.metrics_url import demand_url
     from kipctl.transport.request import Cluster
 

@@ -23,8 +23,8 @@ from kipctl.report.formats import OutputFormat
 from kipctl.report.tables import Column, Report, Table
 
 if TYPE_CHECKING:
+    from kipctl.cluster.moves.unclean import Leaderless
     from kipctl.cluster.snapshot import PartitionId, Snapshot
-    from kipctl.cluster.unclean import Leaderless
 
 app = typer.Typer(help="Hold a leader election.", no_args_is_help=True)
 
@@ -89,8 +89,8 @@ def preferred(
     others.
     """
     environment = context.ensure_object(Environment)
-    from kipctl.cluster.change_outcome import LeadersMoved, demand_all_done
-    from kipctl.cluster.elections import elect_preferred
+    from kipctl.cluster.moves.change_outcome import LeadersMoved, demand_all_done
+    from kipctl.cluster.moves.elections import elect_preferred
     from kipctl.cluster.snapshot import look_again, take_snapshot
     from kipctl.transport.request import Cluster
 
@@ -149,10 +149,10 @@ def unclean(
     --dry-run lists them, with who would lead and what may be lost.
     """
     environment = context.ensure_object(Environment)
-    from kipctl.cluster.change_outcome import LeadersMoved, demand_all_done
-    from kipctl.cluster.elections import elect_unclean
+    from kipctl.cluster.moves.change_outcome import LeadersMoved, demand_all_done
+    from kipctl.cluster.moves.elections import elect_unclean
+    from kipctl.cluster.moves.unclean import examine
     from kipctl.cluster.snapshot import look_again, take_snapshot
-    from kipctl.cluster.unclean import examine
     from kipctl.transport.request import Cluster
 
     if internal and not every:
@@ -215,8 +215,8 @@ def _asked(
 
     Raises UsageError too, unless they were named in exactly one way that can be read.
     """
-    from kipctl.cluster.elect import demand_known, parse_partition
-    from kipctl.cluster.kafka_json import read_election
+    from kipctl.cluster.moves.elect import demand_known, parse_partition
+    from kipctl.cluster.moves.kafka_json import read_election
     from kipctl.cluster.snapshot import select
 
     if sum((bool(topics), bool(partitions), every, json_file is not None)) != 1:

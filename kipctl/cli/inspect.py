@@ -14,7 +14,7 @@ from kipctl.report.formats import OutputFormat
 from kipctl.report.tables import Column, Report, Table
 
 if TYPE_CHECKING:
-    from kipctl.cluster.hints import Checked
+    from kipctl.cluster.inspect.hints import Checked
     from kipctl.cluster.snapshot import Snapshot
 
 app = typer.Typer(help="Look at a cluster; nothing is changed unasked.", no_args_is_help=True)
@@ -61,7 +61,7 @@ def hints(
     can never be written. No leader moves.
     """
     environment = context.ensure_object(Environment)
-    from kipctl.cluster.hints import check_hints
+    from kipctl.cluster.inspect.hints import check_hints
     from kipctl.cluster.snapshot import select, take_snapshot
     from kipctl.transport.request import Cluster
 
@@ -173,7 +173,7 @@ def _leaders_report(snapshot: "Snapshot") -> Report:
 
 
 def _hints_report(checked: "tuple[Checked, ...]", has_partitions: bool) -> Report:
-    from kipctl.cluster.hint_verdicts import Verdict
+    from kipctl.cluster.inspect.hint_verdicts import Verdict
 
     table, brokers = listing(
         "Hints",

@@ -13,8 +13,8 @@ from kipctl.report.formats import OutputFormat
 from kipctl.report.tables import Column, Report, Table
 
 if TYPE_CHECKING:
-    from kipctl.cluster.metadata_cost import Cost
-    from kipctl.cluster.metadata_views import Compared, Standing
+    from kipctl.cluster.inspect.metadata_cost import Cost
+    from kipctl.cluster.inspect.metadata_views import Compared, Standing
     from kipctl.experiments.metadata.convergence import Sightings
 
 TIMEOUT_S = 5.0
@@ -59,8 +59,13 @@ def metadata(
     """
     environment = context.ensure_object(Environment)
     from kipctl.cli.guard import confirm_unless_lab
-    from kipctl.cluster.metadata_cost import SAMPLES, costs
-    from kipctl.cluster.metadata_views import answer_bytes, compare_views, not_alive, sampled
+    from kipctl.cluster.inspect.metadata_cost import SAMPLES, costs
+    from kipctl.cluster.inspect.metadata_views import (
+        answer_bytes,
+        compare_views,
+        not_alive,
+        sampled,
+    )
     from kipctl.cluster.snapshot import select, take_snapshot
     from kipctl.experiments.metadata.convergence import PARTITIONS
     from kipctl.experiments.metadata.convergence import measure_convergence as measure

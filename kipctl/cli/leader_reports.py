@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from kipctl.report.tables import Cell, Column, Report, Table
 
 if TYPE_CHECKING:
-    from kipctl.cluster.change_outcome import LeadersMoved
-    from kipctl.cluster.journal import Entry
+    from kipctl.cluster.moves.change_outcome import LeadersMoved
+    from kipctl.cluster.moves.journal import Entry
     from kipctl.cluster.snapshot import Snapshot
 
 A_FEW = 20
@@ -131,7 +131,7 @@ def _steps_ms(moved: "LeadersMoved") -> dict[str, float]:
 
 
 def _sentence(moved: "LeadersMoved", brokers: int) -> str:
-    from kipctl.cluster.elect import Outcome
+    from kipctl.cluster.moves.elect import Outcome
 
     held = moved.election
     reported = f"{held.count(Outcome.ELECTED)} leaders moved"

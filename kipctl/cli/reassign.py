@@ -258,7 +258,7 @@ def reassign(
     rate = None if throttle is None else parse_rate(throttle)
     environment = context.ensure_object(Environment)
     from kipctl.cli import reassign_back, reassign_modes, reassign_ways
-    from kipctl.cluster.change import Pace
+    from kipctl.cluster.moves.change import Pace
     from kipctl.transport.request import Cluster
 
     way = reassign_ways.way_of(

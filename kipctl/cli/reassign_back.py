@@ -30,10 +30,10 @@ from kipctl.errors import RefusedError, UsageError
 from kipctl.report.tables import Report, Table
 
 if TYPE_CHECKING:
-    from kipctl.cluster.cancel import Chosen
-    from kipctl.cluster.journal import Entry, Journal
-    from kipctl.cluster.reassign import Ongoing
-    from kipctl.cluster.rollback import WayBack
+    from kipctl.cluster.moves.cancel import Chosen
+    from kipctl.cluster.moves.journal import Entry, Journal
+    from kipctl.cluster.moves.reassign import Ongoing
+    from kipctl.cluster.moves.rollback import WayBack
     from kipctl.cluster.snapshot import PartitionId, Snapshot
 
 _SHOWN_ENTRIES = 20
@@ -41,10 +41,10 @@ _SHOWN_ENTRIES = 20
 
 def roll_back(asked: Asked) -> None:
     """Undo the last change of kipctl's own, or the entry asked for."""
-    from kipctl.cluster.change import roll_back as rolled_back
-    from kipctl.cluster.change_outcome import demand_all_done
-    from kipctl.cluster.guards import demand_quiet, demand_same, question_of_factor
-    from kipctl.cluster.journal import EntryState
+    from kipctl.cluster.moves.change import roll_back as rolled_back
+    from kipctl.cluster.moves.change_outcome import demand_all_done
+    from kipctl.cluster.moves.guards import demand_quiet, demand_same, question_of_factor
+    from kipctl.cluster.moves.journal import EntryState
 
     environment, cluster = asked.environment, asked.cluster
     kept, entry, busy, before, way = _way_back(asked)
@@ -107,9 +107,9 @@ def _way_back(
     asked: Asked,
 ) -> tuple["Journal", "Entry", Sequence["Ongoing"], "Snapshot", "WayBack"]:
     """The journal, its entry to undo, and the way back as the cluster is now."""
-    from kipctl.cluster.guards import busy_now
-    from kipctl.cluster.reassign import topic_ids
-    from kipctl.cluster.rollback import entry_to_undo, way_back
+    from kipctl.cluster.moves.guards import busy_now
+    from kipctl.cluster.moves.reassign import topic_ids
+    from kipctl.cluster.moves.rollback import entry_to_undo, way_back
     from kipctl.cluster.snapshot import take_snapshot
 
     cluster = asked.cluster
@@ -148,7 +148,7 @@ def _way_back(
 
 def _mark_undone(asked: Asked, entry: "Entry") -> None:
     """What has been done is told of also when the journal cannot be written any more."""
-    from kipctl.cluster.journal import EntryState
+    from kipctl.cluster.moves.journal import EntryState
 
     try:
         entry.mark(EntryState.UNDONE)
@@ -157,7 +157,7 @@ def _mark_undone(asked: Asked, entry: "Entry") -> None:
 
 
 def _nothing_to_roll_back(asked: Asked, entry: "Entry", way: "WayBack") -> None:
-    from kipctl.cluster.rollback import BACK, GONE
+    from kipctl.cluster.moves.rollback import BACK, GONE
 
     if {skipped.reason for skipped in way.plan.skipped} <= {BACK, GONE}:
         _mark_undone(asked, entry)
@@ -192,9 +192,9 @@ def history(asked: Asked) -> None:
 
 def cancel(asked: Asked, path: Path | None, everything: bool) -> None:
     """Stop what kipctl's own last change still moves, or what was asked for."""
-    from kipctl.cluster.cancel import cancel as cancelled_by
-    from kipctl.cluster.change_outcome import demand_all_done
-    from kipctl.cluster.kafka_json import read_reassignment
+    from kipctl.cluster.moves.cancel import cancel as cancelled_by
+    from kipctl.cluster.moves.change_outcome import demand_all_done
+    from kipctl.cluster.moves.kafka_json import read_reassignment
 
     named = None if path is None else read_reassignment(path).assignment
     busy = ongoing_of(asked)
@@ -241,7 +241,7 @@ def _chosen(
     named: "Collection[PartitionId] | None",
     everything: bool,
 ) -> "Chosen":
-    from kipctl.cluster.cancel import choose, starters
+    from kipctl.cluster.moves.cancel import choose, starters
 
     wanted = {one.id for one in busy} if everything or asked.topics else named
     kept = asked.journal(asked.cluster.metadata(()).cluster_id or "")
@@ -252,9 +252,9 @@ def _chosen(
 
 def clear_throttles(asked: Asked) -> None:
     """Put back the throttles that earlier changes have left."""
+    from kipctl.cluster.moves.throttle import demand_put_back
+    from kipctl.cluster.moves.throttled import clear, left, needed
     from kipctl.cluster.snapshot import take_snapshot
-    from kipctl.cluster.throttle import demand_put_back
-    from kipctl.cluster.throttled import clear, left, needed
 
     environment, cluster = asked.environment, asked.cluster
     kept = asked.journal(take_snapshot(cluster, ()).cluster_id)

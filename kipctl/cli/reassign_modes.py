@@ -23,11 +23,11 @@ from kipctl.report.formats import OutputFormat
 from kipctl.report.tables import Report
 
 if TYPE_CHECKING:
-    from kipctl.cluster.change import Pace
-    from kipctl.cluster.guards import Planner, Survey
-    from kipctl.cluster.journal import Journal, Origin
-    from kipctl.cluster.plan import Plan
-    from kipctl.cluster.reassign import Ongoing
+    from kipctl.cluster.moves.change import Pace
+    from kipctl.cluster.moves.guards import Planner, Survey
+    from kipctl.cluster.moves.journal import Journal, Origin
+    from kipctl.cluster.moves.plan import Plan
+    from kipctl.cluster.moves.reassign import Ongoing
     from kipctl.cluster.snapshot import Snapshot
     from kipctl.transport.request import Cluster
 
@@ -60,12 +60,12 @@ class Asked:
 
     @property
     def origin(self) -> "Origin":
-        from kipctl.cluster.journal import Origin
+        from kipctl.cluster.moves.journal import Origin
 
         return Origin.here(self.environment.arguments)
 
     def journal(self, cluster_id: str) -> "Journal":
-        from kipctl.cluster.journal import journal
+        from kipctl.cluster.moves.journal import journal
 
         return journal(cluster_id, self.environment.variables)
 
@@ -75,7 +75,7 @@ class Asked:
     @contextmanager
     def throttled(self, kept: "Journal", plan: "Plan") -> Iterator[None]:
         """Inside, the plan copies no faster than --throttle allows."""
-        from kipctl.cluster.throttled import throttled
+        from kipctl.cluster.moves.throttled import throttled
 
         if self.throttle is None or not plan.copies_data:
             yield
@@ -85,7 +85,7 @@ class Asked:
 
     def say_if_throttled(self, kept: "Journal") -> None:
         """Warn of throttles that an earlier kipctl has left."""
-        from kipctl.cluster.throttled import CLEAR, left
+        from kipctl.cluster.moves.throttled import CLEAR, left
 
         if left(kept):
             self.environment.message(
@@ -106,11 +106,11 @@ class Asked:
 
 def rotate(asked: Asked) -> None:
     """Rotate the leaders of the topics asked for; without topics those of all."""
-    from kipctl.cluster.change import rotate_leaders
-    from kipctl.cluster.change_outcome import LeadersMoved, demand_all_done
-    from kipctl.cluster.guards import demand_quiet, demand_same
-    from kipctl.cluster.plan import demand_moves
-    from kipctl.cluster.plan import rotate as rotated
+    from kipctl.cluster.moves.change import rotate_leaders
+    from kipctl.cluster.moves.change_outcome import LeadersMoved, demand_all_done
+    from kipctl.cluster.moves.guards import demand_quiet, demand_same
+    from kipctl.cluster.moves.plan import demand_moves
+    from kipctl.cluster.moves.planners.rotation import rotate as rotated
     from kipctl.cluster.snapshot import select
 
     environment, cluster = asked.environment, asked.cluster
@@ -156,16 +156,16 @@ def rotate(asked: Asked) -> None:
 
 def carry_out_plan(asked: Asked, path: Path) -> None:
     """Carry out an assignment in Kafka's own JSON."""
-    from kipctl.cluster.change import reassign
-    from kipctl.cluster.change_outcome import Reassigned, demand_all_done
-    from kipctl.cluster.guards import (
+    from kipctl.cluster.moves.change import reassign
+    from kipctl.cluster.moves.change_outcome import Reassigned, demand_all_done
+    from kipctl.cluster.moves.guards import (
         demand_factor_wanted,
         demand_quiet,
         demand_same,
         question_of_factor,
     )
-    from kipctl.cluster.kafka_json import check_against, read_reassignment
-    from kipctl.cluster.plan import reach
+    from kipctl.cluster.moves.kafka_json import check_against, read_reassignment
+    from kipctl.cluster.moves.plan import reach
 
     environment, cluster = asked.environment, asked.cluster
     file = read_reassignment(path)
@@ -206,9 +206,9 @@ def carry_out_plan(asked: Asked, path: Path) -> None:
 
 def verify(asked: Asked, path: Path) -> None:
     """Compare the cluster with an assignment in Kafka's own JSON."""
-    from kipctl.cluster.kafka_json import check_against, read_reassignment
-    from kipctl.cluster.reassign import demand_as_planned
-    from kipctl.cluster.reassign import verify as verified_with
+    from kipctl.cluster.moves.kafka_json import check_against, read_reassignment
+    from kipctl.cluster.moves.reassign import demand_as_planned
+    from kipctl.cluster.moves.reassign import verify as verified_with
     from kipctl.cluster.snapshot import take_snapshot
 
     file = read_reassignment(path)
@@ -224,7 +224,7 @@ def show(asked: Asked) -> None:
 
 
 def ongoing_of(asked: Asked) -> tuple["Ongoing", ...]:
-    from kipctl.cluster.reassign import ongoing
+    from kipctl.cluster.moves.reassign import ongoing
     from kipctl.cluster.snapshot import select, take_snapshot
 
     busy = ongoing(asked.cluster)
@@ -237,7 +237,7 @@ def ongoing_of(asked: Asked) -> tuple["Ongoing", ...]:
 
 def look(asked: Asked, planner: "Planner") -> "Survey":
     """The cluster, and what is to be changed; a dry run needs no right to list reassignments."""
-    from kipctl.cluster.guards import survey
+    from kipctl.cluster.moves.guards import survey
 
     seen = survey(asked.cluster, planner, asked.topics, may_not_list=asked.dry_run)
     say_if_not_listed(asked, seen.busy_refused)
@@ -251,7 +251,7 @@ def say_if_not_listed(asked: Asked, why: str) -> None:
 
 def ask_again(asked: Asked, planner: "Planner") -> "Survey":
     """The same after the question. Raises RefusedError when something is being reassigned now."""
-    from kipctl.cluster.guards import demand_quiet, survey
+    from kipctl.cluster.moves.guards import demand_quiet, survey
 
     again = survey(asked.cluster, planner)
     demand_quiet(again.busy, additional=asked.additional)
@@ -268,7 +268,7 @@ def _show(asked: Asked, seen: "Survey", elects: bool = True) -> None:
 
 def say_plan(asked: Asked, plan: "Plan", snapshot: "Snapshot") -> None:
     """What is to be confirmed, in a few lines."""
-    from kipctl.cluster.plan_summary import summarize
+    from kipctl.cluster.moves.plan_summary import summarize
 
     asked.environment.message(in_short(summarize(snapshot, plan)))
     for line in left_alone_lines(plan)[:3]:
@@ -276,7 +276,7 @@ def say_plan(asked: Asked, plan: "Plan", snapshot: "Snapshot") -> None:
 
 
 def demand_replicas(asked: Asked, plan: "Plan") -> None:
-    from kipctl.cluster.guards import demand_enough_replicas, lowered, min_insync_replicas
+    from kipctl.cluster.moves.guards import demand_enough_replicas, lowered, min_insync_replicas
 
     if topics := lowered(plan):
         known = min_insync_replicas(asked.cluster, topics)
@@ -285,7 +285,7 @@ def demand_replicas(asked: Asked, plan: "Plan") -> None:
 
 def afterwards(cluster: "Cluster", topics: Sequence[str]) -> "Snapshot":
     """What a report shows of the topics that there still are."""
-    from kipctl.cluster.reassign import patiently
+    from kipctl.cluster.moves.reassign import patiently
     from kipctl.cluster.snapshot import look_again
 
     return patiently(lambda: look_again(cluster, topics), time.monotonic() + _AFTERWARDS_S)

@@ -10,12 +10,12 @@ from kipctl.cli.leader_reports import A_FEW, bounded, ids, listing, way_back_lin
 from kipctl.report.tables import Report, Table
 
 if TYPE_CHECKING:
-    from kipctl.cluster.cancel import Cancelled
-    from kipctl.cluster.change_outcome import Reassigned
-    from kipctl.cluster.journal import Entry
-    from kipctl.cluster.plan import Move, Plan
-    from kipctl.cluster.plan_summary import PlanSummary
-    from kipctl.cluster.reassign import Ongoing, Verified
+    from kipctl.cluster.moves.cancel import Cancelled
+    from kipctl.cluster.moves.change_outcome import Reassigned
+    from kipctl.cluster.moves.journal import Entry
+    from kipctl.cluster.moves.plan import Move, Plan
+    from kipctl.cluster.moves.plan_summary import PlanSummary
+    from kipctl.cluster.moves.reassign import Ongoing, Verified
     from kipctl.cluster.snapshot import Assignment, PartitionId, Snapshot
 
 REASSIGN = "reassign"
@@ -36,8 +36,8 @@ def plan_report(
 
     The document is Kafka's own reassignment JSON; everything else stands beside it.
     """
-    from kipctl.cluster.kafka_json import reassignment_document
-    from kipctl.cluster.plan_summary import summarize
+    from kipctl.cluster.moves.kafka_json import reassignment_document
+    from kipctl.cluster.moves.plan_summary import summarize
 
     summary = summarize(snapshot, plan)
     brokers, broker_rows = _broker_table(summary, elects)

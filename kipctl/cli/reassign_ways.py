@@ -19,10 +19,10 @@ from kipctl.errors import RefusedError
 from kipctl.report.plan_tables import plan_tables
 
 if TYPE_CHECKING:
-    from kipctl.cluster.log_sizes import LogSizes
-    from kipctl.cluster.moves import Plan
-    from kipctl.cluster.plan_view import PlanView
-    from kipctl.cluster.planners.ways import Way
+    from kipctl.cluster.moves.log_sizes import LogSizes
+    from kipctl.cluster.moves.plan import Plan
+    from kipctl.cluster.moves.plan_view import PlanView
+    from kipctl.cluster.moves.planners.ways import Way
     from kipctl.cluster.snapshot import Snapshot
 
 GIGABYTE = 1e9
@@ -40,7 +40,7 @@ def way_of(
     force: bool,
 ) -> "Way | None":
     """The way that the options name, of which one is given at most. Raises UsageError."""
-    from kipctl.cluster.planners import ways
+    from kipctl.cluster.moves.planners import ways
 
     if drain:
         return ways.drain_way(drain)
@@ -64,17 +64,17 @@ def carry_out_way(asked: Asked, way: "Way") -> None:
 
     Sizes are asked for once: a plan that is made again after the question is by the same ones.
     """
-    from kipctl.cluster.change import rotate_leaders
-    from kipctl.cluster.change_outcome import demand_all_done
-    from kipctl.cluster.guards import (
+    from kipctl.cluster.moves.change import rotate_leaders
+    from kipctl.cluster.moves.change_outcome import demand_all_done
+    from kipctl.cluster.moves.guards import (
         demand_quiet,
         demand_same,
         min_insync_replicas,
         question_of_factor,
     )
-    from kipctl.cluster.log_sizes import ask_log_sizes
-    from kipctl.cluster.plan_view import view
-    from kipctl.cluster.planners.placement import Known
+    from kipctl.cluster.moves.log_sizes import ask_log_sizes
+    from kipctl.cluster.moves.plan_view import view
+    from kipctl.cluster.moves.planners.placement import Known
     from kipctl.cluster.snapshot import select, take_snapshot
 
     environment, cluster = asked.environment, asked.cluster
@@ -120,8 +120,8 @@ def carry_out_way(asked: Asked, way: "Way") -> None:
 
 def _with_elections(plan: "Plan", now: "Snapshot") -> "Plan":
     """The plan, with those that only need an election as moves to the order that they have."""
-    from kipctl.cluster.moves import Move, Plan
-    from kipctl.cluster.planners.leaders import ELECTION_ONLY
+    from kipctl.cluster.moves.plan import Move, Plan
+    from kipctl.cluster.moves.planners.leaders import ELECTION_ONLY
 
     moved = {move.id for move in plan.moves}
     astray = {one.id for one in plan.skipped if one.reason == ELECTION_ONLY} - moved
@@ -136,7 +136,7 @@ def _with_elections(plan: "Plan", now: "Snapshot") -> "Plan":
 def _show(
     asked: Asked, plan: "Plan", snapshot: "Snapshot", numbers: "PlanView", logs: "LogSizes"
 ) -> None:
-    from kipctl.cluster.plan_view import document
+    from kipctl.cluster.moves.plan_view import document
 
     report = plan_report(plan, snapshot, every_row=asked.every_row)
     if numbers.copied_replicas:

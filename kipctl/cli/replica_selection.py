@@ -21,9 +21,9 @@ from kipctl.report.replica_selection_tables import (
 from kipctl.report.tables import Report
 
 if TYPE_CHECKING:
-    from kipctl.cluster.replica_facts import Observation
-    from kipctl.cluster.replica_selection_librdkafka import ClientRead
-    from kipctl.cluster.replica_traffic import RackSummary
+    from kipctl.cluster.inspect.replica_facts import Observation
+    from kipctl.cluster.inspect.replica_selection_librdkafka import ClientRead
+    from kipctl.cluster.inspect.replica_traffic import RackSummary
     from kipctl.cluster.snapshot import PartitionId, Snapshot
     from kipctl.transport.access import Access
     from kipctl.transport.request import Cluster
@@ -105,8 +105,8 @@ def replica_selection(
     if explain is not None and topic:
         raise UsageError("--topic does not go with --explain, which names its own.")
     _refuse_together(explain, watch, duration, rate_over, price_per_gb, require_local, client)
-    from kipctl.cluster.replica_facts import chosen, chosen_one, observe
-    from kipctl.cluster.replica_traffic import below, parse_percent
+    from kipctl.cluster.inspect.replica_facts import chosen, chosen_one, observe
+    from kipctl.cluster.inspect.replica_traffic import below, parse_percent
     from kipctl.cluster.snapshot import take_snapshot
     from kipctl.transport.request import Cluster
 
@@ -207,8 +207,8 @@ def _summaries(
 
     With a time to measure, after a second look at the end of it.
     """
-    from kipctl.cluster.replica_facts import observe
-    from kipctl.cluster.replica_traffic import rates, samples, summarize, unreported
+    from kipctl.cluster.inspect.replica_facts import observe
+    from kipctl.cluster.inspect.replica_traffic import rates, samples, summarize, unreported
     from kipctl.cluster.snapshot import take_snapshot
 
     before = samples(cluster, found.facts, found.silent)
@@ -228,7 +228,7 @@ def _summaries(
 def _client_reads(
     environment: Environment, access: "Access", found: "Observation"
 ) -> "tuple[ClientRead, ...]":
-    from kipctl.cluster.replica_selection_librdkafka import read
+    from kipctl.cluster.inspect.replica_selection_librdkafka import read
 
     reads: list[ClientRead] = []
     for rack in dict.fromkeys(choice.rack for choice in found.choices):
@@ -246,7 +246,7 @@ def _watch(
     output: OutputFormat,
 ) -> None:
     """A line for each change, as it happens; JSON and CSV come whole, at the end."""
-    from kipctl.cluster.replica_selection_watch import watch
+    from kipctl.cluster.inspect.replica_selection_watch import watch
     from kipctl.signals import noted_signals
 
     until = "until Ctrl-C" if for_s is None else f"for {for_s:g} s"

@@ -5,10 +5,10 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kipctl.cluster.replica_facts import Observation
-    from kipctl.cluster.replica_selection import Choice, Flip
-    from kipctl.cluster.replica_selection_librdkafka import ClientRead
-    from kipctl.cluster.replica_traffic import RackSummary
+    from kipctl.cluster.inspect.replica_facts import Observation
+    from kipctl.cluster.inspect.replica_selection import Choice, Flip
+    from kipctl.cluster.inspect.replica_selection_librdkafka import ClientRead
+    from kipctl.cluster.inspect.replica_traffic import RackSummary
     from kipctl.cluster.snapshot import PartitionId
 
 
@@ -79,7 +79,7 @@ def _rack(
 
 
 def _client(found: "Observation", reads: "Sequence[ClientRead]") -> dict[str, Any]:
-    from kipctl.cluster.replica_selection_librdkafka import version
+    from kipctl.cluster.inspect.replica_selection_librdkafka import version
 
     said: dict[tuple[PartitionId, str], int | None] = {
         (choice.id, choice.rack): choice.reads_from for choice in found.choices
@@ -110,7 +110,7 @@ def _agrees(read_from: int | None, named: int | None) -> bool | None:
 
 def walks(found: "Observation") -> dict[str, Any]:
     """One partition's choices, rule by rule."""
-    from kipctl.cluster.replica_selection import walk
+    from kipctl.cluster.inspect.replica_selection import walk
 
     (facts,) = found.facts
     return {

@@ -16,6 +16,7 @@ from typing import TypeVar
 import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
+from kipctl.cluster.snapshot import Broker
 from kipctl.errors import RefusedError, TimedOutError, UnreachableError, UsageError
 
 T = TypeVar("T")
@@ -175,3 +176,11 @@ def parse(text: str, url: str) -> BrokerMetrics:
         {of: count for of, count in connections.items() if count} if connections else None,
         **numbers,
     )
+
+
+def broker_of(metrics: BrokerMetrics, brokers: Iterable[Broker]) -> int | None:
+    """Which broker metrics are of: what they say, else the one broker that has the URL's host."""
+    if metrics.broker is not None:
+        return metrics.broker
+    on_host = [broker.id for broker in brokers if broker.host == metrics.host]
+    return on_host[0] if len(on_host) == 1 else None

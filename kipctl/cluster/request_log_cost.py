@@ -5,8 +5,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from kipctl.cluster.broker_metrics import BrokerMetrics, at_once, scrape
-from kipctl.cluster.doctor_facts import broker_of
+from kipctl.cluster.broker_metrics import BrokerMetrics, at_once, broker_of, scrape
 from kipctl.cluster.snapshot import Broker
 from kipctl.errors import KipctlError
 

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
-from kipctl.cluster.moves import Plan
-from kipctl.cluster.planners.placement import Known
+from kipctl.cluster.moves.plan import Plan
+from kipctl.cluster.moves.planners.placement import Known
 from kipctl.cluster.snapshot import NO_LEADER, Broker, Partition, PartitionId, Snapshot
 
 DEAD = 9

@@ -1,0 +1,1 @@
+"""Findings about a cluster: its brokers, the hints they give, its Metadata, who reads where."""

@@ -1,0 +1,256 @@
+"""What a doctor has to know of a cluster before he judges: asked of every broker, changing nothing.
+
+Each broker is asked for its API versions and features (ApiVersions), its settings
+(DescribeConfigs), and which brokers it lists (Metadata). Settings are the broker's own; a
+controller decides by its own file, which no broker tells, but which is the same in most clusters.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kipctl import __version__
+from kipctl.cluster.broker_metrics import BrokerMetrics, at_once, broker_of, scrape
+from kipctl.cluster.snapshot import Broker, Partition, Snapshot, from_metadata
+from kipctl.errors import KipctlError
+from kipctl.protocol.api_versions import ApiVersionsRequest
+from kipctl.protocol.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResult,
+    ResourceType,
+)
+from kipctl.protocol.error_codes import error_name, error_text
+from kipctl.protocol.metadata import MetadataRequest
+from kipctl.transport.each_broker import ask_each
+from kipctl.transport.request import BrokerConnection, Cluster
+
+SETTINGS = {
+    "replica.selector.class": "which replica consumers with a client.rack read from (KIP-392)",
+    "replica.fetch.backoff.ms": "how long a follower that asked a leader too early waits",
+    "replica.fetch.wait.max.ms": "how long a leader holds a follower's fetch when it has no data",
+    "replica.lag.time.max.ms": "how long a follower that falls behind holds up acks=all writes",
+    "min.insync.replicas": "how many replicas an acks=all write takes, in topics without their own",
+    "default.replication.factor": "how many replicas a new topic has that does not say",
+    "unclean.leader.election.enable": "whether a replica that lacks records may become leader",
+    "auto.leader.rebalance.enable": "whether leaders go back to their preferred replica unasked",
+    "leader.imbalance.check.interval.seconds": "how often that is looked at",
+    "broker.session.timeout.ms": "how long a broker that crashed still counts as leader",
+    "broker.heartbeat.interval.ms": "how often a broker tells the controller that it is alive",
+    "controlled.shutdown.enable": "whether a broker that stops hands its leaders over first",
+}
+"""Broker settings that decide how much a move hurts, and what each decides."""
+
+_LOOKS = 3
+_TOPIC_SETTINGS = ("min.insync.replicas", "unclean.leader.election.enable")
+_TOPICS_AT_ONCE = 500
+"""Whose settings one request asks for: an answer of thousands takes a broker seconds."""
+_DEADLINE_S = 30.0
+"""For all brokers together."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerFacts:
+    """One broker. What it did not tell is empty or None; `silence` then says why.
+
+    `api_versions` are (lowest, highest) by API key, `supported` the same by feature; `finalized`
+    are the levels in use. `lists` are the brokers in its own Metadata.
+    """
+
+    broker: Broker
+    api_versions: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    supported: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    finalized: Mapping[str, int] = field(default_factory=dict)
+    settings: Mapping[str, str | None] = field(default_factory=dict)
+    settings_error: str | None = None
+    lists: frozenset[int] | None = None
+    silence: str | None = None
+
+    @property
+    def id(self) -> int:
+        return self.broker.id
+
+
+@dataclass(frozen=True, slots=True)
+class TopicFacts:
+    """The settings of a topic, its own or what it has from the brokers; None when not told."""
+
+    min_insync_replicas: int | None = None
+    unclean_leader_election: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MetricsFacts:
+    """One exporter, before the command's requests to the brokers and after them.
+
+    `own` are the requests that the command itself sent to that broker in between, by API and
+    version; None when it is not known which broker that is. `error` says why there are no counts.
+    """
+
+    url: str
+    broker: int | None = None
+    before: BrokerMetrics | None = None
+    after: BrokerMetrics | None = None
+    own: Mapping[tuple[str, int], int] | None = None
+    error: KipctlError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterFacts:
+    """All of it; brokers in the order of their ids.
+
+    A topic whose settings are not known is not in `topics`; `topics_error` says why of the first.
+    """
+
+    snapshot: Snapshot
+    brokers: tuple[BrokerFacts, ...]
+    topics: Mapping[str, TopicFacts] = field(default_factory=dict)
+    metrics: tuple[MetricsFacts, ...] = ()
+    topics_error: str | None = None
+
+    @property
+    def answering(self) -> tuple[BrokerFacts, ...]:
+        return tuple(broker for broker in self.brokers if broker.silence is None)
+
+    def values(self, setting: str) -> dict[int, str]:
+        """A setting by broker; those are left out that do not have it, or where it is empty."""
+        reported = ((broker.id, broker.settings.get(setting)) for broker in self.brokers)
+        return {broker: value for broker, value in reported if value}
+
+    def numbers(self, setting: str) -> dict[int, int]:
+        """The same, of a setting that is a whole number."""
+        return {broker: int(value) for broker, value in self.values(setting).items()}
+
+    def min_insync_replicas(self, partition: Partition) -> int | None:
+        """What holds for the partition; None when it is not known."""
+        topic = self.topics.get(partition.id.topic)
+        return topic.min_insync_replicas if topic else None
+
+    def metrics_of(self, broker: int) -> BrokerMetrics | None:
+        """The newest counts of a broker, if its exporter was asked."""
+        return next((m.after or m.before for m in self.metrics if m.broker == broker), None)
+
+
+def examine(cluster: Cluster, metrics_urls: Sequence[str] = ()) -> ClusterFacts:
+    """Ask everybody.
+
+    Raises UnreachableError when no broker answers, and what `scrape` raises when none of the URLs
+    leads to metrics.
+    """
+    snapshot = from_metadata(cluster.metadata())
+    before = at_once(lambda url: _scraped(url, snapshot.brokers), metrics_urls)
+    errors = [metrics.error for metrics in before if metrics.error is not None]
+    if errors and len(errors) == len(before):
+        raise errors[0]
+    sent = {broker: Counter(cluster.broker(broker).sent) for broker in snapshot.broker_ids}
+    topics, topics_error = ask_topics(cluster, snapshot.topics)
+    brokers = _ask_brokers(cluster, snapshot.brokers)
+    own = {
+        broker: cluster.broker(broker).sent - count
+        for broker, count in sent.items()
+        if broker in cluster.nodes
+    }
+    metrics = tuple(at_once(lambda facts: _scraped_again(facts, own), before))
+    return ClusterFacts(snapshot, brokers, topics, metrics, topics_error)
+
+
+def _scraped(url: str, brokers: Iterable[Broker]) -> MetricsFacts:
+    try:
+        before = scrape(url)
+    except KipctlError as error:
+        return MetricsFacts(url, error=error)
+    return MetricsFacts(url, broker_of(before, brokers), before)
+
+
+def _scraped_again(
+    facts: MetricsFacts, own: Mapping[int, Mapping[tuple[str, int], int]]
+) -> MetricsFacts:
+    """A request is counted a moment after its answer: look again if one of our own is missing."""
+    if facts.before is None:
+        return facts
+    sent = None if facts.broker is None else own.get(facts.broker)
+    try:
+        for _ in range(_LOOKS):
+            after = scrape(facts.url)
+            new = Counter(after.requests) - Counter(facts.before.requests)
+            if new >= Counter(sent or {}):
+                break
+    except KipctlError as error:
+        return MetricsFacts(facts.url, facts.broker, facts.before, error=error)
+    return MetricsFacts(facts.url, facts.broker, facts.before, after, sent)
+
+
+def _ask_brokers(cluster: Cluster, brokers: Sequence[Broker]) -> tuple[BrokerFacts, ...]:
+    """All at once: who hangs holds up no other."""
+    by_id = {broker.id: broker for broker in brokers}
+    asked = ask_each(
+        cluster, by_id, lambda id, connection: _ask_broker(by_id[id], connection), _DEADLINE_S
+    )
+    return tuple(
+        BrokerFacts(by_id[id], silence=facts.what) if isinstance(facts, KipctlError) else facts
+        for id, facts in asked.items()
+    )
+
+
+def _ask_broker(broker: Broker, connection: BrokerConnection) -> BrokerFacts:
+    versions = connection.request(
+        ApiVersionsRequest(client_software_name="kipctl", client_software_version=__version__)
+    )
+    metadata = connection.request(MetadataRequest(topics=(), allow_auto_topic_creation=False))
+    settings, settings_error = _settings(connection, broker.id)
+    if versions.error_code:
+        return BrokerFacts(broker, silence=f"ApiVersions: {error_text(versions.error_code)}.")
+    return BrokerFacts(
+        broker,
+        api_versions={api.api_key: (api.min_version, api.max_version) for api in versions.api_keys},
+        supported={f.name: (f.min_version, f.max_version) for f in versions.supported_features},
+        finalized={f.name: f.max_version_level for f in versions.finalized_features},
+        settings=settings,
+        settings_error=settings_error,
+        lists=frozenset(listed.node_id for listed in metadata.brokers),
+    )
+
+
+def _settings(
+    connection: BrokerConnection, broker: int
+) -> tuple[dict[str, str | None], str | None]:
+    """The broker's settings, or why it does not tell them."""
+    answer = connection.request(
+        DescribeConfigsRequest(
+            (DescribeConfigsResource(ResourceType.BROKER, str(broker), tuple(SETTINGS)),)
+        )
+    )
+    (result,) = answer.results
+    return _values(result), error_name(result.error_code) if result.error_code else None
+
+
+def ask_topics(cluster: Cluster, topics: Sequence[str]) -> tuple[dict[str, TopicFacts], str | None]:
+    """The settings of topics, asked for in chunks, and why some are missing, if any are.
+
+    After a chunk that no broker answers no other is asked for.
+    """
+    facts: dict[str, TopicFacts] = {}
+    why: str | None = None
+    for first in range(0, len(topics), _TOPICS_AT_ONCE):
+        asked = tuple(
+            DescribeConfigsResource(ResourceType.TOPIC, topic, _TOPIC_SETTINGS)
+            for topic in topics[first : first + _TOPICS_AT_ONCE]
+        )
+        try:
+            results = cluster.any_broker().request(DescribeConfigsRequest(asked)).results
+        except KipctlError as error:
+            return facts, why or error.what
+        for result in results:
+            values = _values(result)
+            least, unclean = (values.get(setting) for setting in _TOPIC_SETTINGS)
+            if result.error_code:
+                why = why or error_text(result.error_code)
+            else:
+                facts[result.resource_name] = TopicFacts(
+                    int(least) if least else None, unclean == "true" if unclean else None
+                )
+    return facts, why
+
+
+def _values(result: DescribeConfigsResult) -> dict[str, str | None]:
+    return {config.name: config.value for config in result.configs}

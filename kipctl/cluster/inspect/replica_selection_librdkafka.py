@@ -1,0 +1,134 @@
+"""Which broker librdkafka's bytes really come from: a stock client, told its rack and watched.
+
+It is given its partitions (no group is joined, no offset committed), reads the last few records of
+each, and says in its statistics which broker each partition is fetched from.
+"""
+
+import json
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import Consumer, TopicPartition, libversion
+
+from kipctl.cluster.inspect.replica_selection import PartitionFacts
+from kipctl.cluster.snapshot import PartitionId
+from kipctl.transport.access import Access
+
+RECORDS = 10
+"""So many offsets before the high watermark it begins: the last ones may be transaction markers."""
+
+_FETCH_BYTES = 10_000
+_STATISTICS_MS = 100
+_POLL_S = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class ClientRead:
+    """Which broker a partition's records came from; None when none came.
+
+    `bytes` are of their keys and values. librdkafka counts transaction markers among the records,
+    with 0 bytes.
+    """
+
+    id: PartitionId
+    rack: str
+    broker: int | None
+    records: int
+    bytes: int
+
+
+def version() -> str:
+    """The version of librdkafka."""
+    return str(libversion()[0])
+
+
+def read(
+    access: Access,
+    facts: Iterable[PartitionFacts],
+    rack: str,
+    timeout_s: float,
+) -> tuple[ClientRead, ...]:
+    """Let librdkafka read in a rack until records of each partition that has some have come.
+
+    Those of aborted transactions count too: who serves them is what is asked. A partition whose
+    offset is not known is left out. After `timeout_s` seconds it is over all the same.
+    """
+    facts = tuple(facts)
+    begin = {one.id: _begin(one, one.offset) for one in facts if one.offset is not None}
+    ends = {
+        one.id: one.offset
+        for one in facts
+        if one.offset is not None and one.offset != begin[one.id]
+    }
+    statistics: dict[str, Any] = {}
+    consumer = Consumer(
+        {
+            **access.librdkafka(),
+            "client.id": "kipctl-librdkafka",
+            "client.rack": rack,
+            "isolation.level": "read_uncommitted",
+            "group.id": "kipctl-replica-selection",
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "fetch.message.max.bytes": _FETCH_BYTES,
+            "statistics.interval.ms": _STATISTICS_MS,
+            "stats_cb": lambda text: statistics.update(json.loads(text)),
+            "error_cb": lambda error: None,
+            "log_level": 0,
+        }
+    )
+    try:
+        consumer.assign([TopicPartition(*i, offset) for i, offset in begin.items()])
+        deadline = time.monotonic() + timeout_s
+        found: tuple[ClientRead, ...] = ()
+        while time.monotonic() < deadline:
+            consumer.poll(_POLL_S)
+            found = fetched_from(statistics, (one.id for one in facts), rack)
+            if has_come(statistics, found, ends):
+                break
+        return found
+    finally:
+        consumer.close()
+
+
+def fetched_from(
+    statistics: Mapping[str, Any], ids: Iterable[PartitionId], rack: str
+) -> tuple[ClientRead, ...]:
+    """What librdkafka's statistics (STATISTICS.md) say of these partitions."""
+    found = []
+    for one in ids:
+        partition = _partition(statistics, one)
+        records, broker = partition.get("rxmsgs", 0), partition.get("broker", -1)
+        has_records = records > 0 and broker >= 0
+        size = partition.get("rxbytes", 0)
+        found.append(ClientRead(one, rack, broker if has_records else None, records, size))
+    return tuple(found)
+
+
+def has_come(
+    statistics: Mapping[str, Any], found: Iterable[ClientRead], ends: Mapping[PartitionId, int]
+) -> bool:
+    """Whether bytes of each of these partitions have come, or all there is until its end.
+
+    After markers alone records may still come, until the next offset to be fetched is the end.
+    """
+    read = {one.id: one for one in found if one.broker is not None}
+    return all(
+        id in read
+        and (read[id].bytes > 0 or _partition(statistics, id).get("next_offset", -1) >= end)
+        for id, end in ends.items()
+    )
+
+
+def _partition(statistics: Mapping[str, Any], id: PartitionId) -> Mapping[str, Any]:
+    topic: Mapping[str, Any] = statistics.get("topics", {}).get(id.topic, {})
+    partition: Mapping[str, Any] = topic.get("partitions", {}).get(str(id.partition), {})
+    return partition
+
+
+def _begin(facts: PartitionFacts, offset: int) -> int:
+    leader = facts.replica(facts.leader)
+    first = leader.log_start if leader and leader.log_start is not None else 0
+    return max(first, offset - RECORDS)

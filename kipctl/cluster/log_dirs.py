@@ -1,0 +1,32 @@
+"""The logs that a broker tells of in its answer to DescribeLogDirs."""
+
+from kipctl.cluster.snapshot import PartitionId
+from kipctl.protocol.describe_log_dirs import DescribeLogDirsResponse
+from kipctl.protocol.error_codes import error_name
+
+
+def reported_sizes(
+    broker: int, answer: DescribeLogDirsResponse
+) -> tuple[dict[PartitionId, int], str]:
+    """The bytes of each log that a broker told of, and why others may be missing.
+
+    Who may not see logs is told an error of the whole answer since version 3, and shown no
+    directory before (Kafka's `KafkaApis.handleDescribeLogDirsRequest`); a directory that failed
+    has an error and no logs.
+    """
+    sizes = {
+        PartitionId(topic.name, partition.partition_index): partition.partition_size
+        for result in answer.results
+        for topic in result.topics
+        for partition in topic.partitions
+        if not partition.is_future_key
+    }
+    if answer.error_code:
+        return sizes, f"broker {broker}: {error_name(answer.error_code)}"
+    if not answer.results:
+        return sizes, f"broker {broker} shows no log directory: DESCRIBE on the cluster is needed"
+    failed = [result for result in answer.results if result.error_code]
+    if failed:
+        code = error_name(failed[0].error_code)
+        return sizes, f"broker {broker}, directory {failed[0].log_dir}: {code}"
+    return sizes, f"broker {broker} has no log of it any more"

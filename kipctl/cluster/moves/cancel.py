@@ -1,0 +1,229 @@
+"""Reassignments cancelled: which ones, and how their replicas get their order back.
+
+A cancelled partition gets its old replicas back, but the order, and with it the preferred leader,
+may have changed.
+"""
+
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from kipctl.cluster.moves.guards import BUSY
+from kipctl.cluster.moves.journal import Entry, EntryState
+from kipctl.cluster.moves.plan import Plan, reach
+from kipctl.cluster.moves.reassign import (
+    Failure,
+    LeftOut,
+    Ongoing,
+    await_finished,
+    ongoing,
+    patiently,
+    pauses,
+    submit,
+)
+from kipctl.cluster.snapshot import PartitionId, Snapshot, look_again
+from kipctl.errors import (
+    InterruptedRunError,
+    KipctlError,
+    PartlyDoneError,
+    TimedOutError,
+    UnreachableError,
+)
+from kipctl.transport.request import Cluster
+
+_AT_ONCE = 1000
+"""Partitions in a request; the controller takes 10,000 records in one operation."""
+_LOOK = "See: kipctl reassign --list, kipctl inspect leaders"
+
+
+def started_by(entry: Entry, one: Ongoing) -> bool:
+    """True when the reassignment is the one that the entry tells of: from there, and to there."""
+    before, after = entry.before.get(one.id), entry.after.get(one.id)
+    return (
+        before is not None
+        and after is not None
+        and frozenset(before) == one.original
+        and frozenset(after) == one.wanted
+    )
+
+
+def starters(busy: Iterable[Ongoing], entries: Iterable[Entry]) -> dict[PartitionId, Entry]:
+    """Of reassignments in progress, the entries that they were started with.
+
+    `entries` are the newest first. Of each partition only the newest change counts: an older one
+    that looks the same is over. What no entry tells of is somebody else's.
+    """
+    open_ones = {one.id: one for one in busy}
+    found: dict[PartitionId, Entry] = {}
+    for entry in entries:
+        if not open_ones:
+            break
+        if not entry.may_be_undone:
+            continue
+        for partition_id in open_ones.keys() & entry.before.keys():
+            one = open_ones.pop(partition_id)
+            if started_by(entry, one):
+                found[partition_id] = entry
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What is to be cancelled, and what is left alone; `started` has the entries of the former."""
+
+    stop: tuple[Ongoing, ...]
+    left_alone: tuple[Ongoing, ...]
+    started: Mapping[PartitionId, Entry]
+
+
+def choose(
+    busy: Sequence[Ongoing],
+    started: Mapping[PartitionId, Entry],
+    wanted: Collection[PartitionId] | None,
+    entry_id: str = "",
+) -> Chosen:
+    """What to cancel: the partitions `wanted`; else those of an entry, by default the newest.
+
+    A pure function.
+    """
+    if wanted is None:
+        newest = entry_id or max((entry.id for entry in started.values()), default="")
+        wanted = {p for p, entry in started.items() if entry.id == newest}
+    stop = tuple(one for one in busy if one.id in wanted)
+    return Chosen(
+        stop,
+        tuple(one for one in busy if one.id not in wanted),
+        {one.id: started[one.id] for one in stop if one.id in started},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """What a cancellation did: the partitions, whose order was put back, and what was refused.
+
+    `order_unknown` are those whose original order no journal entry tells (kipctl did not start
+    them): their preferred leader may have changed.
+    """
+
+    cancelled: tuple[PartitionId, ...]
+    restored: Plan
+    order_unknown: tuple[PartitionId, ...]
+    refused: tuple[Failure, ...]
+
+
+def cancel(cluster: Cluster, chosen: Chosen, timeout_s: float) -> Cancelled:
+    """Cancel these reassignments, and put the replicas back in the order of before.
+
+    What has ended, or has another target by now, is left out. Entries that nothing is left of are
+    marked undone. Raises RefusedError and UnreachableError when nothing was cancelled; after that
+    PartlyDoneError, TimedOutError, and InterruptedRunError.
+    """
+    deadline = time.monotonic() + timeout_s
+    now = {one.id: one for one in ongoing(cluster, [one.id for one in chosen.stop])}
+    failures: list[Failure] = [
+        LeftOut(one.id, "it has ended, or has another target by now")
+        for one in chosen.stop
+        if one.id not in now or now[one.id].wanted != one.wanted
+    ]
+    left_out = {failure.id for failure in failures}
+    originals = {one.id: one.original for one in chosen.stop if one.id not in left_out}
+    done: set[PartitionId] = set()
+    try:
+        for batch in _batches(originals):
+            refused = submit(
+                cluster,
+                dict.fromkeys(batch),
+                may_change_replication_factor=True,
+                deadline=deadline,
+            )
+            failures += refused
+            done |= set(batch) - {refusal.id for refusal in refused}
+        return _restored(cluster, chosen, originals, done, failures, deadline)
+    except KeyboardInterrupt:
+        raise InterruptedRunError(
+            f"Interrupted. {len(done)} of {len(originals)} reassignments are cancelled; the order"
+            " of their replicas may not be put back.",
+            _LOOK,
+        ) from None
+    except (TimedOutError, UnreachableError, PartlyDoneError):
+        raise
+    except KipctlError as error:
+        if not done:
+            raise
+        raise PartlyDoneError(
+            f"{len(done)} of {len(originals)} reassignments are cancelled. {error.what}", _LOOK
+        ) from None
+
+
+def _restored(
+    cluster: Cluster,
+    chosen: Chosen,
+    originals: Mapping[PartitionId, frozenset[int]],
+    done: Collection[PartitionId],
+    failures: list[Failure],
+    deadline: float,
+) -> Cancelled:
+    cancelled = sorted(done)
+    orders = {p: chosen.started[p].before[p] for p in cancelled if p in chosen.started}
+    snapshot = _await_replicas(cluster, {p: originals[p] for p in cancelled}, deadline)
+    restored = reach(snapshot, orders)
+    if restored.moves:
+        # Somebody may have started anew what was cancelled.
+        busy = patiently(lambda: ongoing(cluster, restored.target), deadline)
+        failures += (LeftOut(one.id, f"its order is not put back: {BUSY}") for one in busy)
+        restored = restored.without(one.id for one in busy)
+    for batch in restored.batches(_AT_ONCE):
+        refused = submit(
+            cluster, batch.target, may_change_replication_factor=False, deadline=deadline
+        )
+        failures += refused
+        restored = restored.without(refusal.id for refusal in refused)
+    if restored.moves:
+        await_finished(cluster, restored.target, deadline, lambda _: None)
+    entries = {entry.id: entry for entry in chosen.started.values()}
+    retire(cluster, entries.values(), deadline)
+    unknown = tuple(p for p in cancelled if p not in orders)
+    return Cancelled(tuple(cancelled), restored, unknown, tuple(failures))
+
+
+def retire(cluster: Cluster, entries: Iterable[Entry], deadline: float) -> None:
+    """Mark the entries undone of which all is as before again."""
+    for entry in entries:
+        if is_as_before(entry, _look(cluster, entry.before, deadline)):
+            entry.mark(EntryState.UNDONE)
+
+
+def is_as_before(entry: Entry, now: Snapshot) -> bool:
+    """True when every partition that there still is has the replicas of before, in their order."""
+    assignment = now.assignment
+    return all(assignment.get(p, before) == before for p, before in entry.before.items())
+
+
+def _look(cluster: Cluster, partitions: Iterable[PartitionId], deadline: float) -> Snapshot:
+    topics = sorted({partition_id.topic for partition_id in partitions})
+    return patiently(lambda: look_again(cluster, topics), deadline)
+
+
+def _batches(partitions: Iterable[PartitionId]) -> Iterable[tuple[PartitionId, ...]]:
+    left = iter(sorted(partitions))
+    while batch := tuple(islice(left, _AT_ONCE)):
+        yield batch
+
+
+def _await_replicas(
+    cluster: Cluster, wanted: Mapping[PartitionId, frozenset[int]], deadline: float
+) -> Snapshot:
+    """Wait until Metadata shows these sets of replicas. Raises TimedOutError, UnreachableError."""
+    for pause_s in pauses():
+        snapshot = _look(cluster, wanted, deadline)
+        now = snapshot.assignment
+        if all(frozenset(now.get(p, ids)) == ids for p, ids in wanted.items()):
+            return snapshot
+        if time.monotonic() > deadline:
+            raise TimedOutError(
+                "The reassignments were cancelled, but Metadata does not show it yet.",
+                "Look again: kipctl inspect leaders",
+            )
+        time.sleep(pause_s)
+    raise AssertionError("pauses() ends")

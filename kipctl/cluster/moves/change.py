@@ -1,0 +1,423 @@
+"""Changes carried out from end to end: reassign, elect, and wait until every broker knows."""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+
+from kipctl.cluster.moves.change_outcome import (
+    LeadersMoved,
+    Reassigned,
+    examples,
+    how_far,
+    together,
+)
+from kipctl.cluster.moves.elect import LOOK
+from kipctl.cluster.moves.elections import DEFAULT_TIMEOUT_S, ElectionHeld, elect_preferred
+from kipctl.cluster.moves.guards import BUSY, changed_since, unplanned
+from kipctl.cluster.moves.journal import Entry, EntryState, Journal, Origin
+from kipctl.cluster.moves.plan import Move, Plan, demand_moves
+from kipctl.cluster.moves.planners.rotation import rotate
+from kipctl.cluster.moves.reassign import (
+    FIRST_POLL_S,
+    Failure,
+    LeftOut,
+    Ongoing,
+    Progress,
+    await_finished,
+    ongoing,
+    patiently,
+    submit,
+    topic_ids,
+)
+from kipctl.cluster.snapshot import (
+    PartitionId,
+    Snapshot,
+    is_glob,
+    look_again,
+    select,
+    take_snapshot,
+)
+from kipctl.cluster.watch import ClusterEvent, EventKind, OnEvent, ignore_event
+from kipctl.errors import (
+    InterruptedRunError,
+    KipctlError,
+    PartlyDoneError,
+    RefusedError,
+    TimedOutError,
+    UnreachableError,
+    UsageError,
+)
+from kipctl.trace.clock import now_us
+from kipctl.transport.request import Cluster
+
+UNDO = "Undo: kipctl reassign --rollback"
+NOTHING_ACCEPTED = "of the batch before it nothing was accepted"
+
+
+def ignore_progress(_: str) -> None:
+    """For those who do not follow the progress."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How many partitions are submitted at once, and the seconds between two such batches.
+
+    A batch is waited for before the next one. The controller takes 10,000 records in one operation
+    (Kafka's `QuorumController.MAX_RECORDS_PER_BATCH`), which is the most there can be.
+    """
+
+    batch: int = 10_000
+    between_s: float = 0.0
+
+
+AT_ONCE = Pace()
+
+
+def reassign(
+    cluster: Cluster,
+    plan: Plan,
+    *,
+    journal: Journal | None = None,
+    origin: Origin | None = None,
+    on_event: OnEvent = ignore_event,
+    progress: Progress = ignore_progress,
+    timeout_s: float = DEFAULT_TIMEOUT_S,
+    pace: Pace = AT_ONCE,
+    additional: bool = True,
+) -> Reassigned:
+    """Submit the plan and wait until the cluster has carried it out.
+
+    With a journal, where the plan's partitions are and go is saved first, as changed by `origin`.
+    Each batch has `timeout_s`. Partitions that were refused are in the result, and so are those
+    that somebody else has changed since the plan was made, or is reassigning. Unless `additional`
+    nothing is submitted while anything else in the cluster is being reassigned.
+
+    Raises RefusedError when nothing was accepted, PartlyDoneError when it ended before all was
+    done, TimedOutError, UnreachableError, and InterruptedRunError.
+    """
+    how = _How(on_event, progress, timeout_s, pace, additional)
+    return _Change(cluster, plan, _save(cluster, plan, journal, origin), how).carry_out()
+
+
+def _save(
+    cluster: Cluster,
+    plan: Plan,
+    journal: Journal | None,
+    origin: Origin | None,
+    undoes: str = "",
+) -> Entry | None:
+    if journal is None:
+        return None
+    try:
+        return journal.save(
+            {move.id: move.before for move in plan.moves},
+            plan.target,
+            origin,
+            topic_ids(cluster, plan.topics),
+            undoes,
+        )
+    except KeyboardInterrupt:
+        raise InterruptedRunError("Interrupted before anything was changed.") from None
+
+
+@dataclass(frozen=True, slots=True)
+class _How:
+    on_event: OnEvent
+    progress: Progress
+    timeout_s: float
+    pace: Pace
+    additional: bool
+
+
+@dataclass(slots=True)
+class _Change:
+    """A plan that is carried out batch by batch, and how far it has come."""
+
+    cluster: Cluster
+    plan: Plan
+    entry: Entry | None
+    how: _How
+    elects: bool = False
+    undo: str = UNDO
+    accepted: list[Move] = field(default_factory=list)
+    failures: list[Failure] = field(default_factory=list)
+    elections: list[ElectionHeld] = field(default_factory=list)
+    called_us: int = 0
+    answered_us: int = 0
+    finished_us: int = 0
+    is_sent: bool = False
+    """A request has gone out: what the cluster made of it may not be known."""
+    is_changed: bool = False
+    """The cluster has taken at least one partition."""
+
+    @property
+    def next_step(self) -> str:
+        return self.undo if self.entry else LOOK
+
+    def carry_out(self) -> Reassigned:
+        """Every batch, one after the other. Raises what `reassign` does."""
+        with self.end_explained():
+            batches = list(self.plan.batches(self.how.pace.batch))
+            for number, batch in enumerate(batches):
+                if number:
+                    self._pause(number, len(batches))
+                if not self._submit_and_wait(batch):
+                    left = (move.id for later in batches[number + 1 :] for move in later.moves)
+                    self._leave_out(dict.fromkeys(left, NOTHING_ACCEPTED))
+                    break
+            if not self.accepted:
+                raise RefusedError(f"No partition was accepted: {examples(self.failures)}")
+        self._mark(EntryState.DONE)
+        return Reassigned(
+            Plan(tuple(self.accepted)),
+            tuple(self.failures),
+            self.called_us,
+            self.answered_us,
+            self.finished_us,
+            self.entry,
+        )
+
+    def _pause(self, done: int, batches: int) -> None:
+        between_s = self.how.pace.between_s
+        self.how.progress(f"{done} of {batches} batches are done; the next one in {between_s:g} s")
+        time.sleep(between_s)
+
+    def _submit_and_wait(self, batch: Plan) -> bool:
+        """False when nothing of the batch was accepted."""
+        deadline = time.monotonic() + self.how.timeout_s
+        now, batch = self._still_as_planned(batch, deadline)
+        accepted = self._submitted(batch, deadline) if batch.moves else batch
+        if not accepted.moves:
+            return False
+        self.accepted += accepted.moves
+        await_finished(self.cluster, accepted.target, deadline, self.how.progress)
+        self.finished_us = now_us()
+        if self.elects:
+            self.elect(accepted.preferred_leaders, now, deadline)
+        return True
+
+    def _still_as_planned(self, batch: Plan, deadline: float) -> tuple[Snapshot, Plan]:
+        """The batch's topics as they are now, and the batch less what has changed since."""
+        busy = patiently(lambda: ongoing(self.cluster), deadline)
+        if busy and not self.how.additional:
+            raise RefusedError(
+                f"{len(busy)} other partitions, such as {busy[0].id}, are being reassigned by now.",
+            )
+        now = patiently(lambda: look_again(self.cluster, batch.topics), deadline)
+        reasons = changed_since(batch, now, elects=self.elects)
+        in_batch = batch.target
+        reasons |= {one.id: BUSY for one in busy if one.id in in_batch}
+        self._leave_out(reasons)
+        return now, batch.without(reasons)
+
+    def _submitted(self, batch: Plan, deadline: float) -> Plan:
+        """The part of the batch that was accepted, and does what the plan says."""
+        if self.entry and not self.accepted:
+            self.entry = self.entry.mark(EntryState.SUBMITTED)
+        self.is_sent = True
+        called_us = now_us()
+        self.called_us = self.called_us or called_us
+        self.how.on_event(ClusterEvent(EventKind.REASSIGNMENT_CALLED, called_us))
+        refused = submit(
+            self.cluster,
+            batch.target,
+            may_change_replication_factor=batch.changes_replication_factor,
+            deadline=deadline,
+        )
+        answered_us = now_us()
+        self.answered_us = self.answered_us or answered_us
+        self.how.on_event(ClusterEvent(EventKind.REASSIGNMENT_ANSWERED, answered_us))
+        self.failures += refused
+        accepted = batch.without(refusal.id for refusal in refused)
+        if not accepted.moves:
+            return accepted
+        self.is_changed = True
+        busy = patiently(lambda: ongoing(self.cluster, accepted.target), deadline)
+        return accepted.without(self._cancel_unplanned(unplanned(accepted, busy)))
+
+    def _cancel_unplanned(self, strays: Mapping[PartitionId, Ongoing]) -> Iterable[PartitionId]:
+        """Stop at once what does not do what was confirmed."""
+        if not strays:
+            return ()
+        kept = {
+            refusal.id: refusal
+            for refusal in submit(
+                self.cluster, dict.fromkeys(strays), may_change_replication_factor=True
+            )
+        }
+        for partition_id, one in strays.items():
+            outcome = (
+                f"it could not be cancelled ({kept[partition_id]})"
+                if partition_id in kept
+                else "so it was cancelled at once"
+            )
+            self.failures.append(
+                LeftOut(
+                    partition_id,
+                    "another change came before this one, which would have added"
+                    f" {list(one.adding)} and removed {list(one.removing)}; {outcome}",
+                )
+            )
+        return strays
+
+    def elect(self, expected: Mapping[PartitionId, int], now: Snapshot, deadline: float) -> None:
+        """Elect these preferred leaders, and wait until the brokers know them."""
+        self.how.progress(f"Electing the preferred leaders of {len(expected)} partitions")
+        with self._partly_done_if_refused():
+            self.elections.append(
+                elect_preferred(
+                    self.cluster,
+                    expected,
+                    now.only(expected),
+                    on_event=self.how.on_event,
+                    timeout_s=max(FIRST_POLL_S, deadline - time.monotonic()),
+                )
+            )
+
+    @contextmanager
+    def _partly_done_if_refused(self) -> Iterator[None]:
+        """An election that is refused (Kafka 3.0 has none in KRaft) leaves replicas that moved."""
+        try:
+            yield
+        except RefusedError as refused:
+            if not self.accepted:
+                raise
+            raise PartlyDoneError(
+                f"The replicas are in their new order, and led as before: {refused.what}",
+                self.next_step,
+            ) from None
+
+    @contextmanager
+    def end_explained(self) -> Iterator[None]:
+        """Whatever stops a change midway says how far it came, and what to do next."""
+        try:
+            yield
+        except KeyboardInterrupt:
+            if not self.is_sent:
+                raise InterruptedRunError("Interrupted before anything was changed.") from None
+            raise InterruptedRunError(
+                f"Interrupted. {_how_far(self.cluster, self.plan)}", self.next_step
+            ) from None
+        except (RefusedError, UsageError) as error:
+            if not self.is_changed:
+                self._mark(EntryState.REFUSED)
+                raise
+            raise PartlyDoneError(
+                f"{error.what} {_how_far(self.cluster, self.plan)}", self.next_step
+            ) from None
+        except (TimedOutError, UnreachableError, PartlyDoneError) as error:
+            if self.is_sent and self.next_step not in error.next_step:
+                error.next_step = f"{error.next_step} {self.next_step}".strip()
+            raise
+
+    def _leave_out(self, reasons: Mapping[PartitionId, str]) -> None:
+        self.failures += (LeftOut(partition_id, why) for partition_id, why in reasons.items())
+
+    def _mark(self, state: EntryState) -> None:
+        """What has been done stays done when the journal cannot be written any more."""
+        with suppress(UsageError):
+            self.entry = self.entry and self.entry.mark(state)
+
+
+def rotate_leaders(
+    cluster: Cluster,
+    plan: Plan,
+    *,
+    journal: Journal | None = None,
+    origin: Origin | None = None,
+    on_event: OnEvent = ignore_event,
+    progress: Progress = ignore_progress,
+    timeout_s: float = DEFAULT_TIMEOUT_S,
+    pace: Pace = AT_ONCE,
+    additional: bool = True,
+) -> LeadersMoved:
+    """Carry the plan out, and elect its preferred leaders after each batch.
+
+    As `reassign`; it raises what that and `elect_preferred` do.
+    """
+    how = _How(on_event, progress, timeout_s, pace, additional)
+    change = _Change(cluster, plan, _save(cluster, plan, journal, origin), how, elects=True)
+    return LeadersMoved(change.carry_out(), together(change.elections), len(change.elections))
+
+
+def rotate_once(
+    cluster: Cluster,
+    topics: Sequence[str],
+    on_event: OnEvent = ignore_event,
+    timeout_s: float = DEFAULT_TIMEOUT_S,
+) -> LeadersMoved:
+    """Move every leader of these topics (names or globs) to its next replica, and wait for it.
+
+    Nothing is saved in a journal. Raises what `rotate_leaders` does, and RefusedError when a topic
+    cannot be rotated.
+    """
+    before = select(take_snapshot(cluster, None if any(map(is_glob, topics)) else topics), topics)
+    plan = rotate(before)
+    demand_moves(plan, topics)
+    return rotate_leaders(cluster, plan, on_event=on_event, timeout_s=timeout_s)
+
+
+def roll_back(
+    cluster: Cluster,
+    plan: Plan,
+    in_place: Mapping[PartitionId, int],
+    *,
+    undoes: str = "",
+    journal: Journal | None = None,
+    origin: Origin | None = None,
+    on_event: OnEvent = ignore_event,
+    progress: Progress = ignore_progress,
+    timeout_s: float = DEFAULT_TIMEOUT_S,
+    pace: Pace = AT_ONCE,
+    additional: bool = True,
+) -> LeadersMoved:
+    """Carry out a way back (`kipctl.cluster.moves.rollback`), and elect the leaders of before.
+
+    `in_place` are the leaders to elect where the replicas are back already. What was refused does
+    not hold up the others. It raises what `rotate_leaders` does.
+    """
+    how = _How(on_event, progress, timeout_s, pace, additional)
+    entry = _save(cluster, plan, journal, origin, undoes) if plan.moves else None
+    change = _Change(
+        cluster, plan, entry, how, elects=True, undo="Go on with it: kipctl reassign --rollback"
+    )
+    reassigned = change.carry_out() if plan.moves else None
+    if in_place:
+        with change.end_explained():
+            deadline = time.monotonic() + timeout_s
+            topics = sorted({partition_id.topic for partition_id in in_place})
+            now = patiently(lambda: look_again(cluster, topics), deadline)
+            change.elect({p: in_place[p] for p in now.by_id if p in in_place}, now, deadline)
+    return LeadersMoved(reassigned, together(change.elections), len(change.elections))
+
+
+@contextmanager
+def saved_meanwhile(
+    cluster: Cluster, journal: Journal, before: Snapshot, message: Callable[[str], None]
+) -> Iterator[Entry]:
+    """Save where these partitions are, for what is done to them inside, whatever that will be.
+
+    Afterwards it is noted how they were left, or where they are on their way to; if nothing has
+    changed there is nothing to undo. Raises UsageError when it cannot be saved.
+    """
+    entry = journal.save(before.assignment, topic_ids=topic_ids(cluster, before.topics))
+    message("Its assignment is saved; afterwards: kipctl reassign --rollback")
+    try:
+        yield entry
+    finally:
+        with suppress(KipctlError):
+            was = before.assignment
+            targets = {one.id: one.target for one in ongoing(cluster, was)}
+            now = {**look_again(cluster, before.topics).assignment, **targets}
+            left = {p: now.get(p, replicas) for p, replicas in was.items()}
+            has_changed = left != was
+            entry.mark(EntryState.DONE if has_changed else EntryState.REFUSED, left)
+
+
+def _how_far(cluster: Cluster, plan: Plan) -> str:
+    # Metadata alone, which brokers answer even when the controller hangs.
+    try:
+        return how_far(plan, look_again(cluster, plan.topics))
+    except KipctlError as error:
+        return f"How far it came is unknown: {error.what}"

@@ -1,0 +1,161 @@
+"""What a script waits for between two steps: conditions of a cluster, and whether they hold."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from kipctl.cluster.moves.elect import LOOK
+from kipctl.cluster.moves.reassign import ongoing
+from kipctl.cluster.snapshot import (
+    PartitionId,
+    Snapshot,
+    from_metadata,
+    look_again,
+    take_snapshot,
+    without_missing,
+)
+from kipctl.cluster.watch import sample
+from kipctl.errors import KipctlError, TimedOutError, UnreachableError, UsageError
+from kipctl.protocol.metadata import MetadataRequest, MetadataRequestTopic
+from kipctl.transport.request import Cluster
+
+_FIRST_PAUSE_S = 0.1
+_LAST_PAUSE_S = 2.0
+_SHARE_OF_WAIT = 0.05
+
+
+class Condition(StrEnum):
+    """Of all partitions that are waited for."""
+
+    IN_SYNC = "in-sync"
+    PREFERRED = "preferred"
+    CONVERGED = "converged"
+    NO_REASSIGNMENT = "no-reassignment"
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A look at a cluster: as one broker shows it, as each broker asked does, and what moves.
+
+    A view is None when that broker did not answer.
+    """
+
+    snapshot: Snapshot
+    views: Mapping[int, Snapshot | None] = field(default_factory=dict)
+    moving: frozenset[PartitionId] = frozenset()
+
+
+def unmet(condition: Condition, seen: Seen) -> str:
+    """What keeps the condition from being met, in a few words; empty when it is met."""
+    partitions = seen.snapshot.partitions
+    match condition:
+        case Condition.IN_SYNC:
+            behind = [p.id for p in partitions if set(p.isr) != set(p.replicas)]
+            return _listed(behind, "not all in sync")
+        case Condition.PREFERRED:
+            astray = [p.id for p in seen.snapshot.not_led_by_preferred]
+            return _listed(astray, "not led by their preferred replica")
+        case Condition.NO_REASSIGNMENT:
+            moving = sorted(seen.moving & seen.snapshot.by_id.keys())
+            return _listed(moving, "being reassigned")
+        case Condition.CONVERGED:
+            return _not_converged(seen)
+
+
+def _not_converged(seen: Seen) -> str:
+    silent = [str(broker) for broker, view in seen.views.items() if view is None]
+    if silent:
+        return f"broker {', '.join(silent)} does not answer"
+    shown: dict[PartitionId, set[tuple[int, int] | None]] = {}
+    for view in seen.views.values():
+        known = view.by_id if view else {}
+        for one in seen.snapshot.by_id:
+            partition = known.get(one)
+            led = (partition.leader_epoch, partition.leader) if partition else None
+            shown.setdefault(one, set()).add(led)
+    differing = [one for one, views in shown.items() if len(views) > 1]
+    return _listed(differing, "not led by the same broker in every broker's eyes")
+
+
+def _listed(partitions: Sequence[PartitionId], what: str) -> str:
+    return (
+        f"{len(partitions):,} partitions are {what}, such as {partitions[0]}" if partitions else ""
+    )
+
+
+def parse_conditions(text: str) -> tuple[Condition, ...]:
+    """The conditions in `in-sync,preferred`. Raises UsageError."""
+    known = [str(condition) for condition in Condition]
+    wanted = [part.strip() for part in text.split(",")]
+    if wrong := [part for part in wanted if part not in known]:
+        raise UsageError(f"{wrong[0]!r} is no condition.", f"There are: {', '.join(known)}.")
+    return tuple(dict.fromkeys(map(Condition, wanted)))
+
+
+def look(cluster: Cluster, topics: Sequence[str] | None, wanted: Sequence[Condition]) -> Seen:
+    """What these conditions need to be judged, of all topics or of these.
+
+    Raises UnreachableError when no broker answers, RefusedError.
+    """
+    snapshot = take_snapshot(cluster) if topics is None else look_again(cluster, topics)
+    views: dict[int, Snapshot | None] = {}
+    if Condition.CONVERGED in wanted:
+        views = dict(_views(cluster, snapshot, topics))
+    moving: frozenset[PartitionId] = frozenset()
+    if Condition.NO_REASSIGNMENT in wanted:
+        moving = frozenset(one.id for one in ongoing(cluster))
+    return Seen(snapshot, views, moving)
+
+
+def _views(
+    cluster: Cluster, snapshot: Snapshot, topics: Sequence[str] | None
+) -> Iterator[tuple[int, Snapshot | None]]:
+    request = MetadataRequest(
+        topics=None
+        if topics is None
+        else tuple(MetadataRequestTopic(name=topic) for topic in topics),
+        allow_auto_topic_creation=False,
+    )
+    for broker in sample(snapshot.brokers):
+        try:
+            answer = cluster.broker(broker.id).request(request)
+            yield broker.id, from_metadata(without_missing(answer))
+        except KipctlError:
+            yield broker.id, None
+
+
+def await_conditions(
+    cluster: Cluster,
+    topics: Sequence[str] | None,
+    wanted: Sequence[Condition],
+    timeout_s: float,
+    progress: Callable[[str], None],
+) -> Seen:
+    """Look again and again until one look shows all of these conditions met; returns it.
+
+    A topic that is deleted meanwhile is not waited for. Raises TimedOutError with what is unmet,
+    UnreachableError when no broker answers at the end, RefusedError.
+    """
+    began = time.monotonic()
+    last = ""
+    while True:
+        asked = time.monotonic()
+        is_late = asked - began > timeout_s
+        try:
+            seen = look(cluster, topics, wanted)
+            left = "; ".join(filter(None, (unmet(condition, seen) for condition in wanted)))
+            if not left:
+                return seen
+        except (UnreachableError, TimedOutError) as error:
+            if is_late:
+                raise
+            left = error.what
+        if is_late:
+            raise TimedOutError(f"After {timeout_s:g} s: {left}.", LOOK)
+        if left != last:
+            last = left
+            progress(left)
+        now = time.monotonic()
+        pause_s = min(max(_FIRST_PAUSE_S, (now - began) * _SHARE_OF_WAIT), _LAST_PAUSE_S)
+        time.sleep(max(0.0, min(max(pause_s, now - asked), began + timeout_s - now)))

@@ -1,0 +1,76 @@
+"""How large partitions are and how much room brokers have: asked of every broker's log dirs."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kipctl.cluster.log_dirs import reported_sizes
+from kipctl.cluster.moves.plan_view import Disk
+from kipctl.cluster.snapshot import PartitionId, Snapshot
+from kipctl.errors import KipctlError
+from kipctl.protocol.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
+from kipctl.transport.request import Cluster
+
+
+@dataclass(frozen=True, slots=True)
+class LogSizes:
+    """Bytes by partition, disks by broker; `missing` says why a broker did not tell them."""
+
+    sizes: Mapping[PartitionId, int]
+    disks: Mapping[int, Disk]
+    missing: Mapping[int, str]
+
+
+def ask_log_sizes(cluster: Cluster, snapshot: Snapshot) -> LogSizes:
+    """Ask every live broker for all its logs; one that does not answer is in `missing`."""
+    answers: dict[int, DescribeLogDirsResponse] = {}
+    missing: dict[int, str] = {}
+    for broker in snapshot.broker_ids:
+        try:
+            answers[broker] = cluster.broker(broker).request(DescribeLogDirsRequest(topics=None))
+        except KipctlError as error:
+            missing[broker] = error.what
+    return log_sizes(snapshot, answers, missing)
+
+
+def log_sizes(
+    snapshot: Snapshot,
+    answers: Mapping[int, DescribeLogDirsResponse],
+    missing: Mapping[int, str],
+) -> LogSizes:
+    """Of each partition the leader's size, or else the largest that a broker told."""
+    held: dict[int, dict[PartitionId, int]] = {}
+    silent = dict(missing)
+    for broker, answer in answers.items():
+        held[broker], why = reported_sizes(broker, answer)
+        if answer.error_code or not answer.results:
+            silent[broker] = why
+    sizes = {}
+    for partition in snapshot.partitions:
+        at_leader = held.get(partition.leader, {}).get(partition.id)
+        told = [
+            held[r][partition.id] for r in partition.replicas if partition.id in held.get(r, ())
+        ]
+        if at_leader is not None:
+            sizes[partition.id] = at_leader
+        elif told:
+            sizes[partition.id] = max(told)
+    disks = {
+        broker: disk for broker, answer in answers.items() if (disk := disk_of(answer)) is not None
+    }
+    return LogSizes(sizes, disks, silent)
+
+
+def disk_of(answer: DescribeLogDirsResponse) -> Disk | None:
+    """The room of a broker's log directories; None when it does not tell (before Kafka 3.3).
+
+    Directories with the same bytes, total and usable, are taken to be on one volume. Cordoned and
+    failed ones get no new replicas, and are left out.
+    """
+    volumes = {
+        (result.total_bytes, result.usable_bytes)
+        for result in answer.results
+        if not result.error_code and not result.is_cordoned
+    }
+    if not volumes or any(total < 0 or usable < 0 for total, usable in volumes):
+        return None
+    return Disk(sum(total for total, _ in volumes), sum(usable for _, usable in volumes))

@@ -1,0 +1,124 @@
+"""What a plan is: which partitions get which replicas, and which are left alone, and why.
+
+The planners make one; so do a given assignment and the way back (`reach`). Pure rules.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from kipctl.cluster.snapshot import Assignment, PartitionId, Snapshot, is_glob
+from kipctl.errors import RefusedError
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One partition's replicas, before and after; `leader` leads it before."""
+
+    id: PartitionId
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    leader: int
+
+    @property
+    def adding(self) -> tuple[int, ...]:
+        return tuple(broker for broker in self.after if broker not in self.before)
+
+    @property
+    def removing(self) -> tuple[int, ...]:
+        return tuple(broker for broker in self.before if broker not in self.after)
+
+    @property
+    def is_reorder(self) -> bool:
+        """True when the same brokers keep the partition: no data is copied."""
+        return not self.adding and not self.removing
+
+    @property
+    def preferred_leader(self) -> int:
+        return self.after[0]
+
+    @property
+    def changes_replication_factor(self) -> bool:
+        return len(self.before) != len(self.after)
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A partition that the plan leaves alone, and why."""
+
+    id: PartitionId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The moves, sorted by partition, and what is left alone."""
+
+    moves: tuple[Move, ...]
+    skipped: tuple[Skipped, ...] = ()
+
+    @property
+    def target(self) -> dict[PartitionId, tuple[int, ...]]:
+        return {move.id: move.after for move in self.moves}
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(move.id.topic for move in self.moves))
+
+    @property
+    def preferred_leaders(self) -> dict[PartitionId, int]:
+        return {move.id: move.preferred_leader for move in self.moves}
+
+    @property
+    def copies_data(self) -> bool:
+        return any(move.adding for move in self.moves)
+
+    @property
+    def changes_replication_factor(self) -> bool:
+        return any(move.changes_replication_factor for move in self.moves)
+
+    def without(self, partitions: Iterable[PartitionId]) -> "Plan":
+        """The plan less the moves of these partitions."""
+        left_out = frozenset(partitions)
+        return replace(self, moves=tuple(m for m in self.moves if m.id not in left_out))
+
+    def leaving_alone(self, reasons: Mapping[PartitionId, str]) -> "Plan":
+        """The plan less the moves of these partitions, which are among what is left alone."""
+        skipped = tuple(Skipped(m.id, reasons[m.id]) for m in self.moves if m.id in reasons)
+        return replace(self.without(reasons), skipped=(*self.skipped, *skipped))
+
+    def batches(self, size: int) -> Iterator["Plan"]:
+        """The moves in order, so many at a time."""
+        for first in range(0, len(self.moves), size):
+            yield Plan(self.moves[first : first + size])
+
+
+def reach(snapshot: Snapshot, target: Assignment) -> Plan:
+    """The moves that bring these partitions to the assignment given.
+
+    Partitions that are there already, or no longer exist, are left alone.
+    """
+    now = snapshot.by_id
+    moves, skipped = [], []
+    for partition_id, replicas in sorted(target.items()):
+        partition = now.get(partition_id)
+        if partition is None:
+            skipped.append(Skipped(partition_id, "it does not exist any more"))
+        elif partition.replicas == replicas:
+            skipped.append(Skipped(partition_id, "it is assigned so already"))
+        else:
+            moves.append(Move(partition_id, partition.replicas, replicas, partition.leader))
+    return Plan(tuple(moves), tuple(skipped))
+
+
+def demand_moves(plan: Plan, patterns: Sequence[str]) -> None:
+    """Raise RefusedError when nothing moves, or nothing of a topic that was named (not globbed)."""
+    for topic in patterns:
+        of_topic = [skipped for skipped in plan.skipped if skipped.id.topic == topic]
+        if not is_glob(topic) and of_topic and topic not in plan.topics:
+            raise RefusedError(
+                f"Topic {topic!r} cannot be rotated: {of_topic[0].id}: {of_topic[0].reason}.",
+                "See its replicas: kipctl inspect leaders --topic " + topic,
+            )
+    if not plan.moves:
+        why = f"{plan.skipped[0].id}: {plan.skipped[0].reason}" if plan.skipped else "no partitions"
+        raise RefusedError(f"There is nothing to rotate: {why}.", "See: kipctl inspect leaders")

@@ -1,0 +1,353 @@
+"""Partition reassignments: submitted, listed, waited for and verified.
+
+Facts that shape it: the top-level error is 0 even when partitions fail, so each partition's error
+is read; and a partition that is being reassigned silently gets the new target when it is
+reassigned again, so that is refused here.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import groupby
+from typing import Protocol, TypeVar
+
+from kipctl.cluster.moves.plan import reach
+from kipctl.cluster.snapshot import (
+    Assignment,
+    PartitionId,
+    Snapshot,
+    look_again,
+    take_snapshot,
+)
+from kipctl.errors import PartlyDoneError, TimedOutError, UnreachableError
+from kipctl.protocol.api import ApiKey
+from kipctl.protocol.error_codes import ErrorCode, error_name, error_text
+from kipctl.protocol.message import ZERO_UUID
+from kipctl.protocol.primitives import MalformedFrame
+from kipctl.protocol.reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsTopics,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from kipctl.transport.request import Cluster
+from kipctl.transport.rights import refusal
+
+Progress = Callable[[str], None]
+T = TypeVar("T")
+
+FIRST_POLL_S = 0.01
+LAST_POLL_S = 0.5
+METADATA_GRACE_S = 5.0
+"""How long brokers may take to show in Metadata what the controller says is finished."""
+LOOK = "Look: kipctl reassign --list"
+_SERVER_SHARE = 0.8
+"""Of a request's time; the broker then gives up first, and says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A partition for which the cluster said no, with Kafka's error code and its message."""
+
+    id: PartitionId
+    code: int
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.id}: {error_name(self.code)}" + (
+            f" ({self.message})" if self.message else ""
+        )
+
+
+class Failure(Protocol):
+    """A partition that was not done; as text it says why."""
+
+    @property
+    def id(self) -> PartitionId: ...
+
+    def __str__(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A partition of the plan that kipctl itself did not submit, or cancelled again, and why."""
+
+    id: PartitionId
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.id}: {self.why}"
+
+
+@dataclass(frozen=True, slots=True)
+class Ongoing:
+    """A reassignment in progress; `replicas` are the ones kept, added and removed together."""
+
+    id: PartitionId
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...]
+    removing: tuple[int, ...]
+
+    @property
+    def original(self) -> frozenset[int]:
+        """The brokers that held the partition before; the order is not known any more."""
+        return frozenset(self.replicas) - frozenset(self.adding)
+
+    @property
+    def target(self) -> tuple[int, ...]:
+        """The replicas that the partition is to have in the end; Kafka lists them first."""
+        return tuple(broker for broker in self.replicas if broker not in self.removing)
+
+    @property
+    def wanted(self) -> frozenset[int]:
+        """The brokers that are to hold the partition in the end."""
+        return frozenset(self.target)
+
+
+def pauses() -> Iterator[float]:
+    """Seconds between one look and the next: doubled each time, up to a limit."""
+    pause_s = FIRST_POLL_S
+    while True:
+        yield pause_s
+        pause_s = min(pause_s * 2, LAST_POLL_S)
+
+
+def patiently(ask: Callable[[], T], deadline: float) -> T:
+    """What is asked for, asked again with backoff while nobody answers: only for what is read.
+
+    `deadline` is on the clock of time.monotonic. Raises what `ask` does, UnreachableError and
+    TimedOutError only when it has passed. Each time a broker that did not answer is passed over.
+    """
+    for pause_s in pauses():
+        try:
+            return ask()
+        except (UnreachableError, TimedOutError):
+            if time.monotonic() + pause_s > deadline:
+                raise
+            time.sleep(pause_s)
+    raise AssertionError("pauses() ends")
+
+
+def topic_ids(cluster: Cluster, topics: Iterable[str]) -> dict[str, str]:
+    """The ids of these topics; empty with brokers before Kafka 2.8, which have none."""
+    return {
+        topic.name: str(topic.topic_id)
+        for topic in cluster.metadata(topics).topics
+        if topic.name and not topic.error_code and topic.topic_id != ZERO_UUID
+    }
+
+
+def submit(
+    cluster: Cluster,
+    target: Mapping[PartitionId, tuple[int, ...] | None],
+    *,
+    may_change_replication_factor: bool,
+    deadline: float | None = None,
+) -> tuple[Refusal, ...]:
+    """Ask the controller for this assignment (None cancels), and return what it refused.
+
+    While the controller is moving it is asked again, until `deadline` (of time.monotonic; None:
+    once). Version 1 of the request (Kafka 4.1) holds the replication factor unless told otherwise;
+    version 0 has no such guard.
+
+    Raises RefusedError when it refuses the request as a whole, UnreachableError when nothing was
+    sent, and TimedOutError when it is not known whether the cluster has taken it.
+    """
+    request = AlterPartitionReassignmentsRequest(
+        timeout_ms=int(cluster.timeout_s * 1000 * _SERVER_SHARE),
+        allow_replication_factor_change=may_change_replication_factor,
+        topics=tuple(
+            ReassignableTopic(
+                name=topic,
+                partitions=tuple(
+                    ReassignablePartition(partition_index=p.partition, replicas=target[p])
+                    for p in partitions
+                ),
+            )
+            for topic, partitions in groupby(sorted(target), key=lambda p: p.topic)
+        ),
+    )
+    response = _submitted(cluster, request, deadline or 0.0)
+    if response.error_code == ErrorCode.REQUEST_TIMED_OUT:
+        raise _unknown_outcome(f"{error_text(response.error_code)}.")
+    if response.error_code == ErrorCode.NOT_CONTROLLER:
+        raise UnreachableError(
+            "No broker has found the controller: the reassignment was not taken.",
+            "Look for it: kipctl inspect brokers. Then try again.",
+        )
+    if response.error_code:
+        raise refusal(
+            "The cluster refused the reassignment",
+            response.error_code,
+            ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+            cluster.access,
+            broker_message=response.error_message,
+        )
+    return tuple(
+        Refusal(
+            PartitionId(topic.name, partition.partition_index),
+            partition.error_code,
+            partition.error_message or "",
+        )
+        for topic in response.responses
+        for partition in topic.partitions
+        if partition.error_code != ErrorCode.NONE
+    )
+
+
+def _submitted(
+    cluster: Cluster, request: AlterPartitionReassignmentsRequest, deadline: float
+) -> AlterPartitionReassignmentsResponse:
+    for pause_s in pauses():
+        cluster.controller()  # if nobody can be reached, nothing was sent
+        try:
+            response = cluster.ask_controller(request)
+        except (UnreachableError, TimedOutError, MalformedFrame) as lost:
+            raise _unknown_outcome(lost.what) from None
+        if response.error_code != ErrorCode.NOT_CONTROLLER or time.monotonic() > deadline:
+            return response
+        time.sleep(pause_s)
+    raise AssertionError("pauses() ends")
+
+
+def _unknown_outcome(why: str) -> TimedOutError:
+    return TimedOutError(f"It is not known whether the cluster has taken it: {why}", f"{LOOK}.")
+
+
+def ongoing(
+    cluster: Cluster, partitions: Iterable[PartitionId] | None = None
+) -> tuple[Ongoing, ...]:
+    """The reassignments in progress, of all partitions or of these; sorted.
+
+    Raises RefusedError, and UnreachableError while there is no controller to tell.
+    """
+    topics = None
+    if partitions is not None:
+        topics = tuple(
+            ListPartitionReassignmentsTopics(
+                name=topic, partition_indexes=tuple(p.partition for p in group)
+            )
+            for topic, group in groupby(sorted(partitions), key=lambda p: p.topic)
+        )
+    response = cluster.ask_controller(
+        ListPartitionReassignmentsRequest(
+            timeout_ms=int(cluster.timeout_s * 1000 * _SERVER_SHARE), topics=topics
+        )
+    )
+    if ErrorCode(response.error_code).retriable:
+        raise UnreachableError(
+            f"The controller does not list reassignments now: {error_text(response.error_code)}.",
+            "Try again; if it stays: kipctl inspect brokers",
+        )
+    if response.error_code:
+        raise refusal(
+            "The cluster does not list its reassignments",
+            response.error_code,
+            ApiKey.LIST_PARTITION_REASSIGNMENTS,
+            cluster.access,
+            broker_message=response.error_message,
+        )
+    found = (
+        Ongoing(
+            PartitionId(topic.name, partition.partition_index),
+            partition.replicas,
+            partition.adding_replicas,
+            partition.removing_replicas,
+        )
+        for topic in response.topics
+        for partition in topic.partitions
+    )
+    return tuple(sorted(found, key=lambda one: one.id))
+
+
+def await_finished(
+    cluster: Cluster, target: Assignment, deadline: float, progress: Progress
+) -> Snapshot:
+    """Wait until the partitions are no longer being reassigned, and Metadata shows the target.
+
+    `deadline` is on the clock of time.monotonic. A partition that is deleted meanwhile is not
+    waited for. Returns the snapshot that shows it. Raises TimedOutError; UnreachableError when
+    nobody answers any more; PartlyDoneError when a reassignment ended elsewhere (someone cancelled
+    it).
+    """
+    topics = sorted({partition_id.topic for partition_id in target})
+    left, ended = -1, 0.0
+    for pause_s in pauses():
+        unfinished = len(patiently(lambda: ongoing(cluster, target), deadline))
+        now = time.monotonic()
+        if not unfinished:
+            snapshot = patiently(lambda: look_again(cluster, topics), deadline)
+            differing = reach(snapshot, target).moves
+            if not differing:
+                return snapshot
+            ended = ended or now
+            if now - ended > METADATA_GRACE_S:
+                raise PartlyDoneError(
+                    f"The reassignment of {len(differing)} partitions ended elsewhere:"
+                    f" {differing[0].id} is on {list(differing[0].before)} instead of"
+                    f" {list(differing[0].after)}.",
+                    "Someone cancelled or replaced it; see: kipctl inspect leaders.",
+                )
+        elif unfinished != left:
+            left = unfinished
+            progress(f"{len(target) - left} of {len(target)} partitions reassigned")
+        if now > deadline:
+            raise TimedOutError(
+                f"{unfinished} of {len(target)} partitions are still being reassigned; the cluster"
+                " goes on by itself.",
+                "Watch: kipctl reassign --list. Stop: kipctl reassign --cancel.",
+            )
+        time.sleep(pause_s)
+    raise AssertionError("pauses() ends")
+
+
+class State(StrEnum):
+    """How a partition stands to the assignment that was wanted."""
+
+    DONE = "done"
+    IN_PROGRESS = "in progress"
+    DIFFERENT = "different"
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """A partition's state, with the replicas it has now."""
+
+    id: PartitionId
+    state: State
+    replicas: tuple[int, ...]
+
+
+def verify(cluster: Cluster, target: Assignment) -> tuple[Verified, ...]:
+    """Compare the cluster with the assignment wanted."""
+    busy = {one.id for one in ongoing(cluster, target)}
+    now = take_snapshot(cluster, sorted({partition_id.topic for partition_id in target})).assignment
+    return tuple(
+        Verified(
+            partition_id,
+            State.IN_PROGRESS
+            if partition_id in busy
+            else (State.DONE if now.get(partition_id) == replicas else State.DIFFERENT),
+            now.get(partition_id, ()),
+        )
+        for partition_id, replicas in sorted(target.items())
+    )
+
+
+def demand_as_planned(verified: Sequence[Verified]) -> None:
+    """Raise PartlyDoneError while a partition is being reassigned, or is not as was wanted."""
+    states = [one.state for one in verified]
+    left = len(states) - states.count(State.DONE)
+    if not left:
+        return
+    busy, different = states.count(State.IN_PROGRESS), states.count(State.DIFFERENT)
+    raise PartlyDoneError(
+        f"{left} of {len(states)} partitions are not as the file says: {busy} in progress,"
+        f" {different} different.",
+        "Wait, and look again: kipctl reassign --list"
+        if busy
+        else "Carry it out: kipctl reassign --plan FILE",
+    )

@@ -1,0 +1,147 @@
+"""Changes, decided by table: what is not as planned any more, and what is told of as done."""
+
+from pathlib import Path
+
+import pytest
+from on_lab import Kipctl
+from reassigning import Held, kipctl_on, reassigning
+
+from kipctl.cluster.moves.change import saved_meanwhile
+from kipctl.cluster.moves.change_outcome import (
+    LeadersMoved,
+    Reassigned,
+    demand_all_done,
+    together,
+)
+from kipctl.cluster.moves.elect import Elected
+from kipctl.cluster.moves.elections import ElectionHeld
+from kipctl.cluster.moves.guards import changed_since, unplanned
+from kipctl.cluster.moves.journal import journal
+from kipctl.cluster.moves.plan import Move, Plan
+from kipctl.cluster.moves.reassign import LeftOut, Ongoing
+from kipctl.cluster.snapshot import Broker, Partition, PartitionId, Snapshot, take_snapshot
+from kipctl.errors import KipctlError, PartlyDoneError, RefusedError
+from kipctl.protocol.elect_leaders import ElectLeadersRequest
+from kipctl.protocol.error_codes import ErrorCode
+from kipctl.transport.request import Cluster
+
+T0 = PartitionId("t", 0)
+
+
+def test_a_rotation_whose_election_is_refused_is_partly_done(tmp_path: Path) -> None:
+    """Kafka 3.0 reassigns in KRaft, and elects nobody when asked."""
+    with reassigning({T0: (1, 2)}) as (fake, broker):
+        kipctl: Kipctl = kipctl_on(broker, tmp_path)
+        fake.stumbles[ElectLeadersRequest] = [ErrorCode.UNSUPPORTED_VERSION]
+        ran = kipctl("reassign", "--rotate", "--topic", "t", "--yes")
+    assert ran.status == 5
+    assert "The replicas are in their new order, and led as before: " in ran.err
+    assert "The cluster refused the election: UNSUPPORTED_VERSION" in ran.err
+    assert "kipctl reassign --rollback" in ran.err.splitlines()[-1]
+
+
+def moved(accepted: int, refused: int, elected: int, unelected: int) -> LeadersMoved:
+    """Of `accepted` partitions so many were elected and so many not."""
+    ids = [PartitionId("t", n) for n in range(accepted + refused)]
+    moves = tuple(Move(p, (1, 2), (2, 1), 1) for p in ids[:accepted])
+    failed = tuple(LeftOut(p, "refused") for p in ids[accepted:])
+    codes = [0] * elected + [ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE] * unelected
+    outcomes = tuple(Elected(p, code) for p, code in zip(ids, codes, strict=False))
+    return LeadersMoved(
+        Reassigned(Plan(moves), failed, 1, 2, 3, None), ElectionHeld(outcomes, 4, 5, {}, ())
+    )
+
+
+@pytest.mark.parametrize(
+    ("result", "done", "failed", "error"),
+    [
+        (moved(6, 0, 6, 0), 6, 0, None),
+        (moved(6, 4, 6, 0), 6, 4, PartlyDoneError),
+        (moved(5, 5, 5, 0), 5, 5, PartlyDoneError),
+        (moved(3, 5, 3, 0), 3, 5, PartlyDoneError),
+        (moved(5, 5, 3, 2), 3, 7, PartlyDoneError),
+        # In their new order, and led as before: that is something.
+        (moved(4, 0, 0, 4), 0, 4, PartlyDoneError),
+        (moved(0, 4, 0, 0), 0, 4, RefusedError),
+    ],
+)
+def test_done_and_failed_are_counted_as_they_are(
+    result: LeadersMoved, done: int, failed: int, error: type[KipctlError] | None
+) -> None:
+    assert (result.done, len(result.failures)) == (done, failed)
+    if error is None:
+        demand_all_done(result.failures, result.done, "", has_changed=result.has_changed)
+        return
+    with pytest.raises(error):
+        demand_all_done(result.failures, result.done, "", has_changed=result.has_changed)
+
+
+@pytest.mark.parametrize(
+    ("now", "elects", "reason"),
+    [
+        (((1, 2), (1, 2)), True, None),
+        (((1, 2), (1,)), True, "broker 2 is not in sync any more"),
+        (((1, 2), (1,)), False, None),
+        (((2, 1), (1, 2)), True, "its replicas have changed from [1, 2] to [2, 1] meanwhile"),
+        (((4, 2), (4, 2)), False, "its replicas have changed from [1, 2] to [4, 2] meanwhile"),
+        (None, True, "it does not exist any more"),
+    ],
+)
+def test_what_is_not_as_it_was_planned_from(
+    now: tuple[tuple[int, ...], tuple[int, ...]] | None, elects: bool, reason: str | None
+) -> None:
+    partitions = (Partition(T0, now[0], now[1], now[0][0], 0),) if now else ()
+    snapshot = Snapshot("c", (Broker(1, "h", 1, None),), partitions)
+    plan = Plan((Move(T0, (1, 2), (2, 1), 1),))
+    assert changed_since(plan, snapshot, elects=elects) == ({T0: reason} if reason else {})
+
+
+@pytest.mark.parametrize(
+    ("after", "adding", "removing", "is_unplanned"),
+    [
+        ((2, 1), (), (), False),
+        ((2, 1), (1,), (4,), True),
+        ((2, 1), (), (3,), True),  # somebody has raised the replication factor
+        ((3, 2), (3,), (1,), False),
+        ((3, 2), (3, 2), (1, 4), True),
+        ((3, 2), (3,), (1, 4), True),
+    ],
+)
+def test_what_adds_or_removes_other_replicas_than_planned(
+    after: tuple[int, ...], adding: tuple[int, ...], removing: tuple[int, ...], is_unplanned: bool
+) -> None:
+    plan = Plan((Move(T0, (1, 2), after, 1),))
+    busy = Ongoing(T0, (*after, *removing), adding, removing)
+    other = Ongoing(PartitionId("other", 0), (1, 2), (1,), ())
+    assert unplanned(plan, [busy, other]) == ({T0: busy} if is_unplanned else {})
+
+
+def test_the_elections_of_several_batches_are_told_as_the_slowest() -> None:
+    first = ElectionHeld((Elected(T0, 0),), 10, 11, {1: 15, 2: 12}, (3,))
+    second = ElectionHeld((Elected(PartitionId("t", 1), 0),), 20, 21, {1: 22}, (4,))
+    for held in ([first, second], [second, first]):
+        one = together(held)
+        assert (one.called_us, one.converged_us, one.silent) == (10, 15, (3, 4))
+        assert len(one.outcomes) == 2
+
+
+@pytest.mark.parametrize(
+    ("held", "after"),
+    [
+        (Held((1, 2), 1), (1, 2)),
+        (Held((2, 1), 1), (2, 1)),
+        (Held((1, 2), 1, target=(3, 2)), (3, 2)),
+    ],
+)
+def test_what_is_done_meanwhile_can_be_undone_and_nothing_if_nothing_was(
+    tmp_path: Path, held: Held, after: tuple[int, ...]
+) -> None:
+    variables, said = {"XDG_STATE_HOME": str(tmp_path)}, list[str]()
+    with reassigning({T0: (1, 2)}) as (fake, broker), Cluster(broker.address) as cluster:
+        kept, before = journal("fake", variables), take_snapshot(cluster)
+        with saved_meanwhile(cluster, kept, before, said.append):
+            fake.partitions[T0] = held
+        (entry,) = kept.entries()
+        assert entry.after == {T0: after}
+        assert entry.may_be_undone is (after != (1, 2))
+    assert said == ["Its assignment is saved; afterwards: kipctl reassign --rollback"]

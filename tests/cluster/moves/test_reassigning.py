@@ -1,0 +1,701 @@
+"""`kipctl reassign` on a cluster that stumbles: what it does, says, and writes down."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from on_lab import Kipctl, Ran
+from reassigning import Held, Reassigning, kipctl_on, reassigning
+from scripted_broker import HANG_UP, ScriptedBroker
+
+from kipctl.cli.environment import Environment
+from kipctl.cluster.moves.journal import Entry, EntryState, Origin, journal
+from kipctl.cluster.moves.kafka_json import reassignment_document
+from kipctl.cluster.snapshot import PartitionId
+from kipctl.errors import UsageError
+from kipctl.protocol.error_codes import ErrorCode
+from kipctl.protocol.metadata import MetadataRequest
+from kipctl.protocol.reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ListPartitionReassignmentsRequest,
+)
+
+ALTER, LIST = AlterPartitionReassignmentsRequest, ListPartitionReassignmentsRequest
+T = [PartitionId("t", n) for n in range(10)]
+OTHER = PartitionId("other", 0)
+ROTATE = ("reassign", "--rotate", "--topic", "t", "--yes")
+ROLLBACK = ("reassign", "--rollback", "--yes")
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    return tmp_path / "state"
+
+
+@pytest.fixture
+def on_fake() -> Iterator[tuple[Reassigning, ScriptedBroker]]:
+    with reassigning(dict.fromkeys(T, (1, 2, 3))) as both:
+        yield both
+
+
+@pytest.fixture
+def fake(on_fake: tuple[Reassigning, ScriptedBroker]) -> Reassigning:
+    return on_fake[0]
+
+
+@pytest.fixture
+def kipctl(on_fake: tuple[Reassigning, ScriptedBroker], state: Path) -> Kipctl:
+    return kipctl_on(on_fake[1], state)
+
+
+def entries(state: Path) -> list[Entry]:
+    return list(journal("fake", {"XDG_STATE_HOME": str(state)}).entries())
+
+
+def states(state: Path) -> list[str]:
+    return [str(entry.state) for entry in entries(state)]
+
+
+def plan_file(folder: Path, target: dict[PartitionId, tuple[int, ...]]) -> str:
+    path = folder / "plan.json"
+    path.write_text(json.dumps(reassignment_document(target)))
+    return str(path)
+
+
+def test_a_rotation_is_written_down_with_all_that_undoing_it_takes(
+    fake: Reassigning, kipctl: Kipctl, state: Path
+) -> None:
+    ran = kipctl(*ROTATE, "-o", "json")
+    assert ran.status == 0, ran.err
+    assert set(fake.replicas().values()) == {(2, 3, 1)}
+    assert set(fake.leaders().values()) == {2}
+    (entry,) = entries(state)
+    assert entry.state is EntryState.DONE
+    assert entry.cluster_id == "fake"
+    assert entry.origin.command == (*ROTATE, "-o", "json")
+    assert entry.origin.user
+    assert entry.origin.host
+    assert (entry.before[T[0]], entry.after[T[0]]) == ((1, 2, 3), (2, 3, 1))
+    assert entry.topic_ids.keys() == {"t"}
+    assert [state for state, _ in entry.changed_at] == ["prepared", "submitted", "done"]
+    assert json.loads(ran.out)["saved"] == str(entry.saved)
+
+
+def test_a_rollback_brings_all_back_and_the_next_one_finds_nothing(
+    fake: Reassigning, kipctl: Kipctl, state: Path
+) -> None:
+    assert kipctl(*ROTATE).status == 0
+    ran = kipctl(*ROLLBACK)
+    assert ran.status == 0, ran.err
+    assert set(fake.replicas().values()) == {(1, 2, 3)}
+    assert set(fake.leaders().values()) == {1}
+    rollback, first = entries(state)
+    assert (first.state, rollback.state) == (EntryState.UNDONE, EntryState.DONE)
+    assert rollback.undoes == first.id
+    assert "--entry" in ran.out  # the rollback itself can be undone, by its id
+    ran = kipctl(*ROLLBACK)
+    assert ran.status == 4
+    assert "nothing to roll back" in ran.err
+    assert kipctl(*ROLLBACK, "--entry", rollback.id).status == 0
+    assert set(fake.leaders().values()) == {2}
+
+
+@pytest.mark.parametrize(
+    ("refused", "done", "failed", "status"),
+    [(0, 10, 0, 0), (4, 6, 4, 5), (5, 5, 5, 5), (7, 3, 7, 5), (10, 0, 10, 4)],
+)
+def test_what_is_counted_as_done_is_done(
+    fake: Reassigning, kipctl: Kipctl, refused: int, done: int, failed: int, status: int
+) -> None:
+    fake.refused = set(T[:refused])
+    ran = kipctl(*ROTATE, "-o", "json")
+    assert ran.status == status
+    if status == 5:
+        assert f"{done} partitions are done, {failed} are not" in ran.err
+    if status == 4:
+        assert "No partition was accepted" in ran.err
+    else:
+        assert json.loads(ran.out)["counts"] == {"done": done, "failed": failed}
+
+
+def test_replicas_in_order_without_a_single_leader_elected_are_not_nothing(
+    fake: Reassigning, kipctl: Kipctl
+) -> None:
+    fake.unelected = set(T)
+    ran = kipctl(*ROTATE)
+    assert ran.status == 5
+    assert "0 partitions are done, 10 are not" in ran.err
+
+
+def test_a_refused_partition_does_not_hold_up_a_rollback(
+    fake: Reassigning, kipctl: Kipctl, state: Path
+) -> None:
+    assert kipctl(*ROTATE).status == 0
+    fake.refused = {T[0]}
+    ran = kipctl(*ROLLBACK, "--timeout", "30")
+    assert ran.status == 5
+    assert "9 partitions are done, 1 are not: t-0: INVALID_REPLICA_ASSIGNMENT" in ran.err
+    assert fake.leaders()[T[1]] == 1
+    fake.refused = set()
+    assert kipctl(*ROLLBACK).status == 0  # goes on with what is left
+    assert set(fake.leaders().values()) == {1}
+    assert states(state)[-1] == "undone"
+
+
+def test_what_others_changed_since_is_left_alone_by_a_rollback(
+    fake: Reassigning, kipctl: Kipctl
+) -> None:
+    assert kipctl(*ROTATE).status == 0
+    fake.partitions[T[0]].replicas = (4, 2, 3)
+    fake.partitions[T[1]].replicas = (3, 2, 1)
+    del fake.partitions[T[2]]
+    ran = kipctl(*ROLLBACK, "-o", "json")
+    assert ran.status == 0, ran.err
+    assert fake.replicas()[T[0]] == (4, 2, 3)
+    assert fake.replicas()[T[1]] == (3, 2, 1)
+    assert fake.replicas()[T[3]] == (1, 2, 3)
+    reasons = {s["partition"]: s["reason"] for s in json.loads(ran.out)["skipped"]}
+    assert reasons == {
+        0: "the change only reordered it, and the way back would copy data",
+        1: "somebody has changed it since",
+        2: "it does not exist any more",
+    }
+
+
+def test_force_insists_on_what_others_changed(fake: Reassigning, kipctl: Kipctl) -> None:
+    assert kipctl(*ROTATE).status == 0
+    for held in fake.partitions.values():
+        held.replicas = (4, 2, 3)
+    ran = kipctl(*ROLLBACK)
+    assert ran.status == 4
+    assert "the way back would copy data" in ran.err
+    assert "--force" in ran.err
+    assert kipctl(*ROLLBACK, "--force").status == 0
+    assert set(fake.replicas().values()) == {(1, 2, 3)}
+
+
+def test_a_topic_made_anew_is_not_given_the_assignment_of_the_old_one(
+    fake: Reassigning, kipctl: Kipctl
+) -> None:
+    assert kipctl(*ROTATE).status == 0
+    fake.incarnations["t"] = 1
+    ran = kipctl(*ROLLBACK)
+    assert ran.status == 4
+    assert "deleted and made anew" in ran.err
+    assert set(fake.replicas().values()) == {(2, 3, 1)}
+
+
+def test_a_rollback_onto_a_broker_that_is_not_alive_waits_for_it(
+    fake: Reassigning, kipctl: Kipctl, tmp_path: Path, state: Path
+) -> None:
+    plan = plan_file(tmp_path, {T[0]: (4, 2, 3)})
+    assert kipctl("reassign", "--plan", plan, "--yes").status == 0
+    fake.brokers = (2, 3, 4)
+    ran = kipctl(*ROLLBACK)
+    assert ran.status == 4
+    assert "broker 1 is not alive" in ran.err
+    fake.brokers = (1, 2, 3, 4)
+    assert kipctl(*ROLLBACK).status == 0
+    assert fake.replicas()[T[0]] == (1, 2, 3)
+
+
+@pytest.mark.parametrize(
+    "stumble",
+    [ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.POLICY_VIOLATION],
+)
+def test_what_was_refused_as_a_whole_is_not_what_a_rollback_undoes(
+    fake: Reassigning, kipctl: Kipctl, state: Path, stumble: int
+) -> None:
+    assert kipctl(*ROTATE).status == 0
+    fake.stumbles[ALTER] = [stumble]
+    assert kipctl(*ROTATE).status == 4
+    assert states(state) == ["refused", "done"]
+    assert kipctl(*ROLLBACK).status == 0
+    assert set(fake.replicas().values()) == {(1, 2, 3)}
+
+
+def test_what_was_submitted_and_never_came_about_is_passed_over(
+    fake: Reassigning, kipctl: Kipctl, state: Path
+) -> None:
+    assert kipctl(*ROTATE).status == 0
+    kept = journal("fake", {"XDG_STATE_HOME": str(state)})
+    kept.save(fake.replicas(), dict.fromkeys(T, (3, 1, 2)), Origin()).mark(EntryState.SUBMITTED)
+    assert kipctl(*ROLLBACK).status == 0
+    assert set(fake.replicas().values()) == {(1, 2, 3)}
+
+
+@pytest.mark.parametrize("stumble", [ErrorCode.REQUEST_TIMED_OUT, HANG_UP])
+def test_an_outcome_that_is_not_known_is_told_so(
+    fake: Reassigning, kipctl: Kipctl, state: Path, stumble: int | bytes
+) -> None:
+    fake.stumbles[ALTER] = [stumble]
+    ran = kipctl(*ROTATE)
+    assert ran.status == 6
+    assert "It is not known whether the cluster has taken it" in ran.err
+    assert "kipctl reassign --list" in ran.err
+    assert "kipctl reassign --rollback" in ran.err
+    assert states(state) == ["submitted"]
+
+
+def test_reads_while_waiting_are_asked_again(fake: Reassigning, kipctl: Kipctl) -> None:
+    def stumble() -> None:
+        fake.stumbles[LIST] = [HANG_UP, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_CONTROLLER, None]
+        fake.stumbles[MetadataRequest] = [HANG_UP, None, HANG_UP]
+
+    fake.changes = [stumble]
+    ran = kipctl(*ROTATE)
+    assert ran.status == 0, ran.err
+    assert set(fake.leaders().values()) == {2}
+
+
+def test_a_controller_that_moves_is_waited_for(fake: Reassigning, kipctl: Kipctl) -> None:
+    fake.stumbles[ALTER] = [ErrorCode.NOT_CONTROLLER] * 6
+    ran = kipctl(*ROTATE)
+    assert ran.status == 0, ran.err
+    assert len(fake.altered) == 1
+
+
+@pytest.mark.parametrize("code", [ErrorCode.CLUSTER_AUTHORIZATION_FAILED])
+def test_a_refusal_after_something_was_submitted_is_partly_done(
+    fake: Reassigning, kipctl: Kipctl, code: int
+) -> None:
+    def stumble() -> None:
+        fake.stumbles[LIST] = [code]
+
+    fake.changes = [stumble]
+    ran = kipctl(*ROTATE)
+    assert ran.status == 5
+    assert "Of 10 partitions 10 have their new replicas" in ran.err
+    assert "kipctl reassign --rollback" in ran.err
+
+
+@pytest.mark.parametrize(("deleted_before_batch", "status"), [(0, 5), (1, 0)])
+def test_a_topic_that_is_deleted_meanwhile_is_gone_and_not_wrong_usage(
+    fake: Reassigning, kipctl: Kipctl, deleted_before_batch: int, status: int
+) -> None:
+    fake.partitions[OTHER] = Held((1, 2), 1)  # in the first batch
+
+    def delete() -> None:
+        del fake.partitions[OTHER]
+
+    fake.changes = [lambda: None] * deleted_before_batch + [delete]
+    ran = kipctl("reassign", "--rotate", "--topic", "*", "--yes", "--batch", "6", "--between", "0s")
+    assert ran.status == status, ran.err
+    assert set(fake.leaders().values()) == {2}
+    if status:
+        assert "10 partitions are done, 1 are not: other-0: UNKNOWN_TOPIC_OR_PARTITION" in ran.err
+
+
+def test_ctrl_c_before_anything_is_submitted_leaves_nothing_to_roll_back(
+    fake: Reassigning, kipctl: Kipctl, monkeypatch: pytest.MonkeyPatch, state: Path
+) -> None:
+    assert kipctl(*ROTATE).status == 0
+
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("kipctl.cluster.moves.change.changed_since", interrupt)
+        ran = kipctl(*ROTATE)
+    assert ran.status == 130
+    assert "Interrupted before anything was changed." in ran.err
+    assert "rollback" not in ran.err
+    assert states(state) == ["prepared", "done"]
+    assert kipctl(*ROLLBACK).status == 0
+    assert set(fake.leaders().values()) == {1}
+
+
+def test_a_journal_that_cannot_be_written_any_more_does_not_undo_what_was_done(
+    fake: Reassigning, kipctl: Kipctl, monkeypatch: pytest.MonkeyPatch, state: Path
+) -> None:
+    mark = Entry.mark
+
+    def full(self: Entry, to: EntryState, *rest: object) -> Entry:
+        if to in (EntryState.DONE, EntryState.UNDONE):
+            raise UsageError("The journal cannot be written: No space left on device.")
+        return mark(self, to)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Entry, "mark", full)
+        assert kipctl(*ROTATE).status == 0
+    assert states(state) == ["submitted"]
+    assert kipctl(*ROLLBACK).status == 0
+    assert set(fake.leaders().values()) == {1}
+
+
+class TestMovesThatNobodyMeant:
+    """A plan is made from Metadata; what it comes to depends on what the controller has."""
+
+    def test_a_reorder_that_turns_out_to_copy_data_is_cancelled_at_once(
+        self, fake: Reassigning, kipctl: Kipctl
+    ) -> None:
+        fake.moves_at_once = False
+
+        def another_tool() -> None:
+            fake.partitions[T[0]].replicas = (4, 2, 3)
+
+        fake.changes = [another_tool]
+        ran = kipctl(*ROTATE)
+        assert ran.status == 5
+        assert "t-0: another change came before this one" in ran.err
+        assert "added [1] and removed [4]; so it was cancelled at once" in ran.err
+        assert fake.altered[1] == {T[0]: None}
+        assert fake.partitions[T[0]].target is None
+        assert set(fake.replicas()[T[0]]) == {2, 3, 4}
+        assert fake.leaders()[T[1]] == 2
+
+    def test_when_all_of_it_does_nothing_is_called_refused(
+        self, fake: Reassigning, kipctl: Kipctl
+    ) -> None:
+        fake.moves_at_once = False
+
+        def another_tool() -> None:
+            for held in fake.partitions.values():
+                held.replicas = (4, 2, 3)
+
+        fake.changes = [another_tool]
+        assert kipctl(*ROTATE).status == 5
+        assert not any(held.target for held in fake.partitions.values())
+
+    @pytest.mark.parametrize("way", ["--rotate", "--plan", "--rollback"])
+    def test_a_plan_that_is_another_one_after_the_question_is_refused(
+        self,
+        on_fake: tuple[Reassigning, ScriptedBroker],
+        kipctl: Kipctl,
+        state: Path,
+        tmp_path: Path,
+        way: str,
+    ) -> None:
+        fake, broker = on_fake
+        assert kipctl(*ROTATE).status == 0
+        options = {
+            "--rotate": ("--rotate", "--topic", "t"),
+            "--plan": ("--plan", plan_file(tmp_path, dict.fromkeys(T, (4, 3, 1)))),
+            "--rollback": ("--rollback",),
+        }[way]
+        submitted = len(fake.altered)
+
+        asking = kipctl_on(broker, state, "y\n")
+        ran = changed_while_asked(fake, lambda: asking("reassign", *options))
+        assert ran.status == 4, ran.err
+        assert "The cluster has changed since the plan was shown" in ran.err
+        assert "t-3" in ran.err
+        assert len(fake.altered) == submitted
+
+
+def changed_while_asked(fake: Reassigning, command: Callable[[], Ran]) -> Ran:
+    """Somebody changes the cluster while the question stands open."""
+    asks = Environment.confirm
+
+    def confirm(self: Environment, question: str, yes: bool) -> None:
+        asks(self, question, yes)
+        fake.partitions[T[3]].replicas = (4, 2, 3)
+        fake.partitions[T[3]].leader = 4
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Environment, "confirm", confirm)
+        return command()
+
+
+class TestOthersReassign:
+    """While another tool reassigns."""
+
+    @pytest.fixture(autouse=True)
+    def busy(self, fake: Reassigning) -> None:
+        fake.moves_at_once = False
+        fake.partitions[OTHER] = Held((1, 2), 1, target=(3, 2))
+
+    def test_nothing_else_is_begun(self, fake: Reassigning, kipctl: Kipctl) -> None:
+        ran = kipctl(*ROTATE)
+        assert ran.status == 4
+        assert "other-0 is being reassigned already" in ran.err
+        assert "--additional" in ran.err
+        assert fake.altered == []
+
+    def test_additional_goes_on_beside_it(self, fake: Reassigning, kipctl: Kipctl) -> None:
+        assert kipctl(*ROTATE, "--additional").status == 0
+        assert fake.leaders()[T[0]] == 2
+
+    def test_busy_partitions_are_left_alone_and_the_dry_run_tells(
+        self, fake: Reassigning, kipctl: Kipctl
+    ) -> None:
+        fake.partitions[T[0]].target = (4, 2, 3)
+        ran = kipctl("reassign", "--rotate", "--topic", "t", "--dry-run", "-o", "json")
+        assert ran.status == 0, ran.err
+        shown = json.loads(ran.out)
+        assert (len(shown["partitions"]), shown["ongoing"]) == (9, 2)
+        assert shown["skipped"] == [
+            {"topic": "t", "partition": 0, "reason": "it is being reassigned already"}
+        ]
+        assert kipctl(*ROTATE, "--additional").status == 0
+        assert fake.partitions[T[0]].target == (4, 2, 3)
+        assert fake.leaders()[T[1]] == 2
+
+    def test_a_dry_run_needs_no_right_to_list_them(self, fake: Reassigning, kipctl: Kipctl) -> None:
+        assert kipctl(*ROTATE, "--additional").status == 0
+        for command in (("--rotate", "--topic", "t"), ("--rollback",)):
+            fake.stumbles[LIST] = [ErrorCode.CLUSTER_AUTHORIZATION_FAILED]
+            ran = kipctl("reassign", *command, "--dry-run")
+            assert ran.status == 0, ran.err
+            assert "What is being reassigned is not in this plan" in ran.err
+
+    def test_cancel_leaves_them_alone(
+        self, fake: Reassigning, kipctl: Kipctl, tmp_path: Path, state: Path
+    ) -> None:
+        plan = plan_file(tmp_path, {T[0]: (4, 3, 1), T[1]: (4, 3, 1)})
+        fake.partitions[T[0]].replicas = fake.partitions[T[1]].replicas = (3, 1, 2)
+        ran = kipctl("reassign", "--plan", plan, "--yes", "--additional", "--timeout", "0.2")
+        assert ran.status == 6
+        assert "2 of 2 partitions are still being reassigned" in ran.err
+
+        ran = kipctl("reassign", "--cancel", "--dry-run", "-o", "json")
+        shown = json.loads(ran.out)
+        assert [one["topic"] for one in shown["ongoing"]] == ["t", "t"]
+        assert [one["topic"] for one in shown["left_alone"]] == ["other"]
+
+        ran = kipctl("reassign", "--cancel", "--yes", "-o", "json")
+        assert ran.status == 0, ran.err
+        assert "1 others are left alone" in ran.err
+        assert [one["order"] for one in json.loads(ran.out)["cancelled"]] == ["put back"] * 2
+        assert fake.replicas()[T[0]] == (3, 1, 2)
+        assert fake.partitions[OTHER].target == (3, 2)
+        assert states(state) == ["undone"]
+
+        ran = kipctl("reassign", "--cancel", "--yes")
+        assert ran.status == 0
+        assert fake.partitions[OTHER].target == (3, 2)
+        ran = kipctl("reassign", "--cancel", "--all", "--yes", "-o", "json")
+        assert ran.status == 0
+        assert json.loads(ran.out)["cancelled"][0]["order"] == "unknown"
+        assert fake.partitions[OTHER].target is None
+
+    @pytest.mark.parametrize("option", ["--topic", "--plan"])
+    def test_cancel_takes_what_is_named(
+        self, fake: Reassigning, kipctl: Kipctl, tmp_path: Path, option: str
+    ) -> None:
+        fake.partitions[T[0]].target = (4, 2, 3)
+        value = {"--topic": "other", "--plan": plan_file(tmp_path, {OTHER: (3, 2)})}[option]
+        assert kipctl("reassign", "--cancel", option, value, "--yes").status == 0
+        assert fake.partitions[OTHER].target is None
+        assert fake.partitions[T[0]].target == (4, 2, 3)
+
+    def test_an_old_order_is_not_put_back_on_what_others_started(
+        self, fake: Reassigning, kipctl: Kipctl
+    ) -> None:
+        fake.partitions[OTHER].target = None
+        assert kipctl(*ROTATE).status == 0  # from (1, 2, 3) to (2, 3, 1)
+        fake.partitions[T[0]].replicas = (3, 2, 1)
+        fake.partitions[T[0]].target = (4, 2, 1)
+        ran = kipctl("reassign", "--cancel", "--all", "--yes", "-o", "json")
+        assert ran.status == 0, ran.err
+        assert json.loads(ran.out)["cancelled"][0]["order"] == "unknown"
+        assert len(fake.altered) == 2  # the rotation, the cancellation, and no order after it
+
+
+class TestBatches:
+    """Partitions are submitted so many at a time."""
+
+    def test_each_is_reassigned_and_elected_before_the_next(
+        self, fake: Reassigning, kipctl: Kipctl, state: Path
+    ) -> None:
+        ran = kipctl(*ROTATE, "--batch", "4", "--between", "0s", "-o", "json")
+        assert ran.status == 0, ran.err
+        assert [len(batch) for batch in fake.altered] == [4, 4, 2]
+        assert [set(a) for a in fake.altered] == fake.elected
+        assert json.loads(ran.out)["counts"] == {"done": 10, "failed": 0}
+        assert states(state) == ["done"]
+
+    def test_what_has_changed_between_two_of_them_is_left_out(
+        self, fake: Reassigning, kipctl: Kipctl
+    ) -> None:
+        def meanwhile() -> None:
+            fake.partitions[T[8]].replicas = (3, 2, 1)
+            fake.partitions[T[9]].isr = (1, 3)
+
+        fake.changes = [meanwhile]
+        ran = kipctl(*ROTATE, "--batch", "5", "--between", "0s")
+        assert ran.status == 5
+        assert "8 partitions are done, 2 are not" in ran.err
+        assert fake.replicas()[T[8]] == (3, 2, 1)
+        assert fake.replicas()[T[9]] == (1, 2, 3)
+
+    def test_another_tool_that_begins_between_two_of_them_stops_it(
+        self, fake: Reassigning, kipctl: Kipctl
+    ) -> None:
+        fake.partitions[OTHER] = Held((1, 2), 1)
+
+        def meanwhile() -> None:
+            fake.moves_at_once = False
+            fake.partitions[OTHER].target = (3, 2)
+
+        fake.changes = [meanwhile]
+        ran = kipctl(*ROTATE, "--batch", "5", "--between", "0s")
+        assert ran.status == 5
+        assert "1 other partitions, such as other-0, are being reassigned by now." in ran.err
+        assert "Of 10 partitions 5 have their new replicas" in ran.err
+        assert len(fake.altered) == 1
+
+    def test_a_batch_of_which_nothing_is_accepted_is_the_last(
+        self, fake: Reassigning, kipctl: Kipctl
+    ) -> None:
+        fake.refused = set(T[5:])
+        ran = kipctl(*ROTATE, "--batch", "3", "--between", "0s")
+        assert ran.status == 5
+        assert [len(batch) for batch in fake.altered] == [3, 3, 3]
+        assert "5 partitions are done, 5 are not" in ran.err
+
+    def test_ctrl_c_between_two_of_them_says_how_far_it_came(
+        self, fake: Reassigning, kipctl: Kipctl, monkeypatch: pytest.MonkeyPatch, state: Path
+    ) -> None:
+        def interrupt(self: object, done: int, batches: int) -> None:
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr("kipctl.cluster.moves.change._Change._pause", interrupt)
+        ran = kipctl(*ROTATE, "--batch", "6")
+        assert ran.status == 130
+        assert "Of 10 partitions 6 have their new replicas, 4 their old ones" in ran.err
+        assert "kipctl reassign --rollback" in ran.err
+        assert kipctl(*ROLLBACK).status == 0
+        assert set(fake.leaders().values()) == {1}
+
+
+class TestReplicationFactor:
+    """Plans that change how many replicas there are."""
+
+    def test_it_is_asked_for_by_an_option(
+        self, fake: Reassigning, kipctl: Kipctl, tmp_path: Path
+    ) -> None:
+        plan = plan_file(tmp_path, {T[0]: (1, 2)})
+        ran = kipctl("reassign", "--plan", plan, "--yes")
+        assert ran.status == 4
+        assert "changes the replication factor of 1 partitions, such as t-0: from 3 to 2" in ran.err
+        assert "--change-replication-factor" in ran.err
+        assert fake.altered == []
+        ran = kipctl("reassign", "--plan", plan, "--dry-run")
+        assert ran.status == 0
+        assert "no data is copied; 1 get 2 replicas instead of 3." in ran.out
+        ran = kipctl("reassign", "--plan", plan, "--change-replication-factor")
+        assert "The REPLICATION FACTOR of 1 CHANGES (1 get fewer replicas" in ran.err
+        ran = kipctl("reassign", "--plan", plan, "--yes", "--change-replication-factor")
+        assert ran.status == 0, ran.err
+        assert fake.replicas()[T[0]] == (1, 2)
+
+    def test_never_below_min_insync_replicas_unasked(
+        self, fake: Reassigning, kipctl: Kipctl, tmp_path: Path
+    ) -> None:
+        fake.min_insync["t"] = "2"
+        plan = plan_file(tmp_path, {T[0]: (1,)})
+        command = ("reassign", "--plan", plan, "--yes", "--change-replication-factor")
+        ran = kipctl(*command)
+        assert ran.status == 4
+        assert "min.insync.replicas of its topic is 2" in ran.err
+        assert fake.altered == []
+        assert kipctl(*command, "--force").status == 0
+
+
+class TestJournalOfCommands:
+    """What commands make of the journal's files."""
+
+    def test_a_damaged_entry_is_named_and_passed_over(
+        self, fake: Reassigning, kipctl: Kipctl, state: Path
+    ) -> None:
+        assert kipctl(*ROTATE).status == 0
+        assert kipctl(*ROTATE).status == 0
+        newest, _ = entries(state)
+        newest.path.write_text("{")
+        fake.partitions[T[0]].replicas = (2, 3, 1)
+        for command in (("--rollback", "--dry-run"), ("--history",), ("--cancel", "--yes")):
+            fake.partitions[OTHER] = Held((1, 2), 1, target=(3, 2))
+            ran = kipctl("reassign", *command)
+            assert ran.status == 0, ran.err
+            assert f"{newest.path} is damaged" in ran.err
+
+    def test_the_history_is_listed_and_an_entry_of_it_chosen(
+        self, fake: Reassigning, kipctl: Kipctl, state: Path
+    ) -> None:
+        fake.partitions[OTHER] = Held((1, 2), 1)
+        assert kipctl(*ROTATE).status == 0
+        assert kipctl("reassign", "--rotate", "--topic", "other", "--yes").status == 0
+        ran = kipctl("reassign", "--history", "-o", "json")
+        shown = json.loads(ran.out)["entries"]
+        assert [one["partitions"] for one in shown] == [1, 10]
+        assert shown[1]["command"] == list(ROTATE)
+        ran = kipctl(*ROLLBACK, "--entry", shown[1]["id"])
+        assert ran.status == 0, ran.err
+        assert fake.leaders()[T[0]] == 1
+        assert fake.leaders()[OTHER] == 2
+
+    def test_the_question_says_whose_change_of_when_it_undoes(self, kipctl: Kipctl) -> None:
+        assert kipctl(*ROTATE).status == 0
+        ran = kipctl("reassign", "--rollback")
+        assert ran.status == 2
+        assert "Roll back 10 partitions?" in ran.err
+        assert "kipctl reassign --rotate --topic t --yes, by " in ran.err
+        assert "(less than a minute ago, entry " in ran.err
+
+    def test_an_entry_of_the_old_form_is_rolled_back_where_no_data_moves(
+        self, fake: Reassigning, kipctl: Kipctl, state: Path
+    ) -> None:
+        folder = journal("fake", {"XDG_STATE_HOME": str(state)}).folder
+        folder.mkdir(parents=True)
+        old = folder / "20250101T000000.000000Z.json"
+        old.write_text(json.dumps(reassignment_document({T[0]: (2, 1, 3), T[1]: (4, 1, 2)})))
+        ran = kipctl(*ROLLBACK)
+        assert ran.status == 0, ran.err
+        assert fake.replicas()[T[0]] == (2, 1, 3)
+        assert fake.replicas()[T[1]] == (1, 2, 3)
+        assert "how kipctl left it is not known" in ran.err
+        assert not old.exists()
+        assert (folder / "20250101T000000.000000Z.undone.json").exists()
+
+    def test_two_at_once_exclude_one_another_but_cancel_is_never_kept_waiting(
+        self, fake: Reassigning, kipctl: Kipctl, state: Path
+    ) -> None:
+        kept = journal("fake", {"XDG_STATE_HOME": str(state)})
+        with kept.locked(Origin(("reassign", "--rotate"), "bob", "bastion")):
+            ran = kipctl(*ROTATE)
+            assert ran.status == 4
+            assert "kipctl reassign --rotate, by bob@bastion" in ran.err
+            assert fake.altered == []
+            fake.partitions[OTHER] = Held((1, 2), 1, target=(3, 2))
+            assert kipctl("reassign", "--cancel", "--all", "--yes").status == 0
+        assert kipctl(*ROTATE).status == 0
+
+
+class TestOutput:
+    """However many partitions there are."""
+
+    @pytest.fixture(autouse=True)
+    def many(self, fake: Reassigning) -> None:
+        fake.partitions |= {PartitionId("m", n): Held((1, 2), 1) for n in range(300)}
+        fake.partitions |= {PartitionId("solo", n): Held((4,), 4) for n in range(300)}
+
+    def test_a_dry_run_is_a_table_by_broker(self, kipctl: Kipctl) -> None:
+        dry_run = ("reassign", "--rotate", "--all-topics", "--dry-run")
+        ran = kipctl(*dry_run)
+        assert ran.status == 0, ran.err
+        lines = [line.split() for line in ran.out.splitlines()]
+        assert ["1", "310", "0", "310", "310"] in lines
+        assert ["2", "0", "310", "310", "310"] in lines
+        assert ["4", "300", "300", "300", "300"] in lines
+        assert "it has too few replicas to rotate (1)" in ran.out
+        assert "310 partitions of 2 topics change: no data is copied; 300 are" in ran.out
+        assert len(lines) < 25
+        assert len(kipctl(*dry_run, "--partitions").out.splitlines()) > 310
+        shown = json.loads(kipctl(*dry_run, "-o", "json").out)
+        assert (len(shown["partitions"]), len(shown["skipped"])) == (310, 300)
+        assert shown["brokers"][0] == {
+            "broker": 1,
+            "leaders": 310,
+            "leaders_after": 0,
+            "replicas": 310,
+            "replicas_after": 310,
+        }
+
+    def test_a_rotation_is_told_in_a_page(self, kipctl: Kipctl) -> None:
+        rotate = ("reassign", "--rotate", "--all-topics", "--yes")
+        ran = kipctl(*rotate)
+        assert ran.status == 0, ran.err
+        assert len((ran.out + ran.err).splitlines()) < 50
+        assert "And 290 more: --partitions shows them all." in ran.out

@@ -1,0 +1,96 @@
+"""Throttles without a cluster: what is set, what is put back, and what is left of others."""
+
+import json
+
+import pytest
+
+from kipctl.cluster.moves.plan import Move
+from kipctl.cluster.moves.reassign import Ongoing
+from kipctl.cluster.moves.throttle import (
+    BROKER,
+    FOLLOWER_RATE,
+    FOLLOWER_REPLICAS,
+    LEADER_RATE,
+    LEADER_REPLICAS,
+    TOPIC,
+    Change,
+    Setting,
+    StillSet,
+    Throttle,
+    demand_put_back,
+    leftovers,
+    read_throttle,
+    throttle_of,
+    wanted_settings,
+    with_replicas,
+)
+from kipctl.cluster.snapshot import PartitionId
+from kipctl.errors import PartlyDoneError, UsageError
+
+MOVES = (
+    Move(PartitionId("t", 0), (1, 2), (3, 2), 1),
+    Move(PartitionId("t", 1), (1, 2), (2, 1), 1),
+    Move(PartitionId("t", 2), (1,), (1, 9), 1),
+)
+
+
+def test_leaders_are_throttled_where_replicas_are_and_followers_where_they_come() -> None:
+    wanted = wanted_settings(MOVES, 5, alive=(1, 2, 3))
+    assert wanted == {
+        Setting(TOPIC, "t", LEADER_REPLICAS): "0:1,0:2,2:1",
+        Setting(TOPIC, "t", FOLLOWER_REPLICAS): "0:3,2:9",
+        **{Setting(BROKER, b, c): "5" for b in "123" for c in (LEADER_RATE, FOLLOWER_RATE)},
+    }
+    assert wanted_settings(MOVES[1:2], 5, alive=(1, 2, 3)) == {}
+    with pytest.raises(UsageError, match="nothing through"):
+        wanted_settings(MOVES, 0, alive=(1,))
+
+
+@pytest.mark.parametrize(
+    ("value", "added", "expected"),
+    [
+        (None, "0:1,0:2", "0:1,0:2"),
+        ("", "0:1", "0:1"),
+        ("0:2,5:1", "0:1,0:2", "0:2,5:1,0:1"),
+        ("*", "0:1", "*"),
+    ],
+)
+def test_replicas_throttled_already_stay_so(value: str | None, added: str, expected: str) -> None:
+    assert with_replicas(value, added) == expected
+
+
+def test_what_is_as_wanted_is_no_change() -> None:
+    rate, replicas = Setting(BROKER, "1", LEADER_RATE), Setting(TOPIC, "t", LEADER_REPLICAS)
+    assert throttle_of({rate: "5", replicas: "0:1"}, {rate: "5", replicas: "*"}).changes == ()
+    changed = throttle_of({rate: "5", replicas: "0:1"}, {rate: "7", replicas: None})
+    assert changed.changes == (Change(rate, "7", "5"), Change(replicas, None, "0:1"))
+    assert read_throttle(json.loads(json.dumps(changed.document()))) == changed
+
+
+@pytest.mark.parametrize("document", [None, {}, {"changes": 1}, {"changes": [{"kind": "x"}]}])
+def test_a_damaged_description_is_refused(document: object) -> None:
+    with pytest.raises(UsageError, match="damaged"):
+        read_throttle(document)
+
+
+def test_throttles_that_no_reassignment_needs_are_left_over() -> None:
+    found = {
+        Setting(BROKER, "1", LEADER_RATE): "5",
+        Setting(BROKER, "4", LEADER_RATE): "5",
+        Setting(TOPIC, "t", LEADER_REPLICAS): "0:1",
+        Setting(TOPIC, "u", LEADER_REPLICAS): "0:1",
+    }
+    busy = [Ongoing(PartitionId("t", 0), (3, 1), (3,), (1,))]
+    assert [str(c.setting) for c in leftovers(found, busy).changes] == [
+        "leader.replication.throttled.rate of broker 4",
+        "leader.replication.throttled.replicas of topic u",
+    ]
+    assert len(leftovers(found, ()).changes) == 4
+
+
+def test_a_throttle_that_stays_is_named_with_the_command_that_removes_it() -> None:
+    demand_put_back(())
+    with pytest.raises(PartlyDoneError, match=r"STILL SET.*broker 3: it is down") as error:
+        demand_put_back([StillSet(Setting(BROKER, "3", LEADER_RATE), "it is down.")])
+    assert "--entity-type brokers --entity-name 3 --delete-config" in error.value.next_step
+    assert read_throttle(Throttle(()).document()) == Throttle(())
