@@ -12,6 +12,8 @@ from kipctl.cli.reassign_modes import (
     Asked,
     afterwards,
     demand_replicas,
+    demand_room,
+    in_numbers,
     ongoing_of,
     say_if_not_listed,
     say_plan,
@@ -21,7 +23,6 @@ from kipctl.cli.reassign_reports import (
     age,
     cancelled_report,
     history_report,
-    left_alone_lines,
     ongoing_report,
     plan_report,
     with_skipped,
@@ -48,13 +49,15 @@ def roll_back(asked: Asked) -> None:
 
     environment, cluster = asked.environment, asked.cluster
     kept, entry, busy, before, way = _way_back(asked)
+    numbers = in_numbers(asked, way.plan, before)
     if asked.dry_run:
         about = {"entry": entry.id, "leaders_to_elect": len(way.in_place)}
         closing = (_of_entry(entry), "Nothing was changed.")
         asked.report(
             plan_report(
                 way.plan,
-                before,
+                numbers,
+                throttle=asked.throttle,
                 every_row=asked.every_row,
                 busy=busy,
                 about=about,
@@ -67,7 +70,8 @@ def roll_back(asked: Asked) -> None:
         return
     demand_quiet(busy, additional=asked.additional)
     demand_replicas(asked, way.plan)
-    say_plan(asked, way.plan, before)
+    demand_room(asked, numbers)
+    say_plan(asked, numbers)
     if way.in_place:
         environment.message(f"{len(way.in_place)} need their leaders elected only.")
     environment.confirm(
@@ -163,7 +167,9 @@ def _nothing_to_roll_back(asked: Asked, entry: "Entry", way: "WayBack") -> None:
         _mark_undone(asked, entry)
         asked.environment.message(f"All is as before entry {entry.id}: it is undone.")
         return
-    reasons = left_alone_lines(way.plan)
+    from kipctl.cluster.moves.plan_view import left_alone
+
+    reasons = [str(one) for one in left_alone(way.plan)]
     raise RefusedError(
         f"Nothing of entry {entry.id} can be rolled back. {' '.join(reasons[:3])}",
         "Choose another (--history, --entry ID), insist with --force, or stop what is being"

@@ -11,22 +11,24 @@ from kipctl.cli.environment import Environment
 from kipctl.cli.leader_reports import moved_report
 from kipctl.cli.reassign_reports import (
     REASSIGN,
-    in_short,
-    left_alone_lines,
     ongoing_report,
     plan_report,
     reassigned_report,
     verified_report,
     with_skipped,
 )
+from kipctl.errors import RefusedError
 from kipctl.report.formats import OutputFormat
+from kipctl.report.plan_tables import copied_lines, in_short, too_little_room
 from kipctl.report.tables import Report
 
 if TYPE_CHECKING:
     from kipctl.cluster.moves.change import Pace
     from kipctl.cluster.moves.guards import Planner, Survey
     from kipctl.cluster.moves.journal import Journal, Origin
+    from kipctl.cluster.moves.log_sizes import LogSizes
     from kipctl.cluster.moves.plan import Plan
+    from kipctl.cluster.moves.plan_view import PlanView
     from kipctl.cluster.moves.reassign import Ongoing
     from kipctl.cluster.snapshot import Snapshot
     from kipctl.transport.request import Cluster
@@ -122,10 +124,11 @@ def rotate(asked: Asked) -> None:
     if not asked.dry_run:
         demand_quiet(seen.busy, additional=asked.additional)
     demand_moves(seen.plan, asked.topics)
+    numbers = in_numbers(asked, seen.plan, seen.snapshot)
     if asked.dry_run:
-        _show(asked, seen)
+        show_plan(asked, seen, numbers)
         return
-    say_plan(asked, seen.plan, seen.snapshot)
+    say_plan(asked, numbers)
     environment.confirm(f"Rotate the leaders of {len(seen.plan.moves)} partitions?", asked.yes)
     kept = asked.journal(seen.snapshot.cluster_id)
     made: tuple[str, ...] = ()
@@ -177,13 +180,15 @@ def carry_out_plan(asked: Asked, path: Path) -> None:
     seen = look(asked, planner)
     if file.names_log_dirs:
         environment.message(f"The log_dirs of {path} are ignored: brokers place new replicas.")
+    numbers = in_numbers(asked, seen.plan, seen.snapshot)
     if asked.dry_run or not seen.plan.moves:
-        _show(asked, seen, elects=False)
+        show_plan(asked, seen, numbers, elects=False)
         return
     demand_factor_wanted(seen.plan, wanted=asked.change_factor)
     demand_replicas(asked, seen.plan)
     demand_quiet(seen.busy, additional=asked.additional)
-    say_plan(asked, seen.plan, seen.snapshot)
+    demand_room(asked, numbers)
+    say_plan(asked, numbers)
     factor = question_of_factor(seen.plan)
     environment.confirm(f"Reassign {len(seen.plan.moves)} partitions?{factor}", asked.yes)
     kept = asked.journal(seen.snapshot.cluster_id)
@@ -258,21 +263,49 @@ def ask_again(asked: Asked, planner: "Planner") -> "Survey":
     return again
 
 
-def _show(asked: Asked, seen: "Survey", elects: bool = True) -> None:
+def in_numbers(
+    asked: Asked, plan: "Plan", snapshot: "Snapshot", logs: "LogSizes | None" = None
+) -> "PlanView":
+    """What the plan comes to; how large partitions are is asked where it copies any."""
+    from kipctl.cluster.moves.log_sizes import NOT_ASKED, ask_log_sizes
+    from kipctl.cluster.moves.plan_view import view
+
+    if logs is None:
+        logs = ask_log_sizes(asked.cluster, snapshot) if plan.copies_data else NOT_ASKED
+    return view(snapshot, plan, logs)
+
+
+def show_plan(asked: Asked, seen: "Survey", numbers: "PlanView", elects: bool = True) -> None:
+    """What a dry run reports."""
     asked.report(
         plan_report(
-            seen.plan, seen.snapshot, every_row=asked.every_row, elects=elects, busy=seen.busy
+            seen.plan,
+            numbers,
+            every_row=asked.every_row,
+            elects=elects,
+            throttle=asked.throttle,
+            busy=seen.busy,
         )
     )
 
 
-def say_plan(asked: Asked, plan: "Plan", snapshot: "Snapshot") -> None:
+def say_plan(asked: Asked, numbers: "PlanView") -> None:
     """What is to be confirmed, in a few lines."""
-    from kipctl.cluster.moves.plan_summary import summarize
+    from kipctl.cluster.moves.plan_view import document
 
-    asked.environment.message(in_short(summarize(snapshot, plan)))
-    for line in left_alone_lines(plan)[:3]:
+    shown = document(numbers, asked.throttle)
+    for line in (in_short(shown), *map(str, numbers.left_alone[:3]), *copied_lines(shown)):
         asked.environment.message(line)
+
+
+def demand_room(asked: Asked, numbers: "PlanView") -> None:
+    """Raise RefusedError when a disk would fill."""
+    if numbers.filled and not asked.force:
+        one = numbers.filled[0]
+        raise RefusedError(
+            too_little_room(one.broker, one.bytes_in, one.usable or 0),
+            "Choose fewer partitions, or insist with --force.",
+        )
 
 
 def demand_replicas(asked: Asked, plan: "Plan") -> None:

@@ -7,6 +7,13 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from kipctl.cli.leader_reports import A_FEW, bounded, ids, listing, way_back_line
+from kipctl.report.plan_tables import (
+    brokers_table,
+    copied_lines,
+    in_short,
+    left_alone_table,
+    links_table,
+)
 from kipctl.report.tables import Report, Table
 
 if TYPE_CHECKING:
@@ -14,7 +21,7 @@ if TYPE_CHECKING:
     from kipctl.cluster.moves.change_outcome import Reassigned
     from kipctl.cluster.moves.journal import Entry
     from kipctl.cluster.moves.plan import Move, Plan
-    from kipctl.cluster.moves.plan_summary import PlanSummary
+    from kipctl.cluster.moves.plan_view import PlanView
     from kipctl.cluster.moves.reassign import Ongoing, Verified
     from kipctl.cluster.snapshot import Assignment, PartitionId, Snapshot
 
@@ -24,10 +31,11 @@ _TOPICS_NAMED = 3
 
 def plan_report(
     plan: "Plan",
-    snapshot: "Snapshot",
+    seen: "PlanView",
     *,
     every_row: bool = False,
     elects: bool = True,
+    throttle: float | None = None,
     busy: Sequence["Ongoing"] = (),
     about: Mapping[str, object] | None = None,
     closing: Sequence[str] = ("Nothing was changed.",),
@@ -37,16 +45,34 @@ def plan_report(
     The document is Kafka's own reassignment JSON; everything else stands beside it.
     """
     from kipctl.cluster.moves.kafka_json import reassignment_document
-    from kipctl.cluster.moves.plan_summary import summarize
+    from kipctl.cluster.moves.plan_view import document
 
-    summary = summarize(snapshot, plan)
-    brokers, broker_rows = _broker_table(summary, elects)
-    left_alone, _ = listing(
-        "Left alone",
-        {"reason": "Why", "partitions": "Partitions", "example": "Such as"},
-        ((left.reason, left.partitions, str(left.example)) for left in summary.left_alone),
+    shown = document(seen, throttle)
+    note = () if elects else ("Leaders after: once the preferred leaders are elected.",)
+    tables = [brokers_table(shown, note)] if plan.moves else []
+    if seen.links:
+        tables.append(links_table(shown))
+    if plan.moves and (every_row or len(plan.moves) <= A_FEW):
+        tables.append(_moves_table(plan))
+    if seen.left_alone:
+        tables.append(left_alone_table(shown))
+    others = (f"In the cluster {len(busy)} partitions are being reassigned.",) if busy else ()
+    return Report(
+        REASSIGN,
+        {
+            **reassignment_document(plan.target),
+            **shown,
+            "skipped": _skipped(plan),
+            "ongoing": len(busy),
+            **(about or {}),
+        },
+        tuple(tables),
+        (in_short(shown), *copied_lines(shown), *others, *closing),
     )
-    partitions, _ = listing(
+
+
+def _moves_table(plan: "Plan") -> Table:
+    table, _ = listing(
         "Plan",
         {
             "topic": "Topic",
@@ -62,78 +88,7 @@ def plan_report(
             for m in plan.moves
         ),
     )
-    shown = [replace(brokers, name="brokers")] if plan.moves else []
-    if plan.moves and (every_row or len(plan.moves) <= A_FEW):
-        shown.append(replace(partitions, name="partitions"))
-    if summary.left_alone:
-        shown.append(replace(left_alone, name="left alone"))
-    document = {
-        **reassignment_document(plan.target),
-        "skipped": [
-            {"topic": s.id.topic, "partition": s.id.partition, "reason": s.reason}
-            for s in plan.skipped
-        ],
-        "brokers": broker_rows,
-        "counts": {
-            "partitions": summary.partitions,
-            "topics": summary.topics,
-            "copied": summary.copied,
-            "skipped": len(plan.skipped),
-        },
-        "replication_factor_changes": [
-            {"from": old, "to": new, "partitions": n} for (old, new), n in summary.factors.items()
-        ],
-        "ongoing": len(busy),
-        **(about or {}),
-    }
-    others = (f"In the cluster {len(busy)} partitions are being reassigned.",) if busy else ()
-    return Report(REASSIGN, document, tuple(shown), (in_short(summary), *others, *closing))
-
-
-def _broker_table(summary: "PlanSummary", elects: bool) -> tuple[Table, list[dict[str, object]]]:
-    note = () if elects else ("Leaders after: once the preferred leaders are elected.",)
-    table, rows = listing(
-        "Brokers",
-        {
-            "broker": "Broker",
-            "leaders": "Leaders",
-            "leaders_after": "After",
-            "replicas": "Replicas",
-            "replicas_after": "After",
-        },
-        (
-            (str(b.broker), b.leaders, b.leaders_after, b.replicas, b.replicas_after)
-            for b in summary.brokers
-        ),
-        note,
-    )
-    return table, [
-        {**row, "broker": load.broker} for row, load in zip(rows, summary.brokers, strict=True)
-    ]
-
-
-def in_short(summary: "PlanSummary") -> str:
-    """The plan in one line."""
-    left = sum(one.partitions for one in summary.left_alone)
-    if not summary.partitions:
-        return "Nothing is to be reassigned" + (f"; {left} are left alone." if left else ".")
-    data = f"data of {summary.copied} is copied" if summary.copied else "no data is copied"
-    alone = f"; {left} are left alone" if left else ""
-    topics = "1 topic" if summary.topics == 1 else f"{summary.topics} topics"
-    factors = "".join(
-        f"; {n} get {new} replicas instead of {old}" for (old, new), n in summary.factors.items()
-    )
-    return f"{summary.partitions} partitions of {topics} change: {data}{factors}{alone}."
-
-
-def left_alone_lines(plan: "Plan") -> tuple[str, ...]:
-    """Why partitions are left alone, by reason, each with one of them."""
-    reasons = Counter(skipped.reason for skipped in plan.skipped)
-    first = {skipped.reason: skipped.id for skipped in reversed(plan.skipped)}
-    return tuple(
-        f"Left alone: {n} partitions, such as {first[reason]}: {reason}."
-        for reason, n in reasons.most_common()
-    )
+    return replace(table, name="partitions")
 
 
 def _data(move: "Move") -> str:
@@ -145,14 +100,19 @@ def _data(move: "Move") -> str:
 
 def with_skipped(report: Report, plan: "Plan") -> Report:
     """The report of a change, with what its plan left alone."""
-    skipped = [
-        {"topic": s.id.topic, "partition": s.id.partition, "reason": s.reason} for s in plan.skipped
-    ]
+    from kipctl.cluster.moves.plan_view import left_alone
+
     return replace(
         report,
-        document={**report.document, "skipped": skipped},
-        closing=(*left_alone_lines(plan), *report.closing),
+        document={**report.document, "skipped": _skipped(plan)},
+        closing=(*map(str, left_alone(plan)), *report.closing),
     )
+
+
+def _skipped(plan: "Plan") -> list[dict[str, object]]:
+    return [
+        {"topic": s.id.topic, "partition": s.id.partition, "reason": s.reason} for s in plan.skipped
+    ]
 
 
 def reassigned_report(done: "Reassigned", after: "Snapshot", every_row: bool = False) -> Report:

@@ -1,7 +1,6 @@
 """`kipctl reassign` by a way to plan: drain, leaders off, add and so on (`cluster/planners`)."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kipctl.cli.leader_reports import moved_report
@@ -11,21 +10,18 @@ from kipctl.cli.reassign_modes import (
     afterwards,
     ask_again,
     demand_replicas,
+    demand_room,
+    in_numbers,
     look,
     say_plan,
+    show_plan,
 )
-from kipctl.cli.reassign_reports import REASSIGN, plan_report, with_skipped
-from kipctl.errors import RefusedError
-from kipctl.report.plan_tables import plan_tables
+from kipctl.cli.reassign_reports import REASSIGN, with_skipped
 
 if TYPE_CHECKING:
-    from kipctl.cluster.moves.log_sizes import LogSizes
     from kipctl.cluster.moves.plan import Plan
-    from kipctl.cluster.moves.plan_view import PlanView
     from kipctl.cluster.moves.planners.ways import Way
     from kipctl.cluster.snapshot import Snapshot
-
-GIGABYTE = 1e9
 
 
 def way_of(
@@ -73,7 +69,6 @@ def carry_out_way(asked: Asked, way: "Way") -> None:
         question_of_factor,
     )
     from kipctl.cluster.moves.log_sizes import ask_log_sizes
-    from kipctl.cluster.moves.plan_view import view
     from kipctl.cluster.moves.planners.placement import Known
     from kipctl.cluster.snapshot import select, take_snapshot
 
@@ -90,15 +85,14 @@ def carry_out_way(asked: Asked, way: "Way") -> None:
         return _with_elections(way.plan(now, known), now)
 
     seen = look(asked, planner)
-    numbers = view(seen.snapshot, seen.plan, logs.sizes, logs.disks)
+    numbers = in_numbers(asked, seen.plan, seen.snapshot, logs)
     if asked.dry_run or not seen.plan.moves:
-        _show(asked, seen.plan, seen.snapshot, numbers, logs)
+        show_plan(asked, seen, numbers)
         return
     demand_quiet(seen.busy, additional=asked.additional)
     demand_replicas(asked, seen.plan)
-    _demand_room(numbers, force=asked.force)
-    say_plan(asked, seen.plan, seen.snapshot)
-    _say_sizes(asked, numbers, logs)
+    demand_room(asked, numbers)
+    say_plan(asked, numbers)
     factor = question_of_factor(seen.plan)
     environment.confirm(
         f"{way.option}: change {len(seen.plan.moves)} partitions?{factor}", asked.yes
@@ -130,49 +124,4 @@ def _with_elections(plan: "Plan", now: "Snapshot") -> "Plan":
     return Plan(
         tuple(sorted((*plan.moves, *electing), key=lambda move: move.id)),
         tuple(one for one in plan.skipped if one.id not in astray),
-    )
-
-
-def _show(
-    asked: Asked, plan: "Plan", snapshot: "Snapshot", numbers: "PlanView", logs: "LogSizes"
-) -> None:
-    from kipctl.cluster.moves.plan_view import document
-
-    report = plan_report(plan, snapshot, every_row=asked.every_row)
-    if numbers.copied_replicas:
-        seen = document(numbers)
-        report = replace(
-            report,
-            document={**report.document, "view": seen, "sizes_unknown": dict(logs.missing)},
-            tables=(*report.tables, *plan_tables(seen)[1:]),
-        )
-    asked.report(report)
-
-
-def _say_sizes(asked: Asked, numbers: "PlanView", logs: "LogSizes") -> None:
-    if not numbers.copied_replicas:
-        return
-    pace = (
-        "not throttled"
-        if asked.throttle is None
-        else f"at most {asked.throttle / 1e6:,.1f} MB/s in and out of each broker"
-    )
-    unknown = f"; of {numbers.unknown_sizes} the size is not known" if numbers.unknown_sizes else ""
-    asked.environment.message(
-        f"{numbers.copied_replicas} replicas, {numbers.copied_bytes / GIGABYTE:,.2f} GB, are"
-        f" copied, {pace}{unknown}."
-    )
-    for broker, why in list(logs.missing.items())[:3]:
-        asked.environment.message(f"Broker {broker} does not tell sizes: {why}")
-
-
-def _demand_room(numbers: "PlanView", *, force: bool) -> None:
-    """Raise RefusedError when a disk would fill."""
-    if not numbers.filled or force:
-        return
-    one = numbers.filled[0]
-    raise RefusedError(
-        f"Broker {one.broker} has too little room: {one.bytes_in / GIGABYTE:,.2f} GB come,"
-        f" {(one.usable or 0) / GIGABYTE:,.2f} GB are free.",
-        "Choose fewer partitions with --topic, or insist with --force.",
     )

@@ -1,9 +1,9 @@
-"""Tables of a plan, from the document that `--output json` prints of it."""
+"""A plan in sentences and tables, from the document that `--output json` prints of it."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kipctl.report.tables import Cell, Column, Table
+from kipctl.report.tables import Column, Table
 
 Document = Mapping[str, Any]
 
@@ -11,78 +11,94 @@ _MOST_LINKS = 20
 """More would be no view any more; the document has all."""
 
 
-def plan_tables(document: Document) -> tuple[Table, ...]:
-    """What changes, what is left alone and why, brokers before and after, what is copied where."""
-    tables = [changes_table(document), brokers_table(document)]
-    if document["links"]:
-        tables.append(links_table(document))
-    return tuple(tables)
+def in_short(document: Document) -> str:
+    """The plan in one sentence."""
+    counts = document["counts"]
+    left = counts["skipped"]
+    if not counts["partitions"]:
+        return "Nothing is to be reassigned" + (f"; {left} are left alone." if left else ".")
+    data = f"data of {counts['copied']} is copied" if counts["copied"] else "no data is copied"
+    alone = f"; {left} are left alone" if left else ""
+    topics = "1 topic" if counts["topics"] == 1 else f"{counts['topics']} topics"
+    factors = "".join(
+        f"; {one['partitions']} get {one['to']} replicas instead of {one['from']}"
+        for one in document["replication_factor_changes"]
+    )
+    return f"{counts['partitions']} partitions of {topics} change: {data}{factors}{alone}."
 
 
-def changes_table(document: Document) -> Table:
-    """How many partitions change, and how; how many do not, and why."""
-    rows: list[tuple[Cell, ...]] = [*document["changes"].items()]
-    rows += [(f"left alone: {why}", count) for why, count in document["left_alone"].items()]
-    return Table(
-        "Plan",
-        ("what becomes of partitions", "partitions"),
-        tuple(rows),
-        tuple(_notes(document)),
-        name="changes",
+def copied_lines(document: Document) -> Iterator[str]:
+    """What is copied, how long that takes, and which disks it fills; no line of a mere reorder."""
+    if "copied" not in document:
+        return
+    copied = document["copied"]
+    throttle, unknown = copied["throttle_bytes_per_s"], copied["unknown_sizes"]
+    pace = (
+        "not throttled"
+        if throttle is None
+        else f"at most {throttle / 1e6:,.1f} MB/s in and out of each broker:"
+        f" {duration(copied['seconds'])} at least, longer while clients write"
+    )
+    yield (
+        f"{copied['replicas']:,} replicas, {copied['bytes'] / 1e9:,.2f} GB, are copied, {pace}"
+        + (f"; of {unknown:,} the size is not known." if unknown else ".")
+    )
+    silent = list(copied["silent_brokers"].items())
+    for broker, why in silent[:3]:
+        yield f"Broker {broker} does not tell sizes: {why}"
+    if len(silent) > 3:
+        yield f"Nor do {len(silent) - 3} more brokers."
+    yield from (
+        too_little_room(broker["broker"], broker["bytes_in"], broker["usable"])
+        for broker in document["brokers"]
+        if broker["fills"]
     )
 
 
-def brokers_table(document: Document) -> Table:
-    """Leaders, replicas and bytes of every broker, before and after."""
+def too_little_room(broker: int, bytes_in: int, usable: int) -> str:
+    """The sentence about a broker whose disks would fill."""
+    return (
+        f"Broker {broker} has too little room: {bytes_in / 1e9:,.2f} GB come,"
+        f" {usable / 1e9:,.2f} GB are free."
+    )
+
+
+def brokers_table(document: Document, notes: tuple[str, ...] = ()) -> Table:
+    """Leaders and replicas of every broker before and after; bytes too where data is copied."""
     brokers = document["brokers"]
-    return Table(
-        "Brokers, before and after the plan and an election of preferred leaders",
+    has_racks, copies = any(one["rack"] for one in brokers), "copied" in document
+    columns: list[Column | str] = [Column("Broker", right=True), *(["Rack"] if has_racks else [])]
+    columns += ["Leaders", "After", "Replicas", "After"]
+    if copies:
+        columns += [Column(title, 2) for title in ("GB", "After", "In", "Out", "Free")]
+    rows = tuple(
         (
-            "broker",
-            "rack",
-            "leaders",
-            "leaders after",
-            "replicas",
-            "replicas after",
-            Column("GB", 2),
-            Column("GB after", 2),
-            Column("GB in", 2),
-            Column("GB out", 2),
-            Column("GB free", 2),
-        ),
-        tuple(
-            (
-                f"{one['broker']}{'' if one['alive'] else ' (not alive)'}",
-                one["rack"],
-                one["leaders_before"],
-                one["leaders_after"],
-                one["replicas_before"],
-                one["replicas_after"],
-                one["bytes_before"] / 1e9,
-                one["bytes_after"] / 1e9,
-                one["bytes_in"] / 1e9,
-                one["bytes_out"] / 1e9,
-                None if one["usable"] is None else one["usable"] / 1e9,
-            )
-            for one in brokers
-        ),
-        tuple(
-            f"Broker {one['broker']} has too little room: {one['bytes_in'] / 1e9:,.2f} GB come, "
-            f"{one['usable'] / 1e9:,.2f} GB are free."
-            for one in brokers
-            if one["fills"]
-        ),
-        name="brokers",
+            f"{one['broker']}{'' if one['alive'] else ' (not alive)'}",
+            *((one["rack"],) if has_racks else ()),
+            *(one[key] for key in ("leaders", "leaders_after", "replicas", "replicas_after")),
+            *(_gb(one[key]) for key in _BYTES if copies),
+        )
+        for one in brokers
     )
+    return Table("Brokers", tuple(columns), rows, notes, name="brokers")
+
+
+_BYTES = ("bytes", "bytes_after", "bytes_in", "bytes_out", "usable")
+
+
+def _gb(count: int | None) -> float | None:
+    return None if count is None else count / 1e9
 
 
 def links_table(document: Document) -> Table:
     """What is copied from which broker to which, the most first."""
-    links = sorted(document["links"], key=lambda link: (-link["bytes"], -link["replicas"]))
+    links = sorted(
+        document["copied"]["links"], key=lambda link: (-link["bytes"], -link["replicas"])
+    )
     more = len(links) - _MOST_LINKS
     return Table(
         "Copied",
-        ("from leader", "to", "replicas", Column("GB", 2)),
+        ("From leader", "To", "Replicas", Column("GB", 2)),
         tuple(
             (str(link["source"]), str(link["target"]), link["replicas"], link["bytes"] / 1e9)
             for link in links[:_MOST_LINKS]
@@ -92,21 +108,14 @@ def links_table(document: Document) -> Table:
     )
 
 
-def _notes(document: Document) -> Iterator[str]:
-    if not document["copied_replicas"]:
-        yield "No data is copied."
-        return
-    yield (
-        f"Copied: {document['copied_replicas']:,} replicas,"
-        f" {document['copied_bytes'] / 1e9:,.2f} GB."
+def left_alone_table(document: Document) -> Table:
+    """Why partitions are left alone, how many, and one of them."""
+    return Table(
+        "Left alone",
+        ("Why", "Partitions", "Such as"),
+        tuple((o["reason"], o["partitions"], o["example"]) for o in document["left_alone"]),
+        name="left alone",
     )
-    if document["unknown_sizes"]:
-        yield f"The size of {document['unknown_sizes']:,} of them is not known."
-    if document["seconds"] is not None:
-        yield (
-            f"At {document['throttle_bytes_per_s'] / 1e6:,.1f} MB/s a broker it takes "
-            f"{duration(document['seconds'])} at least, and longer while clients write."
-        )
 
 
 def duration(seconds: float) -> str:

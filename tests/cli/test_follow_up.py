@@ -81,7 +81,8 @@ def test_each_command_that_connects_is_known(command: str, connects: bool) -> No
 
 
 def test_reports_messages_errors_and_notes_are_repeatable() -> None:
-    where = Environment(io.StringIO(), io.StringIO(), io.StringIO(), variables={})
+    out, err = io.StringIO(), io.StringIO()
+    where = Environment(io.StringIO(), out, err, variables={})
     where.access("127.0.0.1:1")
     where.message(UNDO)
     where.error(RefusedError("No.", UNDO))
@@ -90,10 +91,9 @@ def test_reports_messages_errors_and_notes_are_repeatable() -> None:
     where.notes(failed)
     table = Table("Title", ("a",), ((1,),), notes=(UNDO,))
     where.report(Report("x", {}, (table,), (UNDO,)), OutputFormat.PLAIN)
-    for stream, times in ((where.stderr, 3), (where.stdout, 2)):
-        assert isinstance(stream, io.StringIO)
+    for stream, times in ((err, 3), (out, 2)):
         shown = stream.getvalue()
         assert shown.count("kipctl reassign --bootstrap-server 127.0.0.1:1 --rollback") == times
     where.forget_cluster()
     where.message("Look: kipctl inspect leaders")
-    assert where.stderr.getvalue().endswith("Look: kipctl inspect leaders\n")  # type: ignore[attr-defined]
+    assert err.getvalue().endswith("Look: kipctl inspect leaders\n")

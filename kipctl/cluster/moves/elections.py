@@ -87,7 +87,7 @@ def elect_preferred(
             run.asked += len(part)
             wanted = {one: expected[one] for one in part}
             _hold_preferred(cluster, wanted, before, run, on_event, timeout_s)
-    return run.held()
+    return run.result()
 
 
 def elect_unclean(
@@ -112,7 +112,7 @@ def elect_unclean(
             there = _await_leaders(cluster, awaited, deadline).by_id
             run.seen(there)
             run.gone += sorted(awaited - there.keys())
-    return run.held()
+    return run.result()
 
 
 _AWAITED = (Outcome.ELECTED, Outcome.UNKNOWN)
@@ -145,7 +145,7 @@ class _Run:
             if one in self.outcomes and self.outcomes[one].outcome is Outcome.UNKNOWN:
                 self.outcomes[one] = Elected(one, ErrorCode.NONE)
 
-    def held(self) -> ElectionHeld:
+    def result(self) -> ElectionHeld:
         """The end of it."""
         return ElectionHeld(
             tuple(self.outcomes.values()),

@@ -4,11 +4,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kipctl.cluster.log_dirs import reported_sizes
-from kipctl.cluster.moves.plan_view import Disk
 from kipctl.cluster.snapshot import PartitionId, Snapshot
 from kipctl.errors import KipctlError
 from kipctl.protocol.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
 from kipctl.transport.request import Cluster
+
+
+@dataclass(frozen=True, slots=True)
+class Disk:
+    """The volumes of a broker's log directories, in bytes (DescribeLogDirs 4)."""
+
+    total: int
+    usable: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +25,10 @@ class LogSizes:
     sizes: Mapping[PartitionId, int]
     disks: Mapping[int, Disk]
     missing: Mapping[int, str]
+
+
+NOT_ASKED = LogSizes({}, {}, {})
+"""Of a plan that copies nothing."""
 
 
 def ask_log_sizes(cluster: Cluster, snapshot: Snapshot) -> LogSizes:

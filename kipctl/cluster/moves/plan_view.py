@@ -1,26 +1,15 @@
-"""What a plan comes to: load of brokers before and after, what is copied from where, how long."""
+"""A plan as an operator looks at it: brokers before and after, what is copied, what is left alone.
+
+Pure rules, of a snapshot of the whole cluster, a plan, and what brokers told of their logs.
+"""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
-from kipctl.cluster.moves.plan import Move, Plan
+from kipctl.cluster.moves.log_sizes import NOT_ASKED, LogSizes
+from kipctl.cluster.moves.plan import Plan
 from kipctl.cluster.snapshot import NO_LEADER, PartitionId, Snapshot
-
-REORDER, COPY, RAISED, LOWERED = (
-    "another order",
-    "copied to other brokers",
-    "more replicas",
-    "fewer replicas",
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Disk:
-    """The volumes of a broker's log directories, in bytes (DescribeLogDirs 4)."""
-
-    total: int
-    usable: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +24,11 @@ class BrokerView:
     broker: int
     rack: str | None
     alive: bool
-    leaders_before: int
+    leaders: int
     leaders_after: int
-    replicas_before: int
+    replicas: int
     replicas_after: int
-    bytes_before: int
+    bytes: int
     bytes_after: int
     bytes_in: int
     bytes_out: int
@@ -61,135 +50,159 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
-class PlanView:
-    """The plan in numbers; `changes` and `left_alone` are how many partitions, by kind and reason.
+class LeftAlone:
+    """A reason to leave partitions alone, how many there are, and one of them."""
 
-    `unknown_sizes` is how many replicas are copied whose size nobody told: they are in no sum of
-    bytes.
+    reason: str
+    partitions: int
+    example: PartitionId
+
+    def __str__(self) -> str:
+        return f"Left alone: {self.partitions} partitions, such as {self.example}: {self.reason}."
+
+
+@dataclass(frozen=True, slots=True)
+class PlanView:
+    """The plan in numbers.
+
+    `copied` partitions get a replica that copies their data; `factors` are how many partitions
+    change from one number of replicas to another. `unknown_sizes` is how many replicas are copied
+    whose size no broker told: they are in no sum of bytes; `silent` says which brokers did not tell
+    theirs, and why.
     """
 
+    partitions: int
+    topics: int
+    copied: int
     brokers: tuple[BrokerView, ...]
     links: tuple[Link, ...]
-    changes: Mapping[str, int]
-    left_alone: Mapping[str, int]
-    copied_replicas: int
-    copied_bytes: int
+    factors: Mapping[tuple[int, int], int]
+    left_alone: tuple[LeftAlone, ...]
     unknown_sizes: int
+    silent: Mapping[int, str]
+
+    @property
+    def copied_replicas(self) -> int:
+        return sum(link.replicas for link in self.links)
+
+    @property
+    def copied_bytes(self) -> int:
+        return sum(link.bytes for link in self.links)
 
     @property
     def filled(self) -> tuple[BrokerView, ...]:
         """The brokers whose disks have too little room."""
         return tuple(broker for broker in self.brokers if broker.fills)
 
+    def seconds_at(self, bytes_per_s: float) -> float:
+        """How long copying takes at least with this throttle, in bytes per second for each broker.
 
-def view(
-    snapshot: Snapshot,
-    plan: Plan,
-    sizes: Mapping[PartitionId, int],
-    disks: Mapping[int, Disk] | None = None,
-) -> PlanView:
-    """What the plan does to the cluster of the snapshot, which should be all of it.
+        Throttles hold for what a broker sends as leader and for what it gets as follower (KIP-73),
+        so the broker with the most in or out is the last to finish. Writes to the partitions
+        meanwhile come on top.
+        """
+        return max((max(b.bytes_in, b.bytes_out) for b in self.brokers), default=0) / bytes_per_s
 
-    `sizes` are bytes of a replica by partition, `disks` by broker.
-    """
-    after = {move.id: move for move in plan.moves}
+
+def view(snapshot: Snapshot, plan: Plan, logs: LogSizes = NOT_ASKED) -> PlanView:
+    """What the plan does to the cluster of the snapshot, which should be all of it."""
+    moves = {move.id: move for move in plan.moves}
     racks = {broker.id: broker.rack for broker in snapshot.brokers}
-    leaders = Counter[int](), Counter[int]()
-    replicas = Counter[int](), Counter[int]()
-    held = Counter[int](), Counter[int]()
+    leaders, leaders_after = Counter[int](), Counter[int]()
+    replicas, replicas_after = Counter[int](), Counter[int]()
+    held, held_after = Counter[int](), Counter[int]()
     for partition in snapshot.partitions:
-        move = after.get(partition.id)
-        size = sizes.get(partition.id, 0)
-        then = partition.replicas if move is None else move.after
-        leaders[0][partition.leader] += 1
-        leaders[1][partition.leader if move is None else move.preferred_leader] += 1
-        for when, brokers in enumerate((partition.replicas, then)):
-            for broker in brokers:
-                replicas[when][broker] += 1
-                held[when][broker] += size
-    copies = Counter[tuple[int, int]]()
-    copied = Counter[tuple[int, int]]()
-    coming, going = Counter[int](), Counter[int]()
-    unknown = 0
-    for move in plan.moves:
-        for broker in move.adding:
-            size = sizes.get(move.id, 0)
-            copies[move.leader, broker] += 1
-            copied[move.leader, broker] += size
-            coming[broker] += size
-            going[move.leader] += size
-            unknown += move.id not in sizes
-    links = tuple(
-        Link(source, target, copies[source, target], copied[source, target])
-        for source, target in sorted(copies)
-    )
-    concerned = {*racks, *replicas[0], *replicas[1]} - {NO_LEADER}
+        move = moves.get(partition.id)
+        size = logs.sizes.get(partition.id, 0)
+        after = partition.replicas if move is None else move.after
+        leaders[partition.leader] += 1
+        leaders_after[partition.leader if move is None else move.preferred_leader] += 1
+        replicas.update(partition.replicas)
+        replicas_after.update(after)
+        for broker in partition.replicas:
+            held[broker] += size
+        for broker in after:
+            held_after[broker] += size
+    links = _links(plan, logs)
+    bytes_in, bytes_out = Counter[int](), Counter[int]()
+    for link in links:
+        bytes_in[link.target] += link.bytes
+        bytes_out[link.source] += link.bytes
+    known = {*racks, *leaders, *leaders_after, *replicas, *replicas_after} - {NO_LEADER}
     return PlanView(
+        partitions=len(plan.moves),
+        topics=len(plan.topics),
+        copied=sum(bool(move.adding) for move in plan.moves),
         brokers=tuple(
             BrokerView(
-                broker,
-                racks.get(broker),
-                broker in racks,
-                leaders[0][broker],
-                leaders[1][broker],
-                replicas[0][broker],
-                replicas[1][broker],
-                held[0][broker],
-                held[1][broker],
-                coming[broker],
-                going[broker],
-                disks[broker].usable if disks and broker in disks else None,
+                b,
+                racks.get(b),
+                b in racks,
+                leaders[b],
+                leaders_after[b],
+                replicas[b],
+                replicas_after[b],
+                held[b],
+                held_after[b],
+                bytes_in[b],
+                bytes_out[b],
+                logs.disks[b].usable if b in logs.disks else None,
             )
-            for broker in sorted(concerned)
+            for b in sorted(known)
         ),
         links=links,
-        changes=_counted(kind for move in plan.moves for kind in _kinds(move)),
-        left_alone=_counted(one.reason for one in plan.skipped),
-        copied_replicas=copies.total(),
-        copied_bytes=copied.total(),
-        unknown_sizes=unknown,
+        factors=Counter(
+            (len(m.before), len(m.after)) for m in plan.moves if m.changes_replication_factor
+        ),
+        left_alone=left_alone(plan),
+        unknown_sizes=sum(len(m.adding) for m in plan.moves if m.id not in logs.sizes),
+        silent=logs.missing,
     )
 
 
-def _kinds(move: Move) -> Iterable[str]:
-    if move.is_reorder:
-        yield REORDER
-    if len(move.after) > len(move.before):
-        yield RAISED
-    elif len(move.after) < len(move.before):
-        yield LOWERED
-    elif move.adding:
-        yield COPY
+def left_alone(plan: Plan) -> tuple[LeftAlone, ...]:
+    """Why the plan leaves partitions alone, the most frequent reason first, each with its first."""
+    reasons = Counter(skipped.reason for skipped in plan.skipped)
+    first = {skipped.reason: skipped.id for skipped in reversed(plan.skipped)}
+    return tuple(LeftAlone(reason, n, first[reason]) for reason, n in reasons.most_common())
 
 
-def _counted(things: Iterable[str]) -> dict[str, int]:
-    """How many of each, the most frequent first."""
-    return dict(Counter(things).most_common())
-
-
-def seconds_at(seen: PlanView, bytes_per_s: float) -> float:
-    """How long copying takes at least with this throttle, in bytes per second for each broker.
-
-    Throttles hold for what a broker sends as leader and for what it gets as follower (KIP-73), so
-    the broker with the most in or out is the last to finish. Writes to the partitions meanwhile
-    come on top.
-    """
-    return max((max(b.bytes_in, b.bytes_out) for b in seen.brokers), default=0) / bytes_per_s
+def _links(plan: Plan, logs: LogSizes) -> tuple[Link, ...]:
+    copies, copied = Counter[tuple[int, int]](), Counter[tuple[int, int]]()
+    for move in plan.moves:
+        for broker in move.adding:
+            copies[move.leader, broker] += 1
+            copied[move.leader, broker] += logs.sizes.get(move.id, 0)
+    return tuple(Link(*pair, copies[pair], copied[pair]) for pair in sorted(copies))
 
 
 def document(seen: PlanView, throttle_bytes_per_s: float | None = None) -> dict[str, object]:
-    """The view as `--output json` prints it; `seconds` is None without a throttle."""
-    return {
+    """The view as `--output json` prints it; `copied` only of a plan that copies, its `seconds`
+    only with a throttle."""
+    shown: dict[str, object] = {
+        "counts": {
+            "partitions": seen.partitions,
+            "topics": seen.topics,
+            "copied": seen.copied,
+            "skipped": sum(one.partitions for one in seen.left_alone),
+        },
         "brokers": [
             {**asdict(broker), "fills": broker.fills if broker.usable is not None else None}
             for broker in seen.brokers
         ],
-        "links": [asdict(link) for link in seen.links],
-        "changes": dict(seen.changes),
-        "left_alone": dict(seen.left_alone),
-        "copied_replicas": seen.copied_replicas,
-        "copied_bytes": seen.copied_bytes,
-        "unknown_sizes": seen.unknown_sizes,
-        "throttle_bytes_per_s": throttle_bytes_per_s,
-        "seconds": seconds_at(seen, throttle_bytes_per_s) if throttle_bytes_per_s else None,
+        "replication_factor_changes": [
+            {"from": old, "to": new, "partitions": n} for (old, new), n in seen.factors.items()
+        ],
+        "left_alone": [{**asdict(one), "example": str(one.example)} for one in seen.left_alone],
     }
+    if seen.links:
+        shown["copied"] = {
+            "replicas": seen.copied_replicas,
+            "bytes": seen.copied_bytes,
+            "unknown_sizes": seen.unknown_sizes,
+            "silent_brokers": {str(broker): why for broker, why in seen.silent.items()},
+            "links": [asdict(link) for link in seen.links],
+            "throttle_bytes_per_s": throttle_bytes_per_s,
+            "seconds": seen.seconds_at(throttle_bytes_per_s) if throttle_bytes_per_s else None,
+        }
+    return shown

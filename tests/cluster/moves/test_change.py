@@ -11,6 +11,7 @@ from kipctl.cluster.moves.change_outcome import (
     LeadersMoved,
     Reassigned,
     demand_all_done,
+    how_far,
     together,
 )
 from kipctl.cluster.moves.elect import Elected
@@ -145,3 +146,27 @@ def test_what_is_done_meanwhile_can_be_undone_and_nothing_if_nothing_was(
         assert entry.after == {T0: after}
         assert entry.may_be_undone is (after != (1, 2))
     assert said == ["Its assignment is saved; afterwards: kipctl reassign --rollback"]
+
+
+@pytest.mark.parametrize(
+    ("move", "now", "leader", "placed", "waiting", "led"),
+    [
+        (Move(T0, (1, 2), (2, 1), 1), (2, 1), 2, 1, 0, 1),
+        (Move(T0, (1, 2), (2, 1), 1), (2, 1), 1, 1, 0, 0),
+        (Move(T0, (1, 2), (2, 1), 1), (1, 2), 1, 0, 1, 0),
+        (Move(T0, (1, 2), (3, 2), 1), (3, 1, 2), 1, 0, 0, 0),
+        (Move(T0, (1, 2), (1, 2), 2), (1, 2), 2, 1, 0, 0),
+        (Move(T0, (1, 2), (1, 2), 2), (1, 2), 1, 1, 0, 1),
+    ],
+    ids=["done", "not elected", "waiting", "under way", "to be elected only", "elected only"],
+)
+def test_how_far_a_plan_has_come(
+    move: Move, now: tuple[int, ...], leader: int, placed: int, waiting: int, led: int
+) -> None:
+    gone = Move(PartitionId("gone", 0), (1,), (2,), 1)
+    cluster = Snapshot("c", (), (Partition(T0, now, now, leader, 1),))
+    assert how_far(Plan((move, gone)), cluster) == (
+        f"Of 1 partitions {placed} have their new replicas, {waiting} their old ones and"
+        f" {1 - placed - waiting} are under way; {led} are led by their new preferred leader,"
+        f" {1 - led} are not."
+    )

@@ -156,3 +156,12 @@ def test_reach_moves_only_what_differs_and_still_exists() -> None:
         ("gone", "it does not exist any more"),
         ("same", "it is assigned so already"),
     ]
+
+
+def test_what_is_left_alone_stands_in_the_plan() -> None:
+    ids = [PartitionId("t", number) for number in range(4)]
+    plan = Plan((Move(ids[0], (1, 2), (2, 1), 1), Move(ids[1], (1, 2), (2, 1), 1)))
+    left = plan.leaving_alone({ids[1]: "busy", ids[3]: "not in it"})
+    assert left == Plan(plan.moves[:1], (Skipped(ids[1], "busy"),))
+    assert [batch.moves for batch in plan.batches(1)] == [plan.moves[:1], plan.moves[1:]]
+    assert list(Plan(()).batches(5)) == []

@@ -98,12 +98,14 @@ def test_a_dry_run_tells_what_is_copied_from_where(fake: Reassigning, kipctl: Ki
     fake.bytes_each = 10**9
     ran = kipctl("reassign", "--drain", "3", "--dry-run", "-o", "json")
     assert ran.status == 0, ran.err
-    seen = json.loads(ran.out)["view"]
-    assert (seen["copied_replicas"], seen["copied_bytes"]) == (7, 7 * 10**9)
+    seen = json.loads(ran.out)["copied"]
+    assert (seen["replicas"], seen["bytes"]) == (7, 7 * 10**9)
     assert seen["links"] == [{"source": 1, "target": 4, "replicas": 7, "bytes": 7 * 10**9}]
     assert fake.altered == []
-    shown = kipctl("reassign", "--drain", "3", "--dry-run").out
-    assert "GB in" in shown
+    shown = kipctl("reassign", "--drain", "3", "--dry-run", "--throttle", "100MB/s").out
+    assert shown.count("Brokers") == 1
+    assert "7 replicas, 7.00 GB, are copied, at most 100.0 MB/s in and out of each" in shown
+    assert "broker: 70 s at least" in shown.replace("\n", " ")
 
 
 def test_a_disk_that_would_fill_is_refused_unless_forced(fake: Reassigning, kipctl: Kipctl) -> None:

@@ -685,13 +685,9 @@ class TestOutput:
         assert len(kipctl(*dry_run, "--partitions").out.splitlines()) > 310
         shown = json.loads(kipctl(*dry_run, "-o", "json").out)
         assert (len(shown["partitions"]), len(shown["skipped"])) == (310, 300)
-        assert shown["brokers"][0] == {
-            "broker": 1,
-            "leaders": 310,
-            "leaders_after": 0,
-            "replicas": 310,
-            "replicas_after": 310,
-        }
+        first = shown["brokers"][0]
+        assert (first["broker"], first["leaders"], first["leaders_after"]) == (1, 310, 0)
+        assert (first["replicas"], first["replicas_after"]) == (310, 310)
 
     def test_a_rotation_is_told_in_a_page(self, kipctl: Kipctl) -> None:
         rotate = ("reassign", "--rotate", "--all-topics", "--yes")

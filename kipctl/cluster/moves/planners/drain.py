@@ -34,7 +34,7 @@ def drain(snapshot: Snapshot, brokers: Collection[int], known: Known = NOTHING_K
     moves, skipped = [], []
     affected = [p for p in known.changeable(snapshot) if not leaving.isdisjoint(p.replicas)]
     for partition in placement.largest_first(affected):
-        after = _after(placement, partition, leaving)
+        after = _replicas_without(placement, partition, leaving)
         why = TOO_FEW_BROKERS if after is None else placement.objection(partition, after)
         if after is None or why is not None:
             skipped.append(Skipped(partition.id, why or TOO_FEW_BROKERS))
@@ -47,7 +47,7 @@ def drain(snapshot: Snapshot, brokers: Collection[int], known: Known = NOTHING_K
     )
 
 
-def _after(
+def _replicas_without(
     placement: Placement, partition: Partition, leaving: frozenset[int]
 ) -> tuple[int, ...] | None:
     """The replicas without those that leave; None when there is no broker for one of them."""

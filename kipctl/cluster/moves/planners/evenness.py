@@ -52,9 +52,9 @@ class _Flow:
         homeless = [one for one, home in enumerate(self._home) if home is None]
         for one, home in enumerate(self._home):
             if home is not None:
-                self._put(one, home)
+                self._assign(one, home)
         for one in sorted(homeless, key=lambda one: (len(self._may[one]), one)):
-            self._put(one, min(self._may[one], key=lambda broker: (self._leads[broker], broker)))
+            self._assign(one, min(self._may[one], key=lambda broker: (self._leads[broker], broker)))
 
     def solved(self) -> list[int]:
         self._hand_on()
@@ -62,7 +62,7 @@ class _Flow:
             self._cancel(cycle)
         return [self._brokers[place] for place in self._at]
 
-    def _put(self, one: int, broker: int) -> None:
+    def _assign(self, one: int, broker: int) -> None:
         self._at[one] = broker
         self._leads[broker] += 1
         for other in self._may[one]:
@@ -72,7 +72,7 @@ class _Flow:
                 if len(ready) == 1:
                     self._steps[broker, other] = self._cheapest(broker, other)
 
-    def _take(self, one: int) -> None:
+    def _unassign(self, one: int) -> None:
         broker = self._at[one]
         self._leads[broker] -= 1
         for other in self._may[one]:
@@ -105,14 +105,14 @@ class _Flow:
                 done[giver] = True
                 continue
             one = self._ready_one(giver, taker)
-            self._take(one)
-            self._put(one, taker)
+            self._unassign(one)
+            self._assign(one, taker)
 
     def _cancel(self, cycle: Sequence[tuple[int, int]]) -> None:
         going = [(self._ready_one(*step), step[1]) for step in cycle]
         for one, broker in going:
-            self._take(one)
-            self._put(one, broker)
+            self._unassign(one)
+            self._assign(one, broker)
 
     def _negative_cycle(self) -> list[tuple[int, int]]:
         """The steps between brokers of a cycle that makes it better; empty when there is none.
