@@ -55,6 +55,14 @@ def test_what_named_the_cluster_is_repeated(
             "kipctl runs list; kipctl lab up; kipctl analyze x",
         ),
         ("kipctl reassigns", "kipctl reassigns"),
+        (
+            "As before kipctl reassign --cluster east --rotate, by me. kipctl tap",
+            "As before kipctl reassign --cluster east --rotate, by me. kipctl tap @",
+        ),
+        (
+            "kipctl reassign --list, or kipctl tap --bootstrap-server a:1",
+            "kipctl reassign @ --list, or kipctl tap --bootstrap-server a:1",
+        ),
     ],
 )
 def test_only_commands_that_connect_get_them(text: str, expected: str) -> None:
