@@ -98,7 +98,7 @@ def consume(
     ] = False,
     leader_discovery: LeaderDiscoveryOption = LeaderDiscovery.KIP951,
     during: DuringOption = None,
-    every: EveryOption = 5.0,
+    every: EveryOption = None,
     count: CountOption = 0,
     record: RecordOption = None,
     yes: YesOption = False,
@@ -119,6 +119,7 @@ def consume(
     from kipctl.experiments.conduct import Listeners
     from kipctl.experiments.consume import ConsumePlan, result_line
     from kipctl.experiments.consume import consume as run
+    from kipctl.experiments.plan import USUAL_EVERY_S
     from kipctl.measure.consumed import HEADER
     from kipctl.probe.consume.config import parse_properties
     from kipctl.probe.consume.positions import NO_OFFSET
@@ -154,7 +155,7 @@ def consume(
             config=config,
         ),
         during=None if during is None else parse_action(during),
-        every_s=every,
+        every_s=USUAL_EVERY_S if every is None else every,
         count=count,
         record=record_folder(record, environment.variables),
         reporting_interval_s=reporting_interval / 1000,
