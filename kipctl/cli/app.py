@@ -25,6 +25,7 @@ from kipctl.cli import (
 from kipctl.cli.connecting import with_connecting_options
 from kipctl.cli.demo import demo
 from kipctl.cli.environment import Environment
+from kipctl.cli.help import laid_out
 from kipctl.cli.perf import spread_pairs
 from kipctl.cli.reassign import reassign
 from kipctl.cli.tap import tap
@@ -82,7 +83,7 @@ def root_command() -> TyperGroup:
     """All commands: reading their options takes 45 ms, and who runs several needs it once."""
     root = typer.main.get_command(app)
     assert isinstance(root, TyperGroup)
-    return with_connecting_options(root)
+    return laid_out(with_connecting_options(root))
 
 
 def run(arguments: list[str], environment: Environment) -> int:
