@@ -17,6 +17,7 @@ from kipctl.cli import (
     experiment,
     inspect,
     lab,
+    overview,
     perf,
     request_log,
     runs,
@@ -37,7 +38,7 @@ from kipctl.signals import Received, as_keyboard_interrupts
 app = typer.Typer(
     name="kipctl",
     help="Move leaders on an Apache Kafka cluster and measure what that costs clients.",
-    no_args_is_help=True,
+    invoke_without_command=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -75,7 +76,10 @@ def _root(
         ),
     ] = False,
 ) -> None:
-    context.ensure_object(Environment).debug = debug
+    environment = context.ensure_object(Environment)
+    environment.debug = debug
+    if context.invoked_subcommand is None:
+        overview.show(environment)
 
 
 @cache

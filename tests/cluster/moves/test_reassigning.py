@@ -695,3 +695,12 @@ class TestOutput:
         assert ran.status == 0, ran.err
         assert len((ran.out + ran.err).splitlines()) < 50
         assert "And 290 more: --partitions shows them all." in ran.out
+
+
+def test_kipctl_alone_counts_what_is_not_well(
+    fake: Reassigning, kipctl: Kipctl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake.partitions[OTHER] = Held((1, 2), 1, target=(3, 2))
+    ran = kipctl()
+    assert ran.status == 0, ran.err
+    assert "1 are being reassigned" in ran.out
