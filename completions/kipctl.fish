@@ -272,7 +272,7 @@ complete -c kipctl -n '__kipctl_at kipctl perf' -a metadata -d 'Produce to many 
 complete -c kipctl -n '__kipctl_at kipctl perf' -a produce -d 'Produce at a fixed rate and show each record\'s latency and where redirects spent theirs'
 complete -c kipctl -n '__kipctl_at kipctl perf' -l help -d 'Show this message and exit'
 complete -c kipctl -n '__kipctl_at kipctl perf consume' -l topic -x -d 'What to read'
-complete -c kipctl -n '__kipctl_at kipctl perf consume' -l num-records -l messages -x -d 'Records to read'
+complete -c kipctl -n '__kipctl_at kipctl perf consume' -l num-records -l messages -x -d 'Records to read; default all that are there'
 complete -c kipctl -n '__kipctl_at kipctl perf consume' -l partition -x -d 'Only this partition; repeatable'
 complete -c kipctl -n '__kipctl_at kipctl perf consume' -l offset -x -d 'Begin each partition here, not at its earliest record'
 complete -c kipctl -n '__kipctl_at kipctl perf consume' -l from-latest -d 'Begin at the end of each partition'

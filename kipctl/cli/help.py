@@ -76,7 +76,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "kipctl perf produce --during rotate --record before",
         "kipctl perf produce --topic orders --force --num-records 60000 --throughput 2000",
     ),
-    "perf consume": ("kipctl perf consume --topic orders --num-records 100000",),
+    "perf consume": ("kipctl perf consume --topic orders",),
     "perf e2e": ("kipctl perf e2e", "kipctl perf e2e --during rotate --record moved"),
     "perf metadata": ("kipctl perf metadata --topics 10 --seconds 5",),
     "experiment redirect": ("kipctl experiment redirect --quick",),
