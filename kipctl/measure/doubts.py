@@ -1,6 +1,6 @@
 """What spoils a run: its numbers say something else than they seem to. Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from kipctl.measure.distribution import Distribution
@@ -69,6 +69,20 @@ def _doubts(of: Observed) -> Iterator[str]:
             f"Only {of.moves} moved leaders were met, {LEAST_MOVES} are wanted: let more of them "
             "move, or send to more partitions."
         )
+
+
+def few_moves(met: Mapping[str, Sequence[int]]) -> str | None:
+    """The beginning of a sentence that names those (arms, or sides) of which a run met too few
+    moved leaders, with what each of its runs met; None if there is none.
+
+    What is compared is one value of each run (`kipctl.verdict`): a run of few moves has a median
+    that says little, however many the others met.
+    """
+    few = {name: of_runs for name, of_runs in met.items() if min(of_runs, default=0) < LEAST_MOVES}
+    if not few:
+        return None
+    named = "; ".join(f"{name} {' | '.join(map(str, of_runs))}" for name, of_runs in few.items())
+    return f"Few moved leaders were met in a run ({named}; {LEAST_MOVES} are wanted in each)"
 
 
 def is_late(loop_lag_ms: float | None, beside_ms: float) -> bool:

@@ -82,7 +82,8 @@ def test_the_tables_say_what_the_document_says() -> None:
     doubtful, moved, compared, arms, published, otherwise = redirect_tables(DOCUMENT)
     assert doubtful.title.startswith("Read with care")
     assert doubtful.notes[0].startswith(
-        "Few moved leaders were met (java-3.6.0 9, java-4.3.1-capped 9, java-4.3.1 9;"
+        "Few moved leaders were met in a run (java-3.6.0 3 | 3 | 3; java-4.3.1-capped 3 | 3 | 3; "
+        "java-4.3.1 3 | 3 | 3; 20 are wanted in each)"
     )
     assert moved.title == "Wait for a moved leader, acks=1"
     assert moved.rows[0][:5] == ("java-3.6.0", 104.0, 108.0, "103.0 | 104.0 | 105.0", 9)
@@ -103,9 +104,18 @@ def test_an_arm_that_did_not_keep_up_is_told() -> None:
 
 
 def test_a_busy_machine_is_said_and_enough_moves_are_no_doubt() -> None:
-    busy = replace(HINTED, runs=tuple(replace(run, busy=0.97) for run in HINTED.runs * 3))
+    many = arm_runs("java-4.3.1", *([5] * 20 for _ in range(3)))
+    busy = replace(many, runs=tuple(replace(run, busy=0.97) for run in many.runs))
     (said,) = document(PLAN, HERE, (busy,))["doubts"]
     assert said.startswith("This machine was 97 % busy")
+
+
+def test_many_moves_in_other_runs_do_not_make_up_for_few_in_one() -> None:
+    uneven = arm_runs("java-4.3.1", [5] * 40, [5] * 4, [5] * 40)
+    (said,) = document(PLAN, HERE, (uneven,))["doubts"]
+    assert said.startswith(
+        "Few moved leaders were met in a run (java-4.3.1 40 | 4 | 40; 20 are wanted in each)"
+    )
 
 
 def test_the_conditions_are_in_the_title() -> None:

@@ -23,8 +23,7 @@ from kipctl.experiments.redirect.published import (
     published_cut_percent,
     set_up_differences,
 )
-from kipctl.measure.doubts import LEAST_MOVES, Observed, doubts
-from kipctl.measure.moves import moves
+from kipctl.measure.doubts import Observed, doubts, few_moves
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,18 +150,13 @@ def doubts_of(found: Sequence[ArmRuns]) -> list[str]:
     """What spoils the measurement as a whole (`kipctl.measure.doubts`)."""
     busy = [run.busy for arm in found for run in arm.runs if run.busy is not None]
     sentences = doubts(Observed(beside_ms=math.inf, busy=max(busy, default=None)))
-    few = {
-        arm.arm.name: met
-        for arm in found
-        if (met := sum(len(moves(run.figures.redirect_rows)) for run in arm.runs)) < LEAST_MOVES
-    }
-    if not few:
+    few = few_moves({arm.arm.name: [run.figures.moves_met for run in arm.runs] for arm in found})
+    if few is None:
         return list(sentences)
-    named = ", ".join(f"{name} {met}" for name, met in few.items())
     return [
         *sentences,
-        f"Few moved leaders were met ({named}; {LEAST_MOVES} are wanted): more --runs, a higher "
-        "--throughput, or --stale-metadata let clients meet more.",
+        f"{few}: more --num-records, which let leaders rotate more often, a higher --throughput, "
+        "or --stale-metadata let clients meet more.",
     ]
 
 

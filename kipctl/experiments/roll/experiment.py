@@ -44,6 +44,7 @@ from kipctl.experiments.roll.restarts import Restart, leaders_put_back, roll
 from kipctl.lab.cluster import Lab
 from kipctl.lab.properties import Role
 from kipctl.measure.delivery import follow_batches
+from kipctl.measure.doubts import few_moves
 from kipctl.measure.redirects import metadata_rpcs, redirects
 from kipctl.trace.columns import COLUMNS
 from kipctl.trace.rows import IntRows
@@ -228,13 +229,18 @@ def moves_document(by_run: Sequence[dict[str, Any]]) -> dict[str, float]:
     return found
 
 
+_MORE_MOVES = "more --partitions, --restarts or --throughput let clients meet more."
+
+
 def cell_document(
     acks: str, partitions: int, arms: Sequence[Arm], runs: Mapping[str, Sequence[RolledRun]]
 ) -> dict[str, Any]:
     """All arms under one acks with so many partitions, and how they differ."""
+    few = few_moves({arm.name: [run.produce.moves_met for run in runs[arm.name]] for arm in arms})
     return {
         "acks": acks,
         "partitions": partitions,
+        "doubts": [f"acks={acks}, {partitions} partitions: {few}: {_MORE_MOVES}"] if few else [],
         "arms": [{"arm": arm.name, **arm_document(runs[arm.name])} for arm in arms],
         "differences": _differences(arms, runs),
     }
