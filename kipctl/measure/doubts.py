@@ -9,6 +9,9 @@ LEAST_MOVES = 20
 """Fewer say little of how long moved leaders make a client wait."""
 MOST_BUSY = 0.9
 """Of a machine's CPU time: with more, what runs on it waits for a core."""
+_MORE_MOVES = (
+    "their waits say little; let more leaders move in each run, or send to more partitions."
+)
 _LEAST_LAG_MS = 1.0
 _LAG_SHARE = 0.1
 _COLD_RATIO = 2.0
@@ -83,6 +86,13 @@ def few_moves(met: Mapping[str, Sequence[int]]) -> str | None:
         return None
     named = "; ".join(f"{name} {' | '.join(map(str, of_runs))}" for name, of_runs in few.items())
     return f"Few moved leaders were met in a run ({named}; {LEAST_MOVES} are wanted in each)"
+
+
+def few_moves_doubts(met: Mapping[str, Sequence[int]], remedy: str = _MORE_MOVES) -> list[str]:
+    """`few_moves` as the doubts of runs that stand beside each other, with what lets clients meet
+    more of them; without any doubt none."""
+    few = few_moves(met)
+    return [f"{few}: {remedy}"] if few else []
 
 
 def is_late(loop_lag_ms: float | None, beside_ms: float) -> bool:

@@ -54,6 +54,14 @@ def test_few_runs_a_side_are_told_of_as_stalls_may_have_been_on_one(
     assert "Take 5" not in " ".join(comparison(unknown).notes)
 
 
+def test_what_spoils_a_comparison_is_told_first() -> None:
+    document = {"a": ["x"], "b": ["y"], "settings": [], "gates": [], "lengths_differ": False}
+    measures = {"measures": [measure()], "doubts": ["Few moved leaders were met."]}
+    doubtful, _, _ = compare_tables(document | measures)
+    assert doubtful.notes == ("Few moved leaders were met.",)
+    assert len(compare_tables(document | measures | {"doubts": []})) == 2
+
+
 def test_a_count_is_whole_unless_it_is_a_mean_that_is_not() -> None:
     counted = row(unit="records", a=3.0, b=3.5, difference=0.5)
     assert counted[1:4] == (3, 3.5, 0.5)

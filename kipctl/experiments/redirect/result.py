@@ -23,7 +23,12 @@ from kipctl.experiments.redirect.published import (
     published_cut_percent,
     set_up_differences,
 )
-from kipctl.measure.doubts import Observed, doubts, few_moves
+from kipctl.measure.doubts import Observed, doubts, few_moves_doubts
+
+_MORE_MOVES = (
+    "more --num-records, which let leaders rotate more often, a higher --throughput, or "
+    "--stale-metadata let clients meet more."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,14 +155,8 @@ def doubts_of(found: Sequence[ArmRuns]) -> list[str]:
     """What spoils the measurement as a whole (`kipctl.measure.doubts`)."""
     busy = [run.busy for arm in found for run in arm.runs if run.busy is not None]
     sentences = doubts(Observed(beside_ms=math.inf, busy=max(busy, default=None)))
-    few = few_moves({arm.arm.name: [run.figures.moves_met for run in arm.runs] for arm in found})
-    if few is None:
-        return list(sentences)
-    return [
-        *sentences,
-        f"{few}: more --num-records, which let leaders rotate more often, a higher --throughput, "
-        "or --stale-metadata let clients meet more.",
-    ]
+    met = {arm.arm.name: [run.figures.moves_met for run in arm.runs] for arm in found}
+    return [*sentences, *few_moves_doubts(met, _MORE_MOVES)]
 
 
 def document(plan: RedirectPlan, here: SetUp, found: Sequence[ArmRuns]) -> dict[str, Any]:

@@ -44,7 +44,7 @@ from kipctl.experiments.roll.restarts import Restart, leaders_put_back, roll
 from kipctl.lab.cluster import Lab
 from kipctl.lab.properties import Role
 from kipctl.measure.delivery import follow_batches
-from kipctl.measure.doubts import few_moves
+from kipctl.measure.doubts import few_moves_doubts
 from kipctl.measure.redirects import metadata_rpcs, redirects
 from kipctl.trace.columns import COLUMNS
 from kipctl.trace.rows import IntRows
@@ -236,11 +236,14 @@ def cell_document(
     acks: str, partitions: int, arms: Sequence[Arm], runs: Mapping[str, Sequence[RolledRun]]
 ) -> dict[str, Any]:
     """All arms under one acks with so many partitions, and how they differ."""
-    few = few_moves({arm.name: [run.produce.moves_met for run in runs[arm.name]] for arm in arms})
+    met = {arm.name: [run.produce.moves_met for run in runs[arm.name]] for arm in arms}
     return {
         "acks": acks,
         "partitions": partitions,
-        "doubts": [f"acks={acks}, {partitions} partitions: {few}: {_MORE_MOVES}"] if few else [],
+        "doubts": [
+            f"acks={acks}, {partitions} partitions: {said}"
+            for said in few_moves_doubts(met, _MORE_MOVES)
+        ],
         "arms": [{"arm": arm.name, **arm_document(runs[arm.name])} for arm in arms],
         "differences": _differences(arms, runs),
     }
