@@ -60,7 +60,8 @@ def _doubts(of: Observed) -> Iterator[str]:
         if first_ms >= _COLD_RATIO * last_ms and first_ms - last_ms >= _COLD_LEAST_MS:
             yield (
                 f"Brokers were still warming up: service time fell from {first_ms:.1f} to "
-                f"{last_ms:.1f} ms (p50): leave the beginning out with --warmup-records."
+                f"{last_ms:.1f} ms (p50): leave the beginning out with --warmup-records, or do "
+                "before it, with the same --during, a run of 10 s that does not count."
             )
     if of.moves is not None and not of.is_answered:
         yield (

@@ -35,6 +35,7 @@ GOOD = Observed(beside_ms=20.0, loop_lag_ms=0.3, busy=0.6, moves=LEAST_MOVES)
         (replace(GOOD, busy=0.97), ["97 % busy"]),
         (replace(GOOD, busy=0.9), []),
         (replace(GOOD, first=of_ms(137), last=of_ms(5)), ["fell from 137.0 to 5.0 ms"]),
+        (replace(GOOD, first=of_ms(137), last=of_ms(5)), ["a run of 10 s that does not count"]),
         (replace(GOOD, first=of_ms(9), last=of_ms(5)), []),
         (replace(GOOD, first=of_ms(0.9), last=of_ms(0.2)), []),
         (replace(GOOD, first=of_ms(5), last=of_ms(137)), []),
