@@ -153,6 +153,7 @@ def published_table(document: Document) -> Table:
                     row["cut_percent"],
                     row["runs_overlap"],
                     "; ".join(shown) or None,
+                    row["set_up_otherwise"],
                 )
             )
     return Table(
@@ -166,6 +167,7 @@ def published_table(document: Document) -> Table:
             Column("KIP cut %", 1),
             "its runs overlap",
             "cut here",
+            "here (the KIP's)",
         ),
         tuple(rows),
         tuple(f"Differs: {what}." for what in document["differs"]),

@@ -50,7 +50,9 @@ def rolled(latency_us: int, failed: int | None = 0) -> RolledRun:
 
 def tables(runs: dict[str, list[RolledRun]]) -> dict[str, Table]:
     cell = cell_document("1", 100, ARMS, runs)
-    cell["published"] = [row.as_document() for row in published_for("1", 100)]
+    cell["published"] = [
+        row.as_document() | {"set_up_otherwise": "brokers 3 (6)"} for row in published_for("1", 100)
+    ]
     document = {
         "kafka_version": "4.3.1",
         "brokers": 3,
@@ -90,6 +92,7 @@ def test_arms_side_by_side_and_beside_what_was_published() -> None:
     assert published["KIP before ms, its runs"] == "3.3 | 3.2"
     assert published["its runs overlap"] is False
     assert published["cut here"] == "probe-kip951 against probe-baseline: 50.0 %"
+    assert published["here (the KIP's)"] == "brokers 3 (6)"
     assert found["published"].notes == ("Differs: 3 brokers, the KIP's 6.",)
     assert len(found["moves"].rows) == 4
     assert len(found["restarts"].rows) == 2 * 3 * 3

@@ -37,6 +37,7 @@ from kipctl.experiments.roll.published import (
     LOW,
     RECORD_SIZE,
     RUNS,
+    in_short,
     published_for,
     set_up_differences,
 )
@@ -333,6 +334,9 @@ def run_roll(
         "settle_s": plan.settle_s,
         "cells": cells,
     }
+    for cell in cells:
+        for row in cell["published"]:
+            row["set_up_otherwise"] = in_short(document, cell["partitions"])
     return document | {"differs": list(set_up_differences(document))}
 
 
