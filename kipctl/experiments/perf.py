@@ -21,6 +21,7 @@ from kipctl.experiments.begin import Begin, OnThisMachine, Probe, on_spark
 from kipctl.experiments.conduct import (
     Conducted,
     Listeners,
+    await_settled,
     broken_off,
     conduct,
     interrupted_run,
@@ -164,6 +165,7 @@ def measure(
     """
     spec = plan.probe
     version = kafka_version(cluster)
+    await_settled(cluster, spec.topic, plan, listeners.message)
     with (begin or OnThisMachine(run.folder if run else None))(spec) as probe:
         how = produce_settings(spec, probe.schedule.interval_ns) | {
             **plan.asked,
