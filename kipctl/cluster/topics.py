@@ -144,13 +144,15 @@ def await_topics(
     """Wait until every broker shows all topics led and in sync, and leaders know that they lead.
 
     With so many `partitions` each, if that is given. A broker's Metadata shows a topic before it
-    takes records for it. Returns their ids by name. Raises TimedOutError.
+    takes records for it. Returns their ids by name. Raises TimedOutError, and RefusedError where
+    the client may not Describe one: who may Create it need not see it.
     """
     ids: dict[str, UUID] = {}
 
     def are_there() -> bool:
         seen: list[MetadataResponseTopic] = []
         for seen in _as_seen(cluster, names):
+            _demand_shown(cluster, seen)
             if not all(_is_ready(topic, partitions) for topic in seen):
                 return False
             ids.update((topic.name or "", topic.topic_id) for topic in seen)
@@ -195,6 +197,20 @@ def _as_seen(cluster: Cluster, names: Sequence[str]) -> Iterator[list[MetadataRe
     )
     for broker in cluster.nodes:
         yield list(cluster.broker(broker).request(request).topics)
+
+
+def _demand_shown(cluster: Cluster, topics: Sequence[MetadataResponseTopic]) -> None:
+    """Raise RefusedError for a topic that is hidden from the client: waiting would not help."""
+    for topic in topics:
+        if topic.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+            name = topic.name or ""
+            raise refusal(
+                f"Topic {name!r} is not shown",
+                topic.error_code,
+                ApiKey.METADATA,
+                cluster.access,
+                name,
+            )
 
 
 def _is_ready(topic: MetadataResponseTopic, partitions: int | None) -> bool:
