@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from uuid import UUID
 
-from kipctl.cluster.snapshot import Snapshot, take_snapshot
+from kipctl.cluster.snapshot import Snapshot, demand_shown, take_snapshot
 from kipctl.errors import TimedOutError
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import ErrorCode
@@ -152,7 +152,7 @@ def await_topics(
     def are_there() -> bool:
         seen: list[MetadataResponseTopic] = []
         for seen in _as_seen(cluster, names):
-            _demand_shown(cluster, seen)
+            demand_shown(cluster, seen)  # who may not see it would wait in vain
             if not all(_is_ready(topic, partitions) for topic in seen):
                 return False
             ids.update((topic.name or "", topic.topic_id) for topic in seen)
@@ -197,20 +197,6 @@ def _as_seen(cluster: Cluster, names: Sequence[str]) -> Iterator[list[MetadataRe
     )
     for broker in cluster.nodes:
         yield list(cluster.broker(broker).request(request).topics)
-
-
-def _demand_shown(cluster: Cluster, topics: Sequence[MetadataResponseTopic]) -> None:
-    """Raise RefusedError for a topic that is hidden from the client: waiting would not help."""
-    for topic in topics:
-        if topic.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-            name = topic.name or ""
-            raise refusal(
-                f"Topic {name!r} is not shown",
-                topic.error_code,
-                ApiKey.METADATA,
-                cluster.access,
-                name,
-            )
 
 
 def _is_ready(topic: MetadataResponseTopic, partitions: int | None) -> bool:
