@@ -3,7 +3,7 @@
 import os
 import select
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from kipctl.lab.cluster import Lab
     from kipctl.transport.access import Access
     from kipctl.transport.clusters import NamedCluster
+    from kipctl.transport.request import Cluster
 
 
 def orphaned(lab: str) -> str:
@@ -219,13 +220,17 @@ class Environment:
         found = self._access
         return ClusterIdentity(found.name, ", ".join(sorted(found.ids)), str(found))
 
-    def say_if_empty(self, topics: Collection[str]) -> None:
-        """Say what a cluster without topics can mean: it shows those that the user may Describe."""
-        if not topics and self._access and self._access.security.is_authenticated:
-            principal = self._access.security.principal
-            self.message(
-                f"No topic is shown: there is none, or none that {principal} may Describe."
-            )
+    def say_what_may_be_hidden(
+        self, cluster: "Cluster", topics: Collection[str], named: Sequence[str] = ()
+    ) -> None:
+        """Say that there may be more than these topics of the cluster, where there may be.
+
+        For every command that looks at all topics, or at those that match a glob.
+        """
+        from kipctl.cluster.reach import may_be_hidden
+
+        if said := may_be_hidden(cluster, topics, named):
+            self.message(said)
 
     def warn_of_request_log(self) -> None:
         """Say that the request log of the cluster is still on where nobody is to switch it off."""

@@ -44,7 +44,6 @@ from kipctl.cli.perf_results import (
 from kipctl.errors import UsageError
 from kipctl.pipeline.place import parse_conf
 from kipctl.probe.leadership import LeaderDiscovery
-from kipctl.protocol.api import ApiKey
 from kipctl.report.formats import OutputFormat
 
 
@@ -117,6 +116,7 @@ def e2e(
     from kipctl.probe.consume.config import parse_properties as consumer_config
     from kipctl.probe.produce.config import parse_properties as producer_config
     from kipctl.probe.produce.run import ProbeSpec
+    from kipctl.protocol.api import ApiKey
     from kipctl.report.e2e_tables import e2e_tables
 
     environment: Environment = context.obj

@@ -17,6 +17,12 @@ class Right(NamedTuple):
 
     operation: str
     resource: str
+    prefix: str = ""
+    """Of the names of topics that are meant, as of kipctl's own; "" for those that are named."""
+
+    def __str__(self) -> str:
+        of_names = f" {self.prefix}-*" if self.prefix else ""
+        return f"{self.operation} on {self.resource}{of_names}"
 
     @property
     def option(self) -> str:
