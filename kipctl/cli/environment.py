@@ -182,11 +182,13 @@ class Environment:
         option: str | None,
         properties: Mapping[str, str] | None = None,
         properties_file: Path | None = None,
+        revised: Callable[[Mapping[str, str]], Mapping[str, str]] = dict,
     ) -> "Access":
         """How the cluster is reached that is meant (`kipctl.cli.target`), else the one running lab.
 
         `option` is --bootstrap-server, `properties` are those of a client that the command runs,
-        from `properties_file` if there is one. Raises UsageError for what is no address, and when
+        from `properties_file` if there is one; `revised` makes of all properties, wherever they are
+        from, those that are used. Raises UsageError for what is no address, and when
         there is no lab, or more than one.
         """
         from kipctl.cli.follow_up import FollowUp
@@ -201,6 +203,7 @@ class Environment:
             lab = self._running_lab()
             servers = lab.bootstrap_server
             given = given if any(map(is_about_security, given)) else lab.properties
+        given = revised(given)
         self._warn_of_unused(given, target.file)
         self.cluster = target.cluster
         self._access = access_of(

@@ -81,6 +81,23 @@ def is_about_security(name: str) -> bool:
     return name.startswith(_PREFIXES)
 
 
+def over_tls(properties: Mapping[str, str], authorities: str = "") -> dict[str, str]:
+    """The same with TLS, whatever they say of it; a login stays.
+
+    `authorities` is a file whose certificates are trusted in place of theirs ("" for theirs).
+    """
+    protocol = properties.get("security.protocol", "PLAINTEXT").upper()
+    if protocol in PROTOCOLS:  # any other is refused as it stands
+        protocol = "SASL_SSL" if protocol.startswith("SASL") else "SSL"
+    kept = {
+        name: text
+        for name, text in properties.items()
+        if not (authorities and name.startswith("ssl.truststore."))
+    }
+    trusted = {"ssl.truststore.location": authorities} if authorities else {}
+    return kept | trusted | {"security.protocol": protocol}
+
+
 def without_effect(properties: Mapping[str, str]) -> list[str]:
     """Those about security that only Java's clients know, or nobody does."""
     return sorted(name for name in properties if is_about_security(name) and name not in _READ)

@@ -29,6 +29,7 @@ from kipctl.security.settings import (
     Security,
     is_about_security,
     jaas_options,
+    over_tls,
     security_of,
     without_effect,
 )
@@ -605,3 +606,26 @@ def test_security_goes_to_other_processes_whole_and_is_shown_without_secrets(
     assert again.security.tls.context().check_hostname
     for shown in (repr(again), str(again), repr(again.security), repr(again.security.sasl)):
         assert not re.search(r"hunter2|BEGIN|MIG|MII", shown)
+
+
+TRUSTING = {"ssl.truststore.certificates": "-----BEGIN", "ssl.truststore.type": "PEM"}
+
+
+@pytest.mark.parametrize(
+    ("properties", "authorities", "protocol", "truststore"),
+    [
+        ({}, "", "SSL", {}),
+        ({"security.protocol": "SASL_PLAINTEXT"}, "", "SASL_SSL", {}),
+        ({"security.protocol": "sasl_ssl"}, "", "SASL_SSL", {}),
+        ({"security.protocol": "SSL", **TRUSTING}, "", "SSL", TRUSTING),
+        # What is given to the command takes the place of the file's, whatever its form.
+        (TRUSTING, "/ca.pem", "SSL", {"ssl.truststore.location": "/ca.pem"}),
+        ({"security.protocol": "SSH"}, "", "SSH", {}),
+    ],
+)
+def test_with_tls_a_login_stays(
+    properties: dict[str, str], authorities: str, protocol: str, truststore: dict[str, str]
+) -> None:
+    login = {"sasl.mechanism": "PLAIN"}
+    expected = login | {"security.protocol": protocol} | truststore
+    assert over_tls(properties | login, authorities) == expected
