@@ -269,10 +269,12 @@ class Environment:
 
     def _warn_of_unused(self, properties: Mapping[str, str], file: str) -> None:
         """Say what does nothing: it may be misspelt, or be Java's alone."""
+        from kipctl.java_properties import is_ascii
         from kipctl.security.settings import (
             idle,
             is_about_security,
             maybe_meant,
+            refused_by_java,
             without_effect,
         )
 
@@ -282,6 +284,13 @@ class Environment:
             self.message(f"Of {file} this says nothing of how to connect: {', '.join(others)}.")
         if unused := without_effect(properties):
             self.message(f"Not used by kipctl: {', '.join(map(maybe_meant, unused))}.")
+        for sentence in refused_by_java(properties):
+            self.message(sentence)
+        if file and not is_ascii(Path(file)):
+            self.message(
+                f"{file} is read as UTF-8, and by Java as ISO 8859-1: write what is not ASCII as"
+                r" \uXXXX."
+            )
         if unused := idle(properties):
             protocol = properties.get("security.protocol", "PLAINTEXT")
             self.message(

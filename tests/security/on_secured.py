@@ -30,7 +30,7 @@ from kipctl.cluster.topics import await_topic
 from kipctl.lab.cluster import Lab
 from kipctl.lab.properties import Role
 from kipctl.protocol.metadata import MetadataRequest, MetadataRequestTopic
-from kipctl.security.settings import jaas_options
+from kipctl.security.jaas import jaas_options
 from kipctl.transport.access import Access, access_of
 from kipctl.transport.request import Cluster
 
