@@ -257,7 +257,8 @@ def test_what_a_file_says_without_effect_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "is_warned"), [("# Schlüssel\nssl.provider=x\n", True), ("ssl.provider=\\u00fc\n", False)]
+    ("text", "is_warned"),
+    [("# Schlüssel\nssl.provider=x\n", True), ("ssl.provider=\\u00fc\n", False)],
 )
 def test_a_file_that_java_would_read_otherwise_is_named(
     text: str, is_warned: bool, tmp_path: Path
