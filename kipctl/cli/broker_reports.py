@@ -97,7 +97,7 @@ def _brokers(facts: "ClusterFacts") -> tuple[Table, list[dict[str, Value]]]:
 def _broker_document(one: "BrokerFacts") -> dict[str, object]:
     """What the tables show of all brokers together, for each of them."""
     return {
-        "error": one.silence or one.settings_error,
+        "error": one.silence or (one.settings_error and one.settings_error.what),
         "lists": None if one.lists is None else sorted(one.lists),
         "features": {
             name: {"in_use": one.finalized.get(name, 0), "supported": list(versions)}

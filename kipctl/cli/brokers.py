@@ -44,4 +44,5 @@ def brokers(
         demand_url(url)
     with Cluster(access, timeout_s=TIMEOUT_S) as cluster:
         facts = examine(cluster, tuple(dict.fromkeys(metrics_url)))
+        environment.say_what_may_be_hidden(cluster, facts.snapshot.topics)
     environment.report(brokers_report(facts, diagnose(facts)), output)

@@ -200,7 +200,9 @@ def produce(
             f"kipctl: {outcome.failed:,} of {outcome.generated:,} records failed: "
             + ", ".join(f"{name} {count:,}" for name, count in outcome.errors.items())
         )
-        report_denied(environment, outcome.errors, ApiKey.PRODUCE, plan.probe)
-        raise typer.Exit(status_of_failed(outcome.errors, outcome.acknowledged, result.document))
+        probe = plan.probe
+        report_denied(environment, outcome.errors, ApiKey.PRODUCE, probe.access, probe.topic)
+        acted = bool(result.document["actions"])
+        raise typer.Exit(status_of_failed(outcome.errors, outcome.acknowledged, acted))
     raise_for_actions(result.document, plan.during)
     raise_for_doubts(result.document, strict)

@@ -202,8 +202,10 @@ def consume(
     if outcome.errors:
         reported = ", ".join(f"{count} x {name}" for name, count in outcome.errors.items())
         environment.message(f"kipctl: partitions that were given up: {reported}.")
-        report_denied(environment, outcome.errors, ApiKey.FETCH, plan.probe)
-        raise typer.Exit(status_of_failed(outcome.errors, outcome.records, result.document))
+        probe = plan.probe
+        report_denied(environment, outcome.errors, ApiKey.FETCH, probe.access, probe.topic)
+        acted = bool(result.document["actions"])
+        raise typer.Exit(status_of_failed(outcome.errors, outcome.records, acted))
     raise_for_actions(result.document, plan.during)
     raise_for_doubts(result.document, strict)
 

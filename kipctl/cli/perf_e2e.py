@@ -39,10 +39,12 @@ from kipctl.cli.perf_results import (
     given_properties,
     raise_for_actions,
     raise_for_doubts,
+    report_denied,
     report_record,
     show,
+    status_of_failed,
 )
-from kipctl.errors import ExitStatus, UsageError
+from kipctl.errors import UsageError
 from kipctl.pipeline.place import parse_conf
 from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.report.formats import OutputFormat
@@ -112,6 +114,7 @@ def e2e(
     from kipctl.probe.consume.config import parse_properties as consumer_config
     from kipctl.probe.produce.config import parse_properties as producer_config
     from kipctl.probe.produce.run import ProbeSpec
+    from kipctl.protocol.api import ApiKey
     from kipctl.report.e2e_tables import e2e_tables
 
     environment: Environment = context.obj
@@ -181,6 +184,10 @@ def e2e(
             f"kipctl: of {records['sent']:,} records {records['failed']:,} failed, "
             f"{records['missing']:,} were acknowledged and did not come."
         )
-        raise typer.Exit(ExitStatus.PARTLY_DONE)
+        report_denied(
+            environment, records["errors"], ApiKey.PRODUCE, access, plan.produce.probe.topic
+        )
+        acted = bool(result.document["actions"])
+        raise typer.Exit(status_of_failed(records["errors"], records["acknowledged"], acted))
     raise_for_actions(result.document, plan.produce.during)
     raise_for_doubts(result.document, strict)

@@ -177,7 +177,7 @@ def carry_out_plan(asked: Asked, path: Path) -> None:
         check_against(file, now)
         return reach(now, file.assignment)
 
-    seen = look(asked, planner)
+    seen = look(asked, planner, chooses=False)
     if file.names_log_dirs:
         environment.message(f"The log_dirs of {path} are ignored: brokers place new replicas.")
     numbers = in_numbers(asked, seen.plan, seen.snapshot)
@@ -240,11 +240,16 @@ def ongoing_of(asked: Asked) -> tuple["Ongoing", ...]:
     return tuple(one for one in busy if one.id.topic in chosen)
 
 
-def look(asked: Asked, planner: "Planner") -> "Survey":
-    """The cluster, and what is to be changed; a dry run needs no right to list reassignments."""
+def look(asked: Asked, planner: "Planner", chooses: bool = True) -> "Survey":
+    """The cluster, and what is to be changed; a dry run needs no right to list reassignments.
+
+    With `chooses` the plan is for topics that were looked for, as those of a broker are.
+    """
     from kipctl.cluster.moves.guards import survey
 
     seen = survey(asked.cluster, planner, asked.topics, may_not_list=asked.dry_run)
+    if chooses:
+        asked.environment.say_what_may_be_hidden(asked.cluster, seen.snapshot.topics, asked.topics)
     say_if_not_listed(asked, seen.busy_refused)
     return seen
 

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from uuid import UUID
 
-from kipctl.cluster.snapshot import Snapshot, take_snapshot
+from kipctl.cluster.snapshot import Snapshot, demand_shown, take_snapshot
 from kipctl.errors import TimedOutError
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import ErrorCode
@@ -149,7 +149,8 @@ def await_topics(
 
     With so many `partitions` each, if that is given. A broker's Metadata shows a leader before it
     takes records as one. Returns their ids by name. Raises TimedOutError, after 30 s for one topic
-    and 120 s for many if nothing else is said.
+    and 120 s for many if nothing else is said, and RefusedError where the client may not Describe
+    one: who may Create it need not see it.
     """
     ids: dict[str, UUID] = {}
 
@@ -157,6 +158,7 @@ def await_topics(
         seen: list[MetadataResponseTopic] = []
         leaders: list[_Leaders] = []
         for seen in _as_seen(cluster, names):
+            demand_shown(cluster, seen)  # who may not see it would wait in vain
             if not all(_is_ready(topic, partitions) for topic in seen):
                 return False
             ids.update((topic.name or "", topic.topic_id) for topic in seen)

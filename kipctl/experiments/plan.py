@@ -7,10 +7,10 @@ from pathlib import Path
 
 from kipctl.errors import UsageError
 from kipctl.experiments.actions import Action, ActionKind
-from kipctl.own_names import new_name
+from kipctl.own_names import OWN_ONE, new_name
 from kipctl.pipeline.place import START_TIMEOUT_S, Place
 
-OWN_TOPIC = new_name("kipctl-perf")
+OWN_TOPIC = new_name(OWN_ONE)
 """Of this process: made for a run, and removed after it."""
 USUAL_SECONDS, USUAL_WARMUP_SECONDS = 30, 5
 USUAL_UNLIMITED = 1_000_000

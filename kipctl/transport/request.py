@@ -59,7 +59,7 @@ class BrokerConnection:
         self.timeout_s = timeout_s
         self.sent: Counter[tuple[str, int]] = Counter()
         self.answer_bytes = 0
-        self._access = as_access(access)
+        self.access = as_access(access)
         self._connection: BlockingConnection | None = None
         self._api_versions: dict[int, tuple[int, int]] = {}
         self._correlation_id = 0
@@ -97,7 +97,7 @@ class BrokerConnection:
         if isinstance(request, ProduceRequest) and request.acks == 0:
             raise ValueError("a Produce request with acks=0 has no answer to wait for")
         if request.api.key in _CHANGES:
-            self._access.demand_consent(_api_name(request))
+            self.access.demand_consent(_api_name(request))
         with self._attempt(_api_name(request)):
             self._ensure_connected()
             return self._exchange(request, self._choose_version(request, version))
@@ -134,7 +134,7 @@ class BrokerConnection:
     def _what_to_check(self, error: OSError) -> str:
         if isinstance(error, TlsError):
             return "See security.protocol and ssl.* in --command-config."
-        security = self._access.security
+        security = self.access.security
         unused = [] if security.tls else ["TLS"]
         unused += [] if security.sasl else ["a login (SASL)"]
         if isinstance(error, ConnectionResetError) and unused:
@@ -147,7 +147,7 @@ class BrokerConnection:
             self.close()
         if self._connection is not None:
             return
-        self._connection = BlockingConnection(self.address, self._access, self._deadline)
+        self._connection = BlockingConnection(self.address, self.access, self._deadline)
         self._negotiate()
 
     def _negotiate(self) -> None:

@@ -80,6 +80,27 @@ def test_a_topic_is_settled_when_all_brokers_show_the_same_leaders() -> None:
     assert shown == views
 
 
+def test_a_topic_that_the_client_may_not_see_is_not_waited_for() -> None:
+    """Who may Create a topic need not be shown it."""
+
+    def answers(asked: Asked) -> Response | None:
+        if isinstance(asked.request, ApiVersionsRequest):
+            return None
+        hidden = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        return MetadataResponse(
+            brokers=(MetadataResponseBroker(1, "127.0.0.1", broker.port),),
+            topics=tuple(
+                MetadataResponseTopic(name=topic.name, error_code=hidden)
+                for topic in asked.request.topics
+            ),
+        )
+
+    with ScriptedBroker(answers) as broker, Cluster(broker.address) as cluster:
+        with pytest.raises(RefusedError, match="no right to Describe on Topic t ") as refused:
+            await_topic(cluster, "t", 1)
+        assert refused.value.next_step.endswith("--operation Describe --topic t")
+
+
 def test_of_topics_that_are_refused_the_others_may_exist(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[list[str]] = []
 

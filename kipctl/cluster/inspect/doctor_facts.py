@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from kipctl import __version__
 from kipctl.cluster.broker_metrics import BrokerMetrics, at_once, broker_of, scrape
 from kipctl.cluster.snapshot import Broker, Partition, Snapshot, from_metadata
-from kipctl.errors import KipctlError
+from kipctl.errors import KipctlError, RefusedError
+from kipctl.protocol.api import ApiKey
 from kipctl.protocol.api_versions import ApiVersionsRequest
 from kipctl.protocol.describe_configs import (
     DescribeConfigsRequest,
@@ -20,10 +21,12 @@ from kipctl.protocol.describe_configs import (
     DescribeConfigsResult,
     ResourceType,
 )
-from kipctl.protocol.error_codes import error_name, error_text
+from kipctl.protocol.error_codes import error_text
 from kipctl.protocol.metadata import MetadataRequest
+from kipctl.transport.access import Access
 from kipctl.transport.each_broker import ask_each
 from kipctl.transport.request import BrokerConnection, Cluster
+from kipctl.transport.rights import denial
 
 SETTINGS = {
     "replica.selector.class": "which replica consumers with a client.rack read from (KIP-392)",
@@ -62,7 +65,7 @@ class BrokerFacts:
     supported: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     finalized: Mapping[str, int] = field(default_factory=dict)
     settings: Mapping[str, str | None] = field(default_factory=dict)
-    settings_error: str | None = None
+    settings_error: KipctlError | None = None
     lists: frozenset[int] | None = None
     silence: str | None = None
 
@@ -106,7 +109,7 @@ class ClusterFacts:
     brokers: tuple[BrokerFacts, ...]
     topics: Mapping[str, TopicFacts] = field(default_factory=dict)
     metrics: tuple[MetricsFacts, ...] = ()
-    topics_error: str | None = None
+    topics_error: KipctlError | None = None
 
     @property
     def answering(self) -> tuple[BrokerFacts, ...]:
@@ -213,7 +216,7 @@ def _ask_broker(broker: Broker, connection: BrokerConnection) -> BrokerFacts:
 
 def _settings(
     connection: BrokerConnection, broker: int
-) -> tuple[dict[str, str | None], str | None]:
+) -> tuple[dict[str, str | None], KipctlError | None]:
     """The broker's settings, or why it does not tell them."""
     answer = connection.request(
         DescribeConfigsRequest(
@@ -221,16 +224,28 @@ def _settings(
         )
     )
     (result,) = answer.results
-    return _values(result), error_name(result.error_code) if result.error_code else None
+    return _values(result), _refused(result, connection.access)
 
 
-def ask_topics(cluster: Cluster, topics: Sequence[str]) -> tuple[dict[str, TopicFacts], str | None]:
+def _refused(result: DescribeConfigsResult, access: Access) -> KipctlError | None:
+    """Why settings are not told; None if they are."""
+    if not result.error_code:
+        return None
+    is_topic = result.resource_type == ResourceType.TOPIC
+    topic = result.resource_name if is_topic else ""
+    denied = denial(result.error_code, ApiKey.DESCRIBE_CONFIGS, access, topic)
+    return denied or RefusedError(f"{error_text(result.error_code)}.")
+
+
+def ask_topics(
+    cluster: Cluster, topics: Sequence[str]
+) -> tuple[dict[str, TopicFacts], KipctlError | None]:
     """The settings of topics, asked for in chunks, and why some are missing, if any are.
 
     After a chunk that no broker answers no other is asked for.
     """
     facts: dict[str, TopicFacts] = {}
-    why: str | None = None
+    why: KipctlError | None = None
     for first in range(0, len(topics), _TOPICS_AT_ONCE):
         asked = tuple(
             DescribeConfigsResource(ResourceType.TOPIC, topic, _TOPIC_SETTINGS)
@@ -239,12 +254,12 @@ def ask_topics(cluster: Cluster, topics: Sequence[str]) -> tuple[dict[str, Topic
         try:
             results = cluster.any_broker().request(DescribeConfigsRequest(asked)).results
         except KipctlError as error:
-            return facts, why or error.what
+            return facts, why or error
         for result in results:
             values = _values(result)
             least, unclean = (values.get(setting) for setting in _TOPIC_SETTINGS)
             if result.error_code:
-                why = why or error_text(result.error_code)
+                why = why or _refused(result, cluster.access)
             else:
                 facts[result.resource_name] = TopicFacts(
                     int(least) if least else None, unclean == "true" if unclean else None

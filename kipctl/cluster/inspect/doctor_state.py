@@ -74,14 +74,14 @@ def leaderless(facts: ClusterFacts) -> Iterator[Finding]:
 def topics_not_known(facts: ClusterFacts) -> Iterator[Finding]:
     """Topics whose min.insync.replicas nobody told: nothing is said of their acks=all."""
     if without := _topics(facts, lambda p: facts.min_insync_replicas(p) is None):
+        why = facts.topics_error
         yield Finding(
             Severity.WARNING,
             f"min.insync.replicas of {count(len(without), 'topic')} is not known:"
-            f" {some(without)}. {facts.topics_error or ''}".rstrip(),
+            f" {some(without)}. {why.what if why else ''}".rstrip(),
             "Whether writes with acks=all are refused there, now or at the next restart, is not"
             " known either.",
-            "Repeat it as somebody who may DescribeConfigs of the topics, or when brokers have"
-            " less to do.",
+            (why and why.next_step) or "Repeat it when brokers have less to do.",
         )
 
 
