@@ -8,7 +8,7 @@ from kipctl.report.tables import Cell, Column, Report, Table
 
 if TYPE_CHECKING:
     from kipctl.cluster.moves.change_outcome import LeadersMoved
-    from kipctl.cluster.moves.journal import Entry
+    from kipctl.cluster.moves.entry import Entry
     from kipctl.cluster.snapshot import Snapshot
 
 A_FEW = 20

@@ -24,17 +24,26 @@ _HELP_PAGE = "See `kipctl reassign --help`."
 
 _COPYING = ("--drain", "--add", "--replace", "--replication-factor", "--rack-aware")
 _WAYS = ("--leaders-off", "--leader", "--balance", *_COPYING)
-_CHANGES = ("--rotate", *_WAYS, "--plan", "--rollback", "--cancel", "--clear-throttles")
+_CHANGES = (
+    "--rotate",
+    *_WAYS,
+    "--plan",
+    "--resume",
+    "--rollback",
+    "--cancel",
+    "--clear-throttles",
+)
 _GOES_WITH = {
     "--topic": ("--rotate", *_WAYS, "--list", "--cancel"),
     "--all-topics": ("--rotate",),
     "--all": ("--cancel",),
-    "--entry": ("--rollback", "--cancel"),
+    "--entry": ("--rollback", "--resume", "--cancel"),
+    "--journal": ("--rollback", "--resume"),
     "--dry-run": _CHANGES,
     "--measure": ("--rotate", "--plan"),
     "--force": (*_WAYS, "--plan", "--rollback", "--clear-throttles"),
     "--throttle": (*_COPYING, "--plan", "--rollback"),
-    "--additional": ("--rotate", *_WAYS, "--plan", "--rollback"),
+    "--additional": ("--rotate", *_WAYS, "--plan", "--resume", "--rollback"),
     "--change-replication-factor": ("--plan",),
 }
 """The ways that an option is for."""
@@ -98,13 +107,18 @@ def reassign(
         ),
     ] = None,
     rollback: Annotated[bool, typer.Option("--rollback", help="Undo the last change.")] = False,
+    resume: Annotated[
+        bool,
+        typer.Option("--resume", help="Carry out what is left of a change that was cut off."),
+    ] = False,
     show: Annotated[bool, typer.Option("--list", help="Show what is being reassigned.")] = False,
     verify: Annotated[
         Path | None,
         typer.Option(
             "--verify",
             metavar="FILE",
-            help="Compare the cluster with such a JSON; status 5 until all is as it says.",
+            help="Compare the cluster with such a JSON, or with the file of an entry; status 5 "
+            "until all is as it says.",
         ),
     ] = None,
     cancel: Annotated[
@@ -121,7 +135,17 @@ def reassign(
     entry: Annotated[
         str | None,
         typer.Option(
-            "--entry", metavar="ID", help="The entry of --history to undo; its beginning will do."
+            "--entry",
+            metavar="ID",
+            help="The entry of --history to undo or resume; its beginning will do.",
+        ),
+    ] = None,
+    journal: Annotated[
+        Path | None,
+        typer.Option(
+            "--journal",
+            metavar="FILE",
+            help="Undo or resume the entry in this file, as copied from another machine's journal.",
         ),
     ] = None,
     topic: Annotated[
@@ -209,9 +233,9 @@ def reassign(
     """Change which brokers hold partitions, in which order, and so who leads them.
 
     Exactly one of --rotate, --drain, --leaders-off, --leader, --balance, --add, --replace,
-    --replication-factor, --rack-aware, --plan, --rollback, --list, --verify, --cancel, --history
-    and --clear-throttles says what to do. What is changed is written down before anything is
-    submitted; --rollback undoes it.
+    --replication-factor, --rack-aware, --plan, --resume, --rollback, --list, --verify, --cancel,
+    --history and --clear-throttles says what to do. What is changed is written down before anything
+    is submitted; --rollback undoes it.
     """
     modes = {
         "--rotate": rotate,
@@ -224,6 +248,7 @@ def reassign(
         "--replication-factor": factor is not None,
         "--rack-aware": rack_aware,
         "--plan": plan is not None and not cancel,
+        "--resume": resume,
         "--rollback": rollback,
         "--list": show,
         "--verify": verify is not None,
@@ -237,6 +262,7 @@ def reassign(
         "--all-topics": all_topics,
         "--all": everything,
         "--entry": entry is not None,
+        "--journal": journal is not None,
         "--dry-run": dry_run,
         "--measure": measure,
         "--force": force,
@@ -252,12 +278,20 @@ def reassign(
         raise UsageError("--rotate needs either --topic or --all-topics.", _HELP_PAGE)
     if entry == "":
         raise UsageError("--entry is empty.", "List the entries: kipctl reassign --history")
+    if entry and journal:
+        raise UsageError("--entry and --journal exclude one another.", _HELP_PAGE)
     if cancel and sum((bool(topics), everything, bool(entry), plan is not None)) > 1:
         raise UsageError("--cancel takes one of --topic, --plan, --entry and --all.", _HELP_PAGE)
     between_s = parse_pause(between)
     rate = None if throttle is None else parse_rate(throttle)
     environment = context.ensure_object(Environment)
-    from kipctl.cli import reassign_back, reassign_modes, reassign_ways
+    from kipctl.cli import (
+        reassign_back,
+        reassign_modes,
+        reassign_resume,
+        reassign_rollback,
+        reassign_ways,
+    )
     from kipctl.cluster.moves.change import Pace
     from kipctl.transport.request import Cluster
 
@@ -288,6 +322,7 @@ def reassign(
             timeout,
             Pace(batch, between_s),
             rate,
+            journal,
             output,
         )
         if rotate:
@@ -299,7 +334,9 @@ def reassign(
         elif plan is not None:
             reassign_modes.carry_out_plan(asked, plan)
         elif rollback:
-            reassign_back.roll_back(asked)
+            reassign_rollback.roll_back(asked)
+        elif resume:
+            reassign_resume.resume(asked)
         elif verify is not None:
             reassign_modes.verify(asked, verify)
         elif clear:

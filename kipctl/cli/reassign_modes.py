@@ -24,8 +24,9 @@ from kipctl.report.tables import Report
 
 if TYPE_CHECKING:
     from kipctl.cluster.moves.change import Pace
+    from kipctl.cluster.moves.entry import Entry, Origin
     from kipctl.cluster.moves.guards import Planner, Survey
-    from kipctl.cluster.moves.journal import Journal, Origin
+    from kipctl.cluster.moves.journal import Journal
     from kipctl.cluster.moves.log_sizes import LogSizes
     from kipctl.cluster.moves.plan import Plan
     from kipctl.cluster.moves.plan_view import PlanView
@@ -58,11 +59,12 @@ class Asked:
     timeout_s: float
     pace: "Pace"
     throttle: int | None
+    file: Path | None
     output: OutputFormat
 
     @property
     def origin(self) -> "Origin":
-        from kipctl.cluster.moves.journal import Origin
+        from kipctl.cluster.moves.entry import Origin
 
         return Origin.here(self.environment.arguments)
 
@@ -75,30 +77,34 @@ class Asked:
         self.environment.report(report, self.output)
 
     @contextmanager
-    def throttled(self, kept: "Journal", plan: "Plan") -> Iterator[None]:
-        """Inside, the plan copies no faster than --throttle allows."""
-        from kipctl.cluster.moves.throttled import throttled
+    def recorded(
+        self, kept: "Journal", plan: "Plan", *, elects: bool = True, undoes: str = ""
+    ) -> Iterator["Entry"]:
+        """Inside, the plan is written down, and copies no faster than --throttle allows."""
+        from kipctl.cluster.moves.entry import How
+        from kipctl.cluster.moves.throttled import recorded
 
-        if self.throttle is None or not plan.copies_data:
-            yield
+        how = How(self.pace.batch, self.pace.between_s, elects, self.throttle)
+        message = self.environment.message
+        with recorded(self.cluster, kept, plan, self.origin, how, message, undoes=undoes) as entry:
+            yield entry
+
+    def say_if_unfinished(self, kept: "Journal") -> None:
+        """Warn of what an earlier kipctl has left, when it was cut off."""
+        from kipctl.cluster.moves.throttled import CLEAR, END_IT
+
+        for entry in kept.unfinished():
+            if entry.throttle is not None:
+                self.environment.message(
+                    f"Throttles of earlier changes are still set. Put them back: {CLEAR}"
+                )
+            self.environment.message(f"Entry {entry.id} was cut off. End it: {END_IT}")
             return
-        with throttled(self.cluster, kept, plan.moves, self.throttle, self.environment.message):
-            yield
 
-    def say_if_throttled(self, kept: "Journal") -> None:
-        """Warn of throttles that an earlier kipctl has left."""
-        from kipctl.cluster.moves.throttled import CLEAR, left
-
-        if left(kept):
-            self.environment.message(
-                f"Throttles of earlier changes are still set. Put them back: {CLEAR}"
-            )
-
-    def carrying_out(self, kept: "Journal", progress: Callable[[str], None]) -> dict[str, Any]:
+    def carrying_out(self, entry: "Entry", progress: Callable[[str], None]) -> dict[str, Any]:
         """How a change is carried out, as its functions take it."""
         return {
-            "journal": kept,
-            "origin": self.origin,
+            "entry": entry,
             "progress": progress,
             "timeout_s": self.timeout_s,
             "pace": self.pace,
@@ -131,6 +137,7 @@ def rotate(asked: Asked) -> None:
     say_plan(asked, numbers)
     environment.confirm(f"Rotate the leaders of {len(seen.plan.moves)} partitions?", asked.yes)
     kept = asked.journal(seen.snapshot.cluster_id)
+    asked.say_if_unfinished(kept)
     made: tuple[str, ...] = ()
     if asked.measure:
         from kipctl.experiments.plan import OWN_TOPIC
@@ -145,8 +152,9 @@ def rotate(asked: Asked) -> None:
     def carry_out() -> LeadersMoved:
         again = ask_again(asked, plan_with_made)
         demand_same(seen.plan, again.plan, made)
-        with environment.progress(f"Rotating {len(again.plan.moves)} partitions") as progress:
-            return rotate_leaders(cluster, again.plan, **asked.carrying_out(kept, progress))
+        title = f"Rotating {len(again.plan.moves)} partitions"
+        with asked.recorded(kept, again.plan) as entry, environment.progress(title) as progress:
+            return rotate_leaders(cluster, again.plan, **asked.carrying_out(entry, progress))
 
     with kept.locked(asked.origin):
         moved, measured_load = _measured(carry_out, asked)
@@ -192,15 +200,17 @@ def carry_out_plan(asked: Asked, path: Path) -> None:
     factor = question_of_factor(seen.plan)
     environment.confirm(f"Reassign {len(seen.plan.moves)} partitions?{factor}", asked.yes)
     kept = asked.journal(seen.snapshot.cluster_id)
-
-    asked.say_if_throttled(kept)
+    asked.say_if_unfinished(kept)
 
     def carry_out() -> Reassigned:
         again = ask_again(asked, planner)
         demand_same(seen.plan, again.plan)
         title = f"Reassigning {len(again.plan.moves)} partitions"
-        with asked.throttled(kept, again.plan), environment.progress(title) as progress:
-            return reassign(cluster, again.plan, **asked.carrying_out(kept, progress))
+        with (
+            asked.recorded(kept, again.plan, elects=False) as entry,
+            environment.progress(title) as progress,
+        ):
+            return reassign(cluster, again.plan, **asked.carrying_out(entry, progress))
 
     with kept.locked(asked.origin):
         done, measured_load = _measured(carry_out, asked)
@@ -210,13 +220,14 @@ def carry_out_plan(asked: Asked, path: Path) -> None:
 
 
 def verify(asked: Asked, path: Path) -> None:
-    """Compare the cluster with an assignment in Kafka's own JSON."""
-    from kipctl.cluster.moves.kafka_json import check_against, read_reassignment
+    """Compare the cluster with an assignment in Kafka's own JSON, or with an entry's."""
+    from kipctl.cluster.moves.entry import read_target
+    from kipctl.cluster.moves.kafka_json import check_against
     from kipctl.cluster.moves.reassign import demand_as_planned
     from kipctl.cluster.moves.reassign import verify as verified_with
     from kipctl.cluster.snapshot import take_snapshot
 
-    file = read_reassignment(path)
+    file = read_target(path)
     check_against(file, take_snapshot(asked.cluster), brokers_alive=False)
     verified = verified_with(asked.cluster, file.assignment)
     asked.report(verified_report(verified, file.assignment, asked.every_row))

@@ -19,7 +19,7 @@ from kipctl.report.tables import Report, Table
 if TYPE_CHECKING:
     from kipctl.cluster.moves.cancel import Cancelled
     from kipctl.cluster.moves.change_outcome import Reassigned
-    from kipctl.cluster.moves.journal import Entry
+    from kipctl.cluster.moves.entry import Entry
     from kipctl.cluster.moves.plan import Move, Plan
     from kipctl.cluster.moves.plan_view import PlanView
     from kipctl.cluster.moves.reassign import Ongoing, Verified

@@ -98,13 +98,13 @@ def carry_out_way(asked: Asked, way: "Way") -> None:
         f"{way.option}: change {len(seen.plan.moves)} partitions?{factor}", asked.yes
     )
     kept = asked.journal(seen.snapshot.cluster_id)
-    asked.say_if_throttled(kept)
+    asked.say_if_unfinished(kept)
     with kept.locked(asked.origin):
         again = ask_again(asked, planner)
         demand_same(seen.plan, again.plan)
         title = f"Reassigning {len(again.plan.moves)} partitions"
-        with asked.throttled(kept, again.plan), environment.progress(title) as progress:
-            moved = rotate_leaders(cluster, again.plan, **asked.carrying_out(kept, progress))
+        with asked.recorded(kept, again.plan) as entry, environment.progress(title) as progress:
+            moved = rotate_leaders(cluster, again.plan, **asked.carrying_out(entry, progress))
     before = seen.snapshot.only(move.id for move in seen.plan.moves)
     after = afterwards(cluster, seen.plan.topics)
     report = moved_report(REASSIGN, moved, before, after, asked.every_row)

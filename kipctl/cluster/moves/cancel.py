@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
+from kipctl.cluster.moves.entry import Entry, EntryState
 from kipctl.cluster.moves.guards import BUSY
-from kipctl.cluster.moves.journal import Entry, EntryState
 from kipctl.cluster.moves.plan import Plan, reach
 from kipctl.cluster.moves.reassign import (
     Failure,
@@ -59,8 +59,8 @@ def starters(busy: Iterable[Ongoing], entries: Iterable[Entry]) -> dict[Partitio
     for entry in entries:
         if not open_ones:
             break
-        if not entry.may_be_undone:
-            continue
+        if entry.state is EntryState.PREPARED or not entry.may_be_undone:
+            continue  # it started none
         for partition_id in open_ones.keys() & entry.before.keys():
             one = open_ones.pop(partition_id)
             if started_by(entry, one):

@@ -14,8 +14,9 @@ from kipctl.cluster.moves.change_outcome import (
 )
 from kipctl.cluster.moves.elect import LOOK
 from kipctl.cluster.moves.elections import DEFAULT_TIMEOUT_S, ElectionHeld, elect_preferred
+from kipctl.cluster.moves.entry import Entry, EntryState, How
 from kipctl.cluster.moves.guards import BUSY, changed_since, unplanned
-from kipctl.cluster.moves.journal import Entry, EntryState, Journal, Origin
+from kipctl.cluster.moves.journal import Journal
 from kipctl.cluster.moves.plan import Move, Plan, demand_moves
 from kipctl.cluster.moves.planners.rotation import rotate
 from kipctl.cluster.moves.reassign import (
@@ -30,6 +31,7 @@ from kipctl.cluster.moves.reassign import (
     submit,
     topic_ids,
 )
+from kipctl.cluster.moves.resume import Left
 from kipctl.cluster.snapshot import (
     PartitionId,
     Snapshot,
@@ -78,8 +80,7 @@ def reassign(
     cluster: Cluster,
     plan: Plan,
     *,
-    journal: Journal | None = None,
-    origin: Origin | None = None,
+    entry: Entry | None = None,
     on_event: OnEvent = ignore_event,
     progress: Progress = ignore_progress,
     timeout_s: float = DEFAULT_TIMEOUT_S,
@@ -88,37 +89,19 @@ def reassign(
 ) -> Reassigned:
     """Submit the plan and wait until the cluster has carried it out.
 
-    With a journal, where the plan's partitions are and go is saved first, as changed by `origin`.
-    Each batch has `timeout_s`. Partitions that were refused are in the result, and so are those
-    that somebody else has changed since the plan was made, or is reassigning. Unless `additional`
-    nothing is submitted while anything else in the cluster is being reassigned.
+    `entry` is the plan's own in a journal: how far it comes is written into it. Each batch has
+    `timeout_s`. Partitions that were refused are in the result, and so are those that somebody else
+    has changed since the plan was made, or is reassigning. Unless `additional` nothing is submitted
+    while anything else in the cluster is being reassigned.
 
     Raises RefusedError when nothing was accepted, PartlyDoneError when it ended before all was
     done, TimedOutError, UnreachableError, and InterruptedRunError.
     """
     how = _How(on_event, progress, timeout_s, pace, additional)
-    return _Change(cluster, plan, _save(cluster, plan, journal, origin), how).carry_out()
-
-
-def _save(
-    cluster: Cluster,
-    plan: Plan,
-    journal: Journal | None,
-    origin: Origin | None,
-    undoes: str = "",
-) -> Entry | None:
-    if journal is None:
-        return None
-    try:
-        return journal.save(
-            {move.id: move.before for move in plan.moves},
-            plan.target,
-            origin,
-            topic_ids(cluster, plan.topics),
-            undoes,
-        )
-    except KeyboardInterrupt:
-        raise InterruptedRunError("Interrupted before anything was changed.") from None
+    change = _Change(cluster, plan, entry, how)
+    reassigned = change.carry_out()
+    change.finish()
+    return reassigned
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,13 +133,15 @@ class _Change:
     """A request has gone out: what the cluster made of it may not be known."""
     is_changed: bool = False
     """The cluster has taken at least one partition."""
+    is_whole: bool = True
+    """When it is done, nothing of its entry is left for later."""
 
     @property
     def next_step(self) -> str:
         return self.undo if self.entry else LOOK
 
     def carry_out(self) -> Reassigned:
-        """Every batch, one after the other. Raises what `reassign` does."""
+        """Every batch, one after the other; `finish` it then. Raises what `reassign` does."""
         with self.end_explained():
             batches = list(self.plan.batches(self.how.pace.batch))
             for number, batch in enumerate(batches):
@@ -168,7 +153,15 @@ class _Change:
                     break
             if not self.accepted:
                 raise RefusedError(f"No partition was accepted: {examples(self.failures)}")
-        self._mark(EntryState.DONE)
+        return self.outcome()
+
+    def finish(self) -> None:
+        """Nothing is left to do."""
+        if self.is_whole:
+            self._mark(EntryState.DONE)
+
+    def outcome(self) -> Reassigned:
+        """What has been reassigned until now."""
         return Reassigned(
             Plan(tuple(self.accepted)),
             tuple(self.failures),
@@ -177,6 +170,22 @@ class _Change:
             self.finished_us,
             self.entry,
         )
+
+    def go_on(self, under_way: Plan) -> None:
+        """Wait for what was submitted before, and elect its leaders."""
+        deadline = time.monotonic() + self.how.timeout_s
+        self.accepted += under_way.moves
+        self.is_changed = self.is_sent = True
+        await_finished(self.cluster, under_way.target, deadline, self.how.progress)
+        self.finished_us = now_us()
+        if self.elects:
+            self.elect_in_place(under_way.preferred_leaders, deadline)
+
+    def elect_in_place(self, leaders: Mapping[PartitionId, int], deadline: float) -> None:
+        """Elect these where the replicas are in their places, as far as the partitions are there"""
+        topics = sorted({partition_id.topic for partition_id in leaders})
+        now = patiently(lambda: look_again(self.cluster, topics), deadline)
+        self.elect({p: leaders[p] for p in now.by_id if p in leaders}, now, deadline)
 
     def _pause(self, done: int, batches: int) -> None:
         between_s = self.how.pace.between_s
@@ -295,6 +304,7 @@ class _Change:
             yield
         except KeyboardInterrupt:
             if not self.is_sent:
+                self._mark(EntryState.REFUSED)
                 raise InterruptedRunError("Interrupted before anything was changed.") from None
             raise InterruptedRunError(
                 f"Interrupted. {_how_far(self.cluster, self.plan)}", self.next_step
@@ -324,8 +334,7 @@ def rotate_leaders(
     cluster: Cluster,
     plan: Plan,
     *,
-    journal: Journal | None = None,
-    origin: Origin | None = None,
+    entry: Entry | None = None,
     on_event: OnEvent = ignore_event,
     progress: Progress = ignore_progress,
     timeout_s: float = DEFAULT_TIMEOUT_S,
@@ -337,8 +346,10 @@ def rotate_leaders(
     As `reassign`; it raises what that and `elect_preferred` do.
     """
     how = _How(on_event, progress, timeout_s, pace, additional)
-    change = _Change(cluster, plan, _save(cluster, plan, journal, origin), how, elects=True)
-    return LeadersMoved(change.carry_out(), together(change.elections), len(change.elections))
+    change = _Change(cluster, plan, entry, how, elects=True)
+    reassigned = change.carry_out()
+    change.finish()
+    return LeadersMoved(reassigned, together(change.elections), len(change.elections))
 
 
 def rotate_once(
@@ -363,9 +374,7 @@ def roll_back(
     plan: Plan,
     in_place: Mapping[PartitionId, int],
     *,
-    undoes: str = "",
-    journal: Journal | None = None,
-    origin: Origin | None = None,
+    entry: Entry | None = None,
     on_event: OnEvent = ignore_event,
     progress: Progress = ignore_progress,
     timeout_s: float = DEFAULT_TIMEOUT_S,
@@ -378,18 +387,55 @@ def roll_back(
     not hold up the others. It raises what `rotate_leaders` does.
     """
     how = _How(on_event, progress, timeout_s, pace, additional)
-    entry = _save(cluster, plan, journal, origin, undoes) if plan.moves else None
     change = _Change(
         cluster, plan, entry, how, elects=True, undo="Go on with it: kipctl reassign --rollback"
     )
     reassigned = change.carry_out() if plan.moves else None
     if in_place:
         with change.end_explained():
-            deadline = time.monotonic() + timeout_s
-            topics = sorted({partition_id.topic for partition_id in in_place})
-            now = patiently(lambda: look_again(cluster, topics), deadline)
-            change.elect({p: in_place[p] for p in now.by_id if p in in_place}, now, deadline)
+            change.elect_in_place(in_place, time.monotonic() + timeout_s)
+    change.finish()
     return LeadersMoved(reassigned, together(change.elections), len(change.elections))
+
+
+def go_on(
+    cluster: Cluster,
+    left: Left,
+    entry: Entry,
+    how: How,
+    *,
+    on_event: OnEvent = ignore_event,
+    progress: Progress = ignore_progress,
+    timeout_s: float = DEFAULT_TIMEOUT_S,
+    additional: bool = True,
+) -> LeadersMoved:
+    """Do what is left of a change that was cut off, in the way it was begun (`how`).
+
+    First what is under way is waited for, and leaders are elected where only that is left. It
+    raises what `rotate_leaders` does.
+    """
+    act = _How(on_event, progress, timeout_s, Pace(how.batch, how.between_s), additional)
+    is_begun = entry.state is not EntryState.PREPARED
+    change = _Change(
+        cluster,
+        left.plan,
+        entry,
+        act,
+        elects=how.elects,
+        undo="Go on with it: kipctl reassign --resume. " + UNDO,
+        is_sent=is_begun,
+        is_changed=is_begun,
+        is_whole=left.is_whole,
+    )
+    with change.end_explained():
+        if left.under_way.moves:
+            change.go_on(left.under_way)
+        if left.in_place:
+            change.elect_in_place(left.in_place, time.monotonic() + timeout_s)
+    reassigned = change.carry_out() if left.plan.moves else change.outcome()
+    change.finish()
+    held = change.elections or [ElectionHeld((), change.called_us, change.answered_us)]
+    return LeadersMoved(reassigned, together(held), len(held))
 
 
 @contextmanager

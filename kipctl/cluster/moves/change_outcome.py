@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from kipctl.cluster.moves.elect import Outcome
 from kipctl.cluster.moves.elections import ElectionHeld
-from kipctl.cluster.moves.journal import Entry
+from kipctl.cluster.moves.entry import Entry
 from kipctl.cluster.moves.plan import Plan
 from kipctl.cluster.moves.reassign import Failure
 from kipctl.cluster.snapshot import Snapshot

@@ -1,167 +1,46 @@
 """The journal: what kipctl changed in which cluster, written down before it is submitted.
 
 Of an entry there are two files, named for its id, the time (UTC) it was made. `ID.entry.json` says
-what was changed, by whom and how far it came (`Entry`); it is written anew at each change of its
-state. `ID.json` beside it is the assignment of before in Kafka's own reassignment JSON, which
-kafka-reassign-partitions can play back. Journals of earlier kipctls have the latter alone, as
-`ID.undone.json` once it was rolled back.
-
-What is written is whole or not there, also after a power cut: file and folder are synced.
+what was changed, by whom and how far it came (`kipctl.cluster.moves.entry`). `ID.json` beside it is
+the assignment of before in Kafka's own reassignment JSON, which kafka-reassign-partitions can play
+back. An empty `ID.unfinished` is there until the change has ended, so that what was cut off is
+found without reading all. Journals of earlier kipctls have `ID.json` alone, or `ID.undone.json`
+once it was rolled back.
 """
 
 import fcntl
-import getpass
 import hashlib
-import json
 import os
-import shlex
-import socket
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from enum import StrEnum
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
-from kipctl.cluster.moves.kafka_json import read_reassignment, reassignment_document
-from kipctl.cluster.snapshot import Assignment, PartitionId
+from kipctl.cluster.moves.entry import (
+    ENTRY,
+    ID,
+    KAFKAS,
+    UNFINISHED,
+    Entry,
+    EntryState,
+    How,
+    Origin,
+    id_of,
+    read_entry,
+    sync_folder,
+    time_of,
+    write_whole,
+    writing,
+)
+from kipctl.cluster.moves.kafka_json import reassignment_document
+from kipctl.cluster.moves.throttle import Throttle
+from kipctl.cluster.snapshot import Assignment
 from kipctl.errors import RefusedError, UsageError
 from kipctl.state import make_private, state_folder
 
-SCHEMA = 1
-_ENTRY, _UNDONE, _KAFKAS = ".entry.json", ".undone.json", ".json"
-_ID = "%Y%m%dT%H%M%S.%fZ"
 _LONGEST_NAME = 100
-
-
-class EntryState(StrEnum):
-    """How far the change of an entry came.
-
-    SUBMITTED is written before the first request goes out: of an entry that stays so it is not
-    known how much was done. REFUSED: nothing of it was.
-    """
-
-    PREPARED = "prepared"
-    SUBMITTED = "submitted"
-    DONE = "done"
-    UNDONE = "undone"
-    REFUSED = "refused"
-
-
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """Who changed something: the command line (without "kipctl"), the user, and the machine."""
-
-    command: tuple[str, ...] = ()
-    user: str = ""
-    host: str = ""
-
-    @classmethod
-    def here(cls, command: Iterable[str]) -> "Origin":
-        """This user, on this machine."""
-        try:
-            user = getpass.getuser()
-        except (KeyError, OSError):  # a container's user may have no name
-            user = str(os.getuid())
-        return cls(tuple(command), user, socket.gethostname())
-
-    def __str__(self) -> str:
-        command = f"kipctl {shlex.join(self.command)}" if self.command else "kipctl"
-        return f"{command}, by {self.user}@{self.host}" if self.user else command
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One change. `after` has None for partitions of which it is not known how kipctl left them.
-
-    `topic_ids` are those of before, as far as the brokers told them; `undoes` is the id of the
-    entry that this change rolled back ("" for none). `changed_at` are times (ISO, UTC) by state.
-    """
-
-    path: Path
-    id: str
-    cluster_id: str
-    before: Assignment
-    after: Mapping[PartitionId, tuple[int, ...] | None]
-    state: EntryState
-    origin: Origin = Origin()
-    topic_ids: Mapping[str, str] = field(default_factory=dict)
-    undoes: str = ""
-    changed_at: tuple[tuple[str, str], ...] = ()
-
-    @property
-    def saved(self) -> Path:
-        """The assignment of before, as Kafka's own tool reads it."""
-        return self.path.with_name(self.id + _KAFKAS)
-
-    @property
-    def made_at(self) -> datetime | None:
-        """When it was made, UTC; None when its name does not say."""
-        return _time_of(self.id)
-
-    @property
-    def may_be_undone(self) -> bool:
-        """False for what never happened, and for what was rolled back."""
-        return self.state in (EntryState.SUBMITTED, EntryState.DONE)
-
-    @property
-    def is_of_old_form(self) -> bool:
-        """Of an earlier kipctl: it knows the assignment of before and nothing else."""
-        return not self.path.name.endswith(_ENTRY)
-
-    def mark(
-        self, state: EntryState, after: Mapping[PartitionId, tuple[int, ...] | None] | None = None
-    ) -> "Entry":
-        """Write the state, and what is known now of how the partitions were left.
-
-        Returns the entry as it is then. Raises UsageError when it cannot be written.
-        """
-        if self.is_of_old_form:
-            if state is not EntryState.UNDONE:
-                return self
-            with _writing(self.path.parent):
-                path = self.path.with_name(self.id + _UNDONE)
-                self.path.rename(path)
-                _sync_folder(path.parent)
-            return replace(self, path=path, state=state)
-        entry = replace(
-            self,
-            state=state,
-            after=self.after if after is None else after,
-            changed_at=(*self.changed_at, (str(state), datetime.now(UTC).isoformat())),
-        )
-        entry._write()
-        return entry
-
-    def as_document(self) -> dict[str, Any]:
-        """What the file holds."""
-        return {
-            "schema": SCHEMA,
-            "id": self.id,
-            "cluster_id": self.cluster_id,
-            "state": str(self.state),
-            "command": list(self.origin.command),
-            "user": self.origin.user,
-            "host": self.origin.host,
-            "undoes": self.undoes,
-            "changed_at": [list(change) for change in self.changed_at],
-            "topic_ids": dict(self.topic_ids),
-            "partitions": [
-                {
-                    "topic": p.topic,
-                    "partition": p.partition,
-                    "before": list(before),
-                    "after": _listed(self.after.get(p)),
-                }
-                for p, before in sorted(self.before.items())
-            ],
-        }
-
-    def _write(self) -> None:
-        with _writing(self.path.parent):
-            _write_whole(self.path, self.as_document())
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,18 +72,20 @@ class Journal:
         origin: Origin | None = None,
         topic_ids: Mapping[str, str] | None = None,
         undoes: str = "",
+        how: How | None = None,
+        throttle: Throttle | None = None,
     ) -> Entry:
         """Write a new entry to disk, and return when it is there for good.
 
         Its state is PREPARED. Without `after` it is saved for whatever is done next: SUBMITTED.
-        Raises UsageError when it cannot be written.
+        `throttle` is about to be set. Raises UsageError when it cannot be written.
         """
-        with _writing(self.folder):
+        with writing(self.folder):
             self._make_folder()
             entry_id = self._new_id()
             state = EntryState.SUBMITTED if after is None else EntryState.PREPARED
             entry = Entry(
-                self.folder / f"{entry_id}{_ENTRY}",
+                self.folder / f"{entry_id}{ENTRY}",
                 entry_id,
                 self.cluster_id,
                 dict(before),
@@ -214,32 +95,22 @@ class Journal:
                 dict(topic_ids or {}),
                 undoes,
                 ((str(state), datetime.now(UTC).isoformat()),),
+                how,
+                throttle,
             )
-            # This one first: the other alone would be an entry of the old form.
-            _write_whole(entry.path, entry.as_document())
-            _write_whole(entry.saved, reassignment_document(before))
-        return entry
-
-    def note(self, name: str, document: Mapping[str, Any]) -> Path:
-        """Write down something beside the entries; returns its file when it is there for good.
-
-        Raises UsageError when it cannot be written.
-        """
-        with _writing(self.folder):
-            self._make_folder()
-            path = self.folder / f"{self._new_id()}.{name}"
-            _write_whole(path, document)
-        return path
-
-    def notes(self, name: str) -> list[tuple[Path, Any]]:
-        """What was written down so and is still there, the newest first. Raises UsageError."""
-        found = []
-        for path in sorted(self.folder.glob(f"*.{name}"), reverse=True):
+            mark = self.folder / f"{entry_id}{UNFINISHED}"
             try:
-                found.append((path, json.loads(path.read_text(encoding="utf-8"))))
-            except (OSError, ValueError) as error:
-                raise UsageError(f"{path} cannot be read: {error}.", "Look at it.") from None
-        return found
+                if how is not None:
+                    mark.touch(0o600)  # synced with the folder
+                # This one first: the other alone would be an entry of the old form.
+                write_whole(entry.path, entry.as_document())
+                write_whole(entry.saved, reassignment_document(before))
+            except OSError:
+                for path in (entry.saved, entry.path, mark):
+                    with suppress(OSError):
+                        path.unlink(missing_ok=True)
+                raise
+        return entry
 
     def entries(self, on_damaged: Callable[[Damaged], None] = ignore_damaged) -> Iterator[Entry]:
         """All that can be read, the newest first, one by one; what cannot goes to `on_damaged`."""
@@ -252,6 +123,20 @@ class Journal:
     def undoable(self, on_damaged: Callable[[Damaged], None] = ignore_damaged) -> Iterator[Entry]:
         """What a rollback may undo, the newest first; rollbacks themselves are left out."""
         return (e for e in self.entries(on_damaged) if e.may_be_undone and not e.undoes)
+
+    def unfinished(self, on_damaged: Callable[[Damaged], None] = ignore_damaged) -> Iterator[Entry]:
+        """What was cut off, or still goes on: the newest first."""
+        for path in sorted(self.folder.glob(f"*{UNFINISHED}"), reverse=True):
+            file = path.with_name(path.name.removesuffix(UNFINISHED) + ENTRY)
+            if not file.exists():
+                continue  # it was cut off before anything else was written
+            try:
+                entry = read_entry(file)
+            except UsageError as error:
+                on_damaged(Damaged(file, _why(error, file)))
+            else:
+                if entry.is_unfinished:
+                    yield entry
 
     def last(self) -> Entry | None:
         """The newest that a rollback may undo."""
@@ -266,8 +151,8 @@ class Journal:
 
         Raises UsageError when there is none, or more than one, or when it is damaged.
         """
-        found = [path for path in self._paths() if _id_of(path).startswith(entry_id)]
-        exact = [path for path in found if _id_of(path) == entry_id]
+        found = [path for path in self._paths() if id_of(path).startswith(entry_id)]
+        exact = [path for path in found if id_of(path) == entry_id]
         if len(exact or found) != 1:
             which = f"{len(found)} entries begin with" if found else "There is no entry"
             raise UsageError(
@@ -282,7 +167,7 @@ class Journal:
         Raises RefusedError, which names the other, when there is one. The kernel lets go of the
         lock when this process ends, however it ends.
         """
-        with _writing(self.folder):
+        with writing(self.folder):
             self._make_folder()
             handle = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
@@ -294,8 +179,9 @@ class Journal:
                     f"Another kipctl is changing this cluster: {other}.",
                     "Wait until it has ended, or stop it. Look: kipctl reassign --list",
                 ) from None
-            os.ftruncate(handle, 0)
-            os.pwrite(handle, f"{origin}, process {os.getpid()}".encode()[:1000], 0)
+            with suppress(OSError):  # on a full disk it is a lock all the same
+                os.ftruncate(handle, 0)
+                os.pwrite(handle, f"{origin}, process {os.getpid()}".encode()[:1000], 0)
             yield
         finally:
             os.close(handle)
@@ -304,24 +190,24 @@ class Journal:
         missing = [path for path in (self.folder, *self.folder.parents) if not path.exists()]
         make_private(self.folder)
         for path in missing:
-            _sync_folder(path.parent)
+            sync_folder(path.parent)
 
     def _paths(self) -> list[Path]:
         """The file of each entry, the newest first."""
         by_id: dict[str, Path] = {}
-        for path in self.folder.glob(f"*{_KAFKAS}"):
-            if path.name.endswith(_ENTRY) or _id_of(path) not in by_id:
-                by_id[_id_of(path)] = path
+        for path in self.folder.glob(f"*{KAFKAS}"):
+            if path.name.endswith(ENTRY) or id_of(path) not in by_id:
+                by_id[id_of(path)] = path
         return [by_id[entry_id] for entry_id in sorted(by_id, reverse=True)]
 
     def _new_id(self) -> str:
         """The time, but later than all ids that there are: clocks go back at times."""
         now = datetime.now(UTC)
-        newest = max(filter(None, (_time_of(_id_of(path)) for path in self._paths())), default=now)
+        newest = max(filter(None, (time_of(id_of(path)) for path in self._paths())), default=now)
         at = max(now, newest)
-        while any(self.folder.glob(f"{at.strftime(_ID)}.*")):
+        while any(self.folder.glob(f"{at.strftime(ID)}.*")):
             at += timedelta(microseconds=1)
-        return at.strftime(_ID)
+        return at.strftime(ID)
 
 
 def journal(cluster_id: str, variables: Mapping[str, str] = os.environ) -> Journal:
@@ -346,95 +232,5 @@ def folder_name(cluster_id: str) -> str:
     return encoded
 
 
-def read_entry(path: Path) -> Entry:
-    """An entry of either form. Raises UsageError when it is damaged, or newer than this kipctl."""
-    if not path.name.endswith(_ENTRY):
-        before = read_reassignment(path).assignment
-        is_undone = path.name.endswith(_UNDONE)
-        state = EntryState.UNDONE if is_undone else EntryState.DONE
-        return Entry(path, _id_of(path), "", before, dict.fromkeys(before), state)
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-        schema = document["schema"]
-        if schema != SCHEMA:
-            raise UsageError(f"{path}: its schema is {schema!r}, and {SCHEMA} the only one known.")
-        partitions = {
-            PartitionId(str(one["topic"]), int(one["partition"])): one
-            for one in document["partitions"]
-        }
-        return Entry(
-            path,
-            _id_of(path),
-            str(document["cluster_id"]),
-            {p: _replicas(one["before"]) for p, one in partitions.items()},
-            {p: one["after"] and _replicas(one["after"]) for p, one in partitions.items()},
-            EntryState(document["state"]),
-            Origin(
-                tuple(map(str, document["command"])), str(document["user"]), str(document["host"])
-            ),
-            {str(topic): str(uuid) for topic, uuid in document["topic_ids"].items()},
-            str(document["undoes"]),
-            tuple((str(state), str(at)) for state, at in document["changed_at"]),
-        )
-    except OSError as error:
-        raise UsageError(f"{path}: it cannot be read: {error.strerror}.") from None
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise UsageError(f"{path}: it is no entry of a journal: {error}.") from None
-
-
-def _replicas(value: Any) -> tuple[int, ...]:
-    if not value or not all(isinstance(one, int) for one in value):
-        raise ValueError(f"{value!r} are no replicas")
-    return tuple(value)
-
-
-def _listed(replicas: tuple[int, ...] | None) -> list[int] | None:
-    return None if replicas is None else list(replicas)
-
-
-def _id_of(path: Path) -> str:
-    for ending in (_ENTRY, _UNDONE, _KAFKAS):
-        if path.name.endswith(ending):
-            return path.name.removesuffix(ending)
-    return path.name
-
-
-def _time_of(entry_id: str) -> datetime | None:
-    with suppress(ValueError):
-        return datetime.strptime(entry_id, _ID).replace(tzinfo=UTC)
-    return None
-
-
 def _why(error: UsageError, path: Path) -> str:
     return error.what.removeprefix(f"{path}: ").rstrip(".")
-
-
-@contextmanager
-def _writing(folder: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise UsageError(
-            f"The journal in {folder} cannot be written: {error.strerror}.",
-            "Nothing was changed. Set XDG_STATE_HOME to a folder that can be written.",
-        ) from None
-
-
-def _write_whole(path: Path, document: Mapping[str, Any]) -> None:
-    """Raises OSError; then what stood there before still does."""
-    unfinished = path.with_name(path.name + ".tmp")
-    with unfinished.open("w", encoding="utf-8") as file:
-        json.dump(document, file)
-        file.flush()
-        os.fsync(file.fileno())
-    unfinished.replace(path)
-    _sync_folder(path.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    """The file's name is there after a power cut, too."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

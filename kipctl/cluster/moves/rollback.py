@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from kipctl.cluster.moves.entry import Entry, EntryState
 from kipctl.cluster.moves.guards import BUSY
-from kipctl.cluster.moves.journal import Entry, EntryState
 from kipctl.cluster.moves.plan import Move, Plan, Skipped
 from kipctl.cluster.snapshot import Partition, PartitionId, Snapshot
 
@@ -39,7 +39,8 @@ def way_back(
     """How the entry's partitions come back to where they were before.
 
     Only those that are as kipctl left them; `force` insists on the others too. Those that are being
-    reassigned, that lack a live broker, or that are gone are left alone in any case.
+    reassigned, that lack a live broker, or that are gone are left alone in any case. Of a change
+    that was only prepared no leader was moved: none is elected.
     """
     by_id, alive, being_moved = now.by_id, frozenset(now.broker_ids), frozenset(busy)
     moves: list[Move] = []
@@ -51,11 +52,9 @@ def way_back(
         if partition is None:
             skipped.append(Skipped(partition_id, GONE))
             continue
-        is_anew = _differ(entry.topic_ids, topic_ids, partition_id.topic)
+        is_anew = is_made_anew(entry, topic_ids, partition_id.topic)
         dead = [b for b in before if b not in alive and b not in partition.replicas]
-        left_alone = (
-            MADE_ANEW if is_anew else _changed(partition, before, entry.after.get(partition_id))
-        )
+        left_alone = MADE_ANEW if is_anew else _changed(entry, partition)
         if left_alone and not force:
             skipped.append(Skipped(partition_id, left_alone))
         elif partition_id in being_moved:
@@ -69,49 +68,37 @@ def way_back(
             skipped.append(Skipped(partition_id, f"broker {before[0]} is not in sync"))
         elif partition.replicas != before:
             moves.append(Move(partition_id, partition.replicas, before, partition.leader))
-        elif partition.leader != before[0]:
+        elif partition.leader != before[0] and entry.state is not EntryState.PREPARED:
             in_place[partition_id] = before[0]
         else:
             skipped.append(Skipped(partition_id, BACK))
     return WayBack(Plan(tuple(moves), tuple(skipped)), in_place, is_whole)
 
 
-def _changed(
-    partition: Partition, before: tuple[int, ...], after: tuple[int, ...] | None
-) -> str | None:
+def _changed(entry: Entry, partition: Partition) -> str | None:
     """Why it is not for kipctl to bring the partition back; None when it is."""
-    now = partition.replicas
+    now, before, after = partition.replicas, entry.before[partition.id], entry.after[partition.id]
     if now == before:
         return None
     if after is None:
         return None if set(now) == set(before) else NOT_KNOWN
-    if now == after:
+    if now == after or was_cancelled(entry, partition):
         return None
     if set(after) == set(before) and set(now) != set(before):
         return COPIES
     return CHANGED
 
 
-def _differ(before: Mapping[str, str], now: Mapping[str, str], topic: str) -> bool:
-    return topic in before and topic in now and before[topic] != now[topic]
+def was_cancelled(entry: Entry, partition: Partition) -> bool:
+    """True when its replicas are those of before in another order, as after a cancellation.
 
-
-def has_happened(entry: Entry, now: Snapshot, busy: Iterable[PartitionId] = ()) -> bool:
-    """False for a change of which nothing is to be seen: all is as it was before.
-
-    It was written down as submitted, and kipctl was ended before it was, or never got an answer.
+    So is what kipctl was ended in the middle of cancelling; to put the order back copies nothing.
     """
-    if entry.state is EntryState.DONE and not entry.is_of_old_form:
-        return True
-    assignment, being_moved = now.assignment, frozenset(busy)
-    return any(
-        partition_id in being_moved or assignment.get(partition_id, before) != before
-        for partition_id, before in entry.before.items()
-    )
+    after = entry.after[partition.id]
+    before, now = set(entry.before[partition.id]), set(partition.replicas)
+    return entry.is_open and after is not None and now == before != set(after)
 
 
-def entry_to_undo(
-    entries: Iterable[Entry], now: Snapshot, busy: Iterable[PartitionId] = ()
-) -> Entry | None:
-    """The newest of these that has happened."""
-    return next((entry for entry in entries if has_happened(entry, now, busy)), None)
+def is_made_anew(entry: Entry, now: Mapping[str, str], topic: str) -> bool:
+    """True when the topic, by its id (`now` has those of topics now), is another one by now."""
+    return topic in entry.topic_ids and topic in now and entry.topic_ids[topic] != now[topic]

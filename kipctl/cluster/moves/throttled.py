@@ -1,64 +1,108 @@
-"""A reassignment under a throttle: written down first, kept while data is copied, put back after.
+"""A change that is written down, and throttled while it copies data.
 
-What a throttle replaces is written to the journal's folder before it is set, so that any later
-kipctl of this user and machine can put it back, however this one ended.
+What a throttle replaces is in the change's own entry of the journal before it is set, so that any
+later kipctl can put it back, however this one ended, and on whatever machine the entry is.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 
+from kipctl.cluster.moves.entry import Entry, EntryState, How, Origin
 from kipctl.cluster.moves.journal import Journal
-from kipctl.cluster.moves.plan import Move
-from kipctl.cluster.moves.reassign import ongoing
+from kipctl.cluster.moves.plan import Move, Plan
+from kipctl.cluster.moves.reassign import ongoing, topic_ids
 from kipctl.cluster.moves.throttle import (
+    BROKER,
     TOPIC,
+    Setting,
     StillSet,
     Throttle,
     demand_put_back,
     prepare_throttle,
     put_back,
-    read_throttle,
+    read_settings,
     set_throttle,
 )
-from kipctl.errors import KipctlError
+from kipctl.errors import InterruptedRunError, KipctlError, UsageError
 from kipctl.transport.request import Cluster
 
-_NAME = "throttle"
 CLEAR = "kipctl reassign --clear-throttles"
+END_IT = "kipctl reassign --resume or --rollback"
+
+Message = Callable[[str], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Left:
-    """A throttle that is still written down."""
+@contextmanager
+def recorded(
+    cluster: Cluster,
+    kept: Journal,
+    plan: Plan,
+    origin: Origin,
+    how: How,
+    message: Message,
+    *,
+    undoes: str = "",
+) -> Iterator[Entry]:
+    """Yield a new entry of this change, throttled as `how` says while inside.
 
-    path: Path
-    throttle: Throttle
+    Afterwards every setting is what it was. While something is still being copied, as after
+    Ctrl-C or at the end of a time allowed, the throttle stays, and it is said what removes it.
+    Raises RefusedError, UnreachableError, TimedOutError, UsageError when it cannot be written down,
+    PartlyDoneError when a throttle cannot be put back, and InterruptedRunError.
+    """
+    try:
+        throttle = throttle_for(cluster, plan.moves, how)
+        entry = kept.save(
+            {move.id: move.before for move in plan.moves},
+            plan.target,
+            origin,
+            topic_ids(cluster, plan.topics),
+            undoes,
+            how,
+            throttle,
+        )
+    except KeyboardInterrupt:
+        raise InterruptedRunError("Interrupted before anything was changed.") from None
+    has_begun = False
+    try:
+        with throttled(cluster, entry, plan.moves, message):
+            has_begun = True
+            yield entry
+    except BaseException:
+        if not has_begun:
+            with suppress(UsageError):
+                entry.again().mark(EntryState.REFUSED)
+        raise
+
+
+def throttle_for(cluster: Cluster, moves: Sequence[Move], how: How) -> Throttle | None:
+    """What these moves are to be throttled by; None where they copy nothing or may run freely."""
+    if how.throttle is None or not any(move.adding for move in moves):
+        return None
+    return prepare_throttle(cluster, moves, how.throttle)
 
 
 @contextmanager
 def throttled(
     cluster: Cluster,
-    kept: Journal,
+    entry: Entry,
     moves: Sequence[Move],
-    rate: int,
-    message: Callable[[str], None],
+    message: Message,
+    to_set: Throttle | None = None,
 ) -> Iterator[None]:
-    """Let these moves copy at most `rate` bytes per second, in and out of each broker, inside.
+    """While inside, the throttle of the entry is set; afterwards all is as it was before it.
 
-    Afterwards every setting is what it was. While something is still being copied, as after
-    Ctrl-C or at the end of a time allowed, the throttle stays, and it is said what removes it.
-    Raises RefusedError, UnreachableError, TimedOutError, UsageError when it cannot be written down,
-    and PartlyDoneError when it cannot be put back.
+    `to_set` is the part of it that is not set yet; by default all. Raises as `recorded`.
     """
-    throttle = prepare_throttle(cluster, moves, rate)
-    path = kept.note(_NAME, throttle.document())
+    throttle = entry.throttle
+    if throttle is None:
+        yield
+        return
     try:
-        set_throttle(cluster, throttle)
+        set_throttle(cluster, throttle if to_set is None else to_set)
     except BaseException:
         if not put_back(cluster, throttle):
-            path.unlink(missing_ok=True)
+            _forget(entry, message)
         raise
     ended = False
     try:
@@ -72,31 +116,60 @@ def throttled(
                 if ended:
                     demand_put_back(still_set)
             else:
-                path.unlink(missing_ok=True)
+                _forget(entry, message)
         else:
             message(f"Data is still copied, so the throttle stays. When it is done: {CLEAR}")
 
 
-def left(kept: Journal) -> list[Left]:
-    """The throttles that were set from this machine and not put back. Raises UsageError."""
-    return [Left(path, read_throttle(document)) for path, document in kept.notes(_NAME)]
+def _forget(entry: Entry, message: Message) -> None:
+    """It is put back; to put it back once more, where that cannot be written, does no harm."""
+    try:
+        entry.again().throttled_by(None)
+    except UsageError as error:
+        message(f"That the throttle is put back is not in entry {entry.id}: {error.what}")
 
 
-def clear(cluster: Cluster, found: Sequence[Left], *, forget: bool = False) -> tuple[StillSet, ...]:
-    """Put them back, the newest first; what could not be stays written down, unless `forget`."""
+def settings_now(
+    cluster: Cluster, throttle: Throttle, alive: Iterable[int]
+) -> dict[Setting, str | None]:
+    """How the settings of a throttle stand; those of brokers that are not alive are not known.
+
+    Raises RefusedError, UnreachableError and TimedOutError.
+    """
+    brokers = {str(broker) for broker in alive}
+    return read_settings(
+        cluster,
+        (
+            one.setting
+            for one in throttle.changes
+            if one.setting.kind != BROKER or one.setting.name in brokers
+        ),
+    )
+
+
+def left(kept: Journal) -> list[Entry]:
+    """The entries whose throttles are not put back, the newest first."""
+    return [entry for entry in kept.unfinished() if entry.throttle is not None]
+
+
+def clear(cluster: Cluster, found: Sequence[Entry], *, forget: bool = False) -> list[StillSet]:
+    """Put their throttles back, the newest first; what could not be stays in them, unless `forget`.
+
+    Raises UsageError when an entry cannot be written.
+    """
     still_set: list[StillSet] = []
     for one in found:
-        these = put_back(cluster, one.throttle)
+        these = put_back(cluster, one.throttle) if one.throttle else ()
         if forget or not these:
-            one.path.unlink(missing_ok=True)
+            one.again().throttled_by(None)
         still_set += these
-    return tuple(still_set)
+    return still_set
 
 
-def needed(cluster: Cluster, found: Sequence[Left]) -> bool:
+def needed(cluster: Cluster, found: Sequence[Entry]) -> bool:
     """Whether something that is being reassigned now is throttled by one of them."""
-    settings = {change.setting for one in found for change in one.throttle.changes}
-    topics = {setting.name for setting in settings if setting.kind == TOPIC}
+    changes = (change for one in found if one.throttle for change in one.throttle.changes)
+    topics = {change.setting.name for change in changes if change.setting.kind == TOPIC}
     return any(one.id.topic in topics for one in ongoing(cluster))
 
 

@@ -9,15 +9,8 @@ from pathlib import Path
 import pytest
 
 from kipctl.cluster.moves import journal as journal_module
-from kipctl.cluster.moves.journal import (
-    Damaged,
-    EntryState,
-    Journal,
-    Origin,
-    folder_name,
-    journal,
-    read_entry,
-)
+from kipctl.cluster.moves.entry import EntryState, Origin, read_entry
+from kipctl.cluster.moves.journal import Damaged, Journal, folder_name, journal
 from kipctl.cluster.moves.kafka_json import read_reassignment, reassignment_document
 from kipctl.cluster.snapshot import PartitionId
 from kipctl.errors import RefusedError, UsageError
@@ -53,7 +46,7 @@ def test_kafkas_own_tool_can_play_the_assignment_of_before_back(kept: Journal) -
 @pytest.mark.parametrize(
     ("state", "may_be_undone"),
     [
-        (EntryState.PREPARED, False),
+        (EntryState.PREPARED, True),
         (EntryState.SUBMITTED, True),
         (EntryState.DONE, True),
         (EntryState.UNDONE, False),

@@ -161,13 +161,10 @@ def test_a_cancelled_move_gets_its_old_order_back(
     try:
         before = take_snapshot(cluster, [topic])
         plan = reach(before, {PartitionId(topic, n): (3, 2) for n in (0, 1)})
+        kept = journal(before.cluster_id, {"XDG_STATE_HOME": str(state)})
+        entry = kept.save(before.assignment, plan.target)
         with pytest.raises(TimedOutError, match="2 of 2 partitions are still being reassigned"):
-            reassign(
-                cluster,
-                plan,
-                journal=journal(before.cluster_id, {"XDG_STATE_HOME": str(state)}),
-                timeout_s=0.1,
-            )
+            reassign(cluster, plan, entry=entry, timeout_s=0.1)
         ran = kipctl("reassign", "--list", "-o", "json")
         assert json.loads(ran.out)["ongoing"][0] == {
             "topic": topic,

@@ -10,6 +10,9 @@ from on_lab import Kipctl
 from reassigning import Reassigning, kipctl_on, reassigning
 from scripted_broker import ScriptedBroker
 
+from kipctl.cluster.moves.entry import Entry
+from kipctl.cluster.moves.journal import journal
+from kipctl.cluster.moves.throttled import left
 from kipctl.cluster.snapshot import PartitionId
 from kipctl.protocol.describe_configs import ResourceType
 
@@ -46,8 +49,9 @@ def own(fake: Reassigning) -> dict[tuple[int, str], dict[str, str]]:
     return {resource: configs for resource, configs in fake.configs.items() if configs}
 
 
-def notes(tmp_path: Path) -> list[Path]:
-    return list((tmp_path / "state").rglob("*.throttle"))
+def notes(tmp_path: Path) -> list[Entry]:
+    """The entries that have a throttle to put back."""
+    return left(journal("fake", {"XDG_STATE_HOME": str(tmp_path / "state")}))
 
 
 def test_it_is_there_while_data_is_copied_and_gone_afterwards(

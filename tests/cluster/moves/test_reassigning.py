@@ -10,7 +10,8 @@ from reassigning import Held, Reassigning, kipctl_on, reassigning
 from scripted_broker import HANG_UP, ScriptedBroker
 
 from kipctl.cli.environment import Environment
-from kipctl.cluster.moves.journal import Entry, EntryState, Origin, journal
+from kipctl.cluster.moves.entry import Entry, EntryState, Origin
+from kipctl.cluster.moves.journal import journal
 from kipctl.cluster.moves.kafka_json import reassignment_document
 from kipctl.cluster.snapshot import PartitionId
 from kipctl.errors import UsageError
@@ -215,12 +216,17 @@ def test_what_was_refused_as_a_whole_is_not_what_a_rollback_undoes(
     assert set(fake.replicas().values()) == {(1, 2, 3)}
 
 
-def test_what_was_submitted_and_never_came_about_is_passed_over(
+def test_what_was_submitted_and_never_came_about_is_undone_and_not_the_change_before_it(
     fake: Reassigning, kipctl: Kipctl, state: Path
 ) -> None:
     assert kipctl(*ROTATE).status == 0
     kept = journal("fake", {"XDG_STATE_HOME": str(state)})
     kept.save(fake.replicas(), dict.fromkeys(T, (3, 1, 2)), Origin()).mark(EntryState.SUBMITTED)
+    ran = kipctl(*ROLLBACK)
+    assert ran.status == 0, ran.err
+    assert "All is as before entry" in ran.err
+    assert set(fake.replicas().values()) == {(2, 3, 1)}
+    assert states(state) == ["undone", "done"]
     assert kipctl(*ROLLBACK).status == 0
     assert set(fake.replicas().values()) == {(1, 2, 3)}
 
@@ -301,7 +307,7 @@ def test_ctrl_c_before_anything_is_submitted_leaves_nothing_to_roll_back(
     assert ran.status == 130
     assert "Interrupted before anything was changed." in ran.err
     assert "rollback" not in ran.err
-    assert states(state) == ["prepared", "done"]
+    assert states(state) == ["refused", "done"]
     assert kipctl(*ROLLBACK).status == 0
     assert set(fake.leaders().values()) == {1}
 

@@ -1,12 +1,11 @@
 """The way back, by table: what comes back, what is left alone and why, which entry is undone."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from kipctl.cluster.moves.entry import Entry, EntryState
 from kipctl.cluster.moves.guards import BUSY
-from kipctl.cluster.moves.journal import Entry, EntryState
 from kipctl.cluster.moves.rollback import (
     BACK,
     CHANGED,
@@ -14,8 +13,6 @@ from kipctl.cluster.moves.rollback import (
     GONE,
     MADE_ANEW,
     NOT_KNOWN,
-    entry_to_undo,
-    has_happened,
     way_back,
 )
 from kipctl.cluster.snapshot import Broker, Partition, PartitionId, Snapshot
@@ -112,26 +109,3 @@ def test_what_has_to_wait_keeps_the_entry_open(
     assert way.is_whole is is_whole
     if busy:
         assert [one.reason for one in way.plan.skipped] == [BUSY]
-
-
-@pytest.mark.parametrize(
-    ("was", "replicas", "busy", "happened"),
-    [
-        (entry(state=EntryState.SUBMITTED), (1, 2), [], False),
-        (entry(state=EntryState.SUBMITTED), (2, 1), [], True),
-        (entry(state=EntryState.SUBMITTED), (4, 1), [], True),
-        (entry(state=EntryState.SUBMITTED), (1, 2), [T0], True),
-        (entry(state=EntryState.SUBMITTED), None, [], False),
-        # It was done: then its leaders may be all that is left to bring back.
-        (entry(state=EntryState.DONE), (1, 2), [], True),
-        (entry(after=None, name="1.json"), (1, 2), [], False),
-        (entry(after=None, name="1.json"), (2, 1), [], True),
-    ],
-)
-def test_what_never_came_about_is_passed_over(
-    was: Entry, replicas: Replicas | None, busy: list[PartitionId], happened: bool
-) -> None:
-    now = cluster(replicas)
-    assert has_happened(was, now, busy) is happened
-    older = replace(entry(), id="0")
-    assert entry_to_undo([was, older], now, busy) == (was if happened else older)

@@ -1,0 +1,214 @@
+"""`kipctl reassign --resume`: what is left of a change that was cut off is carried out."""
+
+import time
+from contextlib import nullcontext
+from typing import TYPE_CHECKING
+
+from kipctl.cli.leader_reports import moved_report
+from kipctl.cli.reassign_entries import (
+    OTHERS,
+    current,
+    cut_off_rollback,
+    mark,
+    put_throttles_back,
+    say_damaged,
+    whose,
+)
+from kipctl.cli.reassign_modes import Asked, afterwards, in_numbers, say_if_not_listed, say_plan
+from kipctl.cli.reassign_reports import (
+    REASSIGN,
+    plan_report,
+    reassigned_report,
+    with_skipped,
+)
+from kipctl.errors import RefusedError, UsageError
+
+if TYPE_CHECKING:
+    from kipctl.cluster.moves.entry import Entry, How
+    from kipctl.cluster.moves.journal import Journal
+    from kipctl.cluster.moves.reassign import Ongoing
+    from kipctl.cluster.moves.resume import Left
+    from kipctl.cluster.moves.throttle import Throttle
+    from kipctl.cluster.snapshot import Snapshot
+
+
+def resume(asked: Asked) -> None:
+    """End what was cut off last, or the entry asked for."""
+    kept, entry = current(asked)
+    if entry is None:
+        found = kept.unfinished(lambda damaged: say_damaged(asked, damaged))
+        entry = next(found, None)
+    if entry is None:
+        asked.environment.message("Nothing is left to resume: no change of kipctl was cut off.")
+        return
+    resume_entry(asked, kept, entry)
+
+
+def resume_entry(asked: Asked, kept: "Journal", entry: "Entry") -> None:
+    """End this one. While another kipctl changes the cluster, maybe this very entry, it waits."""
+    with nullcontext() if asked.dry_run else kept.locked(asked.origin):
+        _resume(asked, kept, entry.again())
+
+
+def _resume(asked: Asked, kept: "Journal", entry: "Entry") -> None:
+    from kipctl.cluster.moves.guards import demand_quiet
+    from kipctl.cluster.moves.plan_view import left_alone
+    from kipctl.cluster.moves.throttle import demand_put_back
+
+    if not entry.is_unfinished:
+        _say_over(asked, entry)
+        return
+    how = _demand_resumable(asked, kept, entry)
+    others, snapshot, left = _look(asked, entry)
+    numbers = in_numbers(asked, left.plan, snapshot)
+    if asked.dry_run:
+        report = plan_report(
+            left.plan,
+            numbers,
+            throttle=how.throttle,
+            every_row=asked.every_row,
+            elects=how.elects,
+            busy=others,
+            about={
+                "entry": entry.id,
+                "leaders_to_elect": len(left.in_place),
+                "under_way": len(left.under_way.moves),
+            },
+            closing=(f"What is left of {whose(entry)}.", "Nothing was changed."),
+        )
+        asked.report(report)
+        return
+    if left.count:
+        demand_quiet(others, additional=asked.additional)
+        say_plan(asked, numbers)
+        _say_left(asked, left)
+        question = f"Go on with {left.count} partitions of {whose(entry)}?"
+        asked.environment.confirm(question, asked.yes)
+        _carry_out(asked, kept, entry, how, left)
+        return
+    still_set = put_throttles_back(asked, kept, entry)
+    for reason in left_alone(left.plan)[:3]:
+        asked.environment.message(str(reason))
+    _end(asked, kept, entry, is_whole=left.is_whole)
+    demand_put_back(still_set)
+    if not left.is_whole:
+        raise RefusedError(
+            f"Nothing of entry {entry.id} can be gone on with now.",
+            "Resume it later, or undo it: kipctl reassign --rollback",
+        )
+    asked.environment.message(f"Nothing was left to do: entry {entry.id} is {entry.again().state}.")
+
+
+def _carry_out(asked: Asked, kept: "Journal", entry: "Entry", how: "How", left: "Left") -> None:
+    from kipctl.cluster.moves.change import go_on
+    from kipctl.cluster.moves.change_outcome import demand_all_done
+    from kipctl.cluster.moves.throttle import demand_put_back
+    from kipctl.cluster.moves.throttled import throttle_for, throttled
+
+    environment, cluster = asked.environment, asked.cluster
+    to_set: Throttle | None = left.to_set_for_copies
+    if entry.throttle is None and (throttle := throttle_for(cluster, left.moves, how)):
+        entry, to_set = entry.throttled_by(throttle), None
+    _, before, again = _look(asked, entry)
+    if (again.plan.target, again.in_place) != (left.plan.target, left.in_place):
+        environment.message("Some of it has ended, or was changed, since it was shown.")
+    with (
+        throttled(cluster, entry, left.moves, environment.message, to_set),
+        environment.progress(f"Going on with {again.count} partitions") as progress,
+    ):
+        moved = go_on(
+            cluster,
+            again,
+            entry,
+            how,
+            progress=progress,
+            timeout_s=asked.timeout_s,
+            additional=asked.additional,
+        )
+    still_set = put_throttles_back(asked, kept, entry)
+    _end(asked, kept, entry, is_whole=again.is_whole and not moved.failures)
+    known = before.only((*(move.id for move in again.moves), *again.in_place))
+    after = afterwards(cluster, known.topics)
+    if how.elects or moved.reassigned is None:
+        report = moved_report(REASSIGN, moved, known, after, asked.every_row)
+        done = moved.done
+    else:
+        report = reassigned_report(moved.reassigned, after, asked.every_row)
+        done = len(moved.reassigned.plan.moves)
+    asked.report(with_skipped(report, again.plan))
+    undo = "Undo: kipctl reassign --rollback"
+    demand_all_done(moved.failures, done, undo, has_changed=moved.has_changed)
+    demand_put_back(still_set)
+
+
+def _end(asked: Asked, kept: "Journal", entry: "Entry", *, is_whole: bool) -> None:
+    """Mark it done, and what it undoes as undone, when nothing is left for later."""
+    from kipctl.cluster.moves.entry import EntryState
+
+    if not is_whole:
+        return
+    now = entry.again()
+    if now.is_open:
+        mark(asked, now, EntryState.DONE)
+    if entry.undoes:
+        try:
+            undone = kept.find(entry.undoes)
+        except UsageError:
+            return  # it is in the journal of another machine
+        if undone.may_be_undone:
+            mark(asked, undone, EntryState.UNDONE)
+
+
+def _look(asked: Asked, entry: "Entry") -> tuple[tuple["Ongoing", ...], "Snapshot", "Left"]:
+    """What others reassign, the cluster, and what is left of the entry."""
+    from kipctl.cluster.moves.guards import busy_now
+    from kipctl.cluster.moves.reassign import patiently, topic_ids
+    from kipctl.cluster.moves.resume import left_to_do
+    from kipctl.cluster.moves.throttled import settings_now
+    from kipctl.cluster.snapshot import take_snapshot
+
+    cluster = asked.cluster
+    deadline = time.monotonic() + asked.timeout_s
+    busy, why = patiently(lambda: busy_now(cluster, may_not_list=asked.dry_run), deadline)
+    say_if_not_listed(asked, why)
+    now = patiently(lambda: take_snapshot(cluster), deadline)
+    topics = sorted({p.topic for p in entry.before} & set(now.topics))
+    now_ids = topic_ids(cluster, topics) if entry.topic_ids else {}
+    throttle = entry.throttle
+    settings = settings_now(cluster, throttle, now.broker_ids) if throttle else {}
+    left = left_to_do(entry, now, busy, now_ids, settings)
+    mine = {move.id for move in left.under_way.moves}
+    return tuple(one for one in busy if one.id not in mine), now, left
+
+
+def _demand_resumable(asked: Asked, kept: "Journal", entry: "Entry") -> "How":
+    """How it was begun. Raises RefusedError for what cannot be gone on with."""
+    if entry.how is None:
+        raise RefusedError(
+            f"Entry {entry.id} does not say how its change was carried out.",
+            "Undo it: kipctl reassign --rollback --entry " + entry.id,
+        )
+    if begun := cut_off_rollback(asked, kept, entry):
+        raise RefusedError(
+            f"The rollback of entry {entry.id} was begun: entry {begun.id}.",
+            f"End that first: kipctl reassign --resume --entry {begun.id}",
+        )
+    return entry.how
+
+
+def _say_over(asked: Asked, entry: "Entry") -> None:
+    from kipctl.cluster.moves.entry import EntryState
+
+    if entry.state is not EntryState.DONE:
+        raise RefusedError(f"Entry {entry.id} is {entry.state}: it is not to be resumed.", OTHERS)
+    asked.environment.message(f"Entry {entry.id} is done: nothing is left of it.")
+
+
+def _say_left(asked: Asked, left: "Left") -> None:
+    say = asked.environment.message
+    if left.under_way.moves:
+        say(f"{len(left.under_way.moves)} are still on their way: they are waited for.")
+    if left.in_place:
+        say(f"{len(left.in_place)} need their leaders elected only.")
+    for setting, value in list(left.set_by_others.items())[:3]:
+        say(f"Somebody else has set {setting} to {value}: it stays so.")

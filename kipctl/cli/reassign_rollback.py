@@ -1,0 +1,241 @@
+"""`kipctl reassign --rollback`: back to what was before a change, finished or cut off."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from kipctl.cli.leader_reports import moved_report
+from kipctl.cli.reassign_entries import (
+    OTHERS,
+    current,
+    cut_off_rollback,
+    mark,
+    put_throttles_back,
+    say_damaged,
+    whose,
+)
+from kipctl.cli.reassign_modes import (
+    Asked,
+    afterwards,
+    demand_replicas,
+    demand_room,
+    in_numbers,
+    say_if_not_listed,
+    say_plan,
+)
+from kipctl.cli.reassign_reports import REASSIGN, plan_report, with_skipped
+from kipctl.errors import RefusedError
+
+if TYPE_CHECKING:
+    from kipctl.cluster.moves.entry import Entry
+    from kipctl.cluster.moves.journal import Journal
+    from kipctl.cluster.moves.plan import Plan
+    from kipctl.cluster.moves.reassign import Ongoing
+    from kipctl.cluster.moves.rollback import WayBack
+    from kipctl.cluster.snapshot import Snapshot
+
+_AGAIN = "Try again: kipctl reassign --rollback"
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """The way back as the cluster is now. `own` are moves of the entry that are still under way:
+    they are cancelled, which is their way back.
+    """
+
+    own: tuple["Ongoing", ...]
+    others: tuple["Ongoing", ...]
+    snapshot: "Snapshot"
+    way: "WayBack"
+
+    @property
+    def count(self) -> int:
+        return len(self.way.plan.moves) + len(self.way.in_place) + len(self.own)
+
+
+def roll_back(asked: Asked) -> None:
+    """Undo the last change of kipctl's own, or the entry asked for.
+
+    A rollback of it that was cut off is gone on with.
+    """
+    from kipctl.cli.reassign_resume import resume_entry
+    from kipctl.cluster.moves.guards import demand_quiet, question_of_factor
+
+    environment = asked.environment
+    kept, named = current(asked)
+    entry = _entry(asked, kept, named)
+    if begun := cut_off_rollback(asked, kept, entry):
+        environment.message(f"Its rollback was cut off, and is gone on with: entry {begun.id}.")
+        resume_entry(asked, kept, begun)
+        return
+    seen = _look(asked, entry)
+    way = seen.way
+    numbers = in_numbers(asked, way.plan, seen.snapshot)
+    if asked.dry_run:
+        about = {
+            "entry": entry.id,
+            "leaders_to_elect": len(way.in_place),
+            "to_be_cancelled": len(seen.own),
+        }
+        asked.report(
+            plan_report(
+                way.plan,
+                numbers,
+                throttle=asked.throttle,
+                every_row=asked.every_row,
+                busy=(*seen.own, *seen.others),
+                about=about,
+                closing=(_of_entry(entry), "Nothing was changed."),
+            )
+        )
+        return
+    if not seen.count:
+        _nothing_to_roll_back(asked, kept, entry, way)
+        return
+    demand_quiet(seen.others, additional=asked.additional)
+    demand_replicas(asked, way.plan)
+    demand_room(asked, numbers)
+    say_plan(asked, numbers)
+    if way.in_place:
+        environment.message(f"{len(way.in_place)} need their leaders elected only.")
+    if seen.own:
+        environment.message(f"{len(seen.own)} are still on their way: that is cancelled.")
+    environment.confirm(
+        f"Roll back {seen.count} partitions? {_of_entry(entry)}{question_of_factor(way.plan)}",
+        asked.yes,
+    )
+    _carry_out(asked, kept, entry, seen)
+
+
+def _carry_out(asked: Asked, kept: "Journal", entry: "Entry", seen: _Seen) -> None:
+    from kipctl.cluster.moves.change import roll_back as rolled_back
+    from kipctl.cluster.moves.change_outcome import demand_all_done
+    from kipctl.cluster.moves.entry import EntryState
+    from kipctl.cluster.moves.guards import demand_same
+    from kipctl.cluster.moves.throttle import demand_put_back
+
+    moved = None
+    with kept.locked(asked.origin):
+        if seen.own:
+            _cancel(asked, entry, seen.own)
+        still_set = put_throttles_back(asked, kept, entry)
+        entry = entry.again()
+        again = _look(asked, entry)
+        way = again.way
+        demand_same(seen.way.plan, way.plan.without(one.id for one in seen.own))
+        known = again.snapshot.only((*way.in_place, *way.plan.target))
+        if way.plan.moves or way.in_place:
+            title = f"Rolling back {len(way.plan.moves)} partitions"
+            whole = _whole(way, known)
+            with (
+                asked.recorded(kept, whole, undoes=entry.id) as record,
+                asked.environment.progress(title) as progress,
+            ):
+                if entry.is_open:
+                    mark(asked, entry, EntryState.DONE)  # what is left of it is not to be done
+                how = asked.carrying_out(record, progress)
+                moved = rolled_back(asked.cluster, way.plan, way.in_place, **how)
+        is_whole = way.is_whole and not (moved and moved.failures)
+        if is_whole and entry.state is not EntryState.UNDONE:
+            mark(asked, entry, EntryState.UNDONE)
+    if moved is None:
+        _say_undone(asked, entry)
+    else:
+        after = afterwards(asked.cluster, known.topics)
+        report = moved_report(REASSIGN, moved, known, after, asked.every_row)
+        asked.report(with_skipped(report, way.plan))
+        demand_all_done(moved.failures, moved.done, _AGAIN, has_changed=moved.has_changed)
+    demand_put_back(still_set)
+
+
+def _whole(way: "WayBack", known: "Snapshot") -> "Plan":
+    """The way back with its mere elections, as moves to the order that there is."""
+    from kipctl.cluster.moves.plan import Move, Plan
+
+    elected = (
+        Move(one.id, one.replicas, one.replicas, one.leader)
+        for one in known.partitions
+        if one.id in way.in_place
+    )
+    return Plan(tuple(sorted((*way.plan.moves, *elected), key=lambda move: move.id)))
+
+
+def _cancel(asked: Asked, entry: "Entry", own: Sequence["Ongoing"]) -> None:
+    """Cancel what the entry still moves; what has ended meanwhile is rolled back afterwards."""
+    from kipctl.cluster.moves.cancel import Chosen, cancel
+
+    with asked.environment.progress(f"Cancelling {len(own)} reassignments"):
+        cancel(
+            asked.cluster,
+            Chosen(tuple(own), (), {one.id: entry for one in own}),
+            asked.timeout_s,
+        )
+
+
+def _entry(asked: Asked, kept: "Journal", named: "Entry | None") -> "Entry":
+    """The entry named, or the newest that may be undone. Raises RefusedError without."""
+    entry = named or next(kept.undoable(lambda damaged: say_damaged(asked, damaged)), None)
+    if entry is None:
+        raise RefusedError(
+            "There is nothing to roll back: no change of this cluster that could be undone is in"
+            f" {kept.folder}.",
+            "See what was done: kipctl reassign --history. Play an assignment of your own back with"
+            " --plan FILE.",
+        )
+    if not entry.may_be_undone:
+        raise RefusedError(f"Entry {entry.id} is {entry.state}: there is nothing to undo.", OTHERS)
+    return entry
+
+
+def _look(asked: Asked, entry: "Entry") -> _Seen:
+    from kipctl.cluster.moves.cancel import started_by
+    from kipctl.cluster.moves.guards import busy_now
+    from kipctl.cluster.moves.reassign import patiently, topic_ids
+    from kipctl.cluster.moves.rollback import way_back
+    from kipctl.cluster.snapshot import take_snapshot
+
+    cluster = asked.cluster
+    deadline = time.monotonic() + asked.timeout_s
+    busy, why = busy_now(cluster, may_not_list=asked.dry_run)
+    say_if_not_listed(asked, why)
+    now = patiently(lambda: take_snapshot(cluster), deadline)
+    topics = sorted({p.topic for p in entry.before} & set(now.topics))
+    now_ids = topic_ids(cluster, topics) if entry.topic_ids else {}
+    way = way_back(entry, now, now_ids, [one.id for one in busy], force=asked.force)
+    own = tuple(one for one in busy if entry.is_open and started_by(entry, one))
+    mine = {one.id for one in own}
+    others = tuple(one for one in busy if one.id not in mine)
+    skipped = tuple(one for one in way.plan.skipped if one.id not in mine)
+    return _Seen(own, others, now, replace(way, plan=replace(way.plan, skipped=skipped)))
+
+
+def _nothing_to_roll_back(asked: Asked, kept: "Journal", entry: "Entry", way: "WayBack") -> None:
+    from kipctl.cluster.moves.entry import EntryState
+    from kipctl.cluster.moves.plan_view import left_alone
+    from kipctl.cluster.moves.rollback import BACK, GONE
+    from kipctl.cluster.moves.throttle import demand_put_back
+
+    if {skipped.reason for skipped in way.plan.skipped} <= {BACK, GONE}:
+        with kept.locked(asked.origin):
+            still_set = put_throttles_back(asked, kept, entry)
+            mark(asked, entry, EntryState.UNDONE)
+        _say_undone(asked, entry)
+        demand_put_back(still_set)
+        return
+    reasons = [str(one) for one in left_alone(way.plan)]
+    raise RefusedError(
+        f"Nothing of entry {entry.id} can be rolled back. {' '.join(reasons[:3])}",
+        "Choose another (--history, --entry ID), insist with --force, or stop what is being"
+        " reassigned: kipctl reassign --cancel",
+    )
+
+
+def _say_undone(asked: Asked, entry: "Entry") -> None:
+    asked.environment.message(f"All is as before entry {entry.id}: it is undone.")
+
+
+def _of_entry(entry: "Entry") -> str:
+    """What a question about an entry says of it."""
+    form = " It is of an earlier kipctl, which did not note how it left the cluster."
+    return f"Back to what was before {whose(entry)}.{form if entry.is_of_old_form else ''}"
