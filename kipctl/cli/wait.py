@@ -59,7 +59,7 @@ def wait(
         with environment.progress(f"Waiting for {', '.join(wanted)}") as progress:
             seen = await_conditions(cluster, topics, wanted, timeout, progress)
     seconds = time.monotonic() - began
-    asked = len(seen.views)
+    asked = len(seen.compared.asked)
     environment.report(
         Report(
             "wait",
@@ -68,7 +68,7 @@ def wait(
                 "seconds": seconds,
                 "partitions": len(seen.snapshot.partitions),
                 "brokers": len(seen.snapshot.brokers),
-                "asked_brokers": list(seen.views),
+                "asked_brokers": list(seen.compared.asked),
             },
             (
                 Table(
