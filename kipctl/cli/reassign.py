@@ -286,7 +286,7 @@ def reassign(
             measure and not dry_run,
             partitions or output is OutputFormat.CSV,
             timeout,
-            Pace(batch, between_s),
+            Pace(batch, between_s, rate),
             rate,
             output,
         )

@@ -10,7 +10,7 @@ import struct
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -80,6 +80,7 @@ class ManyBrokers(Reassigning):
     largest: dict[str, int] = field(default_factory=dict)
     ports: dict[int, int] = field(default_factory=dict)
     moves_at_once: bool = False
+    clock: Callable[[], float] = time.monotonic
     _since: dict[PartitionId, float] = field(default_factory=dict)
     _lock: threading.RLock = field(default_factory=threading.RLock)
     _shown_topics: dict[str, MetadataResponseTopic] = field(default_factory=dict)
@@ -109,7 +110,7 @@ class ManyBrokers(Reassigning):
 
     def _arrive(self) -> None:
         """What has been copied is where it was to go."""
-        until = time.monotonic() - self.copy_s
+        until = self.clock() - self.copy_s
         for one in [one for one, since in self._since.items() if since <= until]:
             held = self.partitions[one]
             del self._since[one]
@@ -129,7 +130,7 @@ class ManyBrokers(Reassigning):
         code = super()._take(partition_id, replicas)
         held = self.partitions[partition_id]
         if held.target:
-            self._since[partition_id] = time.monotonic()
+            self._since[partition_id] = self.clock()
             for broker in held.target:
                 self._on_broker[broker].add(partition_id)
         self._changed(partition_id)
@@ -217,7 +218,7 @@ class ManyBrokers(Reassigning):
     def _share_copied(self, one: PartitionId, broker: int) -> float:
         if broker in self.partitions[one].replicas or one not in self._since:
             return 1.0
-        passed_s = time.monotonic() - self._since[one]
+        passed_s = self.clock() - self._since[one]
         return min(1.0, passed_s / self.copy_s) if self.copy_s else 1.0
 
 

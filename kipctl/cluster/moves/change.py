@@ -12,6 +12,7 @@ from kipctl.cluster.moves.change_outcome import (
     how_far,
     together,
 )
+from kipctl.cluster.moves.copying import Copied, Copying
 from kipctl.cluster.moves.elect import LOOK
 from kipctl.cluster.moves.elections import DEFAULT_TIMEOUT_S, ElectionHeld, elect_preferred
 from kipctl.cluster.moves.guards import BUSY, changed_since, unplanned
@@ -64,11 +65,13 @@ class Pace:
     """How many partitions are submitted at once, and the seconds between two such batches.
 
     A batch is waited for before the next one. The controller takes 10,000 records in one operation
-    (Kafka's `QuorumController.MAX_RECORDS_PER_BATCH`), which is the most there can be.
+    (Kafka's `QuorumController.MAX_RECORDS_PER_BATCH`), which is the most there can be. `throttle`
+    is that under which data is copied, in bytes per second: the time left is estimated by it.
     """
 
     batch: int = 10_000
     between_s: float = 0.0
+    throttle: int | None = None
 
 
 AT_ONCE = Pace()
@@ -150,6 +153,11 @@ class _Change:
     """A request has gone out: what the cluster made of it may not be known."""
     is_changed: bool = False
     """The cluster has taken at least one partition."""
+    copying: Copying = field(init=False)
+
+    def __post_init__(self) -> None:
+        throttle = self.how.pace.throttle
+        self.copying = Copying(self.cluster, self.plan, throttle, self.how.progress)
 
     @property
     def next_step(self) -> str:
@@ -158,6 +166,7 @@ class _Change:
     def carry_out(self) -> Reassigned:
         """Every batch, one after the other. Raises what `reassign` does."""
         with self.end_explained():
+            self.copying.begin()
             batches = list(self.plan.batches(self.how.pace.batch))
             for number, batch in enumerate(batches):
                 if number:
@@ -176,7 +185,13 @@ class _Change:
             self.answered_us,
             self.finished_us,
             self.entry,
+            self._copied(),
         )
+
+    def _copied(self) -> Copied | None:
+        if not self.plan.copies_data:
+            return None
+        return self.copying.outcome((self.finished_us - self.called_us) / 1e6)
 
     def _pause(self, done: int, batches: int) -> None:
         between_s = self.how.pace.between_s
@@ -191,7 +206,10 @@ class _Change:
         if not accepted.moves:
             return False
         self.accepted += accepted.moves
-        await_finished(self.cluster, accepted.target, deadline, self.how.progress)
+        self.copying.submitted(accepted)
+        await_finished(
+            self.cluster, accepted.target, deadline, self.how.progress, self.copying.look
+        )
         self.finished_us = now_us()
         if self.elects:
             self.elect(accepted.preferred_leaders, now, deadline)
@@ -229,6 +247,7 @@ class _Change:
         self.answered_us = self.answered_us or answered_us
         self.how.on_event(ClusterEvent(EventKind.REASSIGNMENT_ANSWERED, answered_us))
         self.failures += refused
+        self.copying.leave_out(refusal.id for refusal in refused)
         accepted = batch.without(refusal.id for refusal in refused)
         if not accepted.moves:
             return accepted
@@ -259,6 +278,7 @@ class _Change:
                     f" {list(one.adding)} and removed {list(one.removing)}; {outcome}",
                 )
             )
+        self.copying.leave_out(strays)
         return strays
 
     def elect(self, expected: Mapping[PartitionId, int], now: Snapshot, deadline: float) -> None:
@@ -313,6 +333,7 @@ class _Change:
 
     def _leave_out(self, reasons: Mapping[PartitionId, str]) -> None:
         self.failures += (LeftOut(partition_id, why) for partition_id, why in reasons.items())
+        self.copying.leave_out(reasons)
 
     def _mark(self, state: EntryState) -> None:
         """What has been done stays done when the journal cannot be written any more."""
