@@ -199,6 +199,7 @@ def history(asked: Asked) -> None:
 def cancel(asked: Asked, path: Path | None, everything: bool) -> None:
     """Stop what kipctl's own last change still moves, or what was asked for."""
     from kipctl.cluster.moves.cancel import cancel as cancelled_by
+    from kipctl.cluster.moves.change import BATCH_TIMEOUT_S
     from kipctl.cluster.moves.change_outcome import demand_all_done
     from kipctl.cluster.moves.kafka_json import read_reassignment
 
@@ -228,7 +229,7 @@ def cancel(asked: Asked, path: Path | None, everything: bool) -> None:
         f"Cancel the reassignment of {len(chosen.stop)} partitions?{whose}", asked.yes
     )
     with asked.environment.progress(f"Cancelling {len(chosen.stop)} reassignments"):
-        cancelled = cancelled_by(asked.cluster, chosen, asked.timeout_s)
+        cancelled = cancelled_by(asked.cluster, chosen, asked.timeout_s or BATCH_TIMEOUT_S)
     topics = sorted({partition_id.topic for partition_id in cancelled.cancelled})
     after = afterwards(asked.cluster, topics)
     report = cancelled_report(cancelled, after, asked.every_row)

@@ -55,7 +55,7 @@ class Asked:
     change_factor: bool
     measure: bool
     every_row: bool
-    timeout_s: float
+    timeout_s: float | None
     pace: "Pace"
     throttle: int | None
     output: OutputFormat

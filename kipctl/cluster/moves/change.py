@@ -53,6 +53,8 @@ from kipctl.trace.clock import now_us
 from kipctl.transport.request import Cluster
 
 UNDO = "Undo: kipctl reassign --rollback"
+BATCH_TIMEOUT_S = 300.0
+"""For each batch, where no time is given for the whole."""
 NOTHING_ACCEPTED = "of the batch before it nothing was accepted"
 
 
@@ -85,14 +87,15 @@ def reassign(
     origin: Origin | None = None,
     on_event: OnEvent = ignore_event,
     progress: Progress = ignore_progress,
-    timeout_s: float = DEFAULT_TIMEOUT_S,
+    timeout_s: float | None = DEFAULT_TIMEOUT_S,
     pace: Pace = AT_ONCE,
     additional: bool = True,
 ) -> Reassigned:
     """Submit the plan and wait until the cluster has carried it out.
 
     With a journal, where the plan's partitions are and go is saved first, as changed by `origin`.
-    Each batch has `timeout_s`. Partitions that were refused are in the result, and so are those
+    All batches together, and the pauses between them, have `timeout_s`; None gives each batch
+    BATCH_TIMEOUT_S of its own. Partitions that were refused are in the result, and so are those
     that somebody else has changed since the plan was made, or is reassigning. Unless `additional`
     nothing is submitted while anything else in the cluster is being reassigned.
 
@@ -128,7 +131,7 @@ def _save(
 class _How:
     on_event: OnEvent
     progress: Progress
-    timeout_s: float
+    timeout_s: float | None
     pace: Pace
     additional: bool
 
@@ -154,6 +157,7 @@ class _Change:
     is_changed: bool = False
     """The cluster has taken at least one partition."""
     copying: Copying = field(init=False)
+    began: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
         throttle = self.how.pace.throttle
@@ -162,6 +166,11 @@ class _Change:
     @property
     def next_step(self) -> str:
         return self.undo if self.entry else LOOK
+
+    def deadline(self) -> float:
+        """Of what begins now (time.monotonic): that of the whole, if there is one."""
+        whole_s = self.how.timeout_s
+        return time.monotonic() + BATCH_TIMEOUT_S if whole_s is None else self.began + whole_s
 
     def carry_out(self) -> Reassigned:
         """Every batch, one after the other. Raises what `reassign` does."""
@@ -194,13 +203,19 @@ class _Change:
         return self.copying.outcome((self.finished_us - self.called_us) / 1e6)
 
     def _pause(self, done: int, batches: int) -> None:
-        between_s = self.how.pace.between_s
+        between_s, whole_s = self.how.pace.between_s, self.how.timeout_s
+        if whole_s is not None and time.monotonic() + between_s > self.deadline():
+            raise TimedOutError(
+                f"{done} of {batches} batches are done; the {whole_s:g} s allowed for the whole end"
+                " before the next one begins.",
+                "Repeat the command for the rest, with a longer --timeout.",
+            )
         self.how.progress(f"{done} of {batches} batches are done; the next one in {between_s:g} s")
         time.sleep(between_s)
 
     def _submit_and_wait(self, batch: Plan) -> bool:
         """False when nothing of the batch was accepted."""
-        deadline = time.monotonic() + self.how.timeout_s
+        deadline = self.deadline()
         now, batch = self._still_as_planned(batch, deadline)
         accepted = self._submitted(batch, deadline) if batch.moves else batch
         if not accepted.moves:
@@ -349,7 +364,7 @@ def rotate_leaders(
     origin: Origin | None = None,
     on_event: OnEvent = ignore_event,
     progress: Progress = ignore_progress,
-    timeout_s: float = DEFAULT_TIMEOUT_S,
+    timeout_s: float | None = DEFAULT_TIMEOUT_S,
     pace: Pace = AT_ONCE,
     additional: bool = True,
 ) -> LeadersMoved:
@@ -389,7 +404,7 @@ def roll_back(
     origin: Origin | None = None,
     on_event: OnEvent = ignore_event,
     progress: Progress = ignore_progress,
-    timeout_s: float = DEFAULT_TIMEOUT_S,
+    timeout_s: float | None = DEFAULT_TIMEOUT_S,
     pace: Pace = AT_ONCE,
     additional: bool = True,
 ) -> LeadersMoved:
@@ -406,7 +421,7 @@ def roll_back(
     reassigned = change.carry_out() if plan.moves else None
     if in_place:
         with change.end_explained():
-            deadline = time.monotonic() + timeout_s
+            deadline = change.deadline()
             topics = sorted({partition_id.topic for partition_id in in_place})
             now = patiently(lambda: look_again(cluster, topics), deadline)
             change.elect({p: in_place[p] for p in now.by_id if p in in_place}, now, deadline)
