@@ -61,7 +61,7 @@ complete -c kipctl -n '__kipctl_at kipctl reassign' -l throttle -x -d 'Copy at m
 complete -c kipctl -n '__kipctl_at kipctl reassign' -l clear-throttles -d 'Put back the throttles that cut-off changes have left'
 complete -c kipctl -n '__kipctl_at kipctl reassign' -l measure -d 'With --rotate or --plan: produce to a topic of kipctl\'s own meanwhile and print what that cost the producer; --rotate rotates that topic along'
 complete -c kipctl -n '__kipctl_at kipctl reassign' -s y -l yes -d 'Do not ask before changing things'
-complete -c kipctl -n '__kipctl_at kipctl reassign' -l timeout -x -d 'How long to wait for a batch'
+complete -c kipctl -n '__kipctl_at kipctl reassign' -l timeout -x -d 'How long all of it may take, pauses too'
 complete -c kipctl -n '__kipctl_at kipctl reassign' -l bootstrap-server -x -d 'Brokers to ask first'
 complete -c kipctl -n '__kipctl_at kipctl reassign' -l cluster -x -d 'A cluster of clusters.toml (kipctl clusters)'
 complete -c kipctl -n '__kipctl_at kipctl reassign' -l command-config -x -d 'Properties of Java\'s clients: TLS and SASL'

@@ -218,15 +218,15 @@ def reassign(
     ] = False,
     yes: YesOption = False,
     timeout: Annotated[
-        float,
+        float | None,
         typer.Option(
             "--timeout",
             metavar="SECONDS",
             min=0.1,
             callback=finite,
-            help="How long to wait for a batch.",
+            help="How long all of it may take, pauses too. Default: 300 s for each batch.",
         ),
-    ] = 300.0,
+    ] = None,
     bootstrap_server: BootstrapOption = None,
     output: OutputOption = OutputFormat.AUTO,
 ) -> None:
@@ -320,7 +320,7 @@ def reassign(
             measure and not dry_run,
             partitions or output is OutputFormat.CSV,
             timeout,
-            Pace(batch, between_s),
+            Pace(batch, between_s, rate),
             rate,
             journal,
             output,

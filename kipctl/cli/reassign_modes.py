@@ -56,11 +56,18 @@ class Asked:
     change_factor: bool
     measure: bool
     every_row: bool
-    timeout_s: float
+    timeout_s: float | None
     pace: "Pace"
     throttle: int | None
     file: Path | None
     output: OutputFormat
+
+    @property
+    def step_timeout_s(self) -> float:
+        """How long one step may take: what is asked of the whole, or what a batch has."""
+        from kipctl.cluster.moves.change import BATCH_TIMEOUT_S
+
+        return self.timeout_s or BATCH_TIMEOUT_S
 
     @property
     def origin(self) -> "Origin":

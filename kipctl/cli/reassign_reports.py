@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from kipctl.cli.leader_reports import A_FEW, bounded, ids, listing, way_back_line
+from kipctl.cli.leader_reports import A_FEW, bounded, ids, listing, way_back_line, what_was_copied
 from kipctl.report.plan_tables import (
     brokers_table,
     copied_lines,
@@ -130,7 +130,7 @@ def reassigned_report(done: "Reassigned", after: "Snapshot", every_row: bool = F
         },
         ((*m.id, m.before, now[m.id].replicas, now[m.id].leader) for m in there),
     )
-    closing = [f"{len(done.plan.moves)} partitions are reassigned."]
+    closing = [f"{len(done.plan.moves)} partitions are reassigned.", *what_was_copied(done.copied)]
     if astray := sum(not now[move.id].is_led_by_preferred for move in there):
         closing.append(
             f"{astray} are not led by their preferred replica:"
@@ -144,6 +144,7 @@ def reassigned_report(done: "Reassigned", after: "Snapshot", every_row: bool = F
             "partitions": partitions,
             "refused": [str(refusal) for refusal in done.refused],
             "seconds": (done.finished_us - done.called_us) / 1e6,
+            "copied": done.copied.document() if done.copied else None,
             "saved": str(done.entry.saved) if done.entry else None,
             "entry": done.entry.id if done.entry else None,
         },

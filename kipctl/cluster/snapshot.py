@@ -164,13 +164,13 @@ def look_again(cluster: Cluster, topics: Iterable[str]) -> Snapshot:
 
 def without_missing(metadata: MetadataResponse) -> MetadataResponse:
     """The same, without the topics that the broker does not know."""
-    there = tuple(topic for topic in metadata.topics if not is_missing(topic))
+    there = tuple(topic for topic in metadata.topics if not is_missing(topic.error_code))
     return replace(metadata, topics=there)
 
 
-def is_missing(topic: MetadataResponseTopic) -> bool:
-    """Whether the broker does not know the topic."""
-    return topic.error_code in (
+def is_missing(error_code: int) -> bool:
+    """Whether a topic's error code in Metadata says that the broker does not know the topic."""
+    return error_code in (
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ErrorCode.UNKNOWN_TOPIC_ID,
     )

@@ -6,12 +6,13 @@ reassigned again, so that is refused here.
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import groupby
 from typing import Protocol, TypeVar
 
+from kipctl.cluster.moves.pacing import Seldom
 from kipctl.cluster.moves.plan import reach
 from kipctl.cluster.snapshot import (
     Assignment,
@@ -37,6 +38,7 @@ from kipctl.transport.request import Cluster
 from kipctl.transport.rights import refusal
 
 Progress = Callable[[str], None]
+Look = Callable[[Collection[PartitionId]], None]
 T = TypeVar("T")
 
 FIRST_POLL_S = 0.01
@@ -263,21 +265,32 @@ def ongoing(
     return tuple(sorted(found, key=lambda one: one.id))
 
 
+def ignore_look(_: Collection[PartitionId]) -> None:
+    """For those who do not look at what is copied."""
+
+
 def await_finished(
-    cluster: Cluster, target: Assignment, deadline: float, progress: Progress
+    cluster: Cluster,
+    target: Assignment,
+    deadline: float,
+    progress: Progress,
+    look: Look = ignore_look,
 ) -> Snapshot:
     """Wait until the partitions are no longer being reassigned, and Metadata shows the target.
 
-    `deadline` is on the clock of time.monotonic. A partition that is deleted meanwhile is not
-    waited for. Returns the snapshot that shows it. Raises TimedOutError; UnreachableError when
+    `deadline` is on the clock of time.monotonic. `look` is called with those that are still being
+    reassigned, each time that the controller was asked. A partition that is deleted meanwhile is
+    not waited for. Returns the snapshot that shows it. Raises TimedOutError; UnreachableError when
     nobody answers any more; PartlyDoneError when a reassignment ended elsewhere (someone cancelled
     it).
     """
     topics = sorted({partition_id.topic for partition_id in target})
-    left, ended = -1, 0.0
+    ended, seldom = 0.0, Seldom()
     for pause_s in pauses():
-        unfinished = len(patiently(lambda: ongoing(cluster, target), deadline))
+        busy = patiently(lambda: ongoing(cluster, target), deadline)
+        unfinished = len(busy)
         now = time.monotonic()
+        look([one.id for one in busy])
         if not unfinished:
             snapshot = patiently(lambda: look_again(cluster, topics), deadline)
             differing = reach(snapshot, target).moves
@@ -291,9 +304,8 @@ def await_finished(
                     f" {list(differing[0].after)}.",
                     "Someone cancelled or replaced it; see: kipctl inspect leaders.",
                 )
-        elif unfinished != left:
-            left = unfinished
-            progress(f"{len(target) - left} of {len(target)} partitions reassigned")
+        elif seldom.is_due(now):
+            progress(f"{len(target) - unfinished} of {len(target)} partitions reassigned")
         if now > deadline:
             raise TimedOutError(
                 f"{unfinished} of {len(target)} partitions are still being reassigned; the cluster"
