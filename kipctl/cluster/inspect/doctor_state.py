@@ -1,5 +1,6 @@
 """What a doctor finds in a cluster's brokers, partitions, racks and leaders, as they are now."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
 from kipctl.cluster.inspect.doctor_facts import ClusterFacts
@@ -36,11 +37,11 @@ def silent_brokers(facts: ClusterFacts) -> Iterator[Finding]:
 def missing_brokers(facts: ClusterFacts) -> Iterator[Finding]:
     """Replicas on brokers that no Metadata lists."""
     alive = set(facts.snapshot.broker_ids)
-    for gone in sorted({r for p in facts.snapshot.partitions for r in p.replicas} - alive):
-        held = sum(gone in p.replicas for p in facts.snapshot.partitions)
+    held = Counter(r for p in facts.snapshot.partitions for r in p.replicas)
+    for gone in sorted(held.keys() - alive):
         yield Finding(
             Severity.PROBLEM,
-            f"Broker {gone} is not alive, and {having(held, 'partition')} a replica on it.",
+            f"Broker {gone} is not alive, and {having(held[gone], 'partition')} a replica on it.",
             "They have a replica less than they should; the next broker that stops may stop them.",
             f"Start broker {gone}, or give its replicas to others: kipctl reassign --plan FILE",
         )
@@ -60,8 +61,8 @@ def stale_metadata(facts: ClusterFacts) -> Iterator[Finding]:
 
 
 def leaderless(facts: ClusterFacts) -> Iterator[Finding]:
-    """Partitions that nobody leads."""
-    if without := facts.snapshot.leaderless:
+    """Partitions that nobody leads, without those of which more is known (eligible leaders)."""
+    if without := [p for p in facts.snapshot.leaderless if p.id not in facts.eligible]:
         yield Finding(
             Severity.PROBLEM,
             f"{having(len(without), 'partition')} no leader: {_ids(without)}.",
