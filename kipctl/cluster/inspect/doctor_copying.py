@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from kipctl.cluster.reassignments import Ongoing, ongoing
 from kipctl.cluster.snapshot import PartitionId
@@ -27,7 +28,7 @@ class Look:
     held: Mapping[int, Mapping[PartitionId, int]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Copying:
     """The reassignments in progress; `error` says why they are not known.
 
@@ -39,6 +40,11 @@ class Copying:
     error: str | None = None
     standing: Mapping[int, tuple[PartitionId, ...]] = field(default_factory=dict)
     looked_s: float = 0.0
+
+    @cached_property
+    def adding(self) -> Mapping[PartitionId, tuple[int, ...]]:
+        """The brokers that are about to hold a partition."""
+        return {one.id: one.adding for one in self.busy}
 
 
 def ask_copying(cluster: Cluster, look_again_s: float) -> Copying:

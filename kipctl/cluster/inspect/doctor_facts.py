@@ -155,6 +155,10 @@ class ClusterFacts:
         topic = self.topics.get(partition.id.topic)
         return topic.min_insync_replicas if topic else None
 
+    def adding(self, partition: Partition) -> tuple[int, ...]:
+        """The brokers that a reassignment is about to add to the partition's replicas."""
+        return self.copying.adding.get(partition.id, ())
+
     @property
     def below_min_insync(self) -> tuple[Partition, ...]:
         """Partitions with a leader, and with fewer replicas in sync than acks=all takes."""

@@ -155,6 +155,29 @@ def test_reassignments_and_those_that_stand_still(copying: Copying, found: list[
     assert told(replace(four(), copying=copying)) == found
 
 
+@pytest.mark.parametrize(
+    ("one", "found"),
+    [
+        # On its way from 3 to 4: what 4 lacks is no fault, and nor is it that 4 does not lead yet.
+        (Partition(ORDERS_0, (4, 1, 2, 3), (1, 2, 3), 1, 5), []),
+        (
+            Partition(ORDERS_0, (4, 1, 2, 3), (1, 2), 1, 5),
+            [
+                "warning: 1 partition has replicas out of sync, and just min.insync.replicas left:"
+                " orders-0.",
+            ],
+        ),
+        (
+            Partition(ORDERS_0, (1, 2, 4, 3), (1, 2, 3), 2, 5),
+            ["warning: 1 of 1 partition (100.0 %) are not led by their preferred replica."],
+        ),
+    ],
+)
+def test_replicas_that_are_being_added_are_not_missed(one: Partition, found: list[str]) -> None:
+    facts = replace(four(partitions=(one,)), copying=Copying((TO_4,)))
+    assert told(facts)[:-1] == found
+
+
 def test_a_throttle_is_named_where_nothing_is_copied() -> None:
     copying = Copying((TO_4,), standing={4: (ORDERS_0,)}, looked_s=12.0)
     assert (
