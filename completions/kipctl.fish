@@ -218,6 +218,7 @@ complete -c kipctl -n '__kipctl_at kipctl inspect' -a leaders -d 'Show each part
 complete -c kipctl -n '__kipctl_at kipctl inspect' -a hints -d 'Show whether each broker sends KIP-951 hints, and whether they agree with its Metadata'
 complete -c kipctl -n '__kipctl_at kipctl inspect' -l help -d 'Show this message and exit'
 complete -c kipctl -n '__kipctl_at kipctl inspect brokers' -l metrics-url -x -d 'Where a broker\'s JMX exporter serves its metrics; repeatable, one per broker'
+complete -c kipctl -n '__kipctl_at kipctl inspect brokers' -l look-again -x -d 'While data is being reassigned: see after so long whether it goes on; 0s: not'
 complete -c kipctl -n '__kipctl_at kipctl inspect brokers' -l bootstrap-server -x -d 'Brokers to ask first'
 complete -c kipctl -n '__kipctl_at kipctl inspect brokers' -l cluster -x -d 'A cluster of clusters.toml (kipctl clusters)'
 complete -c kipctl -n '__kipctl_at kipctl inspect brokers' -l command-config -x -d 'Properties of Java\'s clients: TLS and SASL'

@@ -1,17 +1,22 @@
 """What a doctor has to know of a cluster before he judges: asked of every broker, changing nothing.
 
 Each broker is asked for its API versions and features (ApiVersions), its settings
-(DescribeConfigs), and which brokers it lists (Metadata). Settings are the broker's own; a
-controller decides by its own file, which no broker tells, but which is the same in most clusters.
+(DescribeConfigs), which brokers it lists (Metadata) and its log directories (DescribeLogDirs); the
+controller for the reassignments in progress (ListPartitionReassignments). Settings are the broker's
+own; a controller decides by its own file, which no broker tells, but which is the same in most
+clusters.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kipctl import __version__
 from kipctl.cluster.broker_metrics import BrokerMetrics, at_once, broker_of, scrape
-from kipctl.cluster.snapshot import Broker, Partition, Snapshot, from_metadata
+from kipctl.cluster.eligible import Eligible, ask_eligible
+from kipctl.cluster.inspect.doctor_copying import Copying, ask_copying
+from kipctl.cluster.snapshot import Broker, Partition, PartitionId, Snapshot, from_metadata
+from kipctl.cluster.throttle_configs import RATES, REPLICAS, UNLIMITED
 from kipctl.errors import KipctlError, RefusedError
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.api_versions import ApiVersionsRequest
@@ -21,7 +26,8 @@ from kipctl.protocol.describe_configs import (
     DescribeConfigsResult,
     ResourceType,
 )
-from kipctl.protocol.error_codes import error_text
+from kipctl.protocol.describe_log_dirs import DescribeLogDirsRequest
+from kipctl.protocol.error_codes import ErrorCode, error_name, error_text
 from kipctl.protocol.metadata import MetadataRequest
 from kipctl.transport.access import Access
 from kipctl.transport.each_broker import ask_each
@@ -46,6 +52,8 @@ SETTINGS = {
 
 _LOOKS = 3
 _TOPIC_SETTINGS = ("min.insync.replicas", "unclean.leader.election.enable")
+LOOK_AGAIN_S = 12.0
+"""A throttled broker may copy nothing for 11 s, the samples of its quota, and go on then."""
 _TOPICS_AT_ONCE = 500
 """Whose settings one request asks for: an answer of thousands takes a broker seconds."""
 _DEADLINE_S = 30.0
@@ -53,11 +61,21 @@ _DEADLINE_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
+class Directory:
+    """A log directory of a broker; `error` is Kafka's name of why it has failed, if it has."""
+
+    path: str
+    error: str | None = None
+    is_cordoned: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class BrokerFacts:
     """One broker. What it did not tell is empty or None; `silence` then says why.
 
     `api_versions` are (lowest, highest) by API key, `supported` the same by feature; `finalized`
-    are the levels in use. `lists` are the brokers in its own Metadata.
+    are the levels in use. `lists` are the brokers in its own Metadata. `throttles` are the rates in
+    bytes per second that hold back replication there, by config.
     """
 
     broker: Broker
@@ -68,6 +86,9 @@ class BrokerFacts:
     settings_error: KipctlError | None = None
     lists: frozenset[int] | None = None
     silence: str | None = None
+    throttles: Mapping[str, int] = field(default_factory=dict)
+    directories: tuple[Directory, ...] = ()
+    directories_error: str | None = None
 
     @property
     def id(self) -> int:
@@ -76,10 +97,14 @@ class BrokerFacts:
 
 @dataclass(frozen=True, slots=True)
 class TopicFacts:
-    """The settings of a topic, its own or what it has from the brokers; None when not told."""
+    """The settings of a topic, its own or what it has from the brokers; None when not told.
+
+    `throttled` are the configs of it that list throttled replicas.
+    """
 
     min_insync_replicas: int | None = None
     unclean_leader_election: bool | None = None
+    throttled: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +128,8 @@ class ClusterFacts:
     """All of it; brokers in the order of their ids.
 
     A topic whose settings are not known is not in `topics`; `topics_error` says why of the first.
+    `eligible` are the eligible leader replicas of partitions that have no leader, or fewer replicas
+    in sync than `min.insync.replicas`.
     """
 
     snapshot: Snapshot
@@ -110,6 +137,8 @@ class ClusterFacts:
     topics: Mapping[str, TopicFacts] = field(default_factory=dict)
     metrics: tuple[MetricsFacts, ...] = ()
     topics_error: KipctlError | None = None
+    copying: Copying = field(default_factory=Copying)
+    eligible: Mapping[PartitionId, Eligible] = field(default_factory=dict)
 
     @property
     def answering(self) -> tuple[BrokerFacts, ...]:
@@ -129,13 +158,28 @@ class ClusterFacts:
         topic = self.topics.get(partition.id.topic)
         return topic.min_insync_replicas if topic else None
 
+    def adding(self, partition: Partition) -> tuple[int, ...]:
+        """The brokers that a reassignment is about to add to the partition's replicas."""
+        return self.copying.adding.get(partition.id, ())
+
+    @property
+    def below_min_insync(self) -> tuple[Partition, ...]:
+        """Partitions with a leader, and with fewer replicas in sync than acks=all takes."""
+        return tuple(
+            p
+            for p in self.snapshot.partitions
+            if p.leader >= 0 and len(p.isr) < (self.min_insync_replicas(p) or 0)
+        )
+
     def metrics_of(self, broker: int) -> BrokerMetrics | None:
         """The newest counts of a broker, if its exporter was asked."""
         return next((m.after or m.before for m in self.metrics if m.broker == broker), None)
 
 
-def examine(cluster: Cluster, metrics_urls: Sequence[str] = ()) -> ClusterFacts:
-    """Ask everybody.
+def examine(
+    cluster: Cluster, metrics_urls: Sequence[str] = (), look_again_s: float = LOOK_AGAIN_S
+) -> ClusterFacts:
+    """Ask everybody; while data is being reassigned look again after so many seconds (0: do not).
 
     Raises UnreachableError when no broker answers, and what `scrape` raises when none of the URLs
     leads to metrics.
@@ -148,13 +192,17 @@ def examine(cluster: Cluster, metrics_urls: Sequence[str] = ()) -> ClusterFacts:
     sent = {broker: Counter(cluster.broker(broker).sent) for broker in snapshot.broker_ids}
     topics, topics_error = ask_topics(cluster, snapshot.topics)
     brokers = _ask_brokers(cluster, snapshot.brokers)
+    copying = ask_copying(cluster, look_again_s)
+    facts = ClusterFacts(snapshot, brokers, topics, (), topics_error, copying)
+    in_need = {p.id.topic for p in (*snapshot.leaderless, *facts.below_min_insync)}
+    eligible = ask_eligible(cluster, in_need) if in_need else {}
     own = {
         broker: cluster.broker(broker).sent - count
         for broker, count in sent.items()
         if broker in cluster.nodes
     }
     metrics = tuple(at_once(lambda facts: _scraped_again(facts, own), before))
-    return ClusterFacts(snapshot, brokers, topics, metrics, topics_error)
+    return replace(facts, metrics=metrics, eligible=eligible)
 
 
 def _scraped(url: str, brokers: Iterable[Broker]) -> MetricsFacts:
@@ -201,6 +249,7 @@ def _ask_broker(broker: Broker, connection: BrokerConnection) -> BrokerFacts:
     )
     metadata = connection.request(MetadataRequest(topics=(), allow_auto_topic_creation=False))
     settings, settings_error = _settings(connection, broker.id)
+    directories, directories_error = _directories(connection)
     if versions.error_code:
         return BrokerFacts(broker, silence=f"ApiVersions: {error_text(versions.error_code)}.")
     return BrokerFacts(
@@ -208,9 +257,16 @@ def _ask_broker(broker: Broker, connection: BrokerConnection) -> BrokerFacts:
         api_versions={api.api_key: (api.min_version, api.max_version) for api in versions.api_keys},
         supported={f.name: (f.min_version, f.max_version) for f in versions.supported_features},
         finalized={f.name: f.max_version_level for f in versions.finalized_features},
-        settings=settings,
+        settings={name: value for name, value in settings.items() if name not in RATES},
         settings_error=settings_error,
         lists=frozenset(listed.node_id for listed in metadata.brokers),
+        throttles={
+            name: int(rate)
+            for name in RATES
+            if (rate := settings.get(name)) and int(rate) < UNLIMITED
+        },
+        directories=directories,
+        directories_error=directories_error,
     )
 
 
@@ -220,7 +276,7 @@ def _settings(
     """The broker's settings, or why it does not tell them."""
     answer = connection.request(
         DescribeConfigsRequest(
-            (DescribeConfigsResource(ResourceType.BROKER, str(broker), tuple(SETTINGS)),)
+            (DescribeConfigsResource(ResourceType.BROKER, str(broker), (*SETTINGS, *RATES)),)
         )
     )
     (result,) = answer.results
@@ -237,6 +293,22 @@ def _refused(result: DescribeConfigsResult, access: Access) -> KipctlError | Non
     return denied or RefusedError(f"{error_text(result.error_code)}.")
 
 
+def _directories(connection: BrokerConnection) -> tuple[tuple[Directory, ...], str | None]:
+    """The broker's log directories, or why it does not tell them. No log is asked for."""
+    try:
+        answer = connection.request(DescribeLogDirsRequest(topics=()))
+    except KipctlError as error:
+        return (), error.what
+    if answer.error_code or not answer.results:
+        return (), error_name(answer.error_code or ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    return tuple(
+        Directory(
+            one.log_dir, error_name(one.error_code) if one.error_code else None, one.is_cordoned
+        )
+        for one in answer.results
+    ), None
+
+
 def ask_topics(
     cluster: Cluster, topics: Sequence[str]
 ) -> tuple[dict[str, TopicFacts], KipctlError | None]:
@@ -248,7 +320,7 @@ def ask_topics(
     why: KipctlError | None = None
     for first in range(0, len(topics), _TOPICS_AT_ONCE):
         asked = tuple(
-            DescribeConfigsResource(ResourceType.TOPIC, topic, _TOPIC_SETTINGS)
+            DescribeConfigsResource(ResourceType.TOPIC, topic, (*_TOPIC_SETTINGS, *REPLICAS))
             for topic in topics[first : first + _TOPICS_AT_ONCE]
         )
         try:
@@ -262,7 +334,9 @@ def ask_topics(
                 why = why or _refused(result, cluster.access)
             else:
                 facts[result.resource_name] = TopicFacts(
-                    int(least) if least else None, unclean == "true" if unclean else None
+                    int(least) if least else None,
+                    unclean == "true" if unclean else None,
+                    tuple(name for name in REPLICAS if values.get(name)),
                 )
     return facts, why
 

@@ -189,7 +189,7 @@ def placement(facts: ClusterFacts) -> Iterator[Finding]:
             Severity.NOTE,
             f"{capital(brokers(stay))}: auto.leader.rebalance.enable is false.",
             "After a restart the broker's leaders stay with the others.",
-            "After each restart: kipctl elect preferred",
+            "After each restart: kipctl elect preferred --all",
         )
 
 

@@ -337,7 +337,7 @@ def test_settings_of_topics_that_nobody_told_are_not_known_and_never_taken_for_1
     [
         ((1, 2), 2, "Raise the replication factor to 3 first"),
         ((1, 2), 3, "Raise the replication factor to 3 first"),
-        ((1, 2, 3), 3, "Add a replica (kipctl reassign --plan FILE), or set"),
+        ((1, 2, 3), 3, "Add a replica (kipctl reassign --replication-factor N"),
     ],
 )
 def test_nobody_is_led_to_acks_all_that_means_the_leader_alone(
