@@ -35,6 +35,7 @@ PANELS: Mapping[str, Mapping[str, str]] = {
 
 EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "reassign": (
+        "kipctl reassign --rotate",
         "kipctl reassign --rotate --topic orders --dry-run",
         "kipctl reassign --drain 3 --throttle 50MB/s",
         "kipctl reassign --leaders-off 3 --yes",

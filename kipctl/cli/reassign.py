@@ -274,8 +274,10 @@ def reassign(
         [name for name, given in modes.items() if given],
         [name for name, given in options.items() if given],
     )
-    if rotate and bool(topics) == all_topics:
-        raise UsageError("--rotate needs either --topic or --all-topics.", _HELP_PAGE)
+    if rotate and topics and all_topics:
+        raise UsageError("--topic and --all-topics exclude one another.", _HELP_PAGE)
+    if rotate and yes and not (topics or all_topics):
+        raise UsageError("--rotate with --yes needs --topic or --all-topics.", _HELP_PAGE)
     if entry == "":
         raise UsageError("--entry is empty.", "List the entries: kipctl reassign --history")
     if entry and journal:
@@ -325,7 +327,9 @@ def reassign(
             journal,
             output,
         )
-        if rotate:
+        if rotate and not (topics or all_topics):
+            reassign_modes.show_rotations(asked)
+        elif rotate:
             reassign_modes.rotate(asked)
         elif way is not None:
             reassign_ways.carry_out_way(asked, way)

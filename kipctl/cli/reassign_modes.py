@@ -14,6 +14,7 @@ from kipctl.cli.reassign_reports import (
     ongoing_report,
     plan_report,
     reassigned_report,
+    rotations_report,
     verified_report,
     with_skipped,
 )
@@ -170,6 +171,14 @@ def rotate(asked: Asked) -> None:
     report = moved_report(REASSIGN, moved, before, afterwards(cluster, topics), asked.every_row)
     asked.report(_with_measured_load(with_skipped(report, seen.plan), measured_load))
     demand_all_done(moved.failures, moved.done, UNDO, has_changed=moved.has_changed)
+
+
+def show_rotations(asked: Asked) -> None:
+    """What a rotation of each topic would move; nothing is changed."""
+    from kipctl.cluster.moves.planners.rotation import rotate as rotated
+
+    seen = look(asked, rotated)
+    asked.report(rotations_report(seen.plan, asked.every_row))
 
 
 def carry_out_plan(asked: Asked, path: Path) -> None:

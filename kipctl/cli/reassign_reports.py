@@ -71,6 +71,31 @@ def plan_report(
     )
 
 
+def rotations_report(plan: "Plan", every_row: bool = False) -> Report:
+    """Of a rotation of everything: how many leaders move of each topic, the most first."""
+    from kipctl.cluster.moves.plan_view import left_alone
+
+    moved = Counter(move.id.topic for move in plan.moves)
+    left = Counter(skipped.id.topic for skipped in plan.skipped)
+    topics = sorted({*moved, *left}, key=lambda topic: (-moved[topic], topic))
+    table, rows = listing(
+        "What a rotation would move",
+        {"topic": "Topic", "leaders": "Leaders", "left_alone": "Left alone"},
+        ((topic, moved[topic], left[topic]) for topic in topics),
+        () if topics else ("There is no topic.",),
+    )
+    return Report(
+        REASSIGN,
+        {"topics": rows},
+        (bounded(table, every_row),),
+        (
+            *map(str, left_alone(plan)),
+            "Nothing was changed. Choose topics: kipctl reassign --rotate --topic NAME, or"
+            " --all-topics.",
+        ),
+    )
+
+
 def _moves_table(plan: "Plan") -> Table:
     table, _ = listing(
         "Plan",
