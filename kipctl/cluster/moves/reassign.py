@@ -44,7 +44,7 @@ T = TypeVar("T")
 
 FIRST_POLL_S = 0.01
 LAST_POLL_S = 0.5
-METADATA_GRACE_S = 5.0
+METADATA_GRACE_S = 15.0
 """How long brokers may take to show in Metadata what the controller says is finished."""
 LOOK = "Look: kipctl reassign --list"
 
@@ -230,7 +230,8 @@ def await_finished(
                     f"The reassignment of {len(differing)} partitions ended elsewhere:"
                     f" {differing[0].id} is on {list(differing[0].before)} instead of"
                     f" {list(differing[0].after)}.",
-                    "Someone cancelled or replaced it; see: kipctl inspect leaders.",
+                    "Someone cancelled or replaced it, or that broker is far behind; see: kipctl inspect"
+                    " leaders.",
                 )
         elif seldom.is_due(now):
             progress(f"{len(target) - unfinished} of {len(target)} partitions reassigned")
