@@ -280,6 +280,8 @@ class Cluster:
         self.controller_id = -1
         self._nodes: dict[int, MetadataResponseBroker] = {}
         self._connections: dict[Address, BrokerConnection] = {}
+        self._passed_over: set[int] = set()
+        """Brokers named as controller that did not answer; each attempt costs the time-out."""
 
     def __enter__(self) -> Self:
         return self
@@ -347,21 +349,25 @@ class Cluster:
         """A connection, already open, to the broker to send changes to.
 
         In KRaft that is any broker: Metadata names one at random, and it forwards. So when the
-        named one does not answer, another that does is as good.
+        named one does not answer, another that does is as good, and it is not tried again unless a
+        broker says that it is not the controller.
         """
         if self.controller_id not in self.nodes:
             self.metadata(())
-        if self.controller_id in self.nodes:
+        if self.controller_id in self.nodes.keys() - self._passed_over:
             connection = self.broker(self.controller_id)
-            with suppress(UnreachableError, TimedOutError):
+            try:
                 _ = connection.api_versions
                 return connection
+            except (UnreachableError, TimedOutError):
+                self._passed_over.add(self.controller_id)
         return self.any_broker()
 
     def ask_controller(self, request: Request[R]) -> R:
         """The controller's answer; it is looked up again, once, when it turns out to have moved."""
         response = _forwarded(self.controller(), request)
         if _is_elsewhere(response):
+            self._passed_over.clear()
             self.metadata(())
             response = _forwarded(self.controller(), request)
         return response

@@ -259,6 +259,19 @@ def test_a_controller_that_does_not_answer_is_replaced_by_a_broker_that_does(bro
         assert brokers.list[0].requests() == []
 
 
+def test_a_controller_that_does_not_answer_is_tried_once_and_not_with_every_request(brokers):
+    """One that hangs costs its time-out each time: a wait asks many times."""
+    with Cluster(brokers.list[1].address) as cluster:
+        cluster.metadata(())
+        brokers.list[0].answers = lambda asked: HANG_UP
+        assert who(cluster.controller()) == 2
+        tried = len(brokers.list[0].asked)
+        assert tried > 0
+        for _ in range(3):
+            assert who(cluster.controller()) == 2
+        assert len(brokers.list[0].asked) == tried
+
+
 def test_without_a_controller_any_broker_is_asked(brokers):
     brokers.controller_id = -1
     with Cluster(brokers.list[1].address) as cluster:

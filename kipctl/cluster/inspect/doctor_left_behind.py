@@ -189,11 +189,12 @@ def eligible_leaders(facts: ClusterFacts) -> Iterator[Finding]:
         hold = {broker for p in can for broker in (*p.isr, *facts.eligible[p.id].replicas)}
         yield Finding(
             Severity.PROBLEM,
-            f"{having(len(can), 'partition')} no leader; {brokers(hold)} can lead without loss"
-            f" (KIP-966): {_named(can)}.",
-            "Nobody can write to them or read from them until one of these is back. One that comes"
-            " back with an empty disk does not count any more.",
-            f"Start {brokers(hold)}, with the data that is there. No unclean election is needed.",
+            f"{having(len(can), 'partition')} no leader; {brokers(hold)} had all acknowledged"
+            f" records at last (KIP-966): {_named(can)}.",
+            "Nobody can write to them or read from them until one of their brokers is back. One"
+            " that crashed may count no more when it comes back; the last in sync leads then.",
+            f"Start {brokers(hold)}, all of them, with the data that is there. No unclean election"
+            " is needed as long as they can come back.",
         )
     cannot = [p for p in leaderless if not facts.eligible[p.id].replicas]
     if cannot:

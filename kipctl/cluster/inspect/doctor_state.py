@@ -192,7 +192,11 @@ def imbalance(facts: ClusterFacts) -> Iterator[Finding]:
     """Leaders that are not the preferred ones, and brokers that lead too many."""
     snapshot = facts.snapshot
     # A reassignment puts the new replicas first before they can lead.
-    astray = [p for p in snapshot.not_led_by_preferred if p.preferred_leader not in facts.adding(p)]
+    astray = [
+        p
+        for p in snapshot.not_led_by_preferred
+        if p.leader >= 0 and p.preferred_leader not in facts.adding(p)
+    ]
     if astray:
         percent = 100 * len(astray) / len(snapshot.partitions)
         unasked = set(facts.values("auto.leader.rebalance.enable").values()) == {"true"}
@@ -225,7 +229,9 @@ def racks(facts: ClusterFacts) -> Iterator[Finding]:
     """Brokers without a rack, and partitions whose replicas share one."""
     rack_of = {broker.id: broker.rack for broker in facts.snapshot.brokers}
     without = [broker for broker, rack in rack_of.items() if rack is None]
-    if len(without) == len(rack_of) > 1:
+    if len(without) == len(rack_of):
+        if len(rack_of) == 1:
+            return
         yield Finding(
             Severity.NOTE,
             "No broker has a rack.",

@@ -319,6 +319,13 @@ def test_what_settings_and_versions_mean(facts: ClusterFacts, found: str) -> Non
     assert told(facts) == [found]
 
 
+def test_a_broker_that_is_left_alone_is_not_compared_with_others() -> None:
+    """Of three brokers without racks two are gone, and so are all leaders."""
+    alone = replace(in_rack(1, None), lists=frozenset({1}))
+    shown = told(cluster(partition(0, isr=(2,), leader=-1), brokers=(alone,)))
+    assert [one for one in shown if "rack" in one or "preferred" in one] == []
+
+
 def test_settings_of_topics_that_nobody_told_are_not_known_and_never_taken_for_1() -> None:
     facts = cluster(partition(0, isr=(1,)), partition(1), min_insync_replicas=None)
     assert told(facts) == [

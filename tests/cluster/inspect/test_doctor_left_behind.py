@@ -263,14 +263,14 @@ def test_log_directories(facts: ClusterFacts, found: list[str]) -> None:
         (
             partition(0, isr=(), leader=-1),
             Eligible((2,)),
-            "problem: 1 partition has no leader; broker 2 can lead without loss (KIP-966):"
-            " orders-0.",
+            "problem: 1 partition has no leader; broker 2 had all acknowledged records at last"
+            " (KIP-966): orders-0.",
         ),
         (
             partition(0, isr=(1,), leader=-1),
             Eligible((2,)),
-            "problem: 1 partition has no leader; brokers 1, 2 can lead without loss (KIP-966):"
-            " orders-0.",
+            "problem: 1 partition has no leader; brokers 1, 2 had all acknowledged records at last"
+            " (KIP-966): orders-0.",
         ),
         (
             partition(0, isr=(), leader=-1),
