@@ -60,3 +60,21 @@ def test_each_place_that_the_pages_for_engineers_name_exists() -> None:
             one for one in named.findall(text) if not any((root / one).exists() for root in roots)
         ]
         assert lost == [], page
+
+
+def test_each_link_between_pages_leads_somewhere() -> None:
+    pages = [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", REPOSITORY / "CHANGELOG.md"]
+    for page in (*pages, *(REPOSITORY / "docs").glob("*.md")):
+        for target, section in re.findall(
+            r"\]\(((?!https?:)[^)#\s]*)(#[^)\s]*)?\)", page.read_text()
+        ):
+            there = page.parent / target if target else page
+            assert there.exists(), f"{page.name}: {target}"
+            if section and there.suffix == ".md":
+                assert section[1:] in sections(there), f"{page.name}: {target}{section}"
+
+
+def sections(page: Path) -> set[str]:
+    """The anchors of its headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in headings}

@@ -11,7 +11,7 @@ from kipctl.cli.leader_reports import listing
 from kipctl.cli.options import BootstrapOption, OutputOption
 from kipctl.cli.replica_selection import replica_selection
 from kipctl.report.formats import OutputFormat
-from kipctl.report.tables import Column, Report, Table
+from kipctl.report.tables import Cell, Column, Report, Table
 
 if TYPE_CHECKING:
     from kipctl.cluster.inspect.hints import Checked
@@ -175,7 +175,7 @@ def _leaders_report(snapshot: "Snapshot") -> Report:
 def _hints_report(checked: "tuple[Checked, ...]", has_partitions: bool) -> Report:
     from kipctl.cluster.inspect.hint_verdicts import Verdict
 
-    table, brokers = listing(
+    _, brokers = listing(
         "Hints",
         {
             "broker": "Broker",
@@ -231,13 +231,39 @@ def _hints_report(checked: "tuple[Checked, ...]", has_partitions: bool) -> Repor
             "not_asked": not_asked,
             "hinting_in_fetch": in_fetch,
         },
-        (table,),
+        (_hints_table(checked),),
         (
             _nobody_told(in_fetch, len(checked) - not_asked)
             if no_right and not_asked + no_right == len(checked)
             else _hints_sentence(hinting, drafts, not_asked, len(checked), has_partitions),
         ),
     )
+
+
+def _hints_table(checked: "tuple[Checked, ...]") -> Table:
+    """A row for the Produce and one for the Fetch that each broker was sent."""
+    rows: list[tuple[Cell, ...]] = []
+    for one in checked:
+        read = one.fetched
+        answers = (
+            ("Produce", one.produce, one.asked, one.hint, one.verdict, one.detail),
+            ("Fetch", one.fetch, read.asked, read.hint, read.verdict, read.detail),
+        )
+        for api, versions, asked, hint, verdict, detail in answers:
+            rows.append(
+                (
+                    str(one.broker.id),
+                    one.broker.rack,
+                    f"{api} {_range(versions) or '-'}",
+                    str(asked) if asked else None,
+                    hint.leader if hint else None,
+                    hint.leader_epoch if hint else None,
+                    hint.endpoint if hint else None,
+                    f"{verdict}: {detail}" if detail else str(verdict),
+                )
+            )
+    titles = ("Rack", "Asked by", "For", "Hinted leader", "Epoch", "Endpoint", "Verdict")
+    return Table("Hints", (Column("Broker", right=True), *titles), tuple(rows))
 
 
 def _nobody_told(in_fetch: int, asked: int) -> str:

@@ -230,8 +230,8 @@ def await_finished(
                     f"The reassignment of {len(differing)} partitions ended elsewhere:"
                     f" {differing[0].id} is on {list(differing[0].before)} instead of"
                     f" {list(differing[0].after)}.",
-                    "Someone cancelled or replaced it, or that broker is far behind; see: kipctl inspect"
-                    " leaders.",
+                    "Someone cancelled or replaced it, or that broker is far behind. See: kipctl"
+                    " inspect leaders",
                 )
         elif seldom.is_due(now):
             progress(f"{len(target) - unfinished} of {len(target)} partitions reassigned")
