@@ -41,7 +41,8 @@ from kipctl.protocol.sasl import (
 )
 from kipctl.security.sasl import Sasl
 from kipctl.security.tls import Tls
-from kipctl.transport.loop import ConnectionLostError, LoopConnection
+from kipctl.transport.login import renewal_window_s
+from kipctl.transport.loop import ConnectionLostError, InFlight, LoopConnection
 from kipctl.transport.secured import SecuredConnection
 from kipctl.transport.sockets import SystemSockets
 from kipctl.transport.tls_socket import ROOM, TlsSocket
@@ -594,6 +595,62 @@ def test_a_session_is_renewed_in_its_last_part_and_not_before() -> None:
         client.connection.keep_authenticated(client.clock.us)
         assert not client.connection.takes_requests
         client.finish_login()
+
+
+def in_flight(number: int) -> InFlight:
+    """As the owner of a connection notes it."""
+    return InFlight(number, ListOffsetsRequest.api.key, 6, 0, 0, 0, None)
+
+
+@pytest.mark.parametrize("others_log_in", [False, True])
+def test_a_session_is_renewed_at_a_moment_at_which_that_holds_nobody_up(
+    others_log_in: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As long as there is time: for 5 % of it, here from 87.5 % on."""
+    monkeypatch.setattr(random, "random", lambda: 0.5)
+    with ScriptedBroker(InOrder()) as broker, Client(broker.port, PLAIN).connect() as client:
+        connection = client.connection
+        client.clock.us += round(SESSION_MS * 1000 * 0.9)
+        connection.in_flight.append(in_flight(client.ask()))
+        connection.keep_authenticated(client.clock.us, others_log_in)
+        assert not connection.is_logging_in
+        connection.in_flight.clear()
+        connection.keep_authenticated(client.clock.us, others_log_in)
+        assert connection.is_logging_in is not others_log_in
+
+
+@pytest.mark.parametrize("others_log_in", [False, True])
+def test_at_last_a_session_is_renewed_whatever_else_goes_on(others_log_in: bool) -> None:
+    with ScriptedBroker(InOrder()) as broker, Client(broker.port, PLAIN).connect() as client:
+        connection = client.connection
+        connection.in_flight.append(in_flight(client.ask()))
+        client.clock.us += LATEST_US
+        connection.keep_authenticated(client.clock.us, others_log_in)
+        assert connection.is_logging_in
+        assert client.answers(1) == [1]
+        client.finish_login()
+
+
+def test_a_login_is_not_charged_with_what_the_broker_answers_before_it() -> None:
+    with ScriptedBroker(InOrder()) as broker, Client(broker.port, PLAIN).connect() as client:
+        numbers = [client.ask() for _ in range(3)]
+        client.clock.us += LATEST_US
+        client.connection.keep_authenticated(client.clock.us)
+        client.clock.us += 400_000  # as a Fetch that has no records to answer with
+        assert client.answers(3) == numbers
+        client.clock.us += 10_000
+        client.finish_login()
+        assert client.connection.reauthentications_us == [10_000]
+
+
+@pytest.mark.parametrize(
+    ("chance", "window"), [(0.0, (8.5, 9.0)), (0.5, (8.75, 9.25)), (1.0, (9.0, 9.5))]
+)
+def test_a_session_is_renewed_after_as_much_of_it_as_javas_clients_wait(
+    chance: float, window: tuple[float, float]
+) -> None:
+    assert renewal_window_s(10_000, chance) == pytest.approx(window)
+    assert renewal_window_s(0, chance) == (0, 0)
 
 
 def test_a_session_without_an_end_is_never_renewed() -> None:
