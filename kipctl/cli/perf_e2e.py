@@ -1,7 +1,8 @@
 """`kipctl perf e2e`: how long a record takes from its producer to its consumer."""
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -180,10 +181,7 @@ def e2e(
     report_record(environment, record)
     records = result.document["records"]
     if records["failed"] or records["missing"]:
-        environment.message(
-            f"kipctl: of {records['sent']:,} records {records['failed']:,} failed, "
-            f"{records['missing']:,} were acknowledged and did not come."
-        )
+        environment.message(f"kipctl: {what_failed(records)}")
         report_denied(
             environment, records["errors"], ApiKey.PRODUCE, access, plan.produce.probe.topic
         )
@@ -191,3 +189,14 @@ def e2e(
         raise typer.Exit(status_of_failed(records["errors"], records["acknowledged"], acted))
     raise_for_actions(result.document, plan.produce.during)
     raise_for_doubts(result.document, strict)
+
+
+def what_failed(records: Mapping[str, Any]) -> str:
+    """A sentence on the records of a run, `missing` is None where that is not known."""
+    missing = records["missing"]
+    did_not_come = (
+        "and whether any that was acknowledged did not come is not known"
+        if missing is None
+        else f"{missing:,} were acknowledged and did not come"
+    )
+    return f"of {records['sent']:,} records {records['failed']:,} failed, {did_not_come}."

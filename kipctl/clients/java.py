@@ -21,6 +21,7 @@ from kipctl.clients.load import (
 from kipctl.errors import KipctlError, RefusedError, UnreachableError, UsageError
 from kipctl.trace.clock import now_us
 from kipctl.transport.access import Access
+from kipctl.transport.reachable import demand_reachable
 
 SOFTWARE = "apache-kafka-java"
 _START_TIMEOUT_S = 60.0
@@ -132,7 +133,9 @@ class JavaClient:
 
     @contextmanager
     def producer(self, load: ProducerLoad, access: Access) -> Iterator[RunningClient[Produced]]:
-        """ProducerPerformance; the process is gone when the block is left. Raises KipctlError."""
+        """ProducerPerformance; the process is gone when the block is left. Raises KipctlError,
+        at once where the cluster does not let clients in."""
+        demand_reachable(access)
         with _folder() as folder:
             java_command.write_files(folder, load.properties, access)
             arguments = java_command.producer_arguments(self.version, load, folder)
@@ -146,7 +149,9 @@ class JavaClient:
 
     @contextmanager
     def consumer(self, load: ConsumerLoad, access: Access) -> Iterator[RunningClient[Consumed]]:
-        """ConsumerPerformance; the process is gone when the block is left. Raises KipctlError."""
+        """ConsumerPerformance; the process is gone when the block is left. Raises KipctlError,
+        at once where the cluster does not let clients in."""
+        demand_reachable(access)
         with _folder() as folder:
             java_command.write_files(folder, load.properties, access)
             arguments = java_command.consumer_arguments(self.version, load, access, folder)

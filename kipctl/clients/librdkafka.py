@@ -14,6 +14,7 @@ from kipctl.errors import KipctlError
 from kipctl.signals import leave_to_starter
 from kipctl.trace.clock import now_us
 from kipctl.transport.access import Access
+from kipctl.transport.reachable import demand_reachable
 
 _START_TIMEOUT_S = 60.0
 
@@ -109,6 +110,7 @@ class Librdkafka:
     @contextmanager
     def producer(self, load: ProducerLoad, access: Access) -> Iterator[RunningClient[Produced]]:
         """A producer in open loop; its process is gone after the block. Raises KipctlError."""
+        demand_reachable(access)
         running = _RunningLibrdkafka(librdkafka_work.produce, load, access)
         try:
             yield running
@@ -118,6 +120,7 @@ class Librdkafka:
     @contextmanager
     def consumer(self, load: ConsumerLoad, access: Access) -> Iterator[RunningClient[Consumed]]:
         """A member of a group; its process is gone after the block. Raises KipctlError."""
+        demand_reachable(access)
         running = _RunningLibrdkafka(librdkafka_work.consume, load, access)
         try:
             yield running

@@ -86,6 +86,11 @@ class Link:
         )
 
     @property
+    def is_logging_in(self) -> bool:
+        """Its connection takes no request, as its session is being renewed."""
+        return self.connection is not None and self.connection.is_logging_in
+
+    @property
     def has_failed(self) -> bool:
         """The last attempt to connect has led to nothing, or has not yet led to anything again."""
         return self._attempts > (self.connection is not None)

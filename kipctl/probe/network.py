@@ -65,7 +65,8 @@ class Network(Generic[AnyLink]):
         self.failures: Counter[str] = Counter()
         """Why connections did not come about, with the broker's address; how often each."""
         self.reauthentications_us: list[int] = []
-        """How long each took (KIP-368): so long nothing was sent over that connection."""
+        """How long each took (KIP-368), once all before it was answered: so long that connection
+        was held up by it."""
         self._throttled_until_us = NEVER_US
         self.wake_us = NEVER_US
         """When the next throttled link may be written to again, or the next that somebody has
@@ -232,17 +233,23 @@ class Network(Generic[AnyLink]):
                 self.lose(link)
 
     def keep_authenticated(self) -> None:
-        """Log in again where a session is about to end (KIP-368)."""
+        """Log in again where a session is about to end (KIP-368); one after the other if there is
+        time for it, so that some brokers can be written to at any moment.
+        """
         now = self._clock()
+        logging_in = {id for id, link in self._links.items() if link.is_logging_in}
         for link in self.links:
             if link.ready and link.connection is not None:
                 self.reauthentications_us += link.connection.reauthentications_us
                 link.connection.reauthentications_us.clear()
                 try:
-                    link.connection.keep_authenticated(now)
+                    others = logging_in - {link.node.id}
+                    link.connection.keep_authenticated(now, bool(others))
                     link.watch()
                 except ConnectionLostError:
                     self.lose(link)
+                if link.is_logging_in:
+                    logging_in.add(link.node.id)
 
     def close(self) -> None:
         for link in self._links.values():

@@ -108,7 +108,9 @@ class ClientCredentials:
 
     @property
     def subject(self) -> str:
-        return self.client_id
+        """That of the last token, which may be another than the client's id at the endpoint."""
+        token = _cache.last(self)
+        return str((token and _claims(token.text).get("sub")) or self.client_id)
 
     def current(self) -> Token:
         return _cache.valid(self, refresh_at_once=False) or _cache.fetch(self)
@@ -185,6 +187,11 @@ class _Cache:
                     target=self._refresh, args=(source,), name=REFRESHING, daemon=True
                 ).start()
             return token
+
+    def last(self, source: ClientCredentials) -> Token | None:
+        """The newest token, whether it is good now or not."""
+        with self._lock:
+            return self._tokens.get(source, (None,))[0]
 
     def fetch(self, source: ClientCredentials) -> Token:
         """A new one. Raises what `ClientCredentials.fetch` does."""

@@ -33,6 +33,7 @@ class Access:
     properties: Mapping[str, str] = field(default_factory=dict, repr=False)
     name: str = ""
     expected_id: str = ""
+    is_behind_tap: bool = False
     is_protected_name: bool = False
     protected_ids: frozenset[str] = frozenset()
     ids: set[str] = field(default_factory=set, repr=False, compare=False)
@@ -87,7 +88,7 @@ class Access:
         security = Security(None, self.security.sasl)
         if "security.protocol" in properties:
             properties["security.protocol"] = security.protocol
-        return Access(servers, security, properties=properties)
+        return Access(servers, security, properties=properties, is_behind_tap=True)
 
     def mapped(self, broker: Address) -> Address:
         """Where a broker of this address is reached."""

@@ -66,7 +66,8 @@ class LoopConnection:
         self.answered_us = 0
         """When the last answer came."""
         self.reauthentications_us: list[int] = []
-        """How long each login took that was made while the connection was in use."""
+        """How long each login took that was made while the connection was in use, counted from
+        when the broker had answered what was sent before it."""
         self._unsent: list[Buffer] = []
         self.correlation_id = 0
         """Of the last request made."""
@@ -96,8 +97,16 @@ class LoopConnection:
         if failed:
             raise ConnectionLostError(errno.errorcode.get(failed, str(failed)))
 
-    def keep_authenticated(self, now_us: int) -> None:
-        """Call now and then: a session that is about to end is renewed (KIP-368)."""
+    @property
+    def is_logging_in(self) -> bool:
+        """It is in use, and takes no request until it has logged in again."""
+        return False
+
+    def keep_authenticated(self, now_us: int, others_log_in: bool = False) -> None:
+        """Call now and then: a session that is about to end is renewed (KIP-368).
+
+        As long as it can, it waits until nothing is in flight and no other connection logs in.
+        """
 
     def next_correlation_id(self) -> int:
         self.correlation_id = (self.correlation_id + 1) & 0x7FFFFFFF

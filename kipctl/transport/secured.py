@@ -8,7 +8,7 @@ from kipctl.protocol.address import Address
 from kipctl.protocol.primitives import MalformedFrame
 from kipctl.security.sasl import Sasl
 from kipctl.security.tls import Tls, failure
-from kipctl.transport.login import Login, is_of_login, renewal_due_s
+from kipctl.transport.login import Login, is_of_login, renewal_window_s
 from kipctl.transport.loop import ConnectionLostError, LoopConnection, Socket
 from kipctl.transport.tls_socket import ROOM, TlsSocket
 
@@ -39,8 +39,10 @@ class SecuredConnection(LoopConnection):
         self._login: Login | None = None
         """The login under way."""
         self._login_since_us = 0
-        self._renew_us = 0
-        """When to log in again; 0 for never."""
+        self._login_first_us = 0
+        """Since when the broker has nothing to answer that was sent before it."""
+        self._renew_us = self._renew_by_us = 0
+        """From when on to log in again, and when at the latest; 0 for never."""
 
     @property
     def wants_write(self) -> bool:
@@ -75,12 +77,21 @@ class SecuredConnection(LoopConnection):
             raise ConnectionLostError("an answer to no request")
         self.connected = self._login is None
 
-    def keep_authenticated(self, now_us: int) -> None:
+    @property
+    def is_logging_in(self) -> bool:
+        return self.connected and self._login is not None
+
+    def keep_authenticated(self, now_us: int, others_log_in: bool = False) -> None:
         """See LoopConnection."""
-        if self._login and self.connected and now_us - self._login_since_us > _PATIENCE_US:
+        if self.is_logging_in and now_us - self._login_since_us > _PATIENCE_US:
             raise ConnectionLostError("the broker does not answer a login")
-        is_due = self._renew_us and now_us >= self._renew_us and self._login is None
-        if is_due and self._sasl and self._sasl.is_ready():
+        if self._login or not self._renew_us or now_us < self._renew_us:
+            return
+        # Behind what is in flight it would hold up all that comes after for as long as that takes.
+        would_hold_up = others_log_in or bool(self.in_flight) or bool(self._unsent)
+        if would_hold_up and now_us < self._renew_by_us:
+            return
+        if self._sasl and self._sasl.is_ready():
             self._log_in()
 
     def write(self) -> None:
@@ -98,6 +109,8 @@ class SecuredConnection(LoopConnection):
         if self._login is None:
             return frames
         ours = [frame for frame in frames if is_of_login(frame)]
+        if len(ours) < len(frames):
+            self._login_first_us = self._clock()
         for frame in ours:
             self._handle_login_answer(frame)
         return [frame for frame in frames if not is_of_login(frame)] if ours else frames
@@ -105,7 +118,7 @@ class SecuredConnection(LoopConnection):
     def _log_in(self) -> None:
         assert self._sasl
         self._login = Login(self._sasl, self._broker)
-        self._login_since_us = self._clock()
+        self._login_since_us = self._login_first_us = self._clock()
         self.send([self._login.begin()])
 
     def _handle_login_answer(self, frame: memoryview) -> None:
@@ -120,9 +133,10 @@ class SecuredConnection(LoopConnection):
         if reply is not None:
             self.send([reply])
             return
-        seconds = renewal_due_s(self._login.session_lifetime_ms, random.random())
+        from_s, by_s = renewal_window_s(self._login.session_lifetime_ms, random.random())
         now = self._clock()
-        self._renew_us = now + round(seconds * 1e6) if seconds else 0
+        self._renew_us = now + round(from_s * 1e6) if from_s else 0
+        self._renew_by_us = now + round(by_s * 1e6)
         self._login = None
         if self.connected:
-            self.reauthentications_us.append(now - self._login_since_us)
+            self.reauthentications_us.append(now - self._login_first_us)

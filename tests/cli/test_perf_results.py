@@ -2,6 +2,7 @@
 
 import pytest
 
+from kipctl.cli.perf_e2e import what_failed
 from kipctl.cli.perf_results import status_of_failed
 from kipctl.errors import ExitStatus
 
@@ -22,3 +23,19 @@ def test_a_run_of_which_nothing_was_allowed_is_refused(
     errors: dict[str, int], done: int, acted: bool, status: ExitStatus
 ) -> None:
     assert status_of_failed(errors, done, acted) == status
+
+
+@pytest.mark.parametrize(
+    ("missing", "said"),
+    [
+        (1200, "of 5,000 records 7 failed, 1,200 were acknowledged and did not come."),
+        (0, "of 5,000 records 7 failed, 0 were acknowledged and did not come."),
+        (
+            None,  # the run broke off before it could be awaited
+            "of 5,000 records 7 failed, and whether any that was acknowledged did not come is not"
+            " known.",
+        ),
+    ],
+)
+def test_records_that_failed_from_end_to_end(missing: int | None, said: str) -> None:
+    assert what_failed({"sent": 5000, "failed": 7, "missing": missing}) == said

@@ -1,5 +1,6 @@
 """What the network of a client does by itself: connecting, and how late its loop is."""
 
+import socket
 from collections.abc import Callable
 
 import pytest
@@ -112,3 +113,45 @@ def test_how_late_it_was_before_the_run_does_not_count() -> None:
     network.begin()
     network.wake(sockets.now)
     assert not network.lags_us
+
+
+class Renewing(LoopConnection):
+    """A connection whose session is to be renewed; a login lasts until the test ends it."""
+
+    is_logging_in = False
+
+    def __init__(self, connected: socket.socket, has_time: bool) -> None:
+        super().__init__(connected, 1)
+        self.connected, self._has_time = True, has_time
+
+    def keep_authenticated(self, now_us: int, others_log_in: bool = False) -> None:
+        self.is_logging_in = self.is_logging_in or not (others_log_in and self._has_time)
+
+
+@pytest.mark.parametrize(
+    ("has_time", "rounds"),
+    [
+        # Which of them log in, round by round: those of the round before are done then.
+        ((True, True, True), [{0}, {1}, {2}]),
+        ((True, False, True), [{0, 1}, {2}]),
+        ((False, False, False), [{0, 1, 2}]),
+    ],
+)
+def test_connections_log_in_one_after_the_other_if_there_is_time(
+    has_time: tuple[bool, ...], rounds: list[set[int]]
+) -> None:
+    _, network = made()
+    renewing: dict[int, Renewing] = {}
+    for id, one_has_time in enumerate(has_time):
+        ours, theirs = socket.socketpair()
+        theirs.close()
+        link = network.link(Node(id, "host", 9092))
+        link.connection = renewing[id] = Renewing(ours, one_has_time)
+        link.ready = True
+    for expected in rounds:
+        network.keep_authenticated()
+        assert {id for id, one in renewing.items() if one.is_logging_in} == expected
+        for id in expected:  # it is done: its session lasts
+            network.link(Node(id, "host", 9092)).drop()
+            del renewing[id]
+    network.close()

@@ -1,8 +1,10 @@
 """SASL's exchanges against their RFCs, and against brokers that do not keep to them."""
 
 import base64
+import hashlib
 import json
 import re
+import secrets
 
 import pytest
 from hypothesis import given, settings
@@ -167,3 +169,30 @@ def test_oauthbearer_takes_a_token_of_its_source_for_each_exchange() -> None:
     assert found
     claims = json.loads(base64.urlsafe_b64decode(found[2] + b"=="))
     assert claims["sub"] == "alice"
+
+
+def test_the_salted_password_is_computed_once_for_a_user_whatever_connection_logs_in(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It takes milliseconds, in which an event loop would do nothing else."""
+    computed: list[int] = []
+    real = hashlib.pbkdf2_hmac
+
+    def counted(hash_name: str, password: bytes, salt: bytes, iterations: int) -> bytes:
+        computed.append(iterations)
+        return real(hash_name, password, salt, iterations)
+
+    monkeypatch.setattr(hashlib, "pbkdf2_hmac", counted)
+    user = Sasl("SCRAM-SHA-512", "u", f"password-{secrets.token_hex(8)}")
+
+    def log_in(iterations: int) -> None:
+        exchange = user.exchange()
+        nonce = exchange.first().decode().partition(",r=")[2]
+        challenge = f"r={nonce}server,s={base64.b64encode(b'salt').decode()},i={iterations}"
+        assert exchange.answer(challenge.encode()) is not None
+
+    for _ in range(3):
+        log_in(4096)
+    assert computed == [4096]
+    log_in(8192)  # its password was set anew
+    assert computed == [4096, 8192]

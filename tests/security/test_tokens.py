@@ -5,12 +5,10 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, NamedTuple
-from urllib.parse import parse_qsl
 
 import pytest
+from token_endpoint import GIVEN, Answer, Endpoint, jwt
 
 from kipctl.errors import RefusedError, UnreachableError, UsageError
 from kipctl.security import tokens
@@ -18,66 +16,6 @@ from kipctl.security.tls import Tls
 from kipctl.security.tokens import ClientCredentials, FileToken, Token, UnsignedToken
 
 SECRET = "s3cret:with=signs"
-
-
-def jwt(**claims: Any) -> str:
-    """An unsigned JSON Web Token."""
-    parts = [
-        base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=")
-        for part in ({"alg": "none"}, claims)
-    ]
-    return ".".join((*parts, "c2lnbmF0dXJl"))
-
-
-class Answer(NamedTuple):
-    status: int
-    content: object
-
-    @property
-    def body(self) -> bytes:
-        if isinstance(self.content, bytes):
-            return self.content
-        return json.dumps(self.content).encode()
-
-
-GIVEN = Answer(200, {"access_token": "abc", "expires_in": 3600})
-
-
-class Endpoint:
-    """A token endpoint on loopback that answers what it is told to, the last for ever."""
-
-    def __init__(self) -> None:
-        self.answers = [GIVEN]
-        self.before: Callable[[], object] = lambda: None
-        """Called before each answer."""
-        self.asked: list[tuple[str, dict[str, str]]] = []
-        """Authorization and form of each request."""
-        endpoint = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                form = self.rfile.read(int(self.headers["Content-Length"])).decode()
-                endpoint.asked.append((self.headers["Authorization"], dict(parse_qsl(form))))
-                endpoint.before()
-                answers = endpoint.answers
-                answer = answers.pop(0) if len(answers) > 1 else answers[0]
-                self.send_response(answer.status)
-                self.send_header("Content-Length", str(len(answer.body)))
-                self.end_headers()
-                self.wfile.write(answer.body)
-
-            def log_message(self, *arguments: object) -> None:
-                """Nothing."""
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_port}/token"
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
-        self._thread.start()
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
 
 
 @pytest.fixture
@@ -369,3 +307,19 @@ def test_an_event_loop_does_not_wait_for_a_token(
     assert source.is_ready()
     assert source.current().text
     assert len(endpoint.asked) == 1
+
+
+def test_the_subject_is_the_tokens_once_there_is_one(
+    endpoint: Endpoint, source: ClientCredentials
+) -> None:
+    endpoint.answers = [Answer(200, {"access_token": jwt(sub="alice"), "expires_in": 60})]
+    assert source.subject == "me"
+    source.current()
+    assert source.subject == "alice"
+
+
+def test_the_subject_of_a_token_that_says_none_is_the_clients_id(
+    endpoint: Endpoint, source: ClientCredentials
+) -> None:
+    source.current()
+    assert (endpoint.asked != [], source.subject) == (True, "me")

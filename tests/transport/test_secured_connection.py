@@ -41,7 +41,8 @@ from kipctl.protocol.sasl import (
 )
 from kipctl.security.sasl import Sasl
 from kipctl.security.tls import Tls
-from kipctl.transport.loop import ConnectionLostError, LoopConnection
+from kipctl.transport.login import renewal_window_s
+from kipctl.transport.loop import ConnectionLostError, InFlight, LoopConnection
 from kipctl.transport.secured import SecuredConnection
 from kipctl.transport.sockets import SystemSockets
 from kipctl.transport.tls_socket import ROOM, TlsSocket
@@ -537,7 +538,7 @@ def test_an_answer_to_no_request_of_a_login_ends_the_connection() -> None:
 # --- logins after the first (KIP-368) ---
 
 SESSION_MS = 60_000
-LATEST_US = round(SESSION_MS * 1000 * 0.95)
+LATEST_US = round(SESSION_MS * 1000 * 0.9)
 
 
 class InOrder:
@@ -587,13 +588,69 @@ def test_while_requests_are_in_flight_a_session_is_renewed_and_their_answers_com
 def test_a_session_is_renewed_in_its_last_part_and_not_before() -> None:
     script = InOrder()
     with ScriptedBroker(script) as broker, Client(broker.port, PLAIN).connect() as client:
-        client.clock.us += round(SESSION_MS * 1000 * 0.85) - 1
+        client.clock.us += round(SESSION_MS * 1000 * 0.75) - 1
         client.connection.keep_authenticated(client.clock.us)
         assert client.connection.takes_requests
-        client.clock.us += LATEST_US - round(SESSION_MS * 1000 * 0.85) + 1
+        client.clock.us += LATEST_US - round(SESSION_MS * 1000 * 0.75) + 1
         client.connection.keep_authenticated(client.clock.us)
         assert not client.connection.takes_requests
         client.finish_login()
+
+
+def in_flight(number: int) -> InFlight:
+    """As the owner of a connection notes it."""
+    return InFlight(number, ListOffsetsRequest.api.key, 6, 0, 0, 0, None)
+
+
+@pytest.mark.parametrize("others_log_in", [False, True])
+def test_a_session_is_renewed_at_a_moment_at_which_that_holds_nobody_up(
+    others_log_in: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As long as there is time: for 5 % of it, here from 80 % on."""
+    monkeypatch.setattr(random, "random", lambda: 0.5)
+    with ScriptedBroker(InOrder()) as broker, Client(broker.port, PLAIN).connect() as client:
+        connection = client.connection
+        client.clock.us += round(SESSION_MS * 1000 * 0.82)
+        connection.in_flight.append(in_flight(client.ask()))
+        connection.keep_authenticated(client.clock.us, others_log_in)
+        assert not connection.is_logging_in
+        connection.in_flight.clear()
+        connection.keep_authenticated(client.clock.us, others_log_in)
+        assert connection.is_logging_in is not others_log_in
+
+
+@pytest.mark.parametrize("others_log_in", [False, True])
+def test_at_last_a_session_is_renewed_whatever_else_goes_on(others_log_in: bool) -> None:
+    with ScriptedBroker(InOrder()) as broker, Client(broker.port, PLAIN).connect() as client:
+        connection = client.connection
+        connection.in_flight.append(in_flight(client.ask()))
+        client.clock.us += LATEST_US
+        connection.keep_authenticated(client.clock.us, others_log_in)
+        assert connection.is_logging_in
+        assert client.answers(1) == [1]
+        client.finish_login()
+
+
+def test_a_login_is_not_charged_with_what_the_broker_answers_before_it() -> None:
+    with ScriptedBroker(InOrder()) as broker, Client(broker.port, PLAIN).connect() as client:
+        numbers = [client.ask() for _ in range(3)]
+        client.clock.us += LATEST_US
+        client.connection.keep_authenticated(client.clock.us)
+        client.clock.us += 400_000  # as a Fetch that has no records to answer with
+        assert client.answers(3) == numbers
+        client.clock.us += 10_000
+        client.finish_login()
+        assert client.connection.reauthentications_us == [10_000]
+
+
+@pytest.mark.parametrize(
+    ("chance", "window"), [(0.0, (7.5, 8.0)), (0.5, (8.0, 8.5)), (1.0, (8.5, 9.0))]
+)
+def test_a_session_is_renewed_so_early_that_what_is_in_flight_is_answered_within_it(
+    chance: float, window: tuple[float, float]
+) -> None:
+    assert renewal_window_s(10_000, chance) == pytest.approx(window)
+    assert renewal_window_s(0, chance) == (0, 0)
 
 
 def test_a_session_without_an_end_is_never_renewed() -> None:
