@@ -57,6 +57,7 @@ complete -c kipctl -n '__kipctl_at kipctl reassign' -l additional -d 'Go on whil
 complete -c kipctl -n '__kipctl_at kipctl reassign' -l change-replication-factor -d 'Carry out a plan that changes how many replicas partitions have'
 complete -c kipctl -n '__kipctl_at kipctl reassign' -l batch -x -d 'Partitions at a time; a batch is waited for before the next'
 complete -c kipctl -n '__kipctl_at kipctl reassign' -l between -x -d 'Wait so long between batches; 0s: not'
+complete -c kipctl -n '__kipctl_at kipctl reassign' -l concurrent-moves -x -d 'Copy at most N replicas at a time; as one arrives the next is submitted'
 complete -c kipctl -n '__kipctl_at kipctl reassign' -l throttle -x -d 'Copy at most so much, as 50MB/s, in and out of each broker; put back afterwards'
 complete -c kipctl -n '__kipctl_at kipctl reassign' -l clear-throttles -d 'Put back the throttles that cut-off changes have left'
 complete -c kipctl -n '__kipctl_at kipctl reassign' -l measure -d 'With --rotate or --plan: produce to a topic of kipctl\'s own meanwhile and print what that cost the producer; --rotate rotates that topic along'

@@ -24,7 +24,7 @@ PANELS: Mapping[str, Mapping[str, str]] = {
         " rack_aware plan",
         "What was done before": "rollback show verify cancel history entry everything clear",
         "Which topics": "topic all_topics",
-        "How fast": "batch between throttle timeout",
+        "How fast": "batch between concurrent throttle timeout",
         "Asking first": "dry_run yes force additional change_factor",
         "Output": "output partitions measure",
     },
