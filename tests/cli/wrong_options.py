@@ -86,6 +86,7 @@ ALONE = {
     ("reassign", "--journal"): "--rollback --yes",
     ("elect preferred", "--json-file"): "",
     ("elect preferred", "--topic"): "",
+    ("elect preferred", "--broker"): "",
     ("elect preferred", "--partition"): "",
     ("elect unclean", "--json-file"): "--yes",
     ("elect unclean", "--topic"): "--yes",
@@ -235,6 +236,7 @@ WRONG_HERE: dict[tuple[str, str], tuple[str, ...]] = {
     ("lab down", "--name"): (),  # what is not there is as it is asked for
     ("elect preferred", "--partition"): ("t", "t:x", "t:-1"),
     ("elect unclean", "--partition"): ("t", "t:x", "t:-1"),
+    ("elect preferred", "--until"): ("soon", "", "balanced,"),
     ("wait", "--until"): ("soon", "", "in-sync,", "in-sync preferred"),
     ("runs compare", "--by"): (),
     **{(f"experiment {name}", "--record"): ("a name", "*", "{broken}") for name in EXPERIMENTS},
