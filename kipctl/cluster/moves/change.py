@@ -1,10 +1,11 @@
 """Changes carried out from end to end: reassign, elect, and wait until every broker knows."""
 
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
+from kipctl.cluster.moves.cancel import stop_strays
 from kipctl.cluster.moves.change_outcome import (
     LeadersMoved,
     Reassigned,
@@ -18,13 +19,11 @@ from kipctl.cluster.moves.elections import DEFAULT_TIMEOUT_S, ElectionHeld, elec
 from kipctl.cluster.moves.entry import Entry, EntryState, How
 from kipctl.cluster.moves.guards import BUSY, changed_since, unplanned
 from kipctl.cluster.moves.pacing import AT_ONCE, Pace, Seldom, next_moves
-from kipctl.cluster.moves.plan import Move, Plan, demand_moves
-from kipctl.cluster.moves.planners.rotation import rotate
+from kipctl.cluster.moves.plan import Move, Plan
 from kipctl.cluster.moves.reassign import (
     FIRST_POLL_S,
     Failure,
     LeftOut,
-    Ongoing,
     Progress,
     await_finished,
     await_one,
@@ -36,10 +35,7 @@ from kipctl.cluster.moves.resume import Left
 from kipctl.cluster.snapshot import (
     PartitionId,
     Snapshot,
-    is_glob,
     look_again,
-    select,
-    take_snapshot,
 )
 from kipctl.cluster.watch import ClusterEvent, EventKind, OnEvent, ignore_event
 from kipctl.errors import (
@@ -288,33 +284,11 @@ class _Change:
             return accepted
         self.is_changed = True
         busy = patiently(lambda: ongoing(self.cluster, accepted.target), deadline)
-        return accepted.without(self._cancel_unplanned(unplanned(accepted, busy)))
-
-    def _cancel_unplanned(self, strays: Mapping[PartitionId, Ongoing]) -> Iterable[PartitionId]:
-        """Stop at once what does not do what was confirmed."""
-        if not strays:
-            return ()
-        kept = {
-            refusal.id: refusal
-            for refusal in submit(
-                self.cluster, dict.fromkeys(strays), may_change_replication_factor=True
-            )
-        }
-        for partition_id, one in strays.items():
-            outcome = (
-                f"it could not be cancelled ({kept[partition_id]})"
-                if partition_id in kept
-                else "so it was cancelled at once"
-            )
-            self.failures.append(
-                LeftOut(
-                    partition_id,
-                    "another change came before this one, which would have added"
-                    f" {list(one.adding)} and removed {list(one.removing)}; {outcome}",
-                )
-            )
+        stopped = stop_strays(self.cluster, unplanned(accepted, busy))
+        self.failures += stopped
+        strays = [one.id for one in stopped]
         self.copying.leave_out(strays)
-        return strays
+        return accepted.without(strays)
 
     def elect(self, expected: Mapping[PartitionId, int], now: Snapshot, deadline: float) -> None:
         """Elect these preferred leaders, and wait until the brokers know them."""
@@ -397,23 +371,6 @@ def rotate_leaders(
     reassigned = change.carry_out()
     change.finish()
     return LeadersMoved(reassigned, together(change.elections), len(change.elections))
-
-
-def rotate_once(
-    cluster: Cluster,
-    topics: Sequence[str],
-    on_event: OnEvent = ignore_event,
-    timeout_s: float = DEFAULT_TIMEOUT_S,
-) -> LeadersMoved:
-    """Move every leader of these topics (names or globs) to its next replica, and wait for it.
-
-    Nothing is saved in a journal. Raises what `rotate_leaders` does, and RefusedError when a topic
-    cannot be rotated.
-    """
-    before = select(take_snapshot(cluster, None if any(map(is_glob, topics)) else topics), topics)
-    plan = rotate(before)
-    demand_moves(plan, topics)
-    return rotate_leaders(cluster, plan, on_event=on_event, timeout_s=timeout_s)
 
 
 def roll_back(
