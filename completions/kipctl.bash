@@ -29,6 +29,7 @@ _kipctl() {
         'kipctl reassign --topic') return ;;
         'kipctl reassign --batch') return ;;
         'kipctl reassign --between') return ;;
+        'kipctl reassign --concurrent-moves') return ;;
         'kipctl reassign --throttle') return ;;
         'kipctl reassign --timeout') return ;;
         'kipctl reassign --bootstrap-server') return ;;
@@ -108,9 +109,11 @@ _kipctl() {
         'kipctl clusters test -o' | 'kipctl clusters test --output') COMPREPLY=($(compgen -W 'auto table plain json csv' -- "$current")); return ;;
         'kipctl elect preferred --topic') return ;;
         'kipctl elect preferred --partition') return ;;
+        'kipctl elect preferred --broker') return ;;
         'kipctl elect preferred --json-file') compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
         'kipctl elect preferred --batch') return ;;
         'kipctl elect preferred --between') return ;;
+        'kipctl elect preferred --until') return ;;
         'kipctl elect preferred --timeout') return ;;
         'kipctl elect preferred --bootstrap-server') return ;;
         'kipctl elect preferred --cluster') return ;;
@@ -402,7 +405,7 @@ _kipctl() {
     esac
     case "$command" in
         kipctl) words='reassign wait tap demo lab clusters elect inspect perf experiment request-log analyze runs spark' options='--debug --version --help' ;;
-        'kipctl reassign') words='' options='--rotate --drain --leaders-off --leader --balance --add --replace --replication-factor --rack-aware --plan --rollback --resume --list --verify --cancel --history --entry --journal --topic --all-topics --all --dry-run --partitions --force --additional --change-replication-factor --batch --between --throttle --clear-throttles --measure --yes --timeout --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
+        'kipctl reassign') words='' options='--rotate --drain --leaders-off --leader --balance --add --replace --replication-factor --rack-aware --plan --rollback --resume --list --verify --cancel --history --entry --journal --topic --all-topics --all --dry-run --partitions --force --additional --change-replication-factor --batch --between --concurrent-moves --throttle --clear-throttles --measure --yes --timeout --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
         'kipctl wait') words='' options='--until --topic --timeout --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
         'kipctl tap') words='' options='--listen --advertise --cap --delay --drop-hints --stale-metadata --reset --for --certificate --key --tls-to-brokers --ca --record --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
         'kipctl demo') words='' options='--output --help' ;;
@@ -422,7 +425,7 @@ _kipctl() {
         'kipctl clusters add') words='' options='--bootstrap-server --command-config --rack --metrics-url --protected --id --map --help' ;;
         'kipctl clusters test') words='' options='--topic --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
         'kipctl elect') words='preferred unclean' options=--help ;;
-        'kipctl elect preferred') words='' options='--topic --partition --all --json-file --dry-run --batch --between --yes --timeout --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
+        'kipctl elect preferred') words='' options='--topic --partition --broker --all --json-file --dry-run --batch --between --yes --until --timeout --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
         'kipctl elect unclean') words='' options='--topic --partition --all --internal --json-file --dry-run --yes --timeout --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
         'kipctl inspect') words='brokers replica-selection metadata leaders hints' options=--help ;;
         'kipctl inspect brokers') words='' options='--metrics-url --look-again --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;

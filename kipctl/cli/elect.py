@@ -54,6 +54,33 @@ FileOption = Annotated[
 DryRunOption = Annotated[
     bool, typer.Option("--dry-run", help="List what would be elected and change nothing.")
 ]
+BrokerOption = Annotated[
+    list[int] | None,
+    typer.Option(
+        "--broker",
+        metavar="ID",
+        min=0,
+        help="Partitions whose preferred replica this broker is; repeatable.",
+    ),
+]
+UntilOption = Annotated[
+    str | None,
+    typer.Option(
+        "--until",
+        metavar="balanced",
+        help="Elect again, as replicas come back in sync, until all are led so.",
+    ),
+]
+LongTimeoutOption = Annotated[
+    float | None,
+    typer.Option(
+        "--timeout",
+        metavar="SECONDS",
+        min=0.1,
+        callback=finite,
+        help="How long to wait for a batch (60), or with --until for all of it (600).",
+    ),
+]
 TimeoutOption = Annotated[
     float,
     typer.Option(
@@ -73,32 +100,42 @@ def preferred(
     context: typer.Context,
     topic: TopicOption = None,
     partition: PartitionOption = None,
+    broker: BrokerOption = None,
     every: AllOption = False,
     json_file: FileOption = None,
     dry_run: DryRunOption = False,
     batch: BatchOption = 1000,
     between: BetweenOption = "0s",
     yes: YesOption = False,
-    timeout: TimeoutOption = 60.0,
+    until: UntilOption = None,
+    timeout: LongTimeoutOption = None,
     bootstrap_server: BootstrapOption = None,
     output: OutputOption = OutputFormat.AUTO,
 ) -> None:
     """Make each partition's preferred (first) replica its leader, and wait until brokers know.
 
     Partitions that their preferred replica leads already are left alone. --dry-run lists the
-    others.
+    others. With --until balanced those whose preferred replica is not in sync are waited for, and
+    elected as soon as it is: after the restart of a broker this brings its leaders back.
     """
     environment = context.ensure_object(Environment)
+    from kipctl.cluster.moves.balanced import (
+        UNTIL_TIMEOUT_S,
+        elect_until_balanced,
+        parse_until,
+    )
     from kipctl.cluster.moves.change_outcome import LeadersMoved, demand_all_done
-    from kipctl.cluster.moves.elections import elect_preferred
+    from kipctl.cluster.moves.elections import DEFAULT_TIMEOUT_S, elect_preferred
     from kipctl.cluster.snapshot import look_again, take_snapshot
     from kipctl.transport.request import Cluster
 
     between_s = parse_pause(between)
-    chosen = _asked(topic or [], partition or [], every, json_file)
+    if until is not None:
+        parse_until(until)
+    chosen = _asked(topic or [], partition or [], every, json_file, broker or [])
     with Cluster(environment.access(bootstrap_server)) as cluster:
         seen = take_snapshot(cluster, named=topic or [])
-        if every or topic:
+        if every or topic or broker:
             environment.say_what_may_be_hidden(cluster, seen.topics, topic or [])
         shown = chosen(seen)
         astray = shown.only(one.id for one in shown.not_led_by_preferred)
@@ -108,17 +145,37 @@ def preferred(
             return
         environment.confirm(
             f"{len(astray.partitions):,} of {len(shown.partitions):,} partitions, of"
-            f" {_topics(astray)}, are not led by their preferred replica. Move these leaders?",
+            f" {_topics(astray)}, are not led by their preferred replica."
+            + (" Move these leaders?" if until is None else " Move leaders until all are?"),
             yes,
         )
-        # Anybody may have moved them since they were shown.
-        now = look_again(cluster, astray.topics).only(one.id for one in astray.partitions)
-        before = now.only(one.id for one in now.not_led_by_preferred)
-        expected = {one.id: one.preferred_leader for one in before.partitions}
-        with environment.progress(f"Electing the preferred leaders of {len(expected)} partitions"):
-            held = elect_preferred(
-                cluster, expected, before, timeout_s=timeout, batch=batch, between_s=between_s
-            )
+        if until is None:
+            # Anybody may have moved them since they were shown.
+            now = look_again(cluster, astray.topics).only(one.id for one in astray.partitions)
+            before = now.only(one.id for one in now.not_led_by_preferred)
+            expected = {one.id: one.preferred_leader for one in before.partitions}
+            title = f"Electing the preferred leaders of {len(expected)} partitions"
+            with environment.progress(title):
+                held = elect_preferred(
+                    cluster,
+                    expected,
+                    before,
+                    timeout_s=timeout or DEFAULT_TIMEOUT_S,
+                    batch=batch,
+                    between_s=between_s,
+                )
+        else:
+            before = shown
+            title = f"Electing until {len(before.partitions):,} partitions are led as preferred"
+            with environment.progress(title) as progress:
+                held = elect_until_balanced(
+                    cluster,
+                    before.by_id,
+                    batch=batch,
+                    between_s=between_s,
+                    timeout_s=timeout or UNTIL_TIMEOUT_S,
+                    progress=progress,
+                )
         moved = LeadersMoved(None, held)
         after = look_again(cluster, before.topics)
     environment.report(
@@ -216,24 +273,29 @@ def _asked(
     partitions: Sequence[str],
     every: bool,
     json_file: Path | None,
+    brokers: Sequence[int] = (),
 ) -> "Callable[[Snapshot], Snapshot]":
     """What chooses the partitions meant from all that there are; it raises UsageError.
 
     Raises UsageError too, unless they were named in exactly one way that can be read.
     """
+    from kipctl.cluster.moves.balanced import preferring
     from kipctl.cluster.moves.elect import demand_known, parse_partition
     from kipctl.cluster.moves.kafka_json import read_election
     from kipctl.cluster.snapshot import select
 
-    if sum((bool(topics), bool(partitions), every, json_file is not None)) != 1:
+    if sum((bool(topics), bool(partitions), every, json_file is not None, bool(brokers))) != 1:
         raise UsageError(
-            "Give the partitions in one way: --topic, --partition, --all or --json-file.",
+            "Give the partitions in one way: --topic, --partition, --json-file, --all, or --broker"
+            " for preferred leaders.",
             "See `kipctl elect --help`.",
         )
     if every:
         return lambda snapshot: snapshot
     if topics:
         return lambda snapshot: select(snapshot, topics)
+    if brokers:
+        return lambda snapshot: preferring(snapshot, brokers)
     named: Sequence[PartitionId] = (
         [parse_partition(text) for text in partitions]
         if json_file is None

@@ -24,11 +24,11 @@ PANELS: Mapping[str, Mapping[str, str]] = {
         " rack_aware plan",
         "What was done before": "rollback show verify cancel history entry everything clear",
         "Which topics": "topic all_topics",
-        "How fast": "batch between throttle timeout",
+        "How fast": "batch between concurrent throttle timeout",
         "Asking first": "dry_run yes force additional change_factor",
         "Output": "output partitions measure",
     },
-    "elect": {"Which partitions": "topic partition every internal json_file"},
+    "elect": {"Which partitions": "topic partition broker every internal json_file"},
     "tap": {"What it does to traffic": "delay drop_hints stale_metadata reset cap"},
 }
 """Purposes, with the names of their options, by the first word of a command; "" is of all."""
@@ -63,6 +63,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "elect preferred": (
         "kipctl elect preferred --topic orders --dry-run",
         "kipctl elect preferred --all --batch 100 --between 10s --yes",
+        "kipctl elect preferred --broker 3 --until balanced --yes",
     ),
     "elect unclean": ("kipctl elect unclean --partition orders:3 --dry-run",),
     "inspect brokers": ("kipctl inspect brokers", "kipctl inspect brokers -o json"),

@@ -43,6 +43,7 @@ _GOES_WITH = {
     "--measure": ("--rotate", "--plan"),
     "--force": (*_WAYS, "--plan", "--rollback", "--clear-throttles"),
     "--throttle": (*_COPYING, "--plan", "--rollback"),
+    "--concurrent-moves": (*_COPYING, "--plan", "--rollback"),
     "--additional": ("--rotate", *_WAYS, "--plan", "--resume", "--rollback"),
     "--change-replication-factor": ("--plan",),
 }
@@ -194,6 +195,15 @@ def reassign(
     ] = False,
     batch: BatchOption = 1000,
     between: BetweenOption = "10s",
+    concurrent: Annotated[
+        int | None,
+        typer.Option(
+            "--concurrent-moves",
+            metavar="N",
+            min=1,
+            help="Copy at most N replicas at a time; as one arrives the next is submitted.",
+        ),
+    ] = None,
     throttle: Annotated[
         str | None,
         typer.Option(
@@ -267,6 +277,7 @@ def reassign(
         "--measure": measure,
         "--force": force,
         "--throttle": throttle is not None,
+        "--concurrent-moves": concurrent is not None,
         "--additional": additional,
         "--change-replication-factor": change_factor,
     }
@@ -294,7 +305,7 @@ def reassign(
         reassign_rollback,
         reassign_ways,
     )
-    from kipctl.cluster.moves.change import Pace
+    from kipctl.cluster.moves.pacing import Pace
     from kipctl.transport.request import Cluster
 
     way = reassign_ways.way_of(
@@ -322,7 +333,7 @@ def reassign(
             measure and not dry_run,
             partitions or output is OutputFormat.CSV,
             timeout,
-            Pace(batch, between_s, rate),
+            Pace(batch, between_s, rate, concurrent),
             rate,
             journal,
             output,

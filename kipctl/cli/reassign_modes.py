@@ -24,11 +24,11 @@ from kipctl.report.plan_tables import copied_lines, in_short, too_little_room
 from kipctl.report.tables import Report
 
 if TYPE_CHECKING:
-    from kipctl.cluster.moves.change import Pace
     from kipctl.cluster.moves.entry import Entry, Origin
     from kipctl.cluster.moves.guards import Planner, Survey
     from kipctl.cluster.moves.journal import Journal
     from kipctl.cluster.moves.log_sizes import LogSizes
+    from kipctl.cluster.moves.pacing import Pace
     from kipctl.cluster.moves.plan import Plan
     from kipctl.cluster.moves.plan_view import PlanView
     from kipctl.cluster.moves.reassign import Ongoing
@@ -92,7 +92,8 @@ class Asked:
         from kipctl.cluster.moves.entry import How
         from kipctl.cluster.moves.throttled import recorded
 
-        how = How(self.pace.batch, self.pace.between_s, elects, self.throttle)
+        pace = self.pace
+        how = How(pace.batch, pace.between_s, elects, self.throttle, pace.concurrent)
         message = self.environment.message
         with recorded(self.cluster, kept, plan, self.origin, how, message, undoes=undoes) as entry:
             yield entry

@@ -5,10 +5,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from kipctl.cluster.moves.change import reassign, rotate_once
+from kipctl.cluster.moves.change import reassign
 from kipctl.cluster.moves.change_outcome import LeadersMoved
 from kipctl.cluster.moves.elections import elect_preferred
 from kipctl.cluster.moves.planners.rotation import replace_leaders, rotate
+from kipctl.cluster.moves.rotate_once import rotate_once
 from kipctl.cluster.snapshot import take_snapshot
 from kipctl.cluster.topics import await_topic
 from kipctl.cluster.watch import ClusterEvent

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from kipctl.cluster.inspect.replica_facts import broker_racks
-from kipctl.cluster.moves.change import saved_meanwhile
 from kipctl.cluster.moves.journal import journal
+from kipctl.cluster.moves.saved_meanwhile import saved_meanwhile
 from kipctl.cluster.snapshot import Snapshot, take_snapshot
 from kipctl.cluster.topics import EARLIEST, LATEST, offsets
 from kipctl.errors import UsageError

@@ -6,8 +6,8 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
-from kipctl.cluster.moves.change import saved_meanwhile
 from kipctl.cluster.moves.journal import journal
+from kipctl.cluster.moves.saved_meanwhile import saved_meanwhile
 from kipctl.cluster.snapshot import Snapshot, take_snapshot
 from kipctl.cluster.topics import records_held
 from kipctl.cluster.versions import kafka_release

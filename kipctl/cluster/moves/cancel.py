@@ -227,3 +227,27 @@ def _await_replicas(
             )
         time.sleep(pause_s)
     raise AssertionError("pauses() ends")
+
+
+def stop_strays(cluster: Cluster, strays: Mapping[PartitionId, Ongoing]) -> list[LeftOut]:
+    """Cancel at once what turned out not to do what was confirmed; what came of each.
+
+    Raises what `submit` does.
+    """
+    if not strays:
+        return []
+    target = dict.fromkeys(strays)
+    refused = {r.id: r for r in submit(cluster, target, may_change_replication_factor=True)}
+    return [
+        LeftOut(
+            partition_id,
+            "another change came before this one, which would have added"
+            f" {list(one.adding)} and removed {list(one.removing)}; "
+            + (
+                f"it could not be cancelled ({refused[partition_id]})"
+                if partition_id in refused
+                else "so it was cancelled at once"
+            ),
+        )
+        for partition_id, one in strays.items()
+    ]

@@ -1,10 +1,11 @@
 """Changes carried out from end to end: reassign, elect, and wait until every broker knows."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
+from kipctl.cluster.moves.cancel import stop_strays
 from kipctl.cluster.moves.change_outcome import (
     LeadersMoved,
     Reassigned,
@@ -17,29 +18,24 @@ from kipctl.cluster.moves.elect import LOOK
 from kipctl.cluster.moves.elections import DEFAULT_TIMEOUT_S, ElectionHeld, elect_preferred
 from kipctl.cluster.moves.entry import Entry, EntryState, How
 from kipctl.cluster.moves.guards import BUSY, changed_since, unplanned
-from kipctl.cluster.moves.journal import Journal
-from kipctl.cluster.moves.plan import Move, Plan, demand_moves
-from kipctl.cluster.moves.planners.rotation import rotate
+from kipctl.cluster.moves.pacing import AT_ONCE, Pace, Seldom, next_moves
+from kipctl.cluster.moves.plan import Move, Plan
 from kipctl.cluster.moves.reassign import (
     FIRST_POLL_S,
     Failure,
     LeftOut,
-    Ongoing,
     Progress,
     await_finished,
+    await_one,
     ongoing,
     patiently,
     submit,
-    topic_ids,
 )
 from kipctl.cluster.moves.resume import Left
 from kipctl.cluster.snapshot import (
     PartitionId,
     Snapshot,
-    is_glob,
     look_again,
-    select,
-    take_snapshot,
 )
 from kipctl.cluster.watch import ClusterEvent, EventKind, OnEvent, ignore_event
 from kipctl.errors import (
@@ -62,23 +58,6 @@ NOTHING_ACCEPTED = "of the batch before it nothing was accepted"
 
 def ignore_progress(_: str) -> None:
     """For those who do not follow the progress."""
-
-
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """How many partitions are submitted at once, and the seconds between two such batches.
-
-    A batch is waited for before the next one. The controller takes 10,000 records in one operation
-    (Kafka's `QuorumController.MAX_RECORDS_PER_BATCH`), which is the most there can be. `throttle`
-    is that under which data is copied, in bytes per second: the time left is estimated by it.
-    """
-
-    batch: int = 10_000
-    between_s: float = 0.0
-    throttle: int | None = None
-
-
-AT_ONCE = Pace()
 
 
 def reassign(
@@ -226,22 +205,50 @@ class _Change:
         """False when nothing of the batch was accepted."""
         deadline = self.deadline()
         now, batch = self._still_as_planned(batch, deadline)
-        accepted = self._submitted(batch, deadline) if batch.moves else batch
+        accepted = self._carried_out(batch, deadline) if batch.moves else batch
         if not accepted.moves:
             return False
-        self.accepted += accepted.moves
-        self.copying.submitted(accepted)
-        await_finished(
-            self.cluster, accepted.target, deadline, self.how.progress, self.copying.look
-        )
         self.finished_us = now_us()
         if self.elects:
             self.elect(accepted.preferred_leaders, now, deadline)
         return True
 
-    def _still_as_planned(self, batch: Plan, deadline: float) -> tuple[Snapshot, Plan]:
-        """The batch's topics as they are now, and the batch less what has changed since."""
-        busy = patiently(lambda: ongoing(self.cluster), deadline)
+    def _carried_out(self, batch: Plan, deadline: float) -> Plan:
+        """The part of the batch that was accepted, when all of it is where it was to go."""
+        most, how = self.how.pace.concurrent, self.how
+        left, accepted, busy = batch, Plan(()), frozenset[PartitionId]()
+        seldom = Seldom()
+        while left.moves:
+            under_way = [move for move in accepted.moves if move.id in busy]
+            chosen = left
+            if most is not None:
+                chosen = Plan(next_moves(left.moves, under_way, most))
+            left = left.without(chosen.target)
+            if accepted.moves and chosen.moves:
+                _, chosen = self._still_as_planned(chosen, deadline, busy)
+            taken = self._submitted(chosen, deadline) if chosen.moves else chosen
+            accepted = Plan((*accepted.moves, *taken.moves))
+            self.accepted += taken.moves
+            self.copying.submitted(taken)
+            if left.moves:
+                submitted = busy | taken.target.keys()
+                busy = await_one(self.cluster, submitted, deadline, self.copying.look)
+                if seldom.is_due(time.monotonic()):
+                    done = len(accepted.moves) - len(busy)
+                    how.progress(f"{done} of {len(batch.moves)} partitions reassigned")
+        if accepted.moves:
+            await_finished(self.cluster, accepted.target, deadline, how.progress, self.copying.look)
+        return accepted
+
+    def _still_as_planned(
+        self, batch: Plan, deadline: float, own: Collection[PartitionId] = ()
+    ) -> tuple[Snapshot, Plan]:
+        """The batch's topics as they are now, and the batch less what has changed since.
+
+        `own` are being reassigned by this change itself.
+        """
+        listed = patiently(lambda: ongoing(self.cluster), deadline)
+        busy = [one for one in listed if one.id not in own]
         if busy and not self.how.additional:
             raise RefusedError(
                 f"{len(busy)} other partitions, such as {busy[0].id}, are being reassigned by now.",
@@ -277,33 +284,11 @@ class _Change:
             return accepted
         self.is_changed = True
         busy = patiently(lambda: ongoing(self.cluster, accepted.target), deadline)
-        return accepted.without(self._cancel_unplanned(unplanned(accepted, busy)))
-
-    def _cancel_unplanned(self, strays: Mapping[PartitionId, Ongoing]) -> Iterable[PartitionId]:
-        """Stop at once what does not do what was confirmed."""
-        if not strays:
-            return ()
-        kept = {
-            refusal.id: refusal
-            for refusal in submit(
-                self.cluster, dict.fromkeys(strays), may_change_replication_factor=True
-            )
-        }
-        for partition_id, one in strays.items():
-            outcome = (
-                f"it could not be cancelled ({kept[partition_id]})"
-                if partition_id in kept
-                else "so it was cancelled at once"
-            )
-            self.failures.append(
-                LeftOut(
-                    partition_id,
-                    "another change came before this one, which would have added"
-                    f" {list(one.adding)} and removed {list(one.removing)}; {outcome}",
-                )
-            )
+        stopped = stop_strays(self.cluster, unplanned(accepted, busy))
+        self.failures += stopped
+        strays = [one.id for one in stopped]
         self.copying.leave_out(strays)
-        return strays
+        return accepted.without(strays)
 
     def elect(self, expected: Mapping[PartitionId, int], now: Snapshot, deadline: float) -> None:
         """Elect these preferred leaders, and wait until the brokers know them."""
@@ -388,23 +373,6 @@ def rotate_leaders(
     return LeadersMoved(reassigned, together(change.elections), len(change.elections))
 
 
-def rotate_once(
-    cluster: Cluster,
-    topics: Sequence[str],
-    on_event: OnEvent = ignore_event,
-    timeout_s: float = DEFAULT_TIMEOUT_S,
-) -> LeadersMoved:
-    """Move every leader of these topics (names or globs) to its next replica, and wait for it.
-
-    Nothing is saved in a journal. Raises what `rotate_leaders` does, and RefusedError when a topic
-    cannot be rotated.
-    """
-    before = select(take_snapshot(cluster, None if any(map(is_glob, topics)) else topics), topics)
-    plan = rotate(before)
-    demand_moves(plan, topics)
-    return rotate_leaders(cluster, plan, on_event=on_event, timeout_s=timeout_s)
-
-
 def roll_back(
     cluster: Cluster,
     plan: Plan,
@@ -450,7 +418,8 @@ def go_on(
     First what is under way is waited for, and leaders are elected where only that is left. It
     raises what `rotate_leaders` does.
     """
-    act = _How(on_event, progress, timeout_s, Pace(how.batch, how.between_s), additional)
+    pace = Pace(how.batch, how.between_s, how.throttle, how.concurrent)
+    act = _How(on_event, progress, timeout_s, pace, additional)
     is_begun = entry.state is not EntryState.PREPARED
     change = _Change(
         cluster,
@@ -472,29 +441,6 @@ def go_on(
     change.finish()
     held = change.elections or [ElectionHeld((), change.called_us, change.answered_us)]
     return LeadersMoved(reassigned, together(held), len(held))
-
-
-@contextmanager
-def saved_meanwhile(
-    cluster: Cluster, journal: Journal, before: Snapshot, message: Callable[[str], None]
-) -> Iterator[Entry]:
-    """Save where these partitions are, for what is done to them inside, whatever that will be.
-
-    Afterwards it is noted how they were left, or where they are on their way to; if nothing has
-    changed there is nothing to undo. Raises UsageError when it cannot be saved.
-    """
-    entry = journal.save(before.assignment, topic_ids=topic_ids(cluster, before.topics))
-    message("Its assignment is saved; afterwards: kipctl reassign --rollback")
-    try:
-        yield entry
-    finally:
-        with suppress(KipctlError):
-            was = before.assignment
-            targets = {one.id: one.target for one in ongoing(cluster, was)}
-            now = {**look_again(cluster, before.topics).assignment, **targets}
-            left = {p: now.get(p, replicas) for p, replicas in was.items()}
-            has_changed = left != was
-            entry.mark(EntryState.DONE if has_changed else EntryState.REFUSED, left)
 
 
 def _how_far(cluster: Cluster, plan: Plan) -> str:

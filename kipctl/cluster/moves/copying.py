@@ -28,13 +28,15 @@ _UNITS = (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3), ("B", 1))
 class Amount:
     """What is copied at `time_s` (of a monotonic clock), and what will be, in bytes.
 
-    `busiest` is the most that one broker has still to take, or to give as a leader.
+    Of the broker with the most to take, or to give as a leader: `busiest` is what it has still to,
+    `most` what it has in all.
     """
 
     time_s: float
     copied: int
     whole: int
     busiest: int = 0
+    most: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +68,9 @@ def seconds_left(seen: Sequence[Amount], throttle: int | None = None) -> float |
     """How long copying still takes at the rate of late; None while nothing is known of that.
 
     With a throttle, in bytes per second in and out of each broker, it takes at least as long as the
-    busiest broker needs: what a throttle lets through at first is no measure. A pure function.
+    busiest broker needs. What the throttle lets through at once at first is no gain: Kafka keeps it
+    over a window (`replication.quota.window.num` seconds), and nothing goes through until the mean
+    is right again. A pure function.
     """
     if not seen:
         return None
@@ -74,7 +78,8 @@ def seconds_left(seen: Sequence[Amount], throttle: int | None = None) -> float |
     left = max(0, last.whole - last.copied)
     if not left:
         return 0.0
-    at_least = last.busiest / throttle if throttle else 0.0
+    passed_s = last.time_s - seen[0].time_s
+    at_least = max(last.busiest / throttle, last.most / throttle - passed_s) if throttle else 0.0
     if not rate:
         return at_least or None
     return max(left / rate, at_least)
@@ -212,6 +217,7 @@ class Copying:
         """Add up what is known."""
         copied = whole = 0
         coming, going = Counter[int](), Counter[int]()
+        all_coming, all_going = Counter[int](), Counter[int]()
         for one, move in self._moves.items():
             size = self._sizes.get(one, 0)
             for broker in move.adding:
@@ -220,5 +226,8 @@ class Copying:
                 whole += size
                 coming[broker] += size - held
                 going[move.leader] += size - held
+                all_coming[broker] += size
+                all_going[move.leader] += size
         busiest = max((*coming.values(), *going.values()), default=0)
-        self.seen.append(Amount(self.clock(), copied, whole, busiest))
+        most = max((*all_coming.values(), *all_going.values()), default=0)
+        self.seen.append(Amount(self.clock(), copied, whole, busiest, most))

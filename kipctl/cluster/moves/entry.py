@@ -67,14 +67,16 @@ class Origin:
 @dataclass(frozen=True, slots=True)
 class How:
     """How a change is carried out: so many partitions at a time, so many seconds between two such
-    batches, whether the preferred leaders are elected after each, and the most bytes per second
-    that go in or out of a broker (None: no throttle).
+    batches, whether the preferred leaders are elected after each, the most bytes per second that go
+    in or out of a broker (None: no throttle), and the most replicas that are added at a time (None:
+    those of a batch).
     """
 
     batch: int
     between_s: float
     elects: bool
     throttle: int | None = None
+    concurrent: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +275,14 @@ def _how(value: Any) -> How | None:
     batch, between_s, rate = int(value["batch"]), float(value["between_s"]), value["throttle"]
     if batch < 1 or not 0 <= between_s < float("inf"):
         raise ValueError(f"{value!r} is no way to carry a change out")
-    return How(batch, between_s, bool(value["elects"]), None if rate is None else int(rate))
+    most = value.get("concurrent")
+    return How(
+        batch,
+        between_s,
+        bool(value["elects"]),
+        None if rate is None else int(rate),
+        None if most is None else int(most),
+    )
 
 
 def _replicas(value: Any) -> tuple[int, ...]:

@@ -10,6 +10,25 @@ LAST_PAUSE_S = 30.0
 SHARE_OF_TIME = 0.1
 
 
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How many partitions are submitted at once, and the seconds between two such batches.
+
+    A batch is waited for before the next one. The controller takes 10,000 records in one operation
+    (Kafka's `QuorumController.MAX_RECORDS_PER_BATCH`), which is the most there can be. `throttle`
+    is that under which data is copied, in bytes per second: the time left is estimated by it. With
+    `concurrent` a batch is submitted bit by bit, so that no more replicas are added at a time.
+    """
+
+    batch: int = 10_000
+    between_s: float = 0.0
+    throttle: int | None = None
+    concurrent: int | None = None
+
+
+AT_ONCE = Pace()
+
+
 @dataclass(slots=True)
 class Seldom:
     """When to tell again how far something has come: a second after the first time, then whenever a

@@ -236,13 +236,37 @@ def await_finished(
         elif seldom.is_due(now):
             progress(f"{len(target) - unfinished} of {len(target)} partitions reassigned")
         if now > deadline:
-            raise TimedOutError(
-                f"{unfinished} of {len(target)} partitions are still being reassigned; the cluster"
-                " goes on by itself.",
-                "Watch: kipctl reassign --list. Stop: kipctl reassign --cancel.",
-            )
+            raise _still_busy(unfinished, len(target))
         time.sleep(pause_s)
     raise AssertionError("pauses() ends")
+
+
+def await_one(
+    cluster: Cluster, under_way: frozenset[PartitionId], deadline: float, look: Look = ignore_look
+) -> frozenset[PartitionId]:
+    """Wait until one of these is no longer being reassigned; returns those that still are.
+
+    `deadline` and `look` are as in `await_finished`. Raises TimedOutError and UnreachableError.
+    """
+    if not under_way:
+        return under_way
+    for pause_s in pauses():
+        busy = frozenset(one.id for one in patiently(lambda: ongoing(cluster, under_way), deadline))
+        look(busy)
+        if busy != under_way:
+            return busy
+        if time.monotonic() > deadline:
+            raise _still_busy(len(busy), len(busy))
+        time.sleep(pause_s)
+    raise AssertionError("pauses() ends")
+
+
+def _still_busy(unfinished: int, submitted: int) -> TimedOutError:
+    return TimedOutError(
+        f"{unfinished} of {submitted} partitions are still being reassigned; the cluster goes on by"
+        " itself.",
+        "Watch: kipctl reassign --list. Stop: kipctl reassign --cancel.",
+    )
 
 
 class State(StrEnum):

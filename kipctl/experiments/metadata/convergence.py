@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from kipctl.cluster.moves.change import rotate_once
+from kipctl.cluster.moves.rotate_once import rotate_once
 from kipctl.cluster.watch import ClusterEvent, EventKind
 from kipctl.errors import UsageError
 from kipctl.experiments.own_topic import own_topics

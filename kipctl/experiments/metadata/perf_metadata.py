@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from kipctl.cluster.broker_metrics import scrape
-from kipctl.cluster.moves.change import rotate_once
+from kipctl.cluster.moves.rotate_once import rotate_once
 from kipctl.errors import KipctlError, UsageError
 from kipctl.experiments.metadata.phases import Client, growth, phase_document, phase_loads
 from kipctl.experiments.metadata.plan import ClientKind, MetadataPlan, Phase

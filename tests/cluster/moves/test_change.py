@@ -4,11 +4,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from many_brokers import ManyBrokers, many_brokers
 from on_lab import Kipctl
 from reassigning import Held, kipctl_on, reassigning
+from scripted_broker import Asked
 
 from kipctl.cluster.moves import change
-from kipctl.cluster.moves.change import saved_meanwhile
 from kipctl.cluster.moves.change_outcome import (
     LeadersMoved,
     Reassigned,
@@ -22,10 +23,13 @@ from kipctl.cluster.moves.guards import changed_since, unplanned
 from kipctl.cluster.moves.journal import journal
 from kipctl.cluster.moves.plan import Move, Plan
 from kipctl.cluster.moves.reassign import LeftOut, Ongoing, await_finished
+from kipctl.cluster.moves.saved_meanwhile import saved_meanwhile
 from kipctl.cluster.snapshot import Broker, Partition, PartitionId, Snapshot, take_snapshot
 from kipctl.errors import KipctlError, PartlyDoneError, RefusedError
 from kipctl.protocol.elect_leaders import ElectLeadersRequest
 from kipctl.protocol.error_codes import ErrorCode
+from kipctl.protocol.message import Response
+from kipctl.protocol.reassignments import ListPartitionReassignmentsRequest
 from kipctl.transport.request import Cluster
 
 T0 = PartitionId("t", 0)
@@ -208,3 +212,75 @@ def test_a_batch_that_could_begin_only_after_the_time_allowed_is_not_waited_for(
     assert "1 of 2 batches are done; the 3600 s allowed for the whole end before" in ran.err
     assert "kipctl reassign --rollback" in ran.err
     assert len(fake.altered) == 1
+
+
+class OneByOne(ManyBrokers):
+    """What is moved arrives one at a time, each time that what is being reassigned is listed."""
+
+    most_at_once = 0
+
+    def answer(self, asked: Asked) -> Response | bytes | None:
+        answer = super().answer(asked)
+        self.most_at_once = max(self.most_at_once, len(self._since))
+        if isinstance(asked.request, ListPartitionReassignmentsRequest) and self._since:
+            self._since[min(self._since)] = float("-inf")
+        return answer
+
+
+def arriving_one_by_one(partitions: int) -> OneByOne:
+    ids = [PartitionId("t", number) for number in range(partitions)]
+    return OneByOne(
+        {one: Held((1, 2), 1) for one in ids},
+        sizes=dict.fromkeys(ids, 1000),
+        copy_s=float("inf"),
+    )
+
+
+@pytest.mark.parametrize("most", [1, 3, 100])
+def test_at_most_so_many_replicas_are_added_at_a_time(tmp_path: Path, most: int) -> None:
+    cluster = arriving_one_by_one(10)
+    with many_brokers(cluster) as broker:
+        ran = kipctl_on(broker, tmp_path)(
+            *("reassign", "--drain", "2", "--yes", "--batch", "6", "--between", "0s"),
+            *("--concurrent-moves", str(most)),
+        )
+    assert ran.status == 0, ran.err
+    assert not any(2 in held.replicas for held in cluster.partitions.values())
+    assert cluster.most_at_once == min(most, 6)
+    assert sum(map(len, cluster.altered)) == 10
+    assert [len(elected) for elected in cluster.elected] == [6, 4]
+
+
+def test_what_others_changed_before_its_turn_is_left_alone(tmp_path: Path) -> None:
+    cluster = arriving_one_by_one(3)
+    last = cluster.partitions[PartitionId("t", 2)]
+
+    def by_somebody_else() -> None:
+        last.replicas = (1, 3)
+        cluster._changed(PartitionId("t", 2))
+
+    cluster.changes = [by_somebody_else]
+    with many_brokers(cluster) as broker:
+        ran = kipctl_on(broker, tmp_path)(
+            *("reassign", "--drain", "2", "--yes", "--concurrent-moves", "1")
+        )
+    assert ran.status == 5, ran.err
+    assert "its replicas have changed from [1, 2] to [1, 3] meanwhile" in ran.err
+    assert last.replicas == (1, 3)
+    assert sum(map(len, cluster.altered)) == 2
+
+
+def test_when_the_time_is_over_what_is_not_submitted_stays(tmp_path: Path) -> None:
+    ids = [PartitionId("t", number) for number in range(3)]
+    cluster = ManyBrokers(
+        {one: Held((1, 2), 1) for one in ids},
+        sizes=dict.fromkeys(ids, 1000),
+        copy_s=float("inf"),
+    )
+    with many_brokers(cluster) as broker:
+        ran = kipctl_on(broker, tmp_path)(
+            *("reassign", "--drain", "2", "--yes", "--concurrent-moves", "2", "--timeout", "2")
+        )
+    assert ran.status == 6
+    assert "2 of 2 partitions are still being reassigned" in ran.err
+    assert sum(map(len, cluster.altered)) == 2

@@ -53,6 +53,8 @@ def steady(rate: float, whole: int, until_s: float, every_s: float = 5.0) -> lis
         ([Amount(0, 0, GB), Amount(1, 500 * MB, GB, busiest=400 * MB)], 50 * MB, 8),
         ([Amount(0, 0, GB), Amount(10, 0, GB, busiest=GB)], 50 * MB, 20),
         ([Amount(0, 0, GB), Amount(10, 100 * MB, GB, busiest=300 * MB)], 50 * MB, 90),
+        # ... and that much has to be waited for afterwards.
+        ([Amount(0, 0, GB), Amount(2, 550 * MB, GB, busiest=450 * MB, most=GB)], 50 * MB, 18),
         # Less than before, as after a log was cut: no rate.
         ([Amount(0, 10, GB), Amount(10, 0, GB)], None, None),
     ],

@@ -112,6 +112,30 @@ def test_a_stopped_broker_fails_its_partitions_alone_and_unclean_elections_help(
         lab.start(3)
 
 
+def test_a_restarted_broker_gets_its_leaders_back_as_soon_as_it_is_in_sync(
+    cluster: Cluster, kipctl: Kipctl, make_topic: MakeTopic, lab: Lab
+) -> None:
+    topic = make_topic("restarted", [[3, 1], [3, 2], [1, 3], [3, 1]])
+    lab.stop(3)
+    try:
+        wait_until_everywhere(
+            cluster, topic, lambda seen: all(p.leader in (1, 2) for p in seen.partitions)
+        )
+        ran = kipctl(
+            "elect", "preferred", "--broker", "3", "--until", "balanced", "--timeout", "1", "--yes"
+        )
+        assert ran.status == 6, ran.err
+        assert "wait for their preferred replica to be in sync" in ran.err
+    finally:
+        lab.start(3)
+    ran = kipctl(
+        *("elect", "preferred", "--broker", "3", "--until", "balanced", "--yes"),
+        *("--batch", "2", "--timeout", "300"),
+    )
+    assert ran.status == 0, ran.err
+    assert leaders_of(cluster, topic) == [3, 3, 1, 3]
+
+
 def test_an_unclean_election_says_before_what_it_will_lose(
     cluster: Cluster, kipctl: Kipctl, make_topic: MakeTopic, lab: Lab
 ) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kipctl.cluster.moves import journal as journal_module
-from kipctl.cluster.moves.entry import EntryState, Origin, read_entry
+from kipctl.cluster.moves.entry import EntryState, How, Origin, read_entry
 from kipctl.cluster.moves.journal import Damaged, Journal, folder_name, journal
 from kipctl.cluster.moves.kafka_json import read_reassignment, reassignment_document
 from kipctl.cluster.snapshot import PartitionId
@@ -242,3 +242,9 @@ def test_the_lock_names_its_holder_and_is_let_go_of(kept: Journal) -> None:
         pytest.fail("two hold it")
     with kept.locked(Origin()):
         pass
+
+
+@pytest.mark.parametrize("how", [How(2, 0.5, True, 50, 3), How(1, 0.0, False)])
+def test_how_a_change_is_carried_out_is_read_back(kept: Journal, how: How) -> None:
+    entry = kept.save(FIRST, SECOND, BOB, how=how)
+    assert read_entry(entry.path).how == how

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 from on_lab import Kipctl, MakeTopic, leaders_of, replicas_of, wait_until_everywhere
 
-from kipctl.cluster.moves.change import reassign, rotate_once
+from kipctl.cluster.moves.change import reassign
 from kipctl.cluster.moves.journal import journal
 from kipctl.cluster.moves.kafka_json import reassignment_document
 from kipctl.cluster.moves.plan import reach
 from kipctl.cluster.moves.reassign import ongoing, submit
+from kipctl.cluster.moves.rotate_once import rotate_once
 from kipctl.cluster.snapshot import PartitionId, take_snapshot
 from kipctl.cluster.watch import ClusterEvent, EventKind
 from kipctl.errors import PartlyDoneError, TimedOutError
