@@ -1,5 +1,6 @@
 """What the repository promises: exact versions, no registry hosts, no machine's own paths."""
 
+import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -78,3 +79,35 @@ def sections(page: Path) -> set[str]:
     """The anchors of its headings, as GitHub makes them."""
     headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in headings}
+
+
+def names_in(path: Path) -> set[str]:
+    """The tests of a file, a test of a class as `Class::test`."""
+    found = set()
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.FunctionDef):
+            found.add(node.name)
+        elif isinstance(node, ast.ClassDef):
+            methods = (one.name for one in node.body if isinstance(one, ast.FunctionDef))
+            found.update(f"{node.name}::{name}" for name in methods)
+    return found
+
+
+def test_each_fault_names_tests_that_are_there() -> None:
+    lines = (REPOSITORY / "docs" / "faults.md").read_text().splitlines()
+    rows = [line for line in lines if line.startswith("| ") and not line.startswith("| fault ")]
+    assert len(rows) > 50
+    without = [row for row in rows if not re.search(r"`tests/[\w/]+\.py::[\w:]+` ?", row)]
+    assert without == []
+    named = {
+        (path, name)
+        for row in rows
+        for path, name in re.findall(r"`(tests/[\w/]+\.py)::([\w:]+)`", row)
+    }
+    missing = sorted(
+        f"{path}::{name}"
+        for path, name in named
+        if not (REPOSITORY / path).is_file() or name not in names_in(REPOSITORY / path)
+    )
+    assert missing == []
+    assert all(name.split("::")[-1].startswith("test_") for _, name in named)

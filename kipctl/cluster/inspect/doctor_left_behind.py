@@ -193,8 +193,8 @@ def eligible_leaders(facts: ClusterFacts) -> Iterator[Finding]:
             f" records at last (KIP-966): {_named(can)}.",
             "Nobody can write to them or read from them until one of their brokers is back. One"
             " that crashed may count no more when it comes back; the last in sync leads then.",
-            f"Start {brokers(hold)}, all of them, with the data that is there. No unclean election"
-            " is needed as long as they can come back.",
+            f"Start {'all of ' if len(hold) > 1 else ''}{brokers(hold)} with the data there is. No"
+            " unclean election is needed as long as that can be.",
         )
     cannot = [p for p in leaderless if not facts.eligible[p.id].replicas]
     if cannot:
