@@ -158,6 +158,8 @@ class ManyTopicsProducer(Producer):
             bootstrap=bootstrap,
             working_set=self._working_set,
         )
+        self._calls: list[MetadataCall] = []
+        self._finder.calls = self._calls
         self._turns = InTurn(config, self._by_topic, variants, self._finder.use)
         self._accumulator = self._turns
         self._latencies_us: list[int] = []
@@ -181,7 +183,7 @@ class ManyTopicsProducer(Producer):
                     f"Broker {server} does not answer Metadata.",
                     "Check that it is running, and not overloaded or paused.",
                 )
-        return tuple(self._finder.calls)
+        return tuple(self._calls)
 
     def keep_metadata(self, max_age_ms: int, max_idle_ms: int) -> None:
         """Another `metadata.max.age.ms`, counted from now, and another `metadata.max.idle.ms`."""
@@ -194,7 +196,7 @@ class ManyTopicsProducer(Producer):
         Raises TimedOutError when a topic does not come to be known.
         """
         turns, finder = self._turns, self._finder
-        calls, failed, waits = len(finder.calls), self.failed, len(turns.waits_us)
+        calls, failed, waits = len(self._calls), self.failed, len(turns.waits_us)
         self._latencies_us = []
         began_us = self._now_us()
         for segment in segments:
@@ -210,7 +212,7 @@ class ManyTopicsProducer(Producer):
             (self._now_us() - began_us) / 1e6,
             self._latencies_us,
             turns.waits_us[waits:],
-            finder.calls[calls:],
+            self._calls[calls:],
         )
 
     def _tick(self, now: int) -> None:
@@ -222,12 +224,8 @@ class ManyTopicsProducer(Producer):
                 "See whether somebody removed it: kipctl inspect leaders",
             )
 
-    def _queue_up(self, partition: Partition) -> None:
-        if partition.queue and not self._finder.has_leader(partition):
-            # Its topic may have been dropped as idle while a batch was under way; then it is new
-            # again (Java's `Sender.sendProducerData`, for topics with unknown leaders).
-            self._finder.use(partition.topic.name, self._now_us())
-        super()._queue_up(partition)
+    def _records_came(self, now: int) -> None:
+        """`InTurn` has told of each record's topic."""
 
     def _answered(
         self, link: ProducerLink, flight: InFlight, frame: memoryview, now: int, behind_us: int
