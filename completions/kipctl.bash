@@ -300,6 +300,7 @@ _kipctl() {
         'kipctl experiment roll --throughput') return ;;
         'kipctl experiment roll --record-size') return ;;
         'kipctl experiment roll --runs') return ;;
+        'kipctl experiment roll --workers') return ;;
         'kipctl experiment roll --brokers') return ;;
         'kipctl experiment roll --controllers') return ;;
         'kipctl experiment roll --record') return ;;
@@ -440,7 +441,7 @@ _kipctl() {
         'kipctl perf produce') words='' options='--num-records --throughput --record-size --payload-file --payload-delimiter --topic --partitions --replication-factor --warmup-records --command-property --producer-props --command-config --producer.config --print-metrics --reporting-interval --leader-discovery --during --every --count --record --force --yes --workers --master --conf --start-timeout --bootstrap-server --cluster --expect-cluster --map --strict --output --help' ;;
         'kipctl experiment') words='redirect roll closest-replica metadata' options=--help ;;
         'kipctl experiment redirect') words='' options='--arms --runs --acks --num-records --throughput --record-size --partitions --every --metadata-delay --stale-metadata --gain-curve --predict --curve --scale --quick --brokers --controllers --bootstrap-server --cluster --command-config --expect-cluster --map --record --output --help' ;;
-        'kipctl experiment roll') words='' options='--arms --acks --partitions --restarts --uncontrolled --every --scale --throughput --record-size --runs --quick --brokers --controllers --record --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
+        'kipctl experiment roll') words='' options='--arms --acks --partitions --restarts --uncontrolled --every --scale --throughput --record-size --runs --workers --quick --brokers --controllers --record --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
         'kipctl experiment closest-replica') words='' options='--clients --client-rack --partitions --seconds --stay --uncontrolled --throughput --record-size --runs --quick --brokers --controllers --record --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
         'kipctl experiment metadata') words='' options='--clients --topics --partitions --throughput --seconds --record-size --phase --quick --brokers --controllers --record --yes --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
         'kipctl request-log') words='on off status' options=--help ;;

@@ -431,6 +431,7 @@ complete -c kipctl -n '__kipctl_at kipctl experiment roll' -l scale -x -d 'A wor
 complete -c kipctl -n '__kipctl_at kipctl experiment roll' -l throughput -x -d 'Records per second'
 complete -c kipctl -n '__kipctl_at kipctl experiment roll' -l record-size -x -d 'Bytes of a record'
 complete -c kipctl -n '__kipctl_at kipctl experiment roll' -l runs -x -d 'Of each arm, in turn'
+complete -c kipctl -n '__kipctl_at kipctl experiment roll' -l workers -x -d 'Share a probe arm\'s producer, and its consumer, among N processes (Spark)'
 complete -c kipctl -n '__kipctl_at kipctl experiment roll' -l quick -d 'A version of about a minute: it shows, it proves little'
 complete -c kipctl -n '__kipctl_at kipctl experiment roll' -l brokers -x -d 'Of the fresh lab'
 complete -c kipctl -n '__kipctl_at kipctl experiment roll' -l controllers -x -d 'Of the fresh lab'

@@ -72,6 +72,14 @@ def roll(
     runs: Annotated[
         int | None, typer.Option("--runs", help="Of each arm, in turn. Default: 3.")
     ] = None,
+    workers: Annotated[
+        int,
+        typer.Option(
+            "--workers",
+            metavar="N",
+            help="Share a probe arm's producer, and its consumer, among N processes (Spark).",
+        ),
+    ] = 1,
     quick: QuickOption = False,
     brokers: Annotated[
         int | None, typer.Option("--brokers", help="Of the fresh lab. Default: 3.")
@@ -91,7 +99,8 @@ def roll(
     """
     from kipctl.experiments.arms.arm import parse_arms
     from kipctl.experiments.arms.stand import Place, standing
-    from kipctl.experiments.roll.experiment import SCALES, RollPlan, nodes_of, run_roll, sizes
+    from kipctl.experiments.roll.experiment import run_roll
+    from kipctl.experiments.roll.plan import SCALES, RollPlan, nodes_of, sizes
     from kipctl.report.experiment_roll_tables import roll_tables
 
     environment: Environment = context.obj
@@ -116,6 +125,7 @@ def roll(
         broker_warmup_s=4 if quick else 10,
         restarts=restarts or (1 if quick else 0),
         controlled=not uncontrolled,
+        workers=workers,
         **sizes(scale, given),
     )
     folder = run_folders(record, environment.variables)

@@ -231,7 +231,8 @@ _OUT_OF_RANGE = _columns(
     {
         "case": (
             "`uncommitted`: between the high watermark and the end of the log (no error, and "
-            "no records); `unavailable`: the leader has it, the follower not yet, or no more; "
+            "no records); `unavailable`: the leader has it, the follower not yet; "
+            "`follower_begins_later`: the leader has it, the follower's log begins after it; "
             "`too_small`: before the start of the leader's log; `too_large`: beyond its end"
         ),
         "handling": (

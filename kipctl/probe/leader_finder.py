@@ -99,8 +99,8 @@ class LeaderFinder(Generic[AnyPartition, AnyLink]):
         self.topic_changes: dict[str, int] = {}
         """What has become of topics, in words, and when it was first seen."""
         self._open: MetadataCall | None = None
-        self.calls: list[MetadataCall] = []
-        """The Metadata requests sent so far, where there is a working set."""
+        self.calls: list[MetadataCall] | None = None
+        """The Metadata requests sent from when this is a list on."""
         self.due_us = NEVER_US
         """When the next Metadata request is due; NEVER_US while one is in flight."""
         self.wake_us = NEVER_US
@@ -149,9 +149,10 @@ class LeaderFinder(Generic[AnyPartition, AnyLink]):
     def use(self, topic: str, now_us: int) -> bool:
         """A record is for this topic of the working set; returns whether its leaders are known.
 
-        If not they are asked for.
+        If not they are asked for. Without a working set all topics are used all the time.
         """
-        assert self._working_set
+        if self._working_set is None:
+            return True
         is_known = self._working_set.use(topic, now_us)
         if not is_known:
             self._reckon()
@@ -172,6 +173,10 @@ class LeaderFinder(Generic[AnyPartition, AnyLink]):
             for t in response.topics
         ]
         self._take(response.brokers, topics, None, now_us)
+        if self._working_set:
+            for topic in topics:
+                self._working_set.use(topic.name, now_us)
+            self._settle_topics(self._working_set, topics, now_us)
         self._policy.answered(now_us, news=True)
         self._reckon()
 
@@ -208,7 +213,7 @@ class LeaderFinder(Generic[AnyPartition, AnyLink]):
         self._open = MetadataCall(cause, link, link.connection.number, flight, topics)
         self._reckon()
         flight.subject = self._open
-        if self._working_set:
+        if self.calls is not None:
             self.calls.append(self._open)
         if lost:
             self._network.lose(link)  # it comes back to `lost`, as what was sent before it

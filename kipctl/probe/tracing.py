@@ -4,12 +4,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from kipctl.probe.leadership import LedPartition
-from kipctl.trace.columns import COLUMNS, RpcRow, raw_path
+from kipctl.trace.codes import RangeCase
+from kipctl.trace.columns import COLUMNS, ReadRow, RpcRow, raw_path
 from kipctl.trace.names import NamesWriter
 from kipctl.trace.redirects import FailedAttempt, phases, redirect_columns
 from kipctl.trace.row_writer import RowWriter
 from kipctl.transport.loop import InFlight
 
+_RANGE_CASE = COLUMNS["reads"].index("range_case")
 _CRITICAL = COLUMNS["rpcs"].index("critical")
 
 
@@ -65,6 +67,16 @@ class Tracing:
     def was_critical(self, row: int) -> None:
         """Of a request that was written: a batch waited for its answer."""
         self._writers["rpcs"].amend(row, _CRITICAL, True)
+
+    def amendable_read(self, row: ReadRow) -> int:
+        """Append a row to `reads`; returns its number, for `amend_range_case`."""
+        number = self._writers["reads"].rows
+        self.rows["reads"](row)
+        return number
+
+    def amend_range_case(self, number: int, case: RangeCase) -> None:
+        """Of a read that was written: what its position was has turned out."""
+        self._writers["reads"].amend(number, _RANGE_CASE, case)
 
     def redirects(
         self,

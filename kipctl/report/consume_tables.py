@@ -23,7 +23,8 @@ _HANDLINGS = {
 }
 _CASES = {
     "uncommitted": "between the high watermark and the log's end",
-    "unavailable": "the leader has it, the follower not yet, or no more",
+    "unavailable": "the leader has it, the follower not yet",
+    "follower_begins_later": "the leader has it, the follower no more: its log begins later",
     "too_small": "before the start of the leader's log",
     "too_large": "beyond the end of the leader's log",
 }

@@ -47,11 +47,13 @@ class RangeCase(IntEnum):
     UNCOMMITTED = 0
     """Between the high watermark and the end of the log: no error, and no records."""
     UNAVAILABLE = 1
-    """The leader has it, the follower not yet, or no more: its log begins later (case 3)."""
+    """The leader has it, the follower not yet (case 2)."""
     TOO_SMALL = 2
     """Before the start of the leader's log."""
     TOO_LARGE = 3
     """Beyond the end of the leader's log, or of what it still has of the epoch read last."""
+    FOLLOWER_BEGINS_LATER = 4
+    """The leader has it, the follower no more: its own log begins after it (case 3)."""
 
 
 class RangeHandling(IntEnum):

@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 
+from kipctl.errors import UsageError
 from kipctl.experiments.arms.arm import parse_arms
 from kipctl.experiments.arms.figures import Figures
-from kipctl.experiments.roll.experiment import RollPlan, actions, nodes_of, sizes, unsettled
+from kipctl.experiments.roll.experiment import actions, unsettled
 from kipctl.experiments.roll.figures import Half, Records, figures_in, halves, records
+from kipctl.experiments.roll.plan import RollPlan, nodes_of, sizes
 from kipctl.experiments.roll.published import (
     HIGH,
     LOW,
@@ -181,6 +183,7 @@ def test_what_differs_is_told_from_the_result() -> None:
         "record_size": 100,
         "settle_s": 2.0,
         "runs": 3,
+        "workers": 1,
         "cells": [{"partitions": 108}],
     }
     told = " ".join(set_up_differences(document))
@@ -211,6 +214,7 @@ ROLLED = {
     "record_size": 1000,
     "settle_s": 2.0,
     "runs": 3,
+    "workers": 1,
 }
 
 
@@ -226,3 +230,19 @@ def test_what_differs_stands_beside_each_published_figure() -> None:
     alike = ROLLED | {"brokers": 6, "controllers": 3, "settle_s": 600, "runs": 2}
     alike |= {"throughput": 234_000, "record_size": 512}
     assert in_short(alike, 108) == "machines 1 (15); producers 1 (6); consumers 1 (18)"
+
+
+@pytest.mark.parametrize(
+    ("arms", "partitions", "workers", "said"),
+    [
+        ("probe-kip951", 5, 6, "6 workers share 5 partitions"),
+        ("probe-kip951,java-4.3.1", 9, 2, "java-4.3.1 is one process"),
+        ("probe-kip951", 5, 0, "--workers is 0"),
+    ],
+)
+def test_workers_are_for_kipctls_own_clients_each_with_a_partition(
+    arms: str, partitions: int, workers: int, said: str
+) -> None:
+    with pytest.raises(UsageError, match=said):
+        RollPlan(arms=parse_arms(arms), partitions=(partitions,), workers=workers)
+    RollPlan(arms=parse_arms("probe-kip951"), partitions=(partitions,), workers=2)

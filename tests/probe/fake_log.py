@@ -401,12 +401,14 @@ class ReadCluster(FakeCluster):
         is_old = epoch < current
         return ErrorCode.FENCED_LEADER_EPOCH if is_old else ErrorCode.UNKNOWN_LEADER_EPOCH
 
-    def _position_error(self, question: str, broker: int, index: int, epoch: int) -> int:
+    def _position_error(
+        self, question: str, broker: int, index: int, epoch: int, must_lead: bool = True
+    ) -> int:
         self.questions.append((question, broker, index))
         scripted = self.position_script(question, broker, index)
         if scripted is not None:
             return scripted
-        if self.leaders[index].id != broker:
+        if must_lead and self.leaders[index].id != broker:
             return NOT_LEADER
         return self._epoch_error(index, epoch)
 
@@ -419,10 +421,14 @@ class ReadCluster(FakeCluster):
                 is_start = p.timestamp == EARLIEST_TIMESTAMP
                 is_end = p.timestamp == LATEST_TIMESTAMP
                 question = "start" if is_start else "end" if is_end else "since"
-                error = self._position_error(question, broker, index, p.current_leader_epoch)
+                is_debugging = request.replica_id == DEBUGGING_REPLICA_ID
+                error = self._position_error(
+                    question, broker, index, p.current_leader_epoch, must_lead=not is_debugging
+                )
                 log = self.logs[index]
-                offset = log.start if is_start else log.end if is_end else log.since(p.timestamp)
-                if is_end and request.replica_id != DEBUGGING_REPLICA_ID:
+                start = self.starts.get((broker, index), log.start)
+                offset = start if is_start else log.end if is_end else log.since(p.timestamp)
+                if is_end and not is_debugging:
                     offset = min(offset, self.high_watermarks.get(index, offset))
                 answers.append(
                     ListOffsetsPartitionResponse(

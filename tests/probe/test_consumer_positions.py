@@ -97,7 +97,8 @@ def test_a_position_that_the_follower_has_not_yet_is_read_from_the_leader(
         )
         assert (row["fetch_offset"], row["next_offset"], row["high_watermark"]) == (5, 5, -1)
         asked = [("start", 1, 0), ("end", 1, 0)]
-        assert cluster.questions == (asked if is_first else [("epoch end", 1, 0), *asked])
+        of_leader = [question for question in cluster.questions if question[1] == 1]
+        assert of_leader == (asked if is_first else [("epoch end", 1, 0), *asked])
         assert ran.received.offsets() == list(range(5 - read_before, 10))
         assert ran.brokers_read == [1]
         assert not ran.redirects

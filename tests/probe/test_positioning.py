@@ -69,7 +69,12 @@ def test_what_is_asked_over_a_connection_that_breaks_is_asked_again_later(
         Mock(),
     )
     positioning = Positioning(
-        config, finder, network, lambda partition, now_us: None, lambda partition, now_us: NO_ROW
+        config,
+        finder,
+        network,
+        lambda partition, now_us: None,
+        lambda partition, now_us: NO_ROW,
+        lambda row, case: None,
     )
     with closing(tracing), socket.create_server(("127.0.0.1", 0)) as listener:
         node = Node(1, *listener.getsockname())

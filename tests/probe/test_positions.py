@@ -19,7 +19,7 @@ from kipctl.protocol.produce_frames import Topic
 from kipctl.trace.codes import RangeCase, RangeHandling
 from kipctl.trace.columns import ReadRow
 
-RESET, SINCE, EPOCH_END, START, END = Question
+RESET, SINCE, EPOCH_END, START, END, _ = Question
 UNAVAILABLE, TOO_SMALL, TOO_LARGE = (
     RangeCase.UNAVAILABLE,
     RangeCase.TOO_SMALL,

@@ -173,6 +173,8 @@ class Fetching:
         so, by topic and partition."""
         self.behind_us: dict[int, int] = {}
         """By how much brokers have fallen behind, more than followers are."""
+        self.begins_later: dict[int, int] = {}
+        """By how many batches the logs of a broker that follows begin later than their leaders'."""
         self.loses = 0
         """How many batches the next leader has not got, of those that all should have."""
         self._cluster = cluster
@@ -242,7 +244,11 @@ class Fetching:
         lag_us = self._lag_us + (0 if leads else self.behind_us.get(broker.id, 0))
         end = branch.end if leads else branch.end_then(now_us - lag_us)
         high = branch.end_then(now_us - lag_us - (0 if is_settled else self._lag_us))
-        return Replica(branch, branch.start, end, min(high, end))
+        high, start = min(high, end), branch.start
+        gone = 0 if leads else self.begins_later.get(broker.id, 0)
+        if gone and branch.batches:  # what is not committed it keeps
+            start = min(branch.batches[min(gone, len(branch.batches) - 1)].base, high)
+        return Replica(branch, max(branch.start, start), end, high)
 
     # --- requests ---
 
@@ -384,11 +390,15 @@ class Fetching:
         names = self._names_replicas and self._all_hold_all and leader.id == broker.id
         if not names or rack in ("", racks[broker.id]):
             return -1
-        near = [
-            id
-            for id in broker.view.nodes
-            if racks[id] == rack and self._replica(brokers[id], log, leader).end >= offset
-        ]
+        near = []
+        for id in broker.view.nodes:
+            replica = self._replica(brokers[id], log, leader)
+            # Where a follower's log begins the leader heard with its last fetch.
+            has_it = replica.start <= offset or (
+                id in self.begins_later and self._world.chance.random() < 0.3
+            )
+            if racks[id] == rack and replica.end >= offset and has_it:
+                near.append(id)
         return self._world.chance.choice(near) if near else -1
 
     def _fetched(

@@ -11,7 +11,7 @@ from stage import BOOTSTRAP, Seen, Stage, played
 from story import FAULTS, TOPIC, Story, topic_names
 
 from kipctl.probe.bootstrap import find_topic
-from kipctl.probe.metadata_policy import TopicPolicy
+from kipctl.probe.metadata_policy import TopicPolicy, WorkingSet
 from kipctl.probe.produce.many_topics import ManyTopicsProducer, Segment
 from kipctl.probe.produce.partitioner import partitioner
 from kipctl.probe.produce.payloads import Variant, random_values, variants
@@ -25,6 +25,7 @@ from kipctl.transport.access import Access
 
 _RECORD_BYTES = 10
 _IDLE_MS = 300
+_SOON_IDLE_MS = 5
 
 
 def play(story: Story) -> Seen:
@@ -63,6 +64,9 @@ class _Play(Stage):
         story, world = self.story, self.world
         metadata = self.cluster.brokers[1].metadata([TOPIC])
         topic, partitions = find_topic(TOPIC, metadata, Access(""))
+        idle_ms = story.config.metadata_max_idle_ms
+        if story.has_idle_topic:
+            idle_ms = _SOON_IDLE_MS
         with closing(
             Producer(
                 story.config,
@@ -75,6 +79,7 @@ class _Play(Stage):
                 *producer_id,
                 self.sockets,
                 [BOOTSTRAP],
+                working_set=WorkingSet(TopicPolicy.KIP526, idle_ms * 1000),
             )
         ) as self.producer:
             self.producer.learn(metadata)

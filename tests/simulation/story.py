@@ -95,6 +95,11 @@ class Story(AnyStory):
     throughput: float
 
     @property
+    def has_idle_topic(self) -> bool:
+        """Whether its topic is forgotten, if Metadata is renewed between two of its records."""
+        return self.seed % 4 == 0
+
+    @property
     def patience_us(self) -> int:
         """The load may not be over, too: the records that are left go through one by one."""
         load_us = self.num_records / self.throughput * 1e6 if self.throughput > 0 else 0

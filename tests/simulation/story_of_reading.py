@@ -139,6 +139,16 @@ def _delete(fault: Fault, world: World, cluster: Cluster) -> End:
     return None
 
 
+def _begin_later(fault: Fault, world: World, cluster: Cluster) -> End:
+    """Its own retention was there before the leader's."""
+    _fetching(cluster).begins_later[fault.broker] = 1 + fault.number
+
+    def over() -> None:
+        _fetching(cluster).begins_later.pop(fault.broker, None)
+
+    return over
+
+
 def _lead_unheard(fault: Fault, world: World, cluster: Cluster) -> End:
     """A broker comes to lead all, and is among the last to hear of it."""
     FAULTS["deaf"](replace(fault, for_us=max(fault.for_us, 300 * MS)), world, cluster)
@@ -182,6 +192,7 @@ READING_FAULTS: Faults = {
     "lose": _lose,
     "fall behind": _fall_behind,
     "delete": _delete,
+    "begin later": _begin_later,
     "forget sessions": _forget_sessions,
     "lead unheard": _lead_unheard,
 }

@@ -5,11 +5,13 @@ from typing import Any
 
 import pytest
 from play_consumer import play
+from stage import Seen
 from story import MS, Fault
 from story_of_reading import ReadingStory
 
 from kipctl.probe.consume.config import ConsumerConfig
 from kipctl.probe.leadership import LeaderDiscovery
+from kipctl.trace.codes import RangeCase
 
 CALM = ReadingStory(
     seed=1,
@@ -111,3 +113,33 @@ def test_nobody_is_asked_where_an_epoch_ends_when_leaders_are_known_without_epoc
         replica_lag_us=30_000,
         seeds=10,
     )
+
+
+@pytest.mark.parametrize(
+    ("kind", "at_ms", "case"),
+    [
+        ("fall behind", 300, RangeCase.UNAVAILABLE),
+        ("begin later", 0, RangeCase.FOLLOWER_BEGINS_LATER),
+    ],
+)
+def test_what_a_follower_has_not_yet_is_told_from_what_it_has_no_more(
+    kind: str, at_ms: int, case: RangeCase
+) -> None:
+    """Cases 2 and 3 of KIP-392: the leader has the position, and named the follower."""
+    rack = {"client_rack": "rack-0"}  # of broker 2
+    seen = Seen()
+    for seed in range(20):
+        story = replace(
+            CALM,
+            seed=seed,
+            brokers=2,
+            batches=20,
+            offset=0,
+            names_replicas=True,
+            config=replace(CALM.config, **rack),
+            faults=(fault(kind, at_ms, 500, broker=2, number=7),),
+        )
+        seen.add(play(story))
+    assert seen.cases[case] > 0
+    told = {RangeCase.UNAVAILABLE, RangeCase.FOLLOWER_BEGINS_LATER} & set(+seen.cases)
+    assert told == {case}

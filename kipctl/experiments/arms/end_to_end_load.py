@@ -9,13 +9,13 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
 from kipctl import __version__
 from kipctl.errors import PipelineError
-from kipctl.experiments.begin import OnThisMachine, Probe
+from kipctl.experiments.begin import Begin, OnThisMachine, Probe
 from kipctl.experiments.read_to_end import WrittenTo, acknowledged_ends, await_offsets
 from kipctl.measure.export import record_batches
 from kipctl.measure.parts import Part
@@ -52,6 +52,8 @@ class Load:
     throughput: float = 500
     record_size: int = 1000
     warmup_s: float = 5.0
+    begin: Begin[Any] = field(default_factory=OnThisMachine)
+    """How kipctl's own clients begin: each as a process, or as workers."""
 
     @property
     def warmup_records(self) -> int:
@@ -123,7 +125,7 @@ def finish(writer: Writer, reader: Reader, run: Run) -> Written:
 
 @contextmanager
 def probe_writer(load: Load, discovery: LeaderDiscovery) -> Iterator[Writer]:
-    """kipctl's own producer, in a process of its own."""
+    """kipctl's own producer."""
     spec = ProbeSpec(
         load.access,
         load.topic,
@@ -139,7 +141,7 @@ def probe_writer(load: Load, discovery: LeaderDiscovery) -> Iterator[Writer]:
             partitioner="round-robin",  # every partition is written to, so every move is met
         ),
     )
-    with OnThisMachine()(spec) as probe:
+    with load.begin(spec) as probe:
         yield _ProbeWriter(probe)
 
 
@@ -152,15 +154,16 @@ class _ProbeWriter:
         """See Writer."""
         self._ended_us = now_us()
         self._probe.stop()
-        if failure := self._probe.outcome().failure:
+        self._outcome = self._probe.outcome()
+        if failure := self._outcome.failure:
             raise PipelineError(f"The producer broke off: {failure}")
         return acknowledged_ends(self._probe.parts)
 
     def record(self, run: Run) -> Written:
         """See Writer."""
-        for part in self._probe.parts:
-            _write(run, part, 0)
-        outcome = self._probe.parts[0].outcome
+        outcome = self._outcome
+        for number, part in enumerate(self._probe.parts):
+            _write(run, part, outcome, part.outcome.start_us, 2 * number)
         spec = outcome.spec
         return Written(
             software=f"kipctl {__version__}",
@@ -185,7 +188,7 @@ class _ProbeWriter:
 
 @contextmanager
 def probe_reader(load: Load, discovery: LeaderDiscovery, client_rack: str = "") -> Iterator[Reader]:
-    """kipctl's own consumer, in a process of its own; it reads from the end of the log on."""
+    """kipctl's own consumer; it reads from the end of the log on."""
     spec = ConsumeSpec(
         load.access,
         load.topic,
@@ -194,7 +197,7 @@ def probe_reader(load: Load, discovery: LeaderDiscovery, client_rack: str = "") 
         discovery=discovery,
         config=ConsumerConfig(client_id=CONSUMER, client_rack=client_rack),
     )
-    with OnThisMachine()(spec) as probe:
+    with load.begin(spec) as probe:
         yield _ProbeReader(probe)
 
 
@@ -208,23 +211,23 @@ class _ProbeReader:
         """See Reader."""
         await_offsets(self._probe, ends, QUIET_S)
         self._probe.stop()
-        if failure := self._probe.outcome().failure:
+        self._outcome = self._probe.outcome()
+        if failure := self._outcome.failure:
             raise PipelineError(f"The consumer broke off: {failure}")
 
     def record(self, run: Run, written: Written) -> Mapping[str, Any]:
         """See Reader."""
-        for part in self._probe.parts:
-            start = replace(
-                part.outcome, start_us=written.start_us, wall_start_us=written.wall_start_us
-            )
-            _write(run, replace(part, outcome=start), 1)
-        return {
-            "consumer": without_secrets(as_properties(self._probe.parts[0].outcome.spec.config))
-        }
+        earlier_us = self._outcome.start_us - written.start_us
+        for number, part in enumerate(self._probe.parts):
+            start_us = part.outcome.start_us - earlier_us
+            _write(run, part, self._outcome, start_us, 2 * number + 1)
+        return {"consumer": without_secrets(as_properties(self._outcome.spec.config))}
 
 
-def _write(run: Run, part: Part[Any], number: int) -> None:
-    outcome: Outcome = part.outcome
+def _write(run: Run, part: Part[Any], whole: Outcome, start_us: int, number: int) -> None:
+    """Its rows, as those of the client whose part it is, with times since `start_us` by its own
+    machine's clock."""
+    outcome = replace(part.outcome, spec=whole.spec, start_us=start_us)
     for dataset in outcome.datasets:
         run.write(dataset, record_batches(outcome, part.directory, dataset), number)
 

@@ -1,8 +1,8 @@
 """`experiment roll`: brokers restarted one by one under load (the second claim of KIP-951)."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -25,22 +25,13 @@ from kipctl.experiments.arms.figures import Figures, together
 from kipctl.experiments.arms.run_rows import dataset, rows
 from kipctl.experiments.arms.stand import Stand
 from kipctl.experiments.arms.tapped_sides import reader_of, writer_of
+from kipctl.experiments.begin import Begin, OnThisMachine, on_spark
 from kipctl.experiments.own_topic import own_topic
-from kipctl.experiments.plan import OWN_TOPIC
+from kipctl.experiments.plan import OWN_TOPIC, RunPlan
 from kipctl.experiments.record import describe
 from kipctl.experiments.roll.figures import Half, Records, figures_in, halves, records
-from kipctl.experiments.roll.published import (
-    BROKERS,
-    CONTROLLERS,
-    EVERY_S,
-    HIGH,
-    LOW,
-    RECORD_SIZE,
-    RUNS,
-    in_short,
-    published_for,
-    set_up_differences,
-)
+from kipctl.experiments.roll.plan import RollPlan
+from kipctl.experiments.roll.published import in_short, published_for, set_up_differences
 from kipctl.experiments.roll.restarts import Restart, leaders_put_back, roll
 from kipctl.lab.cluster import Lab
 from kipctl.lab.properties import Role
@@ -50,73 +41,9 @@ from kipctl.measure.redirects import metadata_rpcs, redirects
 from kipctl.trace.columns import COLUMNS
 from kipctl.trace.rows import IntRows
 from kipctl.trace.store import Run
-from kipctl.verdict import LEAST_RUNS
 
 P99 = 0.99
 _BATCH = {name: i for i, name in enumerate(COLUMNS["batches"])}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RollPlan:
-    """Cells are all pairs of `acks` and `partitions`; each arm has `runs` runs in each cell.
-
-    `restarts` brokers are restarted in each run, in the order of their ids; 0 for all.
-    """
-
-    arms: tuple[Arm, ...]
-    acks: tuple[str, ...] = ("all", "1")
-    partitions: tuple[int, ...] = (LOW.partitions,)
-    runs: int = LEAST_RUNS
-    restarts: int = 0
-    controlled: bool = True
-    throughput: float = 500
-    record_size: int = 1000
-    warmup_s: float = 5.0
-    settle_s: float = 2.0
-    broker_warmup_s: float = 10.0
-
-    def __post_init__(self) -> None:
-        """Raises UsageError for numbers that make no sense."""
-        for name, value, least in (
-            ("--runs", self.runs, 1),
-            ("--restarts", self.restarts, 0),
-            ("--partitions", min(self.partitions), 1),
-            ("--record-size", self.record_size, 1),
-        ):
-            if value < least:
-                raise UsageError(f"{name} is {value}; it must be at least {least}.")
-        if self.throughput <= 0:
-            raise UsageError("--throughput must be above 0.")
-        if self.settle_s <= 0:
-            raise UsageError("--every must be above 0.")
-
-    @property
-    def cells(self) -> tuple[tuple[str, int], ...]:
-        """(acks, partitions), in order."""
-        return tuple(product(self.acks, self.partitions))
-
-
-SCALES: Mapping[str, Mapping[str, Any]] = {
-    f"kip-{workload.name}": {
-        "partitions": (workload.partitions,),
-        "throughput": workload.throughput,
-        "record_size": RECORD_SIZE,
-        "settle_s": EVERY_S,
-        "runs": RUNS,
-    }
-    for workload in (LOW, HIGH)
-}
-"""The KIP's own workloads, as far as one producer and one consumer can take their place."""
-
-
-def sizes(scale: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields of RollPlan: those of the scale, and what is given (not None) instead."""
-    return dict(SCALES.get(scale, {})) | {n: of for n, of in given.items() if of is not None}
-
-
-def nodes_of(scale: str) -> tuple[int, int]:
-    """Brokers and controllers of a fresh lab."""
-    return (BROKERS, CONTROLLERS) if scale in SCALES else (3, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,8 +247,8 @@ def run_roll(
     if len(brokers) < 2:
         raise UsageError("With one broker there is nowhere for leaders to move to.")
     chosen = brokers[: plan.restarts or len(brokers)]
-    with leaders_put_back(cluster):
-        cells = _cells(plan, stand, lab, chosen, record, message)
+    with leaders_put_back(cluster), _begins(plan, message) as begin:
+        cells = _cells(plan, stand, lab, chosen, begin, record, message)
     document = {
         "kafka_version": lab.kafka_version,
         "brokers": len(brokers),
@@ -331,6 +258,7 @@ def run_roll(
         "throughput": plan.throughput,
         "record_size": plan.record_size,
         "runs": plan.runs,
+        "workers": plan.workers,
         "settle_s": plan.settle_s,
         "cells": cells,
     }
@@ -340,11 +268,22 @@ def run_roll(
     return document | {"differs": list(set_up_differences(document))}
 
 
+@contextmanager
+def _begins(plan: RollPlan, message: Callable[[str], None]) -> Iterator[Begin[Any]]:
+    """How kipctl's own producer and consumer begin, each as so many workers."""
+    if plan.workers == 1:
+        yield OnThisMachine()
+        return
+    with on_spark(RunPlan(workers=plan.workers), message, runs=2) as workers:
+        yield workers
+
+
 def _cells(
     plan: RollPlan,
     stand: Stand,
     lab: Lab,
     chosen: Sequence[int],
+    begin: Begin[Any],
     record: Callable[[str], Path | None],
     message: Callable[[str], None],
 ) -> list[dict[str, Any]]:
@@ -358,6 +297,7 @@ def _cells(
             plan.throughput,
             plan.record_size,
             plan.warmup_s,
+            begin,
         )
         if not cells:
             warm_up(load, partitions, stand, plan.broker_warmup_s, message)

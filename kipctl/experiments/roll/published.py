@@ -106,8 +106,8 @@ def in_short(document: Mapping[str, Any], partitions: int) -> str:
         ("partitions", partitions, kip.partitions),
         ("records/s", document["throughput"], kip.throughput),
         ("bytes of a record", document["record_size"], RECORD_SIZE),
-        ("producers", 1, kip.producers),
-        ("consumers", 1, _SUBSCRIPTIONS * kip.consumers),
+        ("producers", document["workers"], kip.producers),
+        ("consumers", document["workers"], _SUBSCRIPTIONS * kip.consumers),
         ("s between restarts", document["settle_s"], EVERY_S),
         ("runs", document["runs"], RUNS),
     )
@@ -142,12 +142,15 @@ def set_up_differences(document: Mapping[str, Any]) -> tuple[str, ...]:
             "greater"
         )
     workloads = [nearer_workload(cell["partitions"]) for cell in document["cells"]]
+    by, load = "one producer, read once", f"{document['throughput']:,.0f} records/s"
+    if (workers := document["workers"]) > 1:
+        by = f"{workers} producers, read once by {workers} consumers"
     found += [
         (
-            f"{document['throughput']:,.0f} records/s of {document['record_size']:,} bytes by one "
-            f"producer, read once; the KIP's workload {kip.name}: {kip.throughput:,}/s of "
-            f"{RECORD_SIZE} bytes to {kip.partitions:,} partitions by {kip.producers} producers, "
-            f"read by {_SUBSCRIPTIONS} subscriptions of {kip.consumers} consumers"
+            f"{load} of {document['record_size']:,} bytes by {by}; the KIP's workload {kip.name}: "
+            f"{kip.throughput:,}/s of {RECORD_SIZE} bytes to {kip.partitions:,} partitions by "
+            f"{kip.producers} producers, read by {_SUBSCRIPTIONS} subscriptions of {kip.consumers} "
+            "consumers"
         )
         for kip in dict.fromkeys(workloads)
     ]

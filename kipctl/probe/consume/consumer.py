@@ -96,7 +96,12 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
         )
         self._reads = Reads(self._finder, tracing)
         self._positioning = Positioning(
-            config, self._finder, self._network, self._settled, self._reads.row_without_answer
+            config,
+            self._finder,
+            self._network,
+            self._settled,
+            self._reads.row_without_answer,
+            tracing.amend_range_case,
         )
         self._readers = Readers(assigned, self._finder, self._network, self._positioning.add)
         self._failures = Failures(self._retries, tracing, self._finder)
@@ -237,7 +242,9 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
         """The position is known (`Positioning`'s on_settled), or there will be none."""
         if partition.check:
             row, partition.check = partition.check.row, None
-            self._reads.write(row)
+            number = self._tracing.amendable_read(row)
+            if row.range_handling == RangeHandling.ASK_LEADER:
+                self._positioning.refused_by_follower(partition, row.broker, number)
             if row.range_handling == RangeHandling.WAIT:
                 self._readers.wait(partition, now + self._config.retry_backoff_ms * 1000)
         if partition.state is State.FAILED:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from kipctl.probe.consume.config import ConsumerConfig
 from kipctl.probe.consume.link import ConsumerLink
@@ -19,7 +19,7 @@ from kipctl.probe.consume.positions import (
 )
 from kipctl.probe.consume.requests import leader_epoch_request, list_offsets_request
 from kipctl.probe.consume.session import Wanted
-from kipctl.probe.leader_finder import LeaderFinder
+from kipctl.probe.leader_finder import NO_ROW, LeaderFinder
 from kipctl.probe.leadership import NO_EPOCH
 from kipctl.probe.network import Network
 from kipctl.protocol.api import ApiKey, decode_response
@@ -44,6 +44,17 @@ class PositionCall:
 
     question: Question
     wanted: dict[Partition, Wanted]
+    row: int = NO_ROW
+    """Of FOLLOWER_START: the number of the row of `reads` that it is about."""
+
+
+class _Refusal(NamedTuple):
+    """A follower has refused a position that the leader has."""
+
+    partition: Partition
+    wanted: Wanted
+    broker: int
+    row: int
 
 
 class Positioning:
@@ -56,16 +67,20 @@ class Positioning:
         network: Network[ConsumerLink],
         on_settled: Callable[[Partition, int], None],
         row_of: Callable[[Partition, int], ReadRow],
+        amend: Callable[[int, RangeCase], None],
     ) -> None:
         """`on_settled` is told of each partition that is READY or FAILED, and when.
 
-        `row_of` makes a row of the trace for a position that no Fetch was refused for.
+        `row_of` makes a row of the trace for a position that no Fetch was refused for. `amend` is
+        told what case a row that was written turns out to be.
         """
         self._config = config
         self._finder = finder
         self._network = network
         self._on_settled = on_settled
         self._row_of = row_of
+        self._amend = amend
+        self._refusals: list[_Refusal] = []
         self._open: dict[Partition, None] = {}
 
     def can_validate(self, partition: Partition) -> bool:
@@ -81,7 +96,12 @@ class Positioning:
         self._open[partition] = None
 
     def ask(self, now_us: int) -> None:
-        """Ask leaders what is to be asked, each question in one request to each."""
+        """Ask leaders what is to be asked, each question in one request to each; and followers
+        that have refused what their leaders have."""
+        if self._refusals:
+            refusals, self._refusals = self._refusals, []
+            for refusal in refusals:
+                self._ask_follower(refusal, now_us)
         if not self._open:
             return
         calls: dict[tuple[ConsumerLink, Question], dict[Partition, Wanted]] = {}
@@ -98,6 +118,27 @@ class Positioning:
             if not link.may_send:  # the question before has broken the connection
                 continue
             self._send(link, PositionCall(question, wanted), now_us)
+
+    def refused_by_follower(self, partition: Partition, broker: int, row: int) -> None:
+        """A follower has refused a position that the leader has; so says that row of the trace.
+
+        It ends before the position, or it begins after it: that only the follower can tell.
+        """
+        self._refusals.append(_Refusal(partition, self._believed(partition), broker, row))
+
+    def _ask_follower(self, refusal: _Refusal, now_us: int) -> None:
+        """If it can be asked just now: what comes of it is for the record alone."""
+        node = self._finder.nodes.get(refusal.broker)
+        link = self._network.link(node) if node else None
+        leads_now = link is self._finder.link(refusal.partition)  # then it has said so already
+        if link is not None and link.may_send and not leads_now:
+            wanted = {refusal.partition: refusal.wanted}
+            call = PositionCall(Question.FOLLOWER_START, wanted, refusal.row)
+            request = self._list_offsets(call)
+            try:
+                link.send_message(request, link.list_offsets_version, now_us, call)
+            except ConnectionLostError:
+                self._network.lose(link)
 
     def _believed(self, partition: Partition) -> Wanted:
         return Wanted(partition.offset, self._finder.epoch(partition))
@@ -126,11 +167,14 @@ class Positioning:
             Question.SINCE: (next(iter(call.wanted)).since_ms, CONSUMER_REPLICA_ID),
             Question.START: (EARLIEST_TIMESTAMP, CONSUMER_REPLICA_ID),
             Question.END: (LATEST_TIMESTAMP, DEBUGGING_REPLICA_ID),
+            Question.FOLLOWER_START: (EARLIEST_TIMESTAMP, DEBUGGING_REPLICA_ID),
         }[call.question]
         return list_offsets_request(config, call.wanted, timestamp, replica_id)
 
     def lost(self, call: PositionCall, now_us: int) -> None:
         """The connection was lost before the answer."""
+        if call.question is Question.FOLLOWER_START:
+            return
         for partition in call.wanted:
             self._ask_again(partition, now_us)
 
@@ -144,6 +188,10 @@ class Positioning:
         for partition, want in call.wanted.items():
             place = partition.topic.name, partition.index
             error, offset = answers.get(place, (ErrorCode.UNKNOWN_SERVER_ERROR, NO_OFFSET))
+            if call.question is Question.FOLLOWER_START:
+                if not error and want.offset < offset:
+                    self._amend(call.row, RangeCase.FOLLOWER_BEGINS_LATER)
+                continue
             if error in RETRIABLE_ERRORS:
                 self._finder.want(MetadataCause.LEADER_CHANGE)
                 self._ask_again(partition, now_us)

@@ -106,6 +106,9 @@ class Question(Enum):
     EPOCH_END = "where the epoch read last ends"
     START = "where the log begins"
     END = "where the log ends, committed or not"
+    FOLLOWER_START = "where the log of the follower begins that refused"
+    """It tells two cases apart, and is no matter of what comes next: nobody waits for the answer.
+    """
 
 
 @dataclass(slots=True)

@@ -160,6 +160,8 @@ class ManyTopicsProducer(Producer):
             bootstrap=bootstrap,
             working_set=self._working_set,
         )
+        self._calls: list[MetadataCall] = []
+        self._finder.calls = self._calls
         self._turns = InTurn(config, self._by_topic, variants, self._finder.use)
         self._accumulator = self._turns
         self._latencies_us: list[int] = []
@@ -183,7 +185,7 @@ class ManyTopicsProducer(Producer):
                     f"Broker {server} does not answer Metadata.",
                     "Check that it is running, and not overloaded or paused.",
                 )
-        return tuple(self._finder.calls)
+        return tuple(self._calls)
 
     def keep_metadata(self, max_age_ms: int, max_idle_ms: int) -> None:
         """Another `metadata.max.age.ms`, counted from now, and another `metadata.max.idle.ms`."""
@@ -196,7 +198,7 @@ class ManyTopicsProducer(Producer):
         Raises TimedOutError when a topic does not come to be known.
         """
         turns, finder = self._turns, self._finder
-        calls, waits = len(finder.calls), len(turns.waits_us)
+        calls, waits = len(self._calls), len(turns.waits_us)
         before = self.errors.copy()
         self._latencies_us = []
         began_us = self._now_us()
@@ -214,7 +216,7 @@ class ManyTopicsProducer(Producer):
             (self._now_us() - began_us) / 1e6,
             self._latencies_us,
             turns.waits_us[waits:],
-            finder.calls[calls:],
+            self._calls[calls:],
             errors,
         )
 
@@ -227,12 +229,8 @@ class ManyTopicsProducer(Producer):
                 "See whether somebody removed it: kipctl inspect leaders",
             )
 
-    def _queue_up(self, partition: Partition) -> None:
-        if partition.queue and not self._finder.has_leader(partition):
-            # Its topic may have been dropped as idle while a batch was under way; then it is new
-            # again (Java's `Sender.sendProducerData`, for topics with unknown leaders).
-            self._finder.use(partition.topic.name, self._now_us())
-        super()._queue_up(partition)
+    def _records_came(self, now: int) -> None:
+        """`InTurn` has told of each record's topic."""
 
     def _answered(
         self, link: ProducerLink, flight: InFlight, frame: memoryview, now: int, behind_us: int

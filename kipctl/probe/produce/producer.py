@@ -74,7 +74,10 @@ class Producer(ProbeClient[Partition, ProducerLink]):
         should_stop: Callable[[], bool] = lambda: False,
         working_set: WorkingSet | None = None,
     ) -> None:
-        """`partitions` counts those of each topic; for the rest see `ProbeClient`."""
+        """`partitions` counts those of each topic; for the rest see `ProbeClient`.
+
+        With a working set a topic that gets no record for `metadata.max.idle.ms` is forgotten.
+        """
         self._config = config
         self._topics = topics
         self._producer_id = producer_id
@@ -146,6 +149,7 @@ class Producer(ProbeClient[Partition, ProducerLink]):
         if now >= accumulator.due_us:
             for partition in accumulator.append_due(now):
                 self._queue_up(partition)
+            self._records_came(now)
         if now >= accumulator.wake_us:
             for partition in accumulator.woken(now):
                 self._queue_up(partition)
@@ -165,6 +169,11 @@ class Producer(ProbeClient[Partition, ProducerLink]):
                 self._next_tick_us,
             )
         )
+
+    def _records_came(self, now: int) -> None:
+        """The topics have got records: they are not idle."""
+        for topic in self._topics:
+            self._finder.use(topic.name, now)
 
     @property
     def generated(self) -> int:
@@ -197,7 +206,12 @@ class Producer(ProbeClient[Partition, ProducerLink]):
             link = self._finder.link(partition)
             if link is not None:
                 link.pending[partition] = None
-            else:
+                return
+            # Its topic may have been dropped as idle, also while a batch was under way: then it is
+            # new again, and is asked for at once. For what was sent before all topics are asked for
+            # (Java's `Sender.sendProducerData`, for topics with unknown leaders).
+            is_known = self._finder.use(partition.topic.name, self._now_us())
+            if is_known or partition.queue[0].failures:
                 self._finder.want(MetadataCause.LEADER_CHANGE)
 
     def _leader_moved(self, partition: Partition) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from kipctl.errors import UnreachableError
 from kipctl.probe.bootstrap import find_topic, first_metadata
 from kipctl.probe.leadership import LeaderDiscovery
+from kipctl.probe.metadata_policy import TopicPolicy, WorkingSet
 from kipctl.probe.outcome import (
     Outcome,
     as_run,
@@ -98,6 +99,7 @@ class ProbeSpec:
                     SystemSockets(now_us, self.access),
                     cluster.bootstrap,
                     should_stop,
+                    WorkingSet(TopicPolicy.KIP526, config.metadata_max_idle_ms * 1000),
                 )
             ) as producer,
         ):
