@@ -375,3 +375,50 @@ class TestFromAnotherMachine:
 def test_two_files_are_one_too_many(kipctl: Kipctl, tmp_path: Path) -> None:
     ran = kipctl("reassign", "--resume", "--entry", "1", "--journal", str(tmp_path))
     assert ran.status == 2
+
+
+class TestTwoMachines:
+    """Each with a journal of its own: what they see of one another is the cluster."""
+
+    @pytest.fixture
+    def there(self, on_fake: tuple[Reassigning, ScriptedBroker], tmp_path: Path) -> Kipctl:
+        return kipctl_on(on_fake[1], tmp_path / "elsewhere")
+
+    def test_while_one_moves_data_the_other_begins_nothing(
+        self, fake: Reassigning, kipctl: Kipctl, there: Kipctl
+    ) -> None:
+        fake.moves_at_once = False
+        drain = ("reassign", "--drain", "3", "--yes", "--throttle", "50MB/s", "--timeout", "1")
+        assert kipctl(*drain).status == 6
+        ran = there("reassign", "--rotate", "--all-topics", "--yes")
+        assert (ran.status, "being reassigned already" in ran.err) == (4, True)
+        assert len(fake.altered) == 1
+
+    def test_what_one_does_between_two_batches_of_the_other_is_left_alone_by_it(
+        self,
+        fake: Reassigning,
+        kipctl: Kipctl,
+        there: Kipctl,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        def meanwhile(*_: object) -> None:
+            assert there("reassign", "--leader", "t-4=3", "--yes").status == 0
+
+        monkeypatch.setattr("kipctl.cluster.moves.change._Change._pause", meanwhile)
+        ran = kipctl("reassign", "--rotate", "--topic", "t", "--yes", "--batch", "3")
+        assert ran.status == 5
+        assert "4 partitions are done, 1 are not: t-4: its replicas have changed" in ran.err
+        assert fake.replicas()[T[4]][0] == 3
+        assert {fake.replicas()[one] for one in T[:4]} == {(2, 3, 1)}
+
+    def test_the_throttle_of_one_that_was_cut_off_is_told_to_the_other(
+        self, fake: Reassigning, kipctl: Kipctl, there: Kipctl
+    ) -> None:
+        fake.moves_at_once = False
+        drain = ("reassign", "--drain", "3", "--yes", "--throttle", "50MB/s")
+        assert kipctl(*drain, "--timeout", "1").status == 6
+        fake.finish()
+        fake.moves_at_once = True
+        said = "throttles are set that kipctl here has not set, such as"
+        assert said not in kipctl("reassign", "--drain", "2").err
+        assert said in there("reassign", "--drain", "2").err
