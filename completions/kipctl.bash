@@ -129,6 +129,7 @@ _kipctl() {
         'kipctl elect unclean --map') return ;;
         'kipctl elect unclean -o' | 'kipctl elect unclean --output') COMPREPLY=($(compgen -W 'auto table plain json csv' -- "$current")); return ;;
         'kipctl inspect brokers --metrics-url') return ;;
+        'kipctl inspect brokers --look-again') return ;;
         'kipctl inspect brokers --bootstrap-server') return ;;
         'kipctl inspect brokers --cluster') return ;;
         'kipctl inspect brokers --command-config') return ;;
@@ -424,7 +425,7 @@ _kipctl() {
         'kipctl elect preferred') words='' options='--topic --partition --all --json-file --dry-run --batch --between --yes --timeout --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
         'kipctl elect unclean') words='' options='--topic --partition --all --internal --json-file --dry-run --yes --timeout --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
         'kipctl inspect') words='brokers replica-selection metadata leaders hints' options=--help ;;
-        'kipctl inspect brokers') words='' options='--metrics-url --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
+        'kipctl inspect brokers') words='' options='--metrics-url --look-again --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
         'kipctl inspect replica-selection') words='' options='--topic --client-rack --explain --watch --for --rate-over --price-per-gb --require-local --client --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
         'kipctl inspect metadata') words='' options='--topic --measure-convergence --moves --yes --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
         'kipctl inspect leaders') words='' options='--topic --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;

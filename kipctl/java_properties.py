@@ -21,6 +21,11 @@ def read(path: Path) -> dict[str, str]:
         raise UsageError(f"The properties file {path} cannot be read: {why}.") from None
 
 
+def is_ascii(path: Path) -> bool:
+    """Whether Java, which takes a file for ISO 8859-1, reads the same in it."""
+    return path.expanduser().read_bytes().isascii()
+
+
 def parse(text: str) -> dict[str, str]:
     r"""`name=value`, `name: value` or `name value` lines; `\` at its end goes on with the next.
 

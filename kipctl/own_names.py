@@ -7,8 +7,9 @@ import socket
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-OWN_TOPICS = ("kipctl-perf", "kipctl-metadata")
-"""With these they begin."""
+OWN_ONE, OWN_MANY = "kipctl-perf", "kipctl-metadata"
+"""With these they begin: the one topic of a run that measures, and those of what many cost."""
+OWN_TOPICS = (OWN_ONE, OWN_MANY)
 
 _SHAPE = re.compile(
     rf"(?:{'|'.join(OWN_TOPICS)})-(?P<host>[A-Za-z0-9-]+)-(?P<pid>\d+)-[0-9a-f]{{6}}\b"

@@ -36,6 +36,10 @@ LEVEL = 0.05
 LEAST_RUNS = 3
 """On each side. One shows nothing of how runs vary; of two, both may have had a stall, and neither
 of the others: equal runs with stalls would be called different in 1 of 10 comparisons."""
+ENOUGH_RUNS = 5
+"""On each side. Of fewer all may have had a stall that none of the other side had: where half of
+the runs have one, three equal runs a side are called different in 1 of 10 comparisons of seven
+measures, five in 1 of 20 (`benchmarks/verdicts.py`)."""
 _FEW = ("no run", "one run", "two runs")
 _LEAST_RATIO_VARIANCE = 0.01**2
 _LEAST_COUNT_VARIANCE = 1 / 4
@@ -56,7 +60,8 @@ class Verdict:
 
     `p_value` is two-sided, `adjusted` the same after Holm's method over what was asked with it.
     `low` and `high` bound the ratio B / A in 95 of 100 such comparisons; None of counts. With None
-    for `p_value` it cannot be told, and `reason` says why.
+    for `p_value` it cannot be told, and `reason` says why. `runs` there were on the side that has
+    fewer.
     """
 
     p_value: float | None = None
@@ -64,6 +69,7 @@ class Verdict:
     low: float | None = None
     high: float | None = None
     reason: str = ""
+    runs: int = 0
 
     @property
     def is_different(self) -> bool | None:
@@ -90,6 +96,7 @@ class Verdict:
             "ratio_interval": None if self.low is None else [self.low, self.high],
             "different": self.is_different,
             "verdict": self.text,
+            "runs_a_side": self.runs,
         }
 
 
@@ -120,12 +127,12 @@ def compare(
     is added to each value, so that 0 is one too.
     """
     if (fewest := min(len(a), len(b))) < LEAST_RUNS:
-        return Verdict(reason=f"{_FEW[fewest]} on a side, {LEAST_RUNS} are needed")
+        return Verdict(reason=f"{_FEW[fewest]} on a side, {LEAST_RUNS} are needed", runs=fewest)
     if None in a or None in b:
-        return Verdict(reason="a run has no value")
+        return Verdict(reason="a run has no value", runs=fewest)
     known_a, known_b = ([value for value in side if value is not None] for side in (a, b))
     if scale is Scale.RATIO and min(*known_a, *known_b) + resolution <= 0:
-        return Verdict(reason="a run has the value 0")
+        return Verdict(reason="a run has the value 0", runs=fewest)
     transform, least_variance = _scales(resolution)[scale]
     logs_a, logs_b = ([transform(value) for value in side] for side in (known_a, known_b))
     if scale is Scale.RATIO:
@@ -138,9 +145,10 @@ def compare(
     apart = _mean(logs_b) - _mean(logs_a)
     p_value = student_p(apart / error, freedom)
     if scale is Scale.COUNT:
-        return Verdict(p_value, p_value)
+        return Verdict(p_value, p_value, runs=fewest)
     reach = student_critical(LEVEL, freedom) * error
-    return Verdict(p_value, p_value, math.exp(apart - reach), math.exp(apart + reach))
+    low, high = math.exp(apart - reach), math.exp(apart + reach)
+    return Verdict(p_value, p_value, low, high, runs=fewest)
 
 
 def adjusted(verdicts: Mapping[K, Verdict]) -> dict[K, Verdict]:

@@ -48,3 +48,15 @@ def test_no_path_of_one_machine_is_named() -> None:
     assert [
         path for path, text in texts() if path != "tests/test_house.py" and homes.search(text)
     ] == []
+
+
+def test_each_place_that_the_pages_for_engineers_name_exists() -> None:
+    named = re.compile(r"`([\w./]+(?:\.(?:py|md|toml)|/))`")
+    for page in ("CONTRIBUTING.md", "docs/glossary.md", "docs/architecture.md"):
+        text = (REPOSITORY / page).read_text()
+        roots = [REPOSITORY, REPOSITORY / "kipctl", REPOSITORY / "kipctl" / "probe"]
+        roots += [REPOSITORY / "kipctl" / "cluster" / "moves", REPOSITORY / "tests"]
+        lost = [
+            one for one in named.findall(text) if not any((root / one).exists() for root in roots)
+        ]
+        assert lost == [], page

@@ -56,6 +56,7 @@ def test_too_little_cannot_be_told(
     assert found.is_different is found.is_different_alone is None
     assert found.text == f"cannot be told: {reason}"
     assert found.as_document()["different"] is None
+    assert found.as_document()["runs_a_side"] == min(len(a), len(b))
 
 
 @pytest.mark.parametrize(
@@ -73,7 +74,9 @@ def test_too_little_cannot_be_told(
     ],
 )
 def test_verdicts_by_table(a: list[float], b: list[float], scale: Scale, expected: bool) -> None:
-    assert compare(a, b, scale).is_different is expected
+    found = compare(a, b, scale)
+    assert found.is_different is expected
+    assert found.runs == 3
 
 
 def test_the_interval_is_that_of_the_t_test() -> None:

@@ -17,6 +17,7 @@ from kipctl.cli import (
     experiment,
     inspect,
     lab,
+    overview,
     perf,
     request_log,
     runs,
@@ -25,6 +26,7 @@ from kipctl.cli import (
 from kipctl.cli.connecting import with_connecting_options
 from kipctl.cli.demo import demo
 from kipctl.cli.environment import Environment
+from kipctl.cli.help import laid_out
 from kipctl.cli.perf import spread_pairs
 from kipctl.cli.reassign import reassign
 from kipctl.cli.tap import tap
@@ -36,7 +38,7 @@ from kipctl.signals import Received, as_keyboard_interrupts
 app = typer.Typer(
     name="kipctl",
     help="Move leaders on an Apache Kafka cluster and measure what that costs clients.",
-    no_args_is_help=True,
+    invoke_without_command=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -74,7 +76,10 @@ def _root(
         ),
     ] = False,
 ) -> None:
-    context.ensure_object(Environment).debug = debug
+    environment = context.ensure_object(Environment)
+    environment.debug = debug
+    if context.invoked_subcommand is None:
+        overview.show(environment)
 
 
 @cache
@@ -82,7 +87,7 @@ def root_command() -> TyperGroup:
     """All commands: reading their options takes 45 ms, and who runs several needs it once."""
     root = typer.main.get_command(app)
     assert isinstance(root, TyperGroup)
-    return with_connecting_options(root)
+    return laid_out(with_connecting_options(root))
 
 
 def run(arguments: list[str], environment: Environment) -> int:

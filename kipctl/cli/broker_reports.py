@@ -46,6 +46,7 @@ def brokers_report(facts: "ClusterFacts", findings: "tuple[Finding, ...]") -> Re
             "features": features,
             "apis": apis,
             "settings": settings,
+            "reassignments": _reassignments_document(facts),
             "metrics": [_metrics_document(metrics) for metrics in facts.metrics],
             "findings": [
                 {
@@ -64,8 +65,13 @@ def brokers_report(facts: "ClusterFacts", findings: "tuple[Finding, ...]") -> Re
 
 
 def _brokers(facts: "ClusterFacts") -> tuple[Table, list[dict[str, Value]]]:
+    from kipctl.cluster.inspect.doctor_left_behind import needed_by
+
     snapshot = facts.snapshot
     leader_counts = snapshot.leaders_per_broker
+    preferred = Counter(p.preferred_leader for p in snapshot.partitions)
+    not_in_sync = Counter(r for p in snapshot.partitions for r in p.replicas if r not in p.isr)
+    needed = needed_by(facts)
     return listing(
         "Brokers",
         {
@@ -76,6 +82,7 @@ def _brokers(facts: "ClusterFacts") -> tuple[Table, list[dict[str, Value]]]:
             "leaders": "Leaders",
             "preferred": "Preferred",
             "not_in_sync": "Not in sync",
+            "needed_by": "Needed by",
             "answers": "Answers",
         },
         (
@@ -85,11 +92,16 @@ def _brokers(facts: "ClusterFacts") -> tuple[Table, list[dict[str, Value]]]:
                 one.broker.rack,
                 _release(facts, one),
                 leader_counts[one.id],
-                sum(p.preferred_leader == one.id for p in snapshot.partitions),
-                sum(one.id in p.replicas and one.id not in p.isr for p in snapshot.partitions),
+                preferred[one.id],
+                not_in_sync[one.id],
+                needed[one.id],
                 one.silence is None,
             )
             for one in facts.brokers
+        ),
+        (
+            "Needed by: partitions that would refuse acks=all, or have no leader, if the broker"
+            " stopped now.",
         ),
     )
 
@@ -97,7 +109,7 @@ def _brokers(facts: "ClusterFacts") -> tuple[Table, list[dict[str, Value]]]:
 def _broker_document(one: "BrokerFacts") -> dict[str, object]:
     """What the tables show of all brokers together, for each of them."""
     return {
-        "error": one.silence or one.settings_error,
+        "error": one.silence or (one.settings_error and one.settings_error.what),
         "lists": None if one.lists is None else sorted(one.lists),
         "features": {
             name: {"in_use": one.finalized.get(name, 0), "supported": list(versions)}
@@ -105,6 +117,25 @@ def _broker_document(one: "BrokerFacts") -> dict[str, object]:
         },
         "api_versions": {str(key): list(versions) for key, versions in one.api_versions.items()},
         "settings": dict(one.settings),
+        "throttles": dict(one.throttles),
+        "log_dirs": [
+            {"path": found.path, "error": found.error, "cordoned": found.is_cordoned}
+            for found in one.directories
+        ],
+        "log_dirs_error": one.directories_error,
+    }
+
+
+def _reassignments_document(facts: "ClusterFacts") -> dict[str, object]:
+    copying = facts.copying
+    return {
+        "in_progress": None if copying.error else len(copying.busy),
+        "error": copying.error,
+        "looked_s": copying.looked_s,
+        "standing": [
+            {"broker": broker, "partitions": len(partitions)}
+            for broker, partitions in copying.standing.items()
+        ],
     }
 
 

@@ -218,9 +218,8 @@ def _tested(steps: "list[Step]", found: "list[CommandRights]") -> Report:
             for one in found
         ),
         (
-            "Rights on topics are those on the topics that --topic names; without --topic perf "
-            "makes, writes, reads and removes one of its own: grant that on the prefix "
-            "kipctl-perf.",
+            "Rights on topics are those on the topics that --topic names. Topics of kipctl's own "
+            "are made and removed by runs, with a name each: grant rights on them by prefix.",
         )
         if found
         else (),
@@ -242,9 +241,9 @@ def _tested(steps: "list[Step]", found: "list[CommandRights]") -> Report:
             "rights": [
                 {
                     "command": one.command,
-                    "needed": [" on ".join(right) for right in one.needed],
-                    "missing": [" on ".join(right) for right in one.missing],
-                    "not_known": [" on ".join(right) for right in one.not_known],
+                    "needed": [str(right) for right in one.needed],
+                    "missing": [str(right) for right in one.missing],
+                    "not_known": [str(right) for right in one.not_known],
                 }
                 for one in found
             ],
@@ -254,4 +253,4 @@ def _tested(steps: "list[Step]", found: "list[CommandRights]") -> Report:
 
 
 def _words(rights: "tuple[Right, ...]") -> str | None:
-    return ", ".join(" on ".join(right) for right in rights) or None
+    return ", ".join(map(str, rights)) or None

@@ -97,7 +97,10 @@ def preferred(
     between_s = parse_pause(between)
     chosen = _asked(topic or [], partition or [], every, json_file)
     with Cluster(environment.access(bootstrap_server)) as cluster:
-        shown = chosen(take_snapshot(cluster, named=topic or []))
+        seen = take_snapshot(cluster, named=topic or [])
+        if every or topic:
+            environment.say_what_may_be_hidden(cluster, seen.topics, topic or [])
+        shown = chosen(seen)
         astray = shown.only(one.id for one in shown.not_led_by_preferred)
         if dry_run or not astray.partitions:
             listed = _astray_report(astray, len(shown.partitions))
@@ -161,7 +164,10 @@ def unclean(
         )
     chosen = _asked(topic or [], partition or [], every, json_file)
     with Cluster(environment.access(bootstrap_server)) as cluster:
-        shown = chosen(take_snapshot(cluster, named=topic or []))
+        seen = take_snapshot(cluster, named=topic or [])
+        if every or topic:
+            environment.say_what_may_be_hidden(cluster, seen.topics, topic or [])
+        shown = chosen(seen)
         if every and not internal:
             left_out = sum(one.internal for one in shown.leaderless)
             shown = shown.only(one.id for one in shown.partitions if not one.internal)

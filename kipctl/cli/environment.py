@@ -3,7 +3,7 @@
 import os
 import select
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from kipctl.lab.cluster import Lab
     from kipctl.transport.access import Access
     from kipctl.transport.clusters import NamedCluster
+    from kipctl.transport.request import Cluster
 
 
 def orphaned(lab: str) -> str:
@@ -181,11 +182,13 @@ class Environment:
         option: str | None,
         properties: Mapping[str, str] | None = None,
         properties_file: Path | None = None,
+        revised: Callable[[Mapping[str, str]], Mapping[str, str]] = dict,
     ) -> "Access":
         """How the cluster is reached that is meant (`kipctl.cli.target`), else the one running lab.
 
         `option` is --bootstrap-server, `properties` are those of a client that the command runs,
-        from `properties_file` if there is one. Raises UsageError for what is no address, and when
+        from `properties_file` if there is one; `revised` makes of all properties, wherever they are
+        from, those that are used. Raises UsageError for what is no address, and when
         there is no lab, or more than one.
         """
         from kipctl.cli.follow_up import FollowUp
@@ -200,6 +203,7 @@ class Environment:
             lab = self._running_lab()
             servers = lab.bootstrap_server
             given = given if any(map(is_about_security, given)) else lab.properties
+        given = revised(given)
         self._warn_of_unused(given, target.file)
         self.cluster = target.cluster
         self._access = access_of(
@@ -219,13 +223,17 @@ class Environment:
         found = self._access
         return ClusterIdentity(found.name, ", ".join(sorted(found.ids)), str(found))
 
-    def say_if_empty(self, topics: Collection[str]) -> None:
-        """Say what a cluster without topics can mean: it shows those that the user may Describe."""
-        if not topics and self._access and self._access.security.is_authenticated:
-            principal = self._access.security.principal
-            self.message(
-                f"No topic is shown: there is none, or none that {principal} may Describe."
-            )
+    def say_what_may_be_hidden(
+        self, cluster: "Cluster", topics: Collection[str], named: Sequence[str] = ()
+    ) -> None:
+        """Say that there may be more than these topics of the cluster, where there may be.
+
+        For every command that looks at all topics, or at those that match a glob.
+        """
+        from kipctl.cluster.reach import may_be_hidden
+
+        if said := may_be_hidden(cluster, topics, named):
+            self.message(said)
 
     def warn_of_request_log(self) -> None:
         """Say that the request log of the cluster is still on where nobody is to switch it off."""
@@ -261,10 +269,12 @@ class Environment:
 
     def _warn_of_unused(self, properties: Mapping[str, str], file: str) -> None:
         """Say what does nothing: it may be misspelt, or be Java's alone."""
+        from kipctl.java_properties import is_ascii
         from kipctl.security.settings import (
             idle,
             is_about_security,
             maybe_meant,
+            refused_by_java,
             without_effect,
         )
 
@@ -274,6 +284,13 @@ class Environment:
             self.message(f"Of {file} this says nothing of how to connect: {', '.join(others)}.")
         if unused := without_effect(properties):
             self.message(f"Not used by kipctl: {', '.join(map(maybe_meant, unused))}.")
+        for sentence in refused_by_java(properties):
+            self.message(sentence)
+        if file and not is_ascii(Path(file)):
+            self.message(
+                f"{file} is read as UTF-8, and by Java as ISO 8859-1: write what is not ASCII as"
+                r" \uXXXX."
+            )
         if unused := idle(properties):
             protocol = properties.get("security.protocol", "PLAINTEXT")
             self.message(

@@ -44,7 +44,7 @@ def leaders(
 
     with Cluster(environment.access(bootstrap_server)) as cluster:
         snapshot = take_snapshot(cluster, named=topic or [])
-        environment.say_if_empty(snapshot.topics)
+        environment.say_what_may_be_hidden(cluster, snapshot.topics, topic or [])
     environment.report(_leaders_report(select(snapshot, topic) if topic else snapshot), output)
 
 
@@ -67,7 +67,7 @@ def hints(
 
     with Cluster(environment.access(bootstrap_server)) as cluster:
         snapshot = select(take_snapshot(cluster, named=topic or []), topic or [])
-        environment.say_if_empty(snapshot.topics)
+        environment.say_what_may_be_hidden(cluster, snapshot.topics, topic or [])
         checked = check_hints(cluster, snapshot)
     environment.report(_hints_report(checked, bool(snapshot.partitions)), output)
 

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Run a real Apache Kafka cluster on this machine.", no_args_is_help=True)
 
 _ASKED = LabSpec()
+_COLD = (
+    "Its brokers are cold: before you measure, do a run of 10 s that does not count, or leave the "
+    "beginning out with --warmup-records."
+)
 NameOption = Annotated[str, typer.Option("--name", metavar="NAME", help="Which lab.")]
 NodesArgument = Annotated[
     list[int] | None, typer.Argument(metavar="[NODE]...", help="Node ids. Default: every node.")
@@ -84,6 +88,9 @@ def up(
 ) -> None:
     """Start a cluster and wait until it is ready.
 
+    Ready, it is still cold: before you measure, do a run of 10 s that does not count (kipctl perf
+    produce --during rotate), or leave the beginning out with --warmup-records.
+
     What a crash left of a lab of that name is removed first. Brokers come back quickly: one that is
     silent is given up after 3 s, not Kafka's 9. To measure what a crash costs, ask for Kafka's own:
     --config broker.session.timeout.ms=9000 --config broker.heartbeat.interval.ms=2000.
@@ -112,6 +119,7 @@ def up(
     )
     with environment.progress(f"Bringing up lab {name!r}.") as progress:
         lab = Lab.up(spec, progress)
+    environment.message(_COLD)
     environment.report(_report("up", [lab]), output)
 
 

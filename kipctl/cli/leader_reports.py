@@ -8,6 +8,7 @@ from kipctl.report.tables import Cell, Column, Report, Table
 
 if TYPE_CHECKING:
     from kipctl.cluster.moves.change_outcome import LeadersMoved
+    from kipctl.cluster.moves.copying import Copied
     from kipctl.cluster.moves.entry import Entry
     from kipctl.cluster.snapshot import Snapshot
 
@@ -88,6 +89,7 @@ def moved_report(
     steps = _steps_ms(moved)
     entry = moved.reassigned.entry if moved.reassigned else None
     undo = (way_back_line(entry),) if entry else ()
+    copied = moved.reassigned.copied if moved.reassigned else None
     title = "Timeline" if moved.batches == 1 else "Timeline of the slowest batch's election"
     timeline = Table(title, ("Step", Column("ms since the call")), tuple(steps.items()))
     return Report(
@@ -100,11 +102,24 @@ def moved_report(
             "gone": [{"topic": p.topic, "partition": p.partition} for p in moved.election.gone],
             "counts": {"done": moved.done, "failed": len(moved.failures)},
             "failures": [str(failure) for failure in moved.failures],
+            "copied": copied.document() if copied else None,
             "saved": str(entry.saved) if entry else None,
             "entry": entry.id if entry else None,
         },
         (bounded(table, every_row), timeline),
-        (_sentence(moved, len(before.brokers)), *undo),
+        (_sentence(moved, len(before.brokers)), *what_was_copied(copied), *undo),
+    )
+
+
+def what_was_copied(copied: "Copied | None") -> tuple[str, ...]:
+    """What was copied, beside what was told before; nothing where nothing was."""
+    if copied is None:
+        return ()
+    from kipctl.cluster.moves.copying import amount, duration
+
+    return (
+        f"Copied {amount(copied.copied)} in {duration(copied.seconds)};"
+        f" {amount(copied.told)} were told before.",
     )
 
 

@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 
@@ -107,8 +107,13 @@ DuringOption = Annotated[
     ),
 ]
 EveryOption = Annotated[
-    float,
-    typer.Option("--every", metavar="SECONDS", callback=finite, help="Between two such actions."),
+    float | None,
+    typer.Option(
+        "--every",
+        metavar="SECONDS",
+        callback=finite,
+        help="Between two such actions; default 5, or half of a shorter load.",
+    ),
 ]
 CountOption = Annotated[
     int, typer.Option("--count", help="How many actions; 0 until the records are through.")
@@ -150,9 +155,51 @@ PhaseSecondsOption = Annotated[
     float,
     typer.Option("--seconds", callback=finite, help="How long steady and leader-changes last."),
 ]
-WarmupOption = Annotated[
-    int, typer.Option("--warmup-records", help="First records, left out of the times.")
+USUAL_RATE = 1000
+NumRecordsOption = Annotated[
+    int | None,
+    typer.Option("--num-records", help="Records to send; default those of 30 seconds."),
 ]
+RecordRateOption = Annotated[
+    float,
+    typer.Option(
+        "--throughput", callback=finite, help="Records per second; -1 for as many as possible."
+    ),
+]
+WarmupOption = Annotated[
+    int | None,
+    typer.Option(
+        "--warmup-records",
+        help="First records, left out of the times; default those of 5 seconds without "
+        "--num-records, none with it.",
+    ),
+]
+
+
+class Load(NamedTuple):
+    """How much a producer sends, and how often something is done meanwhile."""
+
+    records: int
+    warmup: int
+    every_s: float
+
+
+def load_of(
+    num_records: int | None, warmup_records: int | None, throughput: float, every_s: float | None
+) -> Load:
+    """What was asked for, and what is usual of the rest."""
+    from kipctl.experiments.plan import fitting_every_s, usual_records
+
+    records, warmup = usual_records(throughput)
+    if num_records is not None:
+        records, warmup = num_records, 0
+    if warmup_records is not None:
+        warmup = warmup_records
+    return Load(
+        records, warmup, fitting_every_s(records, throughput) if every_s is None else every_s
+    )
+
+
 ForceOption = Annotated[
     bool, typer.Option("--force", help="Produce to a topic that holds records.")
 ]

@@ -8,6 +8,7 @@ import typer
 from kipctl.cli.environment import Environment
 from kipctl.cli.guard import confirm_moves
 from kipctl.cli.options import (
+    USUAL_RATE,
     BootstrapOption,
     ConfOption,
     CountOption,
@@ -16,18 +17,20 @@ from kipctl.cli.options import (
     ForceOption,
     LeaderDiscoveryOption,
     MasterOrHereOption,
+    NumRecordsOption,
     OutputOption,
     OwnTopicOption,
     PartitionsOption,
     PrintMetricsOption,
     RecordOption,
+    RecordRateOption,
     ReplicationFactorOption,
     StartTimeoutOption,
     StrictOption,
     WarmupOption,
     WorkersOption,
     YesOption,
-    finite,
+    load_of,
     parse_duration,
     record_folder,
 )
@@ -84,15 +87,10 @@ def spread_pairs(arguments: list[str]) -> list[str]:
 @app.command()
 def produce(
     context: typer.Context,
-    num_records: Annotated[int, typer.Option("--num-records", help="Records to produce.")],
-    throughput: Annotated[
-        float,
-        typer.Option(
-            "--throughput", callback=finite, help="Records per second; -1 for as many as possible."
-        ),
-    ],
+    num_records: NumRecordsOption = None,
+    throughput: RecordRateOption = USUAL_RATE,
     record_size: Annotated[
-        int | None, typer.Option("--record-size", help="Bytes of a record's value.")
+        int | None, typer.Option("--record-size", help="Bytes of a record's value; default 1000.")
     ] = None,
     payload_file: Annotated[
         Path | None,
@@ -104,7 +102,7 @@ def produce(
     topic: OwnTopicOption = None,
     partitions: PartitionsOption = 100,
     replication_factor: ReplicationFactorOption = 0,
-    warmup_records: WarmupOption = 0,
+    warmup_records: WarmupOption = None,
     command_property: Annotated[
         list[str] | None,
         typer.Option(
@@ -124,7 +122,7 @@ def produce(
     ] = 5000,
     leader_discovery: LeaderDiscoveryOption = LeaderDiscovery.KIP951,
     during: DuringOption = None,
-    every: EveryOption = 5.0,
+    every: EveryOption = None,
     count: CountOption = 0,
     record: RecordOption = None,
     force: ForceOption = False,
@@ -153,25 +151,26 @@ def produce(
     from kipctl.report.perf_tables import perf_tables
 
     environment: Environment = context.obj
-    if (record_size is None) == (payload_file is None):
-        raise UsageError("Give exactly one of --record-size and --payload-file.")
+    if record_size is not None and payload_file is not None:
+        raise UsageError("Give one of --record-size and --payload-file, not both.")
+    load = load_of(num_records, warmup_records, throughput, every)
     properties = given_properties(command_config, command_property)
     config = parse_properties(properties)
     plan = PerfPlan(
         probe=ProbeSpec(
             access=environment.access(bootstrap_server, properties, command_config),
             topic=OWN_TOPIC if topic is None else topic,
-            num_records=num_records,
+            num_records=load.records,
             throughput=throughput,
-            record_size=record_size if record_size is not None else 1,
+            record_size=1000 if record_size is None else record_size,
             payload_file=payload_file,
             payload_delimiter=payload_delimiter.replace("\\n", "\n").replace("\\t", "\t"),
-            warmup_records=warmup_records,
+            warmup_records=load.warmup,
             discovery=leader_discovery,
             config=config,
         ),
         during=None if during is None else parse_action(during),
-        every_s=every,
+        every_s=load.every_s,
         count=count,
         record=record_folder(record, environment.variables),
         force=force,
@@ -201,7 +200,9 @@ def produce(
             f"kipctl: {outcome.failed:,} of {outcome.generated:,} records failed: "
             + ", ".join(f"{name} {count:,}" for name, count in outcome.errors.items())
         )
-        report_denied(environment, outcome.errors, ApiKey.PRODUCE, plan.probe)
-        raise typer.Exit(status_of_failed(outcome.errors, outcome.acknowledged, result.document))
+        probe = plan.probe
+        report_denied(environment, outcome.errors, ApiKey.PRODUCE, probe.access, probe.topic)
+        acted = bool(result.document["actions"])
+        raise typer.Exit(status_of_failed(outcome.errors, outcome.acknowledged, acted))
     raise_for_actions(result.document, plan.during)
     raise_for_doubts(result.document, strict)

@@ -1,7 +1,7 @@
 """`kipctl perf consume`: read a topic, and show from whom and why."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -39,14 +39,21 @@ from kipctl.pipeline.place import parse_conf
 from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.report.formats import OutputFormat
 
+if TYPE_CHECKING:
+    from kipctl.transport.access import Access
+
+_NAMED = 5
+
 
 def consume(
     context: typer.Context,
-    topic: Annotated[str, typer.Option("--topic", help="What to read.")],
+    topic: Annotated[str | None, typer.Option("--topic", help="What to read.")] = None,
     num_records: Annotated[
-        int,
-        typer.Option("--num-records", "--messages", help="Records to read."),
-    ],
+        int | None,
+        typer.Option(
+            "--num-records", "--messages", help="Records to read; default all that are there."
+        ),
+    ] = None,
     partition: Annotated[
         list[int] | None,
         typer.Option("--partition", metavar="P", help="Only this partition; repeatable."),
@@ -98,7 +105,7 @@ def consume(
     ] = False,
     leader_discovery: LeaderDiscoveryOption = LeaderDiscovery.KIP951,
     during: DuringOption = None,
-    every: EveryOption = 5.0,
+    every: EveryOption = None,
     count: CountOption = 0,
     record: RecordOption = None,
     yes: YesOption = False,
@@ -119,6 +126,7 @@ def consume(
     from kipctl.experiments.conduct import Listeners
     from kipctl.experiments.consume import ConsumePlan, result_line
     from kipctl.experiments.consume import consume as run
+    from kipctl.experiments.plan import USUAL_EVERY_S
     from kipctl.measure.consumed import HEADER
     from kipctl.probe.consume.config import parse_properties
     from kipctl.probe.consume.positions import NO_OFFSET
@@ -129,6 +137,10 @@ def consume(
     environment: Environment = context.obj
     if from_latest and offset is not None:
         raise UsageError("Give --offset or --from-latest, not both.")
+    if num_records is None and (partition or offset is not None or from_latest):
+        raise UsageError(
+            "How many records there are is counted for whole topics.", "Give --num-records."
+        )
     named = given_properties(command_config, command_property)
     access = environment.access(bootstrap_server, named, command_config)
     cluster = environment.cluster
@@ -142,6 +154,8 @@ def consume(
     if from_latest:
         properties["auto.offset.reset"] = "latest"
     config = parse_properties(properties)
+    if topic is None or num_records is None:
+        topic, num_records = _all_of(access, topic)
     plan = ConsumePlan(
         probe=ConsumeSpec(
             access=access,
@@ -154,7 +168,7 @@ def consume(
             config=config,
         ),
         during=None if during is None else parse_action(during),
-        every_s=every,
+        every_s=USUAL_EVERY_S if every is None else every,
         count=count,
         record=record_folder(record, environment.variables),
         reporting_interval_s=reporting_interval / 1000,
@@ -188,7 +202,32 @@ def consume(
     if outcome.errors:
         reported = ", ".join(f"{count} x {name}" for name, count in outcome.errors.items())
         environment.message(f"kipctl: partitions that were given up: {reported}.")
-        report_denied(environment, outcome.errors, ApiKey.FETCH, plan.probe)
-        raise typer.Exit(status_of_failed(outcome.errors, outcome.records, result.document))
+        probe = plan.probe
+        report_denied(environment, outcome.errors, ApiKey.FETCH, probe.access, probe.topic)
+        acted = bool(result.document["actions"])
+        raise typer.Exit(status_of_failed(outcome.errors, outcome.records, acted))
     raise_for_actions(result.document, plan.during)
     raise_for_doubts(result.document, strict)
+
+
+def _all_of(access: "Access", topic: str | None) -> tuple[str, int]:
+    """The topic and how many records it holds. Raises UsageError without one to read."""
+    from kipctl.cluster.snapshot import take_snapshot
+    from kipctl.cluster.topics import records_held
+    from kipctl.transport.request import Cluster
+
+    with Cluster(access) as cluster:
+        if topic is None:
+            there = [name for name in take_snapshot(cluster).topics if not name.startswith("__")]
+            named = ", ".join(there[:_NAMED]) + (" and more" if len(there) > _NAMED else "")
+            raise UsageError(
+                f"--topic says what to read; there is: {named or 'none yet'}.",
+                "Without a topic of yours, on one that is made and removed: kipctl perf e2e",
+            )
+        take_snapshot(cluster, [topic])
+        if held := records_held(cluster, topic):
+            return topic, held
+    raise UsageError(
+        f"Topic {topic} holds no records.",
+        "Wait for new ones with --num-records, or produce some: kipctl perf produce --topic NAME",
+    )

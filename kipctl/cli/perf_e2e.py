@@ -8,6 +8,7 @@ import typer
 from kipctl.cli.environment import Environment
 from kipctl.cli.guard import confirm_moves
 from kipctl.cli.options import (
+    USUAL_RATE,
     BootstrapOption,
     ConfOption,
     CountOption,
@@ -16,11 +17,13 @@ from kipctl.cli.options import (
     ForceOption,
     LeaderDiscoveryOption,
     MasterOrHereOption,
+    NumRecordsOption,
     OutputOption,
     OwnTopicOption,
     PartitionsOption,
     PrintMetricsOption,
     RecordOption,
+    RecordRateOption,
     RecordSizeOption,
     ReplicationFactorOption,
     StartTimeoutOption,
@@ -28,7 +31,7 @@ from kipctl.cli.options import (
     WarmupOption,
     WorkersOption,
     YesOption,
-    finite,
+    load_of,
     parse_duration,
     record_folder,
 )
@@ -36,10 +39,12 @@ from kipctl.cli.perf_results import (
     given_properties,
     raise_for_actions,
     raise_for_doubts,
+    report_denied,
     report_record,
     show,
+    status_of_failed,
 )
-from kipctl.errors import ExitStatus, UsageError
+from kipctl.errors import UsageError
 from kipctl.pipeline.place import parse_conf
 from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.report.formats import OutputFormat
@@ -47,13 +52,8 @@ from kipctl.report.formats import OutputFormat
 
 def e2e(
     context: typer.Context,
-    num_records: Annotated[int, typer.Option("--num-records", help="Records to send.")],
-    throughput: Annotated[
-        float,
-        typer.Option(
-            "--throughput", callback=finite, help="Records per second; -1 for as many as possible."
-        ),
-    ] = 1000,
+    num_records: NumRecordsOption = None,
+    throughput: RecordRateOption = USUAL_RATE,
     record_size: RecordSizeOption = 1000,
     producer_acks: Annotated[
         str | None,
@@ -62,7 +62,7 @@ def e2e(
     topic: OwnTopicOption = None,
     partitions: PartitionsOption = 12,
     replication_factor: ReplicationFactorOption = 0,
-    warmup_records: WarmupOption = 0,
+    warmup_records: WarmupOption = None,
     client_rack: Annotated[
         str | None,
         typer.Option("--client-rack", metavar="RACK", help="Where the consumer is (client.rack)."),
@@ -86,7 +86,7 @@ def e2e(
     print_metrics: PrintMetricsOption = False,
     leader_discovery: LeaderDiscoveryOption = LeaderDiscovery.KIP951,
     during: DuringOption = None,
-    every: EveryOption = 5.0,
+    every: EveryOption = None,
     count: CountOption = 0,
     record: RecordOption = None,
     force: ForceOption = False,
@@ -114,9 +114,11 @@ def e2e(
     from kipctl.probe.consume.config import parse_properties as consumer_config
     from kipctl.probe.produce.config import parse_properties as producer_config
     from kipctl.probe.produce.run import ProbeSpec
+    from kipctl.protocol.api import ApiKey
     from kipctl.report.e2e_tables import e2e_tables
 
     environment: Environment = context.obj
+    load = load_of(num_records, warmup_records, throughput, every)
     shared = given_properties(command_config, None)
     produced = {"client.id": "kipctl-perf", **shared, **parse_pairs(producer_property or [])}
     consumed = {"client.id": "kipctl-perf-consumer", **shared}
@@ -142,15 +144,15 @@ def e2e(
             probe=ProbeSpec(
                 access=access,
                 topic=OWN_TOPIC if topic is None else topic,
-                num_records=num_records,
+                num_records=load.records,
                 throughput=throughput,
                 record_size=record_size,
-                warmup_records=warmup_records,
+                warmup_records=load.warmup,
                 discovery=leader_discovery,
                 config=producer_config(produced),
             ),
             during=None if during is None else parse_action(during),
-            every_s=every,
+            every_s=load.every_s,
             count=count,
             record=record_folder(record, environment.variables),
             force=force,
@@ -182,6 +184,10 @@ def e2e(
             f"kipctl: of {records['sent']:,} records {records['failed']:,} failed, "
             f"{records['missing']:,} were acknowledged and did not come."
         )
-        raise typer.Exit(ExitStatus.PARTLY_DONE)
+        report_denied(
+            environment, records["errors"], ApiKey.PRODUCE, access, plan.produce.probe.topic
+        )
+        acted = bool(result.document["actions"])
+        raise typer.Exit(status_of_failed(records["errors"], records["acknowledged"], acted))
     raise_for_actions(result.document, plan.produce.during)
     raise_for_doubts(result.document, strict)

@@ -1,5 +1,6 @@
 """`kipctl perf metadata`: what many topics cost a client in Metadata."""
 
+from collections import Counter
 from typing import Annotated
 
 import typer
@@ -14,7 +15,7 @@ from kipctl.cli.options import (
     RecordSizeOption,
     YesOption,
 )
-from kipctl.errors import ExitStatus
+from kipctl.cli.perf_results import report_denied, status_of_failed
 from kipctl.experiments.metadata.plan import ClientKind, Phase
 from kipctl.probe.metadata_policy import TopicPolicy
 from kipctl.report.formats import OutputFormat
@@ -85,6 +86,7 @@ def metadata(
     from kipctl.experiments.metadata.plan import POLICIES, MetadataPlan
     from kipctl.probe.config import parse_pairs
     from kipctl.probe.produce.config import LEAST_IDLE_MS, parse_properties
+    from kipctl.protocol.api import ApiKey
     from kipctl.report.metadata_tables import perf_metadata_tables
 
     environment: Environment = context.obj
@@ -111,7 +113,14 @@ def metadata(
     document = run(plan, environment.message)
     tables = perf_metadata_tables(document)
     environment.report(Report("perf metadata", document, tables), output)
-    failed = sum(p["failed"] for c in document["clients"] for p in c["phases"])
-    if failed:
-        environment.message(f"kipctl: {failed:,} records failed.")
-        raise typer.Exit(ExitStatus.PARTLY_DONE)
+    phases = [phase for one in document["clients"] for phase in one["phases"]]
+    if failed := sum(phase["failed"] for phase in phases):
+        errors = sum((Counter(phase["errors"]) for phase in phases), Counter[str]())
+        environment.message(
+            f"kipctl: {failed:,} records failed: "
+            + ", ".join(f"{name} {count:,}" for name, count in errors.items())
+        )
+        report_denied(environment, errors, ApiKey.PRODUCE, plan.access, plan.names[0])
+        done = sum(phase["records"] for phase in phases) - failed
+        acted = any(phase["moves"] for phase in phases)
+        raise typer.Exit(status_of_failed(errors, done, acted))

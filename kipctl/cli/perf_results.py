@@ -11,9 +11,8 @@ from kipctl.report.tables import Report, Table
 
 if TYPE_CHECKING:
     from kipctl.experiments.actions import Action
-    from kipctl.probe.consume.run import ConsumeSpec
-    from kipctl.probe.produce.run import ProbeSpec
     from kipctl.protocol.api import ApiKey
+    from kipctl.transport.access import Access
 
 
 def given_properties(file: Path | None, pairs: Sequence[str] | None) -> dict[str, str]:
@@ -51,24 +50,26 @@ def report_denied(
     environment: Environment,
     errors: Mapping[str, int],
     request: "ApiKey",
-    spec: "ProbeSpec | ConsumeSpec",
+    access: "Access",
+    topic: str,
 ) -> None:
-    """Say which right was missing, if one was: `errors` counts what failed, by Kafka's names."""
+    """Say which right on the topic was missing, if one was.
+
+    `errors` counts what failed, by Kafka's names.
+    """
     from kipctl.protocol.error_codes import ErrorCode
     from kipctl.transport.rights import refusal
 
     for code in (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED):
         if code.name in errors:
-            what = f"Topic {spec.topic!r}"
-            environment.error(refusal(what, code, request, spec.access, spec.topic))
+            environment.error(refusal(f"Topic {topic!r}", code, request, access, topic))
 
 
-def status_of_failed(
-    errors: Mapping[str, int], done: int, document: Mapping[str, Any]
-) -> ExitStatus:
+def status_of_failed(errors: Mapping[str, int], done: int, acted: bool) -> ExitStatus:
     """Of a run in which something failed: refused, if no right to any of it was there.
 
-    `errors` counts what failed, by Kafka's names; `done` is how much did not.
+    `errors` counts what failed, by Kafka's names; `done` is how much did not; the run has `acted`
+    if its actions changed something of the cluster, such as leaders.
     """
     from kipctl.protocol.error_codes import ErrorCode
 
@@ -76,7 +77,7 @@ def status_of_failed(
         code.name
         for code in (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     }
-    nothing_done = not done and not document["actions"]
+    nothing_done = not done and not acted
     return ExitStatus.REFUSED if nothing_done and set(errors) <= denied else ExitStatus.PARTLY_DONE
 
 

@@ -218,15 +218,15 @@ def reassign(
     ] = False,
     yes: YesOption = False,
     timeout: Annotated[
-        float,
+        float | None,
         typer.Option(
             "--timeout",
             metavar="SECONDS",
             min=0.1,
             callback=finite,
-            help="How long to wait for a batch.",
+            help="How long all of it may take, pauses too. Default: 300 s for each batch.",
         ),
-    ] = 300.0,
+    ] = None,
     bootstrap_server: BootstrapOption = None,
     output: OutputOption = OutputFormat.AUTO,
 ) -> None:
@@ -274,8 +274,10 @@ def reassign(
         [name for name, given in modes.items() if given],
         [name for name, given in options.items() if given],
     )
-    if rotate and bool(topics) == all_topics:
-        raise UsageError("--rotate needs either --topic or --all-topics.", _HELP_PAGE)
+    if rotate and topics and all_topics:
+        raise UsageError("--topic and --all-topics exclude one another.", _HELP_PAGE)
+    if rotate and yes and not (topics or all_topics):
+        raise UsageError("--rotate with --yes needs --topic or --all-topics.", _HELP_PAGE)
     if entry == "":
         raise UsageError("--entry is empty.", "List the entries: kipctl reassign --history")
     if entry and journal:
@@ -320,12 +322,14 @@ def reassign(
             measure and not dry_run,
             partitions or output is OutputFormat.CSV,
             timeout,
-            Pace(batch, between_s),
+            Pace(batch, between_s, rate),
             rate,
             journal,
             output,
         )
-        if rotate:
+        if rotate and not (topics or all_topics):
+            reassign_modes.show_rotations(asked)
+        elif rotate:
             reassign_modes.rotate(asked)
         elif way is not None:
             reassign_ways.carry_out_way(asked, way)

@@ -71,7 +71,7 @@ def cancel(asked: Asked, path: Path | None, everything: bool) -> None:
         f"Cancel the reassignment of {len(chosen.stop)} partitions?{by}", asked.yes
     )
     with asked.environment.progress(f"Cancelling {len(chosen.stop)} reassignments"):
-        cancelled = cancelled_by(asked.cluster, chosen, asked.timeout_s)
+        cancelled = cancelled_by(asked.cluster, chosen, asked.step_timeout_s)
     topics = sorted({partition_id.topic for partition_id in cancelled.cancelled})
     after = afterwards(asked.cluster, topics)
     report = cancelled_report(cancelled, after, asked.every_row)

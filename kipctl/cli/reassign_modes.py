@@ -14,6 +14,7 @@ from kipctl.cli.reassign_reports import (
     ongoing_report,
     plan_report,
     reassigned_report,
+    rotations_report,
     verified_report,
     with_skipped,
 )
@@ -56,11 +57,18 @@ class Asked:
     change_factor: bool
     measure: bool
     every_row: bool
-    timeout_s: float
+    timeout_s: float | None
     pace: "Pace"
     throttle: int | None
     file: Path | None
     output: OutputFormat
+
+    @property
+    def step_timeout_s(self) -> float:
+        """How long one step may take: what is asked of the whole, or what a batch has."""
+        from kipctl.cluster.moves.change import BATCH_TIMEOUT_S
+
+        return self.timeout_s or BATCH_TIMEOUT_S
 
     @property
     def origin(self) -> "Origin":
@@ -172,6 +180,14 @@ def rotate(asked: Asked) -> None:
     demand_all_done(moved.failures, moved.done, UNDO, has_changed=moved.has_changed)
 
 
+def show_rotations(asked: Asked) -> None:
+    """What a rotation of each topic would move; nothing is changed."""
+    from kipctl.cluster.moves.planners.rotation import rotate as rotated
+
+    seen = look(asked, rotated)
+    asked.report(rotations_report(seen.plan, asked.every_row))
+
+
 def carry_out_plan(asked: Asked, path: Path) -> None:
     """Carry out an assignment in Kafka's own JSON."""
     from kipctl.cluster.moves.change import reassign
@@ -192,7 +208,7 @@ def carry_out_plan(asked: Asked, path: Path) -> None:
         check_against(file, now)
         return reach(now, file.assignment)
 
-    seen = look(asked, planner)
+    seen = look(asked, planner, chooses=False)
     if file.names_log_dirs:
         environment.message(f"The log_dirs of {path} are ignored: brokers place new replicas.")
     numbers = in_numbers(asked, seen.plan, seen.snapshot)
@@ -258,11 +274,16 @@ def ongoing_of(asked: Asked) -> tuple["Ongoing", ...]:
     return tuple(one for one in busy if one.id.topic in chosen)
 
 
-def look(asked: Asked, planner: "Planner") -> "Survey":
-    """The cluster, and what is to be changed; a dry run needs no right to list reassignments."""
+def look(asked: Asked, planner: "Planner", chooses: bool = True) -> "Survey":
+    """The cluster, and what is to be changed; a dry run needs no right to list reassignments.
+
+    With `chooses` the plan is for topics that were looked for, as those of a broker are.
+    """
     from kipctl.cluster.moves.guards import survey
 
     seen = survey(asked.cluster, planner, asked.topics, may_not_list=asked.dry_run)
+    if chooses:
+        asked.environment.say_what_may_be_hidden(asked.cluster, seen.snapshot.topics, asked.topics)
     say_if_not_listed(asked, seen.busy_refused)
     return seen
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from kipctl.cli.leader_reports import A_FEW, bounded, ids, listing, way_back_line
+from kipctl.cli.leader_reports import A_FEW, bounded, ids, listing, way_back_line, what_was_copied
 from kipctl.report.plan_tables import (
     brokers_table,
     copied_lines,
@@ -71,6 +71,31 @@ def plan_report(
     )
 
 
+def rotations_report(plan: "Plan", every_row: bool = False) -> Report:
+    """Of a rotation of everything: how many leaders move of each topic, the most first."""
+    from kipctl.cluster.moves.plan_view import left_alone
+
+    moved = Counter(move.id.topic for move in plan.moves)
+    left = Counter(skipped.id.topic for skipped in plan.skipped)
+    topics = sorted({*moved, *left}, key=lambda topic: (-moved[topic], topic))
+    table, rows = listing(
+        "What a rotation would move",
+        {"topic": "Topic", "leaders": "Leaders", "left_alone": "Left alone"},
+        ((topic, moved[topic], left[topic]) for topic in topics),
+        () if topics else ("There is no topic.",),
+    )
+    return Report(
+        REASSIGN,
+        {"topics": rows},
+        (bounded(table, every_row),),
+        (
+            *map(str, left_alone(plan)),
+            "Nothing was changed. Choose topics: kipctl reassign --rotate --topic NAME, or"
+            " --all-topics.",
+        ),
+    )
+
+
 def _moves_table(plan: "Plan") -> Table:
     table, _ = listing(
         "Plan",
@@ -130,7 +155,7 @@ def reassigned_report(done: "Reassigned", after: "Snapshot", every_row: bool = F
         },
         ((*m.id, m.before, now[m.id].replicas, now[m.id].leader) for m in there),
     )
-    closing = [f"{len(done.plan.moves)} partitions are reassigned."]
+    closing = [f"{len(done.plan.moves)} partitions are reassigned.", *what_was_copied(done.copied)]
     if astray := sum(not now[move.id].is_led_by_preferred for move in there):
         closing.append(
             f"{astray} are not led by their preferred replica:"
@@ -144,6 +169,7 @@ def reassigned_report(done: "Reassigned", after: "Snapshot", every_row: bool = F
             "partitions": partitions,
             "refused": [str(refusal) for refusal in done.refused],
             "seconds": (done.finished_us - done.called_us) / 1e6,
+            "copied": done.copied.document() if done.copied else None,
             "saved": str(done.entry.saved) if done.entry else None,
             "entry": done.entry.id if done.entry else None,
         },

@@ -169,7 +169,7 @@ def _look(asked: Asked, entry: "Entry") -> tuple[tuple["Ongoing", ...], "Snapsho
     from kipctl.cluster.snapshot import take_snapshot
 
     cluster = asked.cluster
-    deadline = time.monotonic() + asked.timeout_s
+    deadline = time.monotonic() + asked.step_timeout_s
     busy, why = patiently(lambda: busy_now(cluster, may_not_list=asked.dry_run), deadline)
     say_if_not_listed(asked, why)
     now = patiently(lambda: take_snapshot(cluster), deadline)

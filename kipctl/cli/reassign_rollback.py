@@ -169,7 +169,7 @@ def _cancel(asked: Asked, entry: "Entry", own: Sequence["Ongoing"]) -> None:
         cancel(
             asked.cluster,
             Chosen(tuple(own), (), {one.id: entry for one in own}),
-            asked.timeout_s,
+            asked.step_timeout_s,
         )
 
 
@@ -196,7 +196,7 @@ def _look(asked: Asked, entry: "Entry") -> _Seen:
     from kipctl.cluster.snapshot import take_snapshot
 
     cluster = asked.cluster
-    deadline = time.monotonic() + asked.timeout_s
+    deadline = time.monotonic() + asked.step_timeout_s
     busy, why = busy_now(cluster, may_not_list=asked.dry_run)
     say_if_not_listed(asked, why)
     now = patiently(lambda: take_snapshot(cluster), deadline)

@@ -68,13 +68,13 @@ def carry_out_way(asked: Asked, way: "Way") -> None:
         min_insync_replicas,
         question_of_factor,
     )
-    from kipctl.cluster.moves.log_sizes import ask_log_sizes
+    from kipctl.cluster.moves.log_sizes import NOT_ASKED, ask_log_sizes
     from kipctl.cluster.moves.planners.placement import Known
     from kipctl.cluster.snapshot import select, take_snapshot
 
     environment, cluster = asked.environment, asked.cluster
     first = take_snapshot(cluster, named=asked.topics)
-    logs = ask_log_sizes(cluster, first)
+    logs = ask_log_sizes(cluster, first) if way.copies else NOT_ASKED
     topics = select(first, asked.topics).topics if asked.topics else first.topics
     insync = min_insync_replicas(cluster, topics) if "--replication-factor" in way.option else {}
     told = {topic: least for topic, least in insync.items() if least is not None}

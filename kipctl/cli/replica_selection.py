@@ -120,7 +120,7 @@ def replica_selection(
     with Cluster(access, timeout_s=timeout_s) as cluster:
         names = [pattern.partition(":")[0] for pattern in (topic or [explain or ""]) if pattern]
         snapshot = take_snapshot(cluster, named=names)
-        environment.say_if_empty(snapshot.topics)
+        environment.say_what_may_be_hidden(cluster, snapshot.topics, names)
         wanted = chosen(snapshot, topic or []) if one is None else chosen_one(snapshot, one)
         found = observe(cluster, wanted, racks)
         _warn_of_unknown(environment, racks, found.racks)

@@ -178,8 +178,9 @@ def compare(
     """Compare runs measure by measure, and tell differences from chance.
 
     Runs vary, so give three or more for each side: 'a1,a2,a3' 'b1,b2,b3'. Settings in which they
-    differ come first. Measures: move_wait_p50, move_wait_p99, moves_met, mean, p50, p95, p99, p999,
-    max (of the latency), service_p99, throughput, read, failed, redirected, metadata_rpcs.
+    differ come first. Measures: move_wait_p50, move_wait_p99, moves_met (the producer's),
+    read_move_wait_p50, read_move_wait_p99, read_moves_met (the consumer's), mean, p50, p95, p99,
+    p999, max (of the latency), service_p99, throughput, read, failed, redirected, metadata_rpcs.
     """
     environment = context.ensure_object(Environment)
     from kipctl.pipeline.compare import UNITS
@@ -241,13 +242,24 @@ def _runs_of(side: str) -> Sequence[str]:
 def _comparison_document(a: "Trace", b: "Trace", comparison: "Comparison") -> dict[str, Any]:
     from dataclasses import asdict
 
+    from kipctl.measure.doubts import few_moves_doubts
+    from kipctl.pipeline.compare import SIDES
     from kipctl.trace.settings import differences
 
+    by_name = {compared.measure.name: compared for compared in comparison.measures}
     made_with = [[run.description for run in side.runs] for side in (a, b)]
     return {
         "a": [run.name for run in a.runs],
         "b": [run.name for run in b.runs],
         "settings": [asdict(difference) for difference in differences(*made_with)],
+        "doubts": few_moves_doubts(
+            {
+                f"{side.upper()}'s {client}": [int(met or 0) for met in by_name[name].of_side(side)]
+                for name, client in (("moves_met", "producer"), ("read_moves_met", "consumer"))
+                if any(by_name[name].by_run.values())
+                for side in SIDES
+            }
+        ),
         "lengths_differ": comparison.lengths_differ,
         "measures": [compared.as_document() for compared in comparison.measures],
     }

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -104,6 +105,7 @@ def tap(
     from kipctl.experiments.tap import TapPlan
     from kipctl.experiments.tap import tap as run
     from kipctl.report.tap_tables import tap_tables
+    from kipctl.security.settings import over_tls
     from kipctl.signals import noted_signals
     from kipctl.tap.spec import TapSpec, TlsFiles, parse_caps, parse_delays, parse_rate, parse_us
 
@@ -111,11 +113,9 @@ def tap(
     seconds = parse_duration(duration) if duration is not None else None
     if ca and not tls_to_brokers:
         raise UsageError("--ca is for --tls-to-brokers.", "Give both.")
-    to_brokers = {"security.protocol": "SSL"} if tls_to_brokers else {}
-    if ca:
-        to_brokers["ssl.truststore.location"] = ca
+    revised = partial(over_tls, authorities=ca) if tls_to_brokers else dict
     spec = TapSpec(
-        access=environment.access(bootstrap_server, to_brokers),
+        access=environment.access(bootstrap_server, revised=revised),
         listen=listen,
         advertise=advertise,
         caps=parse_caps(cap) if cap is not None else (),
@@ -170,9 +170,11 @@ def _wait(
     """Show the clients until it is to end."""
     from kipctl.experiments.tap import conditions, described
 
+    clients_go_to = plan.spec.told(tap.bootstrap_server)
+    listens = f" The tap listens at {tap.bootstrap_server}."
     environment.message(
-        f"Clients connect to {tap.bootstrap_server}{_spoken(plan.spec)} instead of "
-        f"{plan.spec.access}. Ctrl-C ends the tap."
+        f"Clients connect to {clients_go_to}{_spoken(plan.spec)} instead of {plan.spec.access}."
+        f"{listens if clients_go_to != tap.bootstrap_server else ''} Ctrl-C ends the tap."
     )
     until = time.monotonic() + seconds if seconds else float("inf")
     before = tap.show()

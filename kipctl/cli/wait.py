@@ -58,8 +58,9 @@ def wait(
             topics = select(take_snapshot(cluster, named=topic), topic).topics
         with environment.progress(f"Waiting for {', '.join(wanted)}") as progress:
             seen = await_conditions(cluster, topics, wanted, timeout, progress)
+        environment.say_what_may_be_hidden(cluster, seen.snapshot.topics, topic or [])
     seconds = time.monotonic() - began
-    asked = len(seen.views)
+    asked = len(seen.compared.asked)
     environment.report(
         Report(
             "wait",
@@ -68,7 +69,7 @@ def wait(
                 "seconds": seconds,
                 "partitions": len(seen.snapshot.partitions),
                 "brokers": len(seen.snapshot.brokers),
-                "asked_brokers": list(seen.views),
+                "asked_brokers": list(seen.compared.asked),
             },
             (
                 Table(

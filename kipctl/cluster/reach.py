@@ -2,10 +2,12 @@
 
 import socket
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from kipctl.cluster.snapshot import is_glob
 from kipctl.errors import KipctlError
+from kipctl.own_names import OWN_MANY, OWN_ONE, OWN_TOPICS, new_name
 from kipctl.protocol.address import Address
 from kipctl.protocol.describe_cluster import DescribeClusterRequest
 from kipctl.protocol.error_codes import ErrorCode
@@ -29,24 +31,40 @@ _OPERATIONS = {
     "IdempotentWrite": 12,
 }
 """Bits of authorized operations: the codes of Kafka's `AclOperation`."""
+_UNSEEN = -1
+"""Of a topic that the client may not Describe: what else it may is not told."""
+_SHOW = ("Describe", "Read", "Write", "Delete", "Alter")
+"""Who may one of these may Describe (Kafka's documentation, "Operations in Kafka")."""
+_MOVES_LEADERS = (Right("Describe", CLUSTER), Right("Alter", CLUSTER))
+
+
+def _on_own(prefix: str, *operations: str) -> tuple[Right, ...]:
+    """On topics that kipctl makes, whose names begin with this, and removes again."""
+    return tuple(Right(one, TOPIC, prefix) for one in ("Create", *operations, "Delete"))
+
+
 NEEDED: dict[str, tuple[Right, ...]] = {
     "inspect leaders, metadata": (Right("Describe", TOPIC),),
+    "inspect metadata --measure-convergence": (*_on_own(OWN_MANY), *_MOVES_LEADERS),
     "inspect hints": (Right("Write", TOPIC), Right("Read", TOPIC)),
     "inspect replica-selection": (Right("Read", TOPIC), Right("DescribeConfigs", CLUSTER)),
-    "inspect brokers": (Right("Describe", CLUSTER), Right("DescribeConfigs", CLUSTER)),
-    "reassign, elect": (Right("Describe", CLUSTER), Right("Alter", CLUSTER)),
+    "inspect brokers": (
+        Right("Describe", TOPIC),
+        Right("DescribeConfigs", TOPIC),
+        Right("DescribeConfigs", CLUSTER),
+    ),
+    "reassign, elect": _MOVES_LEADERS,
     "request-log": (Right("DescribeConfigs", CLUSTER), Right("AlterConfigs", CLUSTER)),
     "perf produce --topic": (Right("Write", TOPIC),),
     "perf consume --topic": (Right("Read", TOPIC),),
     "perf e2e --topic": (Right("Write", TOPIC), Right("Read", TOPIC)),
-    "perf --during": (Right("Describe", CLUSTER), Right("Alter", CLUSTER)),
-    "perf without --topic": (
-        Right("Create", CLUSTER),
-        *(Right(operation, TOPIC) for operation in ("Write", "Read", "Delete")),
-    ),
+    "perf --during": _MOVES_LEADERS,
+    "perf without --topic": _on_own(OWN_ONE, "Write", "Read"),
+    "perf metadata": (*_on_own(OWN_MANY, "Write"), *_MOVES_LEADERS),
+    "tap": (),
 }
-"""What commands need; without --topic the topic is one of the run's own, kipctl-perf-... (Who may
-write to any topic may be idempotent: KIP-679.)"""
+"""What commands need. A tap asks for nothing itself: what passes it are its clients' requests, with
+their rights. (Who may write to any topic may be idempotent: KIP-679.)"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,23 +155,61 @@ def _ms(seconds: float) -> float:
 
 
 def rights(cluster: Cluster, topics: Sequence[str]) -> list[CommandRights]:
-    """What the client lacks for each command, on the cluster and on these topics.
+    """What the client lacks for each command, on the cluster, on these topics, and on kipctl's own.
 
-    Without ACLs nothing is missing. Topics that it may not even see lack everything.
+    Without ACLs nothing is missing. Those of kipctl's own are asked for by a name of that kind,
+    which no topic has. Topics that the client may not even see lack everything that lets it see
+    them.
     """
     of_cluster = _of_cluster(cluster)
     of_topics = [_of_topic(cluster, topic) for topic in topics]
+    of_own = {prefix: _of_topic(cluster, new_name(prefix)) for prefix in OWN_TOPICS}
+
+    def is_held(right: Right) -> bool | None:
+        if right.resource == CLUSTER:
+            return _held_by_all(right, [of_cluster])
+        if right.operation == "Create" and of_cluster and _holds(right, of_cluster):
+            return True  # on the cluster: of any topic
+        return _held_by_all(right, [of_own[right.prefix]] if right.prefix else of_topics)
+
     found = []
     for command, needed in NEEDED.items():
-        missing, not_known = [], []
-        for right in needed:
-            granted = [of_cluster] if right.resource == CLUSTER else of_topics
-            if not granted or None in granted:
-                not_known.append(right)
-            elif not all(_holds(right, bits or 0) for bits in granted):
-                missing.append(right)
-        found.append(CommandRights(command, needed, tuple(missing), tuple(not_known)))
+        held = {right: is_held(right) for right in needed}
+        missing = tuple(right for right in needed if held[right] is False)
+        not_known = tuple(right for right in needed if held[right] is None)
+        found.append(CommandRights(command, needed, missing, not_known))
     return found
+
+
+def _held_by_all(right: Right, granted: Sequence[int | None]) -> bool | None:
+    """Whether the right is among the bits granted on each resource; None if that is not known."""
+    if any(bits is not None and bits != _UNSEEN and not _holds(right, bits) for bits in granted):
+        return False
+    if _UNSEEN in granted and right.operation in _SHOW:
+        return False
+    return None if not granted or None in granted or _UNSEEN in granted else True
+
+
+_OF_WHO_SEES_ALL = ("Create", "Alter", "Describe", "DescribeConfigs", "AlterConfigs")
+"""On the cluster. Without an authorizer everybody has them, and super users do."""
+
+
+def may_be_hidden(cluster: Cluster, topics: Collection[str], named: Sequence[str] = ()) -> str:
+    """What a look at `topics` may not have shown, as a sentence; "" for nothing.
+
+    A cluster shows the topics that the client may Describe, and is silent about others. Who holds
+    every operation on the cluster is taken to see them all. Topics that are `named` themselves, not
+    by a glob, are not passed over in silence: they are refused.
+    """
+    security = cluster.access.security
+    if not security.is_authenticated or (named and not any(map(is_glob, named))):
+        return ""
+    if not topics:
+        return f"No topic is shown: there is none, or none that {security.principal} may Describe."
+    bits = _of_cluster(cluster)
+    if bits is None or all(_holds(Right(one, CLUSTER), bits) for one in _OF_WHO_SEES_ALL):
+        return ""
+    return f"Topics that {security.principal} may not Describe are not among these."
 
 
 def _holds(right: Right, bits: int) -> bool:
@@ -173,6 +229,7 @@ def _of_cluster(cluster: Cluster) -> int | None:
 
 
 def _of_topic(cluster: Cluster, topic: str) -> int | None:
+    """Bits, also of a topic that does not exist; None if the cluster does not say."""
     request = MetadataRequest(
         topics=(MetadataRequestTopic(name=topic),),
         allow_auto_topic_creation=False,
@@ -180,10 +237,6 @@ def _of_topic(cluster: Cluster, topic: str) -> int | None:
     )
     found = cluster.any_broker().request(request).topics[0]
     if found.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-        return 0
-    return None if found.error_code else found.topic_authorized_operations
-
-
-def lacks(found: Iterable[CommandRights]) -> bool:
-    """Whether anything is missing."""
-    return any(one.missing for one in found)
+        return _UNSEEN
+    bits = found.topic_authorized_operations
+    return bits if bits >= 0 else None

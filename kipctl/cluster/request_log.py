@@ -19,12 +19,12 @@ from kipctl.errors import (
     UnreachableError,
     UsageError,
 )
+from kipctl.protocol.api import ApiKey
 from kipctl.protocol.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
     ResourceType,
 )
-from kipctl.protocol.error_codes import error_name
 from kipctl.protocol.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -32,6 +32,7 @@ from kipctl.protocol.incremental_alter_configs import (
 )
 from kipctl.transport.each_broker import LateError, ask_each
 from kipctl.transport.request import BrokerConnection, Cluster
+from kipctl.transport.rights import refusal
 
 _DEADLINE_S = 30.0
 """For all brokers together: they are asked at the same time."""
@@ -91,7 +92,13 @@ def _level(broker: int, connection: BrokerConnection) -> str:
         )
     )
     for result in response.results:
-        _raise_for(broker, "tell", result.error_code, result.error_message)
+        _raise_for(
+            f"Broker {broker} does not tell",
+            connection,
+            ApiKey.DESCRIBE_CONFIGS,
+            result.error_code,
+            result.error_message,
+        )
         for config in result.configs:
             if config.name == LOGGER and config.value is not None:
                 return config.value
@@ -113,16 +120,21 @@ def _set(broker: int, connection: BrokerConnection, level: str) -> None:
         )
     )
     for result in response.responses:
-        _raise_for(broker, "set", result.error_code, result.error_message)
-
-
-def _raise_for(broker: int, verb: str, code: int, message: str | None) -> None:
-    if code:
-        said = f" ({message})" if message else ""
-        raise RefusedError(
-            f"Broker {broker} refuses to {verb} the level of {LOGGER}: {error_name(code)}{said}.",
-            "It takes the right to describe and to alter the configs of the cluster.",
+        _raise_for(
+            f"Broker {broker} does not set",
+            connection,
+            ApiKey.INCREMENTAL_ALTER_CONFIGS,
+            result.error_code,
+            result.error_message,
         )
+
+
+def _raise_for(
+    what: str, connection: BrokerConnection, request: ApiKey, code: int, message: str | None
+) -> None:
+    if code:
+        what = f"{what} the level of {LOGGER}"
+        raise refusal(what, code, request, connection.access, broker_message=message)
 
 
 def look(cluster: Cluster, brokers: Iterable[int]) -> tuple[LoggerLevel, ...]:
@@ -265,8 +277,14 @@ def demand_all_reported(levels: Sequence[LoggerLevel], action: str) -> None:
         raise failed[0].error
     raise PartlyDoneError(
         f"{len(failed)} of {len(levels)} brokers failed. {_reason(failed)}",
-        f"Try again: {_command(action, failed)}",
+        f"{_grant(failed)}Try again: {_command(action, failed)}",
     )
+
+
+def _grant(failed: Sequence[LoggerLevel]) -> str:
+    """What grants the right that the first of them lacked, as a line before others."""
+    error = failed[0].error
+    return f"{error.next_step}\n" if isinstance(error, RefusedError) and error.next_step else ""
 
 
 def _reason(failed: Sequence[LoggerLevel]) -> str:

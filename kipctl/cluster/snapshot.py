@@ -146,8 +146,8 @@ def take_snapshot(
     metadata = cluster.metadata(topics)
     shown = {topic.name for topic in metadata.topics}
     if missing := [name for name in named if name not in shown and not is_glob(name)]:
-        _demand_shown(cluster, cluster.metadata(missing))
-    _demand_shown(cluster, metadata)
+        demand_shown(cluster, cluster.metadata(missing).topics)
+    demand_shown(cluster, metadata.topics)
     return from_metadata(metadata)
 
 
@@ -158,26 +158,27 @@ def look_again(cluster: Cluster, topics: Iterable[str]) -> Snapshot:
     meanwhile is no fault of the command line. Raises RefusedError and UnreachableError.
     """
     metadata = cluster.metadata(sorted(set(topics)))
-    _demand_shown(cluster, metadata)
+    demand_shown(cluster, metadata.topics)
     return from_metadata(without_missing(metadata))
 
 
 def without_missing(metadata: MetadataResponse) -> MetadataResponse:
     """The same, without the topics that the broker does not know."""
-    there = tuple(topic for topic in metadata.topics if not is_missing(topic))
+    there = tuple(topic for topic in metadata.topics if not is_missing(topic.error_code))
     return replace(metadata, topics=there)
 
 
-def is_missing(topic: MetadataResponseTopic) -> bool:
-    """Whether the broker does not know the topic."""
-    return topic.error_code in (
+def is_missing(error_code: int) -> bool:
+    """Whether a topic's error code in Metadata says that the broker does not know the topic."""
+    return error_code in (
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ErrorCode.UNKNOWN_TOPIC_ID,
     )
 
 
-def _demand_shown(cluster: Cluster, metadata: MetadataResponse) -> None:
-    for topic in metadata.topics:
+def demand_shown(cluster: Cluster, topics: Iterable[MetadataResponseTopic]) -> None:
+    """Raise RefusedError for a topic that the user has no right to see."""
+    for topic in topics:
         if topic.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
             raise refusal(
                 f"Topic {topic.name!r} is not shown",

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from uuid import UUID
 
-from kipctl.cluster.snapshot import Snapshot, take_snapshot
+from kipctl.cluster.snapshot import Snapshot, demand_shown, take_snapshot
 from kipctl.errors import TimedOutError
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import ErrorCode
@@ -139,24 +139,35 @@ def await_topic(cluster: Cluster, name: str, partitions: int) -> Snapshot:
 
 
 def await_topics(
-    cluster: Cluster, names: Sequence[str], partitions: int | None = None
+    cluster: Cluster,
+    names: Sequence[str],
+    partitions: int | None = None,
+    timeout_s: float | None = None,
 ) -> Mapping[str, UUID]:
-    """Wait until every broker shows all topics led and in sync, and leaders know that they lead.
+    """Wait until every broker shows all topics in sync and led by the same leaders in the same
+    epochs, and leaders know that they lead.
 
-    With so many `partitions` each, if that is given. A broker's Metadata shows a topic before it
-    takes records for it. Returns their ids by name. Raises TimedOutError.
+    With so many `partitions` each, if that is given. A broker's Metadata shows a leader before it
+    takes records as one. Returns their ids by name. Raises TimedOutError, after 30 s for one topic
+    and 120 s for many if nothing else is said, and RefusedError where the client may not Describe
+    one: who may Create it need not see it.
     """
     ids: dict[str, UUID] = {}
 
     def are_there() -> bool:
         seen: list[MetadataResponseTopic] = []
+        leaders: list[_Leaders] = []
         for seen in _as_seen(cluster, names):
+            demand_shown(cluster, seen)  # who may not see it would wait in vain
             if not all(_is_ready(topic, partitions) for topic in seen):
                 return False
             ids.update((topic.name or "", topic.topic_id) for topic in seen)
+            leaders.append(_leaders_of(seen))
+            if leaders[-1] != leaders[0]:
+                return False
         return all(_leads(cluster, broker, seen) for broker in cluster.nodes)
 
-    _await(are_there, names, "not in sync on all brokers")
+    _await(are_there, names, "not in sync on all brokers", timeout_s)
     return ids
 
 
@@ -174,15 +185,21 @@ def await_no_topics(cluster: Cluster, names: Sequence[str]) -> None:
     )
 
 
-def _await(holds: Callable[[], bool], names: Sequence[str], otherwise: str) -> None:
+def _await(
+    holds: Callable[[], bool],
+    names: Sequence[str],
+    otherwise: str,
+    timeout_s: float | None = None,
+) -> None:
     is_one = len(names) == 1
-    timeout_s = _ONE_TIMEOUT_S if is_one else _MANY_TIMEOUT_S
+    if timeout_s is None:
+        timeout_s = _ONE_TIMEOUT_S if is_one else _MANY_TIMEOUT_S
     deadline = time.monotonic() + timeout_s
     while not holds():
         if time.monotonic() > deadline:
             which = f"Topic {names[0]!r} is" if is_one else "The topics are"
             raise TimedOutError(
-                f"{which} {otherwise} after {timeout_s:.0f} s.", "Look: kipctl inspect leaders"
+                f"{which} {otherwise} after {timeout_s:g} s.", "Look: kipctl inspect leaders"
             )
         time.sleep(_POLL_S if is_one else _POLL_MANY_S)
 
@@ -206,6 +223,18 @@ def _is_ready(topic: MetadataResponseTopic, partitions: int | None) -> bool:
             for p in topic.partitions
         )
     )
+
+
+_Leaders = Mapping[tuple[str, int], tuple[int, int]]
+"""By topic and partition: the leader, and its epoch."""
+
+
+def _leaders_of(topics: Sequence[MetadataResponseTopic]) -> _Leaders:
+    return {
+        (topic.name or "", p.partition_index): (p.leader_id, p.leader_epoch)
+        for topic in topics
+        for p in topic.partitions
+    }
 
 
 def _leads(cluster: Cluster, broker: int, topics: Sequence[MetadataResponseTopic]) -> bool:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from kipctl.cluster.snapshot import Broker, PartitionId, Snapshot, is_missing
 from kipctl.errors import KipctlError
 from kipctl.protocol.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from kipctl.protocol.metadata_frames import MetadataAnswer, read_metadata
 from kipctl.trace.clock import now_us
 from kipctl.transport.access import Access
 from kipctl.transport.request import BrokerConnection
@@ -134,23 +135,22 @@ class Shown:
         for one, view in views.items():
             self._views.setdefault(one.topic, {})[one.partition] = view
 
-    def news(self, metadata: MetadataResponse) -> list[tuple[PartitionId, View]]:
+    def news(self, metadata: MetadataResponse | MetadataAnswer) -> list[tuple[PartitionId, View]]:
         """The partitions that an answer shows otherwise than the one before."""
         found: list[tuple[PartitionId, View]] = []
         for topic in metadata.topics:
-            name = topic.name or ""
-            views = self._views.get(name, {})
-            shown = {
-                partition.partition_index: View(partition.leader_epoch, partition.leader_id)
-                for partition in topic.partitions
-                if partition.partition_index in views
-            }
-            if is_missing(topic):
-                shown = dict.fromkeys(views, GONE)
-            for number, view in shown.items():
-                if views[number] != view:
-                    views[number] = view
-                    found.append((PartitionId(name, number), view))
+            views = self._views.get(topic.name or "")
+            if not views:
+                continue
+            shown: list[tuple[int, tuple[int, int]]] = (
+                [(number, GONE) for number in views]
+                if is_missing(topic.error_code)
+                else [(p.partition_index, (p.leader_epoch, p.leader_id)) for p in topic.partitions]
+            )
+            for number, view in shown:
+                if views.get(number, view) != view:
+                    views[number] = View(*view)
+                    found.append((PartitionId(topic.name or "", number), views[number]))
         return found
 
 
@@ -214,19 +214,19 @@ class LeaderWatch:
                 self._over.wait(_SILENT_PAUSE_S)
 
     def _ask(self, connection: BrokerConnection, broker: int, shown: Shown) -> None:
-        last = None
+        is_first = True
         while not self._over.is_set():
             asked_us = now_us()
-            metadata = connection.request(self._request)
+            version, frame = connection.metadata_frame(self._request)
             time_us = now_us()
-            if metadata is not last:
-                news: list[Sighting | Contact] = []
-                if last is None:
-                    news.append(Contact(broker, answers=True))
-                news += (Sighting(broker, *one, time_us) for one in shown.news(metadata))
-                last = metadata
-                if news:
-                    self._queue.put(news)
+            news: list[Sighting | Contact] = []
+            if is_first:
+                news.append(Contact(broker, answers=True))
+            is_first = False
+            metadata = read_metadata(version, frame)
+            news += (Sighting(broker, *one, time_us) for one in shown.news(metadata))
+            if news:
+                self._queue.put(news)
             waited_s, took_s = (time_us - self._began_us) / 1e6, (time_us - asked_us) / 1e6
             size = connection.answer_bytes
             self._over.wait(pause_s(waited_s, took_s, size, len(self._threads)))
@@ -269,8 +269,12 @@ class Convergence:
         self._note_contact(broker, isinstance(news, Sighting) or news.answers)
         if isinstance(news, Contact) or news.id not in self._expected:
             return None
-        self._views[news.id][broker] = news.view
-        self._judge(news.id, (broker,))
+        shown = self._views[news.id]
+        was, shown[broker] = shown[broker], news.view
+        if self._silent or was == self._newest[news.id] != news.view:
+            self._judge(news.id, (broker,))
+        else:  # all others answer, and none of them shows anything newer
+            self._compare(news.id, max(news.view, self._newest[news.id]), (broker,), shown)
         old = self._before[news.id]
         if news.view.leader_epoch <= old.leader_epoch:
             return None
@@ -304,7 +308,12 @@ class Convergence:
         views = self._views[one]
         if self._silent:
             views = {broker: view for broker, view in views.items() if broker not in self._silent}
-        newest = max(views.values(), default=self._before[one])
+        self._compare(one, max(views.values(), default=self._before[one]), brokers, views)
+
+    def _compare(
+        self, one: PartitionId, newest: View, brokers: Iterable[int], views: Mapping[int, View]
+    ) -> None:
+        """Note who of these, or of all if it is new to all, does not show the newest view."""
         if newest != self._newest[one]:
             self._newest[one] = newest
             brokers = self._brokers

@@ -5,8 +5,16 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
+from kipctl.cluster.topics import await_topics
 from kipctl.cluster.watch import ClusterEvent
-from kipctl.errors import InterruptedRunError, KipctlError, PartlyDoneError, PipelineError
+from kipctl.errors import (
+    InterruptedRunError,
+    KipctlError,
+    PartlyDoneError,
+    PipelineError,
+    TimedOutError,
+    UnreachableError,
+)
 from kipctl.experiments.actions import Performed, Performer
 from kipctl.experiments.begin import Probe
 from kipctl.experiments.machine import busy_share, cpu_times
@@ -19,6 +27,7 @@ from kipctl.trace.store import Run
 from kipctl.transport.request import Cluster
 
 _LOOK_US = 50_000
+_SETTLED_S = 15.0
 _NOTABLE = 1e-4
 """From here on a rate is another one, as a share of the one asked for."""
 
@@ -67,6 +76,26 @@ class Conducted(Generic[AnyResult]):
     def actions(self) -> list[dict[str, Any]]:
         """As JSON has them, in milliseconds since the start of the load."""
         return [action.as_document(self.start_us) for action in self.performed]
+
+
+def await_settled(
+    cluster: Cluster,
+    topic: str,
+    plan: RunPlan,
+    message: Callable[[str], None],
+    timeout_s: float = _SETTLED_S,
+) -> None:
+    """Where something is to be done to leaders, wait until those of before have settled.
+
+    What an earlier run, or its end, has moved would be met by this one, and counted. A topic that
+    does not settle (a replica is behind) is told of, and measured as it is.
+    """
+    if plan.during is None:
+        return
+    try:
+        await_topics(cluster, [topic], timeout_s=timeout_s)
+    except (TimedOutError, UnreachableError) as unsettled:
+        message(f"The run begins while leaders may still move: {unsettled.what}")
 
 
 def conduct(

@@ -19,6 +19,7 @@ from kipctl.experiments.actions import check_action
 from kipctl.experiments.begin import Begin, OnThisMachine, Probe, on_spark
 from kipctl.experiments.conduct import (
     Listeners,
+    await_settled,
     broken_off,
     conduct,
     interrupted_run,
@@ -176,6 +177,7 @@ def measure(
     version = kafka_version(cluster)
     how = consume_settings(spec) | plan.asked | {"kafka_version": version}
     recorder = Recorder(run, "perf consume", spec.topic, how, asdict(before)) if run else None
+    await_settled(cluster, spec.topic, plan, listeners.message)
     with (begin or OnThisMachine(run.folder if run else None))(spec) as probe:
         if recorder:
             recorder.begin()

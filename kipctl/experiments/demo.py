@@ -16,16 +16,17 @@ from kipctl.experiments.own_topic import own_topic
 from kipctl.experiments.perf import PerfPlan, PerfResult, measure
 from kipctl.experiments.plan import OWN_TOPIC, usual_rate
 from kipctl.measure.distribution import Distribution, distribution
-from kipctl.measure.doubts import LEAST_MOVES
+from kipctl.measure.doubts import few_moves
 from kipctl.measure.moves import moves, wait_ms
 from kipctl.measure.redirects import metadata_rpcs, redirects
 from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.probe.produce.config import ProducerConfig
 from kipctl.probe.produce.run import ProbeSpec
+from kipctl.report.verdicts import few_runs_note
 from kipctl.trace.store import Run
 from kipctl.transport.access import Access
 from kipctl.transport.request import Cluster
-from kipctl.verdict import LEAST_RUNS
+from kipctl.verdict import ENOUGH_RUNS, LEAST_RUNS
 
 _QUOTAS = "asked for by quotas"
 OWNERS = {
@@ -69,6 +70,8 @@ class Arm:
     """Of each run by itself."""
     move_waits_ms: tuple[float | None, ...]
     """The median wait for a moved leader in each run; None of one that met none."""
+    moves_met: tuple[int, ...]
+    """In each run."""
     redirects: dict[str, Any]
     metadata_rpcs: dict[str, Any]
     failed: int
@@ -80,6 +83,7 @@ class Arm:
             "latency_ms": self.latency.as_ms(),
             "p999_ms_by_run": list(self.p999_ms),
             "move_wait_ms_by_run": list(self.move_waits_ms),
+            "moves_met_by_run": list(self.moves_met),
             "records_failed": self.failed,
             "redirected_time_percent": shares(self.redirects),
             "redirects": self.redirects,
@@ -106,12 +110,14 @@ def pool(acks: str, discovery: LeaderDiscovery, runs: Sequence[PerfResult]) -> A
         rows = run.redirect_rows.copy()
         rows[:, 0] = number  # the same sequence numbers and epochs occur in each run
         redirect_rows.append(rows)
+    met = [moves(run.redirect_rows) for run in measured]
     return Arm(
         acks,
         discovery,
         distribution((m.steady.latency.values, m.steady.latency.counts) for m in measured),
         tuple(m.steady.latency.quantile(0.999) / 1000 for m in measured),
-        tuple(wait_ms(moves(m.redirect_rows)) for m in measured),
+        tuple(map(wait_ms, met)),
+        tuple(map(len, met)),
         redirects(np.concatenate(redirect_rows)),
         metadata_rpcs(np.concatenate([m.metadata_rows for m in measured])),
         sum(m.outcome.failed for m in measured),
@@ -195,20 +201,19 @@ def findings(arms: Sequence[Arm]) -> tuple[str, ...]:
             "For a moved leader the client itself waited (median of a run, geometric mean of the "
             f"runs): {waits}."
         )
-    for without, with_it, found in comparisons(arms):
+    compared = comparisons(arms)
+    for without, with_it, found in compared:
         cut = "" if found.cut_percent is None else f", {_less(found.cut_percent)}"
         p = found.verdict.adjusted
         level = "" if p is None else f" (p {p:.2g})" if p >= 0.0001 else " (p below 0.0001)"
         sentences.append(
             f"{with_it.discovery} beside {without.discovery}: {found.verdict.text}{cut}{level}."
         )
-    few = [arm for arm in arms if arm.redirects["moves"]["met"] < LEAST_MOVES]
-    if few:
-        met = ", ".join(f"{arm.discovery} {arm.redirects['moves']['met']}" for arm in few)
-        sentences.append(
-            f"Few moved leaders were met ({met}; {LEAST_MOVES} are wanted): the p99 of their waits "
-            "says little."
-        )
+    if few := few_moves({arm.discovery.value: arm.moves_met for arm in arms}):
+        sentences.append(f"{few}: such a run's median, and what is compared by it, says little.")
+    told = [found.verdict.runs for *_, found in compared if found.verdict.is_different is not None]
+    if told and min(told) < ENOUGH_RUNS:
+        sentences.append(few_runs_note(min(told)))
     hinted = by_discovery.get(LeaderDiscovery.KIP951)
     if hinted and hinted.redirects["batches"]:
         whose = shares(hinted.redirects)

@@ -13,6 +13,7 @@ from kipctl.experiments.begin import BeginAll, OnThisMachine, Probe, on_spark
 from kipctl.experiments.conduct import (
     Conducted,
     Listeners,
+    await_settled,
     broken_off,
     conduct,
     interrupted_run,
@@ -159,6 +160,7 @@ def measure(
         config=plan.consumer,
     )
     version = kafka_version(cluster)
+    await_settled(cluster, spec.topic, plan.produce, listeners.message)
     begin_all = begin_all or OnThisMachine(run.folder if run else None).begin_all
     with begin_all(reading, spec) as (reader, writer):
         how = produce_settings(spec, writer.schedule.interval_ns) | {

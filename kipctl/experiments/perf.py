@@ -21,6 +21,7 @@ from kipctl.experiments.begin import Begin, OnThisMachine, Probe, on_spark
 from kipctl.experiments.conduct import (
     Conducted,
     Listeners,
+    await_settled,
     broken_off,
     conduct,
     interrupted_run,
@@ -93,6 +94,13 @@ class PerfPlan(RunPlan):
             file_values(spec.payload_file, spec.payload_delimiter)
         if spec.warmup_records >= spec.num_records:
             raise UsageError("--warmup-records must be less than --num-records.")
+        lasts_s = spec.num_records / spec.throughput if spec.throughput > 0 else None
+        if self.during and lasts_s is not None and self.every_s >= lasts_s:
+            raise UsageError(
+                f"The load lasts {lasts_s:g} s, and the first {self.during} is due after "
+                f"{self.every_s:g} s.",
+                "Give a shorter --every, or more records.",
+            )
         if spec.topic == OWN_TOPIC:
             self.check_partitions(OWN_TOPIC, self.partitions)
 
@@ -157,6 +165,7 @@ def measure(
     """
     spec = plan.probe
     version = kafka_version(cluster)
+    await_settled(cluster, spec.topic, plan, listeners.message)
     with (begin or OnThisMachine(run.folder if run else None))(spec) as probe:
         how = produce_settings(spec, probe.schedule.interval_ns) | {
             **plan.asked,

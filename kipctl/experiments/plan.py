@@ -7,11 +7,15 @@ from pathlib import Path
 
 from kipctl.errors import UsageError
 from kipctl.experiments.actions import Action, ActionKind
-from kipctl.own_names import new_name
+from kipctl.own_names import OWN_ONE, new_name
 from kipctl.pipeline.place import START_TIMEOUT_S, Place
 
-OWN_TOPIC = new_name("kipctl-perf")
+OWN_TOPIC = new_name(OWN_ONE)
 """Of this process: made for a run, and removed after it."""
+USUAL_SECONDS, USUAL_WARMUP_SECONDS = 30, 5
+USUAL_UNLIMITED = 1_000_000
+"""How large a load is of which nobody says it: seconds, or records where the rate has no limit."""
+USUAL_EVERY_S = 5.0
 _RATE_OF_CORE = 150
 _HIGHEST_RATE = 1500
 
@@ -22,6 +26,19 @@ def usual_rate(cores: int) -> int:
     Nodes and clients share the cores: with none to spare, waits would be waits for them.
     """
     return min(_HIGHEST_RATE, _RATE_OF_CORE * cores)
+
+
+def usual_records(throughput: float) -> tuple[int, int]:
+    """How many records at this rate make a usual load, and how many of them warm it up."""
+    records = round(throughput * USUAL_SECONDS) if throughput > 0 else USUAL_UNLIMITED
+    return max(1, records), records * USUAL_WARMUP_SECONDS // USUAL_SECONDS
+
+
+def fitting_every_s(num_records: int, throughput: float) -> float:
+    """Seconds between two actions where nobody says: the first falls into the load's first half."""
+    if throughput <= 0:
+        return USUAL_EVERY_S
+    return min(USUAL_EVERY_S, num_records / throughput / 2)
 
 
 def check_topic(name: str) -> None:
@@ -42,7 +59,7 @@ class RunPlan:
     """
 
     during: Action | None = None
-    every_s: float = 5.0
+    every_s: float = USUAL_EVERY_S
     count: int = 0
     record: Path | None = None
     reporting_interval_s: float = 5.0

@@ -1,6 +1,6 @@
 """What spoils a run: its numbers say something else than they seem to. Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from kipctl.measure.distribution import Distribution
@@ -9,6 +9,9 @@ LEAST_MOVES = 20
 """Fewer say little of how long moved leaders make a client wait."""
 MOST_BUSY = 0.9
 """Of a machine's CPU time: with more, what runs on it waits for a core."""
+_MORE_MOVES = (
+    "their waits say little; let more leaders move in each run, or send to more partitions."
+)
 _LEAST_LAG_MS = 1.0
 _LAG_SHARE = 0.1
 _COLD_RATIO = 2.0
@@ -57,7 +60,8 @@ def _doubts(of: Observed) -> Iterator[str]:
         if first_ms >= _COLD_RATIO * last_ms and first_ms - last_ms >= _COLD_LEAST_MS:
             yield (
                 f"Brokers were still warming up: service time fell from {first_ms:.1f} to "
-                f"{last_ms:.1f} ms (p50): leave the beginning out with --warmup-records."
+                f"{last_ms:.1f} ms (p50): leave the beginning out with --warmup-records, or do "
+                "before it, with the same --during, a run of 10 s that does not count."
             )
     if of.moves is not None and not of.is_answered:
         yield (
@@ -69,6 +73,27 @@ def _doubts(of: Observed) -> Iterator[str]:
             f"Only {of.moves} moved leaders were met, {LEAST_MOVES} are wanted: let more of them "
             "move, or send to more partitions."
         )
+
+
+def few_moves(met: Mapping[str, Sequence[int]]) -> str | None:
+    """The beginning of a sentence that names those (arms, or sides) of which a run met too few
+    moved leaders, with what each of its runs met; None if there is none.
+
+    What is compared is one value of each run (`kipctl.verdict`): a run of few moves has a median
+    that says little, however many the others met.
+    """
+    few = {name: of_runs for name, of_runs in met.items() if min(of_runs, default=0) < LEAST_MOVES}
+    if not few:
+        return None
+    named = "; ".join(f"{name} {' | '.join(map(str, of_runs))}" for name, of_runs in few.items())
+    return f"Few moved leaders were met in a run ({named}; {LEAST_MOVES} are wanted in each)"
+
+
+def few_moves_doubts(met: Mapping[str, Sequence[int]], remedy: str = _MORE_MOVES) -> list[str]:
+    """`few_moves` as the doubts of runs that stand beside each other, with what lets clients meet
+    more of them; without any doubt none."""
+    few = few_moves(met)
+    return [f"{few}: {remedy}"] if few else []
 
 
 def is_late(loop_lag_ms: float | None, beside_ms: float) -> bool:

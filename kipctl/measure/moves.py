@@ -1,11 +1,13 @@
 """Moved leaders, as clients met them: how long each made the client wait.
 
-A *move* is a partition and its new leader epoch. It is met when a batch, or a Fetch, is refused
-with NOT_LEADER_OR_FOLLOWER or FENCED_LEADER_EPOCH by the old leader, or by the new one, which is
-not ready (it may say UNKNOWN_LEADER_EPOCH too). Its *wait* is what the client itself took from
-the first refusal to the send that succeeded: backoff, and waiting for Metadata. Of several batches
-that met it, the longest counts. Neither the brokers' answers nor queues are part of it: it is what
-a better client could save, and what leader hints are to save (KIP-951).
+A *move* is a partition and its new leader epoch; a topic that is deleted and made anew has
+partitions and epochs of its own, though it has the old name (its id tells: Metadata 10). It is met
+when a batch, or a Fetch, is refused with NOT_LEADER_OR_FOLLOWER or FENCED_LEADER_EPOCH by the old
+leader, or by the new one, which is not ready (it may say UNKNOWN_LEADER_EPOCH too). Its *wait* is
+what the client itself took from the first refusal to the send that succeeded: backoff, and waiting
+for Metadata. Of several batches that met it, the longest counts. Neither the brokers' answers nor
+queues are part of it: it is what a better client could save, and what leader hints are to save
+(KIP-951).
 
 Which epoch a failed attempt waited for is the one that the client sent to next, if it was newer;
 else, where a leader that was not ready refused it (`kipctl.trace.redirects` says how that is seen:
@@ -25,7 +27,10 @@ from kipctl.trace.codes import WAITS_BELOW_MS
 from kipctl.trace.columns import COLUMNS
 from kipctl.trace.rows import IntRows
 
-MOVE_COLUMNS = ("topic", "partition", "epoch", "wait_us", "not_ready", "batches")
+MOVE_COLUMNS = (
+    *("topic", "partition", "topic_generation", "epoch"),
+    *("wait_us", "not_ready", "batches"),
+)
 _MOVE = {name: i for i, name in enumerate(MOVE_COLUMNS)}
 _REDIRECT = {name: i for i, name in enumerate(COLUMNS["redirects"])}
 _UNKNOWN = -1
@@ -41,8 +46,14 @@ def moves(redirects: IntRows) -> IntRows:
     """
     if not len(redirects):
         return np.empty((0, len(MOVE_COLUMNS)), dtype=np.int64)
-    of = {name: redirects[:, column] for name, column in _REDIRECT.items()}
-    batch = np.cumsum(of["attempt"] == 1)
+    # What failed before the topic was made anew waited for no epoch of the new one: what a batch
+    # met of each stands by itself.
+    batch = np.cumsum(redirects[:, _REDIRECT["attempt"]] == 1)
+    generation = redirects[:, _REDIRECT["topic_generation"]]
+    order = np.lexsort((generation, batch))
+    is_next = np.diff(batch[order], prepend=0) | np.diff(generation[order], prepend=0)
+    batch = np.cumsum(is_next != 0)
+    of = {name: redirects[order, column] for name, column in _REDIRECT.items()}
     not_ready = of["not_ready_us"] > 0
     refused = np.isin(of["error"], sorted(LEADER_ERRORS)) | not_ready
     went_on = refused & (of["to_epoch"] > of["from_epoch"])
@@ -52,14 +63,15 @@ def moves(redirects: IntRows) -> IntRows:
     kept = (epoch != _UNKNOWN) & _has_been_refused(batch, refused)
     waited = of["backoff_us"] + of["metadata_us"]
     # By batch first: what one batch waited for a move adds up.
-    key = np.stack([of["topic"], of["partition"], epoch, batch], axis=1)[kept]
+    which = (of["topic"], of["partition"], of["topic_generation"], epoch)
+    key = np.stack([*which, batch], axis=1)[kept]
     of_batches, of_row = np.unique(key, axis=0, return_inverse=True)
     of_row = of_row.reshape(-1)
     waits = np.zeros(len(of_batches), dtype=np.int64)
     np.add.at(waits, of_row, waited[kept])
     refusals = np.zeros(len(of_batches), dtype=np.int64)
     np.add.at(refusals, of_row, not_ready[kept].astype(np.int64))
-    found, of_batch = np.unique(of_batches[:, :3], axis=0, return_inverse=True)
+    found, of_batch = np.unique(of_batches[:, : len(which)], axis=0, return_inverse=True)
     of_batch = of_batch.reshape(-1)
     longest = np.zeros(len(found), dtype=np.int64)
     np.maximum.at(longest, of_batch, waits)

@@ -41,15 +41,17 @@ Run = tuple[str, str]
 class Measure:
     """Something that is compared, one value a run.
 
-    `unit` is "ms", "records/s", or what is counted. A run `may_lack` what only redirected batches
-    have. Of what is judged `by_size` a gate asks nothing else: one failed record is one too many.
+    `unit` is "ms", "records/s", or what is counted. What only moved leaders bring about, a run
+    whose client was there may lack; `lacked_with` is a value that every run with such a client has
+    (of `Values`), and "" where none may be lacked. Of what is judged `by_size` a gate asks nothing
+    else: one failed record is one too many.
     """
 
     name: str
     title: str
     unit: str
     scale: Scale = Scale.RATIO
-    may_lack: bool = False
+    lacked_with: str = ""
     by_size: bool = False
 
     @property
@@ -58,10 +60,26 @@ class Measure:
         return _RESOLUTION_MS if self.unit == "ms" else 0.0
 
 
+_SECONDS, _READ = "seconds", "read"
+"""Values that a run has in which a producer, or a consumer, came to something."""
+_MOVES_OF = {"produce": ("", "producer", _SECONDS), "fetch": ("read_", "consumer", _READ)}
+"""By api: what the names of its measures begin with, whose they are, and what tells that it was
+there. A leader that both clients met has moved once, and each of them waited for itself."""
+
+
+def _of_moves(api: str) -> tuple[Measure, ...]:
+    prefix, client, there = _MOVES_OF[api]
+    wait = f"{client}'s wait for a moved leader"
+    return (
+        Measure(f"{prefix}move_wait_p50", f"{wait}, p50", "ms", lacked_with=there),
+        Measure(f"{prefix}move_wait_p99", f"{wait}, p99", "ms", lacked_with=there),
+        Measure(f"{prefix}moves_met", f"moved leaders that the {client} met", "moves", Scale.COUNT),
+    )
+
+
 MEASURES = (
-    Measure("move_wait_p50", "wait for a moved leader, p50", "ms", may_lack=True),
-    Measure("move_wait_p99", "wait for a moved leader, p99", "ms", may_lack=True),
-    Measure("moves_met", "moved leaders met", "moves", Scale.COUNT),
+    *_of_moves("produce"),
+    *_of_moves("fetch"),
     Measure("mean", "latency, mean", "ms"),
     Measure("p50", "latency, p50", "ms"),
     Measure("p95", "latency, p95", "ms"),
@@ -70,7 +88,7 @@ MEASURES = (
     Measure("max", "latency, max", "ms"),
     Measure("service_p99", "service time, p99", "ms"),
     Measure("throughput", "acknowledged", "records/s"),
-    Measure("read", "read", "records/s"),
+    Measure(_READ, "read", "records/s"),
     Measure("failed", "failed", "records", Scale.COUNT, by_size=True),
     Measure("redirected", "redirected", "batches and fetches", Scale.COUNT),
     Measure("metadata_rpcs", "Metadata requests", "requests", Scale.COUNT),
@@ -88,6 +106,8 @@ class ComparedMeasure:
     measure: Measure
     by_run: Mapping[Run, float | None]
     verdict: Verdict
+    may_lack: bool = False
+    """Whether a run that has no value has none without a fault."""
 
     def of_side(self, side: str) -> list[float | None]:
         """The values of a side's runs."""
@@ -126,7 +146,7 @@ class ComparedMeasure:
     def for_gates(self) -> Compared:
         """A gate names its measure beforehand: what else was compared does not matter to it."""
         is_different = None if self.measure.by_size else self.verdict.is_different_alone
-        return Compared(self.a, self.b, is_different, self.measure.may_lack)
+        return Compared(self.a, self.b, is_different, self.may_lack)
 
     def as_document(self) -> dict[str, Any]:
         """For JSON."""
@@ -207,10 +227,11 @@ def compare(a: Trace, b: Trace) -> Comparison:
                 measure,
                 by_run[measure.name],
                 verdicts.get(measure.name, Verdict(reason=_NOTHING[measure.scale])),
+                bool(measure.lacked_with) and values.get(measure.lacked_with, {}).keys() >= {*runs},
             )
             for measure in MEASURES
         ),
-        {run: values.get("seconds", {}).get(run, 0.0) for run in runs},
+        {run: values.get(_SECONDS, {}).get(run, 0.0) for run in runs},
     )
 
 
@@ -255,7 +276,7 @@ def _rates(a: Trace, b: Trace) -> Values:
     batches = _both(a, b, lambda trace: trace.batches)
     reads = _both(a, b, lambda trace: trace.reads)
     seconds = batches.groupBy(*_OF_RUN).agg(
-        F.lit("seconds").alias("what"),
+        F.lit(_SECONDS).alias("what"),
         F.expr("(max(acked_us) - min(intended_us)) / 1e6").cast("double").alias("value"),
     )
     written = volumes(batches, _OF_RUN).select(
@@ -264,7 +285,7 @@ def _rates(a: Trace, b: Trace) -> Values:
     # Reads count from the start of the run, their rate to the last that brought records.
     until = F.greatest(F.lit(1), F.max(F.when(F.col("records") > 0, F.col("time_us"))))
     read = reads.groupBy(*_OF_RUN).agg(
-        F.lit("read").alias("what"),
+        F.lit(_READ).alias("what"),
         F.when(F.sum("records") > 0, 1e6 * F.sum("records") / until).alias("value"),
     )
     return _collected(reduce(DataFrame.unionAll, (seconds, written, read)))
@@ -297,26 +318,27 @@ def _counts(a: Trace, b: Trace) -> Values:
 
 
 def _moves(a: Trace, b: Trace) -> Values:
-    """How many moved leaders a run met, and how long they made it wait, in milliseconds."""
+    """How many moved leaders the producer and the consumer of a run met, and how long these made
+    each wait, in milliseconds."""
     waits = {"p50": 0.5, "p99": 0.99}
-    by_run = _both(
+    by_client = _both(
         a,
         b,
         lambda trace: (
             moves(trace.redirects)
-            .groupBy("run")
+            .groupBy("run", "api")
             .agg(
                 F.count("*").alias("met"),
                 *(nearest_rank("wait_us", q).alias(name) for name, q in waits.items()),
             )
         ),
     )
-    found: Values = {"moves_met": {}, **{f"move_wait_{name}": {} for name in waits}}
-    for row in by_run.collect():
-        run = (row["side"], row["run"])
-        found["moves_met"][run] = float(row["met"])
+    found: Values = {}
+    for row in by_client.collect():
+        run, (prefix, *_) = (row["side"], row["run"]), _MOVES_OF[row["api"] or "produce"]
+        found.setdefault(f"{prefix}moves_met", {})[run] = float(row["met"])
         for name in waits:
-            found[f"move_wait_{name}"][run] = row[name] / 1000
+            found.setdefault(f"{prefix}move_wait_{name}", {})[run] = row[name] / 1000
     return found
 
 

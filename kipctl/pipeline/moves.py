@@ -15,8 +15,9 @@ from kipctl.pipeline.redirects import BATCH, with_episode
 from kipctl.trace.codes import WAITS_BELOW_MS
 
 _EPISODE = (*BATCH, "episode")
-MOVE = ("run", "arm", "client", "api", "topic", "partition", "epoch")
+MOVE = ("run", "arm", "client", "api", "topic", "partition", "topic_generation", "epoch")
 """What names a move; `epoch` is the new leader's."""
+_OF_TOPIC = (*_EPISODE, "topic_generation")
 
 
 def moves(redirects: DataFrame) -> DataFrame:
@@ -25,7 +26,7 @@ def moves(redirects: DataFrame) -> DataFrame:
     Result: MOVE; `wait_us`, the wait; `not_ready`, how many answers said that the new leader did
     not lead yet; `batches` that met it; `first_error_us`.
     """
-    in_order = Window.partitionBy(*_EPISODE).orderBy("attempt")
+    in_order = Window.partitionBy(*_OF_TOPIC).orderBy("attempt")
     before = in_order.rowsBetween(Window.unboundedPreceding, -1)
     upto = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     onward = in_order.rowsBetween(Window.currentRow, Window.unboundedFollowing)
@@ -38,8 +39,10 @@ def moves(redirects: DataFrame) -> DataFrame:
     last_known = F.last("_epoch", ignorenulls=True).over(before)
     of_attempts = (
         redirects.transform(with_episode)
+        # Older runs do not have it.
+        .withColumn("topic_generation", F.coalesce("topic_generation", F.lit(0)))
         .select(
-            *_EPISODE,
+            *_OF_TOPIC,
             "error_us",
             F.expr("backoff_us + metadata_us").alias("waited_us"),
             "attempt",
@@ -51,7 +54,7 @@ def moves(redirects: DataFrame) -> DataFrame:
         .withColumn("epoch", F.coalesce("_next", "_former"))
         .filter("_was_refused and epoch is not null")
     )
-    of_batches = of_attempts.groupBy(*_EPISODE, "epoch").agg(
+    of_batches = of_attempts.groupBy(*_OF_TOPIC, "epoch").agg(
         F.sum("waited_us").alias("wait_us"),
         count_if(F.col("not_ready")).alias("not_ready"),
         F.min("error_us").alias("first_error_us"),

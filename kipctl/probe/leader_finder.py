@@ -95,6 +95,7 @@ class LeaderFinder(Generic[AnyPartition, AnyLink]):
         ]
         self._rebootstrap_us = config.metadata_recovery_rebootstrap_trigger_ms * 1000
         self._policy = MetadataPolicy(discovery, backoff, config.metadata_max_age_ms * 1000)
+        self._generations: dict[str, dict[UUID, int]] = {}
         self.topic_changes: dict[str, int] = {}
         """What has become of topics, in words, and when it was first seen."""
         self._open: MetadataCall | None = None
@@ -308,8 +309,10 @@ class LeaderFinder(Generic[AnyPartition, AnyLink]):
         if ZERO_UUID not in (known.id, shown_id) and known.id != shown_id:
             anew = Topic(known.name, shown_id)
             self._leadership.forget(of_topic)
+            generations = self._generations.setdefault(known.name, {known.id: 0})
+            generation = generations.setdefault(shown_id, len(generations))
             for partition in of_topic:
-                partition.topic = anew
+                partition.topic, partition.generation = anew, generation
             self._on_recreated(of_topic)
             self.topic_changes.setdefault(f"{known.name} was deleted and made anew", now_us)
         if len(shown.partitions) > len(of_topic):

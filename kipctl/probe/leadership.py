@@ -80,6 +80,9 @@ class LedPartition:
     """When the leader became known."""
     leader_rpc: object = field(default=None, init=False)
     """The `MetadataCall` that showed it; None for a hint."""
+    generation: int = field(default=0, init=False)
+    """Which of the topics of this name it is of, numbered in the order in which their ids were
+    shown: epochs of one say nothing of another's."""
     turn_us: int = field(default=0, init=False)
     """When what was ahead of its next request last made way."""
 
@@ -194,15 +197,23 @@ class Backoff:
 
 @dataclass(slots=True)
 class Attempts:
-    """How often a batch was sent, and the newest leader epoch that it was sent to."""
+    """How often a batch was sent, and the newest leader epoch that it was sent to, of the topic's
+    `generation` that it was sent to last."""
 
     count: int = 0
     epoch: int = NO_EPOCH
+    generation: int = 0
 
-    def sent(self, epoch: int) -> None:
+    def sent(self, epoch: int, generation: int = 0) -> None:
         """Count an attempt, which went to that leader epoch."""
         self.count += 1
-        self.epoch = max(epoch, self.epoch)
+        self.reached(epoch, generation)
+
+    def reached(self, epoch: int, generation: int) -> None:
+        """It was sent to that leader epoch; those of a topic that was made anew start again."""
+        is_same = generation == self.generation
+        self.epoch = max(epoch, self.epoch) if is_same else epoch
+        self.generation = generation
 
     def backoff_us(self, known_epoch: int, drawn_us: int, always: bool) -> int:
         """How long after its error the batch has to wait, when `drawn_us` is the backoff drawn.

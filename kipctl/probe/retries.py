@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from kipctl.probe.config import ClientConfig
 from kipctl.probe.leader_finder import MetadataCall
 from kipctl.probe.leadership import (
+    NO_EPOCH,
     NO_HINT,
     Attempts,
     Hint,
@@ -63,18 +64,25 @@ class Retries:
             epoch=epoch,
             base_offset=base_offset,
             decision=decision,
+            generation=attempts.generation,
             backoff_us=self._backoff.wait_us(attempts.count - 1, random.random()),
         )
         failed.apply_hint(*hint.leader_and_address, self.endpoints)
         return failed
 
     def wait_us(
-        self, attempts: Attempts | None, failures: Sequence[FailedAttempt] | None, epoch: int
+        self,
+        attempts: Attempts | None,
+        failures: Sequence[FailedAttempt] | None,
+        partition: LedPartition,
+        epoch: int,
     ) -> int:
-        """How long after its last failure it may be sent again, if this leader epoch is known."""
+        """How long after its last failure it may be sent again, if this leader epoch is known of
+        the partition. That of a topic made anew is none that is newer."""
         if not failures or attempts is None:
             return 0
-        return attempts.backoff_us(epoch, failures[-1].backoff_us, self._always_back_off)
+        known = epoch if partition.generation == attempts.generation else NO_EPOCH
+        return attempts.backoff_us(known, failures[-1].backoff_us, self._always_back_off)
 
     def resent(
         self,
@@ -91,8 +99,9 @@ class Retries:
         `epoch` is the leader epoch that the client believes in by now, `turn_us` when what was
         ahead of the retry made way.
         """
-        failed.to_broker, failed.to_epoch = link.node.id, epoch
-        wait_us = self.wait_us(attempts, [failed], epoch)
+        is_same = partition.generation == failed.generation
+        failed.to_broker, failed.to_epoch = link.node.id, epoch if is_same else NO_EPOCH
+        wait_us = self.wait_us(attempts, [failed], partition, epoch)
         self._split(
             failed, partition, wait_us, sent_us, partition.leader_us, link, link.ready_us, turn_us
         )
@@ -110,7 +119,7 @@ class Retries:
 
         It still waits for whatever it lacks: a leader, a connection to it (`link`), its turn.
         """
-        wait_us = self.wait_us(attempts, [failed], epoch)
+        wait_us = self.wait_us(attempts, [failed], partition, epoch)
         if link is None:
             self._split(failed, partition, wait_us, now_us, now_us, None, 0, 0)
             return

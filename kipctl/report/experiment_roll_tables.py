@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from kipctl.report.perf_tables import doubts_tables
 from kipctl.report.tables import Cell, Column, Table
 from kipctl.report.verdicts import VERDICT_COLUMNS, verdict_cells, verdict_notes
 
@@ -18,7 +19,9 @@ _DIRECTIONS = {"away": "leaders away", "back": "leaders back"}
 
 def roll_tables(document: Document) -> tuple[Table, ...]:
     """The arms side by side, how they differ beside what was published, and restart by restart."""
+    spoilt = [said for cell in document["cells"] for said in cell.get("doubts", ())]
     return (
+        *doubts_tables({"doubts": spoilt}),
         arms_table(document),
         *(
             [differences_table(document)]
@@ -150,6 +153,7 @@ def published_table(document: Document) -> Table:
                     row["cut_percent"],
                     row["runs_overlap"],
                     "; ".join(shown) or None,
+                    row["set_up_otherwise"],
                 )
             )
     return Table(
@@ -163,6 +167,7 @@ def published_table(document: Document) -> Table:
             Column("KIP cut %", 1),
             "its runs overlap",
             "cut here",
+            "here (the KIP's)",
         ),
         tuple(rows),
         tuple(f"Differs: {what}." for what in document["differs"]),

@@ -189,6 +189,7 @@ def _published(document: Document) -> Table:
             one["published_p999_ms"],
             _each(one["published_p999_ms_by_run"]) or None,
             one["published_cut_percent"],
+            one["set_up_otherwise"],
         )
         for one in document["beside_published"]
     )
@@ -203,6 +204,7 @@ def _published(document: Document) -> Table:
             Column("its ms", 0),
             Column("its runs", right=True),
             Column("its cut %", 0),
+            "here (the KIP's)",
         ),
         rows,
         (f"KIP-951 states its cut as {document['published']['cut_percent']} %.",),

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from kipctl.report.perf_tables import doubts_tables
 from kipctl.report.tables import Cell, Column, Table
 from kipctl.report.verdicts import VERDICT_COLUMNS, verdict_cells, verdict_notes
 
@@ -67,8 +68,9 @@ def removed_table(document: Document) -> Table:
 
 
 def compare_tables(document: Document) -> tuple[Table, ...]:
-    """How the sides' settings differ, then each measure, then the conditions of --fail-if."""
-    tables = [_differing(document), _measures(document)]
+    """What spoils the comparison, how the sides' settings differ, then each measure, then the
+    conditions of --fail-if."""
+    tables = [*doubts_tables(document), _differing(document), _measures(document)]
     if document["gates"]:
         tables.append(
             Table(

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kipctl.report.tables import Cell, Column
+from kipctl.verdict import ENOUGH_RUNS
 
 VERDICT_COLUMNS = (Column("% between", right=True), Column("p", 4), "verdict")
 _LEAST_P = 0.0001
@@ -12,6 +13,15 @@ VERDICT_NOTE = (
     "all that is asked in this table (p, after Holm). Between: 95 % of such comparisons, each by "
     "itself."
 )
+
+
+def few_runs_note(runs: int) -> str:
+    """What so many runs a side, too few where some of them stall, may have made different."""
+    return (
+        f"Of {runs} runs a side all may have had a stall that none of the other side had: where "
+        "half of the runs stall, equal sides are called different in 1 of 10 comparisons. Take "
+        f"{ENOUGH_RUNS} runs a side."
+    )
 
 
 def verdict_cells(found: Mapping[str, Any]) -> tuple[Cell, ...]:
@@ -28,8 +38,9 @@ def verdict_notes(asked: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
     """What a verdict means, if one is given, and why others cannot be."""
     documents = list(asked)
     reasons = dict.fromkeys(one["verdict"] for one in documents if one["different"] is None)
-    is_given = any(one["different"] is not None for one in documents)
+    runs = [one["runs_a_side"] for one in documents if one["different"] is not None]
     return (
-        *((VERDICT_NOTE,) if is_given else ()),
+        *((VERDICT_NOTE,) if runs else ()),
+        *((few_runs_note(min(runs)),) if runs and min(runs) < ENOUGH_RUNS else ()),
         *(f"{reason[0].upper()}{reason[1:]}." for reason in reasons),
     )

@@ -30,6 +30,7 @@ def _of_tls(tls: Tls) -> dict[str, str]:
         "ssl.certificate.pem": tls.chain,
         "ssl.key.pem": tls.key,
         "ssl.key.password": tls.key_password,
+        "ssl.cipher.suites": ":".join(tls.ciphers),
     }
     name_check = {"ssl.endpoint.identification.algorithm": "https" if tls.checks_name else "none"}
     return {name: text for name, text in given.items() if text} | name_check

@@ -8,9 +8,10 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from kipctl.errors import UsageError
-from kipctl.security import stores
+from kipctl.security import ciphers, stores
+from kipctl.security.jaas import jaas_options
 from kipctl.security.sasl import MECHANISMS, OAUTHBEARER, Sasl
-from kipctl.security.tls import Tls
+from kipctl.security.tls import DEFAULT_VERSIONS, Tls
 from kipctl.security.tokens import ClientCredentials, FileToken, TokenSource, UnsignedToken
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -26,6 +27,7 @@ _READ = frozenset(
         "sasl.oauthbearer.scope",
         "sasl.oauthbearer.token.endpoint.url",
         "security.protocol",
+        "ssl.cipher.suites",
         "ssl.enabled.protocols",
         "ssl.endpoint.identification.algorithm",
         "ssl.key.password",
@@ -42,7 +44,11 @@ _READ = frozenset(
 )
 _OF_JAVA_ALONE = frozenset({"sasl.client.callback.handler.class"})
 """Those that are near one that is read, and yet no misspelling of it."""
-_ESCAPES = dict(zip("abfnrtv", "\a\b\f\n\r\t\v", strict=True))
+_BLANK = "".join(map(chr, range(33)))
+"""What Java's clients cut off both ends of a value (`String.trim`)."""
+_TLS_VERSIONS = ("SSLv2Hello", "SSLv3", "TLSv1", "TLSv1.1", "TLSv1.2", "TLSv1.3")
+"""Java's names; it refuses any other."""
+_ALGORITHMS = ("", "https", "ldaps")
 _CLAIMS = {"unsecuredLoginStringClaim_": str, "unsecuredLoginNumberClaim_": float}
 _NOT_SPOKEN = {
     "GSSAPI": "Kerberos",
@@ -81,6 +87,23 @@ def is_about_security(name: str) -> bool:
     return name.startswith(_PREFIXES)
 
 
+def over_tls(properties: Mapping[str, str], authorities: str = "") -> dict[str, str]:
+    """The same with TLS, whatever they say of it; a login stays.
+
+    `authorities` is a PEM file whose certificates are trusted in place of theirs ("" for theirs).
+    """
+    protocol = properties.get("security.protocol", "PLAINTEXT").upper()
+    if protocol in PROTOCOLS:  # any other is refused as it stands
+        protocol = "SASL_SSL" if protocol.startswith("SASL") else "SSL"
+    kept = {
+        name: text
+        for name, text in properties.items()
+        if not (authorities and name.startswith("ssl.truststore."))
+    }
+    trusted = {"ssl.truststore.type": "PEM", "ssl.truststore.location": authorities}
+    return kept | (trusted if authorities else {}) | {"security.protocol": protocol}
+
+
 def without_effect(properties: Mapping[str, str]) -> list[str]:
     """Those about security that only Java's clients know, or nobody does."""
     return sorted(name for name in properties if is_about_security(name) and name not in _READ)
@@ -102,11 +125,31 @@ def idle(properties: Mapping[str, str]) -> list[str]:
     return sorted(name for name in properties if name.startswith(tuple(without)))
 
 
+def refused_by_java(properties: Mapping[str, str]) -> list[str]:
+    """Sentences on what kipctl takes, or takes otherwise, and Java's clients do not."""
+    properties = _trimmed(properties)
+    if not properties.get("security.protocol", "").upper().endswith("SSL"):
+        return []
+    inline = {"truststore": "certificates", "keystore": "key"}
+    found = [
+        f"Java's clients take PEM only with ssl.{store}.type=PEM."
+        for store, inline_name in inline.items()
+        if properties.get(f"ssl.{store}.type") != "PEM"
+        and (
+            properties.get(f"ssl.{store}.{inline_name}")
+            or stores.is_pem(properties.get(f"ssl.{store}.location", ""))
+        )
+    ]
+    return [*found, *ciphers.chosen(_listed(properties, "ssl.cipher.suites")).not_kept]
+
+
 def security_of(properties: Mapping[str, str]) -> Security:
     """What a client's properties ask for, under the names of Java's clients.
 
-    Raises UsageError for what is wrong, cannot be read, or is not spoken.
+    Raises UsageError for what is wrong, cannot be read, or is not spoken; also for what Java's
+    clients would refuse, unless `refused_by_java` tells of it.
     """
+    properties = _trimmed(properties)
     protocol = properties.get("security.protocol", "PLAINTEXT").upper()
     if protocol not in PROTOCOLS:
         raise UsageError(
@@ -119,41 +162,104 @@ def security_of(properties: Mapping[str, str]) -> Security:
     )
 
 
+def _trimmed(properties: Mapping[str, str]) -> dict[str, str]:
+    """As Java's clients read values (`ConfigDef.parseType`)."""
+    return {name: text.strip(_BLANK) for name, text in properties.items()}
+
+
+def _listed(properties: Mapping[str, str], name: str) -> tuple[str, ...]:
+    """A list's elements; none where it is empty."""
+    return tuple(one.strip() for one in properties.get(name, "").split(",") if one.strip())
+
+
 def tls_of(properties: Mapping[str, str]) -> Tls:
     """What `ssl.*` says. Raises UsageError."""
     chain, key = _identity_of(properties)
-    algorithm = properties.get("ssl.endpoint.identification.algorithm", "https")
-    versions = properties.get("ssl.enabled.protocols", "TLSv1.2,TLSv1.3")
+    algorithm = properties.get("ssl.endpoint.identification.algorithm", "https").strip()
+    if algorithm.lower() not in _ALGORITHMS:
+        raise UsageError(
+            f"ssl.endpoint.identification.algorithm={algorithm} is none of Java's.",
+            "Leave it out for https, or empty where the certificate may be of another name.",
+        )
+    suites = ciphers.chosen(_listed(properties, "ssl.cipher.suites"))
     tls = Tls(
         authorities=_authorities_of(properties),
         chain=chain,
         key=key,
         key_password=properties.get("ssl.key.password", ""),
-        checks_name=bool(algorithm.strip()),
-        versions=tuple(name.strip() for name in versions.split(",") if name.strip()),
+        checks_name=bool(algorithm),
+        versions=_versions_of(properties, suites),
+        ciphers=suites.openssl,
     )
     tls.context()  # what cannot be used is said before anything begins
     return tls
 
 
+def _versions_of(properties: Mapping[str, str], suites: ciphers.Chosen) -> tuple[str, ...]:
+    """Of TLS, as far as it has one of these cipher suites."""
+    enabled = _listed(properties, "ssl.enabled.protocols") or DEFAULT_VERSIONS
+    if unknown := [name for name in enabled if name not in _TLS_VERSIONS]:
+        raise UsageError(
+            f"{unknown[0]} of ssl.enabled.protocols is none of Java's.",
+            f"They are {', '.join(_TLS_VERSIONS)}.",
+        )
+    if not (suites.openssl or suites.has_1_3):
+        return enabled
+    without = {name for name in enabled if not suites.openssl and name != "TLSv1.3"}
+    without |= set() if suites.has_1_3 else {"TLSv1.3"}
+    left = tuple(name for name in enabled if name not in without)
+    if not left:
+        raise UsageError(
+            f"No version of TLS in ssl.enabled.protocols={','.join(enabled)} has one of"
+            " ssl.cipher.suites.",
+            "Suites such as TLS_AES_128_GCM_SHA256 are TLS 1.3's, and those with _WITH_ are not.",
+        )
+    return left
+
+
 def _authorities_of(properties: Mapping[str, str]) -> str:
-    if inline := properties.get("ssl.truststore.certificates"):
+    inline = properties.get("ssl.truststore.certificates")
+    location = _store_of(properties, "truststore", "ssl.truststore.certificates")
+    if inline:
         return stores.certificates(inline, "ssl.truststore.certificates")
-    if location := properties.get("ssl.truststore.location"):
-        return stores.authorities(Path(location), properties.get("ssl.truststore.password", ""))
+    if location:
+        return stores.authorities(location, properties.get("ssl.truststore.password", ""))
     return ""
 
 
 def _identity_of(properties: Mapping[str, str]) -> stores.Identity:
-    if inline := properties.get("ssl.keystore.key"):
-        chain = properties.get("ssl.keystore.certificate.chain", "")
+    inline = properties.get("ssl.keystore.key")
+    chain = properties.get("ssl.keystore.certificate.chain", "")
+    location = _store_of(properties, "keystore", "ssl.keystore.key")
+    if inline:
         return stores.Identity(
             stores.certificates(chain, "ssl.keystore.certificate.chain"),
             stores.private_key(inline, "ssl.keystore.key"),
         )
-    if location := properties.get("ssl.keystore.location"):
-        return stores.identity(Path(location), properties.get("ssl.keystore.password", ""))
+    if chain:
+        raise UsageError("ssl.keystore.certificate.chain goes with ssl.keystore.key.", "Give both.")
+    if location:
+        return stores.identity(location, properties.get("ssl.keystore.password", ""))
     return stores.Identity("", "")
+
+
+def _store_of(properties: Mapping[str, str], store: str, inline: str) -> Path | None:
+    """The file of a store, if it is in one.
+
+    Raises UsageError for what contradicts itself (Kafka's `DefaultSslEngineFactory`).
+    """
+    location, password = f"ssl.{store}.location", f"ssl.{store}.password"
+    path, has_inline = properties.get(location, ""), bool(properties.get(inline))
+    if has_inline and path:
+        raise UsageError(f"{inline} and {location} name two stores.", "Give one.")
+    if password in properties and not (has_inline or path):
+        raise UsageError(f"{password} is for a store, and there is none.", f"Give {location}.")
+    if password in properties and (has_inline or stores.is_pem(path)):
+        raise UsageError(
+            f"{password} cannot be given with PEM.",
+            "Leave it out; the password of an encrypted key in PEM is ssl.key.password.",
+        )
+    return Path(path) if path else None
 
 
 def _sasl_of(properties: Mapping[str, str]) -> Sasl:
@@ -179,28 +285,6 @@ def _sasl_of(properties: Mapping[str, str]) -> Sasl:
             'As in Java: org.apache.kafka...LoginModule required username="..." password="...";',
         )
     return Sasl(mechanism, options["username"], options["password"])
-
-
-def jaas_options(text: str) -> dict[str, str]:
-    """The options of a login module, from Java's `sasl.jaas.config`.
-
-    Java reads it with its `StreamTokenizer`: either kind of quotes, with the escapes of C.
-    """
-    found = re.findall(
-        r"""([\w.$-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s"';]+))""",
-        text,
-        re.DOTALL,
-    )
-    return {name: _unescaped(double or single) or bare for name, double, single, bare in found}
-
-
-def _unescaped(quoted: str) -> str:
-    def character(escape: re.Match[str]) -> str:
-        if escape[1][0] in "01234567":
-            return chr(int(escape[1], 8))
-        return _ESCAPES.get(escape[1], escape[1])
-
-    return re.sub(r"\\([0-3][0-7]{0,2}|[4-7][0-7]?|.)", character, quoted, flags=re.DOTALL)
 
 
 def _token_source(properties: Mapping[str, str], options: Mapping[str, str]) -> TokenSource:

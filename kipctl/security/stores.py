@@ -43,6 +43,14 @@ def identity(path: Path, password: str) -> Identity:
     return Identity("".join([own, *others]), key)
 
 
+def is_pem(path: str) -> bool:
+    """Whether it is a file that can be read, and has PEM in it."""
+    try:
+        return _PEM in Path(path).read_bytes() if path else False
+    except OSError:
+        return False
+
+
 def certificates(text: str, origin: str) -> str:
     """The certificates in a PEM text; `origin` says where it is from. Raises UsageError."""
     found = [block[0] for block in _blocks(text) if block[1].endswith("CERTIFICATE")]

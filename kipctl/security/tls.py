@@ -8,6 +8,9 @@ from functools import lru_cache
 
 from kipctl.errors import UsageError
 
+DEFAULT_VERSIONS = ("TLSv1.2", "TLSv1.3")
+"""Kafka's own `ssl.enabled.protocols`."""
+
 
 @dataclass(frozen=True, slots=True)
 class Tls:
@@ -16,7 +19,8 @@ class Tls:
     `authorities` are the certificates that are trusted ("" for those of the system). `chain` and
     `key` are the client's own ("" for none). Without `checks_name` a broker's certificate may be of
     any host (`ssl.endpoint.identification.algorithm` is empty). `versions` are
-    `ssl.enabled.protocols`.
+    `ssl.enabled.protocols`; `ciphers` are the suites of TLS 1.2 in OpenSSL's names, none for its
+    own choice.
     """
 
     authorities: str = field(default="", repr=False)
@@ -24,7 +28,8 @@ class Tls:
     key: str = field(default="", repr=False)
     key_password: str = field(default="", repr=False)
     checks_name: bool = True
-    versions: tuple[str, ...] = ("TLSv1.2", "TLSv1.3")
+    versions: tuple[str, ...] = DEFAULT_VERSIONS
+    ciphers: tuple[str, ...] = ()
 
     @property
     def subject(self) -> str:
@@ -94,6 +99,8 @@ def _context(tls: Tls) -> ssl.SSLContext:
             f"It speaks {' and '.join(_VERSIONS)}.",
         )
     context.minimum_version, context.maximum_version = versions[0], versions[-1]
+    if tls.ciphers:
+        context.set_ciphers(":".join(tls.ciphers))
     # As in Java, whatever is in a truststore is trusted: also an authority in between, or a broker.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     try:

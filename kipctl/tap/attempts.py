@@ -3,7 +3,7 @@
 from kipctl.protocol.error_codes import LEADER_ERRORS
 from kipctl.tap.clients import Client
 from kipctl.tap.contents import Refusal
-from kipctl.tap.leaders import Leaders, PartitionId
+from kipctl.tap.leaders import UNKNOWN, Leaders, PartitionId
 from kipctl.trace.codes import Decision
 from kipctl.trace.redirects import FailedAttempt, Wait, split_wait
 
@@ -16,6 +16,7 @@ def failed_attempt(
     partition: PartitionId,
     broker: int,
     epoch: int,
+    generation: int,
     leaders: Leaders,
     refusal: Refusal,
     sent_us: int,
@@ -25,7 +26,7 @@ def failed_attempt(
     """The record of an attempt that met an error; what the hint was good for is settled later.
 
     `epoch` is the one in which the broker led as far as was known when it was sent: by the time of
-    the answer it may lead again.
+    the answer it may lead again. `generation` is the topic's (`Leaders.generation`) then.
     """
     decision = Decision.NOT_APPLICABLE
     if refusal.error in LEADER_ERRORS:
@@ -40,6 +41,7 @@ def failed_attempt(
         epoch=epoch,
         base_offset=refusal.base_offset,
         decision=decision,
+        generation=generation,
     )
     failed.apply_hint(refusal.hint_leader, refusal.hint_epoch, refusal.address, endpoints)
     return failed
@@ -78,7 +80,9 @@ def sent_again(
     the attempt was under way, the hint said too late. `connected_us` is when the connection of the
     next attempt was made.
     """
-    failed.to_broker, failed.to_epoch = broker, leaders.epoch_of(partition, broker)
+    is_same = leaders.generation(partition.topic) == failed.generation
+    failed.to_broker = broker
+    failed.to_epoch = leaders.epoch_of(partition, broker) if is_same else UNKNOWN
     asked_us, named_us = client.named_us(partition, broker, failed.sent_us, now_us)
     if failed.decision is Decision.FOLLOWED and (broker != failed.hint_leader or named_us):
         is_known = broker == failed.hint_leader and named_us <= failed.error_us

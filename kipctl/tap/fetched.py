@@ -183,13 +183,17 @@ class Fetches:
             one.last_sent_us = max(sent_us, one.failures[-1].error_us)
             self._sent_again(one, client, partition, broker, one.last_sent_us, 0)
         known = self._leaders.epoch_of(partition, broker)
+        generation = self._leaders.generation(partition.topic)
+        last = one.failures[-1] if one.failures else None
+        is_same = last is not None and last.generation == generation
         one.failures.append(
             failed_attempt(
                 len(one.failures) + 1,
                 client,
                 partition,
                 broker,
-                one.failures[-1].to_epoch if one.failures else known,
+                last.to_epoch if last and is_same else known,
+                generation,
                 self._leaders,
                 refusal,
                 one.last_sent_us,

@@ -31,6 +31,8 @@ class Leaders:
     """Topics by id, and of each partition the newest leader and the one before it."""
 
     _topics: dict[bytes, str] = field(default_factory=dict)
+    _generations: dict[str, dict[bytes, int]] = field(default_factory=dict)
+    _generation: dict[str, int] = field(default_factory=dict)
     _known: dict[PartitionId, _Known] = field(default_factory=dict)
 
     def topic(self, said: str | bytes) -> str:
@@ -46,10 +48,26 @@ class Leaders:
                 continue
             if topic.topic_id.int:
                 self._topics[topic.topic_id.bytes] = topic.name
+                self._take_id(topic.name, topic.topic_id.bytes)
             for one in topic.partitions:
                 self.learn(
                     PartitionId(topic.name, one.partition_index), one.leader_id, one.leader_epoch
                 )
+
+    def _take_id(self, name: str, topic_id: bytes) -> None:
+        """With another id it is another topic of that name, and its epochs start again. Brokers
+        that hear late show the old one for a while: the last that is shown counts."""
+        generations = self._generations.setdefault(name, {})
+        generation = generations.setdefault(topic_id, len(generations))
+        if generation != self._generation.get(name, 0):
+            for partition in [one for one in self._known if one.topic == name]:
+                del self._known[partition]
+        self._generation[name] = generation
+
+    def generation(self, topic: str) -> int:
+        """Which of the topics of that name is there, numbered in the order in which their ids came
+        up."""
+        return self._generation.get(topic, 0)
 
     def learn(self, partition: PartitionId, leader: int, epoch: int) -> None:
         """A leader of a newer epoch replaces the one that is known."""

@@ -34,6 +34,8 @@ class Batch:
     broker: int
     epoch: int
     """The leader epoch by which it was sent last, -1 if it is not known."""
+    generation: int = 0
+    """Of its topic then (`Leaders.generation`)."""
     attempts: int = 1
     failures: list[FailedAttempt] = field(default_factory=list)
     is_rest: bool = False
@@ -82,7 +84,8 @@ class Batches:
                 )
                 batch.attempts += 1
                 batch.last_sent_us, batch.broker = now_us, broker
-                batch.epoch = batch.failures[-1].to_epoch
+                batch.epoch = self._leaders.epoch_of(partition, broker)
+                batch.generation = self._leaders.generation(partition.topic)
             found[sent.topic, sent.partition] = batch
         return found
 
@@ -101,6 +104,7 @@ class Batches:
             batch.partition,
             batch.broker,
             batch.epoch,
+            batch.generation,
             self._leaders,
             refusal,
             batch.last_sent_us,
@@ -163,7 +167,16 @@ class Batches:
         intended_us = created_us if is_own_time else now_us
         epoch = self._leaders.epoch_of(partition, broker)
         batch = Batch(
-            client, partition, self._next_seq, sent, intended_us, now_us, now_us, broker, epoch
+            client,
+            partition,
+            self._next_seq,
+            sent,
+            intended_us,
+            now_us,
+            now_us,
+            broker,
+            epoch,
+            generation=self._leaders.generation(partition.topic),
         )
         self._next_seq += sent.records
         return batch

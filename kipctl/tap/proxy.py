@@ -17,7 +17,7 @@ from kipctl.tap.addresses import Addresses
 from kipctl.tap.connection import BrokerEnd, Connection
 from kipctl.tap.exchange import Exchange
 from kipctl.tap.observer import Observer
-from kipctl.tap.spec import TapSpec
+from kipctl.tap.spec import EVERYWHERE, TapSpec
 from kipctl.tap.tls import accept, agree
 from kipctl.trace.clock import now_us
 from kipctl.transport.access import Access
@@ -26,8 +26,6 @@ from kipctl.transport.request import BrokerConnection
 _BACKLOG = 1024
 _CONNECT_TIMEOUT_S = 10.0
 _FLUSH_S = 0.25
-_EVERYWHERE = ("0.0.0.0", "::")
-"""Clients are told the address that they came to."""
 
 
 def _greet(broker: Address, access: Access) -> None:
@@ -76,7 +74,7 @@ class Tap:
         host, _ = self.spec.listen_address
         _ = self.spec.advertised  # what cannot be is said now
         self.bootstrap = Address(
-            "127.0.0.1" if host in _EVERYWHERE else host, self._listen_for(None)
+            "127.0.0.1" if host in EVERYWHERE else host, self._listen_for(None)
         )
         self._run(self._flushing())
         if self.spec.resets_per_s:
@@ -155,7 +153,7 @@ class Tap:
 
         def exchange() -> Exchange:
             host, add = self.spec.advertised or (self.spec.listen_address[0], 0)
-            if host in _EVERYWHERE:
+            if host in EVERYWHERE:
                 host = connection.client.local_host
             return Exchange(self.observer, number, at[0], host, now_us(), add)
 

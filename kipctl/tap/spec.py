@@ -6,9 +6,12 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 
 from kipctl.errors import UsageError
+from kipctl.protocol.address import host_port
 from kipctl.protocol.api import ApiKey
 from kipctl.transport.access import Access, parse_address
 
+EVERYWHERE = ("0.0.0.0", "::")
+"""Hosts that stand for all addresses of this machine: clients are told the one they came to."""
 _NAMES = {"".join(part.title() for part in key.name.split("_")): key for key in ApiKey}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(us|ms|s)", re.ASCII)
 _US = {"us": 1, "ms": 1000, "s": 1_000_000}
@@ -90,6 +93,15 @@ class TapSpec:
                 "Brokers get the ports after it, on both sides.",
             )
         return host, port - first
+
+    def told(self, listens: str) -> str:
+        """What clients are told of in place of where the tap listens, both as `host:port`.
+
+        Raises UsageError.
+        """
+        host, port = parse_address(listens)
+        advertised, add = self.advertised or (host, 0)
+        return host_port(host if advertised in EVERYWHERE else advertised, port + add)
 
 
 def is_loopback(host: str) -> bool:

@@ -62,6 +62,7 @@ REDIRECT_COLUMNS = (
     *(f"{phase}_us" for phase in PHASES),
     "metadata_queued_us",
     "same_epoch_retry",
+    "topic_generation",
 )
 
 

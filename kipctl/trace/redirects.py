@@ -63,6 +63,9 @@ class FailedAttempt:
     epoch: int
     base_offset: int
     decision: Decision
+    generation: int = 0
+    """Which of the topics of its name, numbered in the order in which their ids came up: each has
+    epochs of its own."""
     hint_leader: int = -1
     hint_epoch: int = -1
     hint_endpoint: int = -1
@@ -70,6 +73,7 @@ class FailedAttempt:
     backoff_us: int = 0
     to_broker: int = -1
     to_epoch: int = -1
+    """-1 too where the next attempt went to another generation."""
     wait: Wait = _NO_WAIT
     metadata_queued_us: int = 0
 
@@ -91,18 +95,20 @@ def _are_not_ready(failures: Sequence[FailedAttempt]) -> list[bool]:
     leader of that very epoch in the end: it was the right one. Any other error is an old leader's
     (phase `detect`); so is that of a broker that knows a newer epoch than the client, as its hint
     or FENCED_LEADER_EPOCH says: it led, and leads no more.
+    Epochs of a topic that was made anew meanwhile are others.
     """
     last = failures[-1]
     sent_last = last.to_epoch if last.to_broker != -1 else -1
-    lowest: int | None = None
+    lowest: dict[int, int] = {}
     found = []
     for failed in failures:
         if failed.is_leader_error:
-            follows = lowest is not None and lowest < failed.epoch
+            before = lowest.get(failed.generation, failed.epoch)
             is_older = 0 <= failed.hint_epoch < failed.epoch
-            may_be = follows or is_older or 0 <= failed.epoch == sent_last
+            is_last = failed.generation == last.generation and 0 <= failed.epoch == sent_last
+            may_be = before < failed.epoch or is_older or is_last
             found.append(may_be and not _knows_newer(failed))
-            lowest = failed.epoch if lowest is None else min(lowest, failed.epoch)
+            lowest[failed.generation] = min(before, failed.epoch)
         else:
             found.append(failed.error == ErrorCode.UNKNOWN_LEADER_EPOCH)
     return found
@@ -174,4 +180,5 @@ def redirect_columns(failed: FailedAttempt, share: Phases) -> tuple[int, ...]:
         *share,
         failed.metadata_queued_us,
         failed.to_broker != -1 and failed.to_epoch <= failed.epoch,
+        failed.generation,
     )

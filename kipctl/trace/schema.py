@@ -77,9 +77,10 @@ REDIRECTS = pa.schema(
         ("hint_endpoint", pa.string()),
         ("decision", pa.string()),
         ("to_broker", _I32),  # where the batch was sent next; null if it was not
-        ("to_epoch", _I32),
+        ("to_epoch", _I32),  # null too if the topic was made anew: its epochs start again
         *((f"{phase}_us", _I64) for phase in PHASES),
         ("metadata_queued_us", _I64),  # part of metadata_us: the RPC stood behind other requests
+        ("topic_generation", _I32),  # 0, or another for each id that the topic was shown to have
     ]
 )
 

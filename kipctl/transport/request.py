@@ -59,7 +59,7 @@ class BrokerConnection:
         self.timeout_s = timeout_s
         self.sent: Counter[tuple[str, int]] = Counter()
         self.answer_bytes = 0
-        self._access = as_access(access)
+        self.access = as_access(access)
         self._connection: BlockingConnection | None = None
         self._api_versions: dict[int, tuple[int, int]] = {}
         self._correlation_id = 0
@@ -97,10 +97,21 @@ class BrokerConnection:
         if isinstance(request, ProduceRequest) and request.acks == 0:
             raise ValueError("a Produce request with acks=0 has no answer to wait for")
         if request.api.key in _CHANGES:
-            self._access.demand_consent(_api_name(request))
+            self.access.demand_consent(_api_name(request))
         with self._attempt(_api_name(request)):
             self._ensure_connected()
             return self._exchange(request, self._choose_version(request, version))
+
+    def metadata_frame(self, request: MetadataRequest) -> tuple[int, bytes]:
+        """The version asked in, and the answer as it came, for `read_metadata`.
+
+        What is asked of many brokers again and again is not to be decoded in full each time.
+        Raises what `request` does.
+        """
+        with self._attempt(_api_name(request)):
+            self._ensure_connected()
+            version = self._choose_version(request, None)
+            return version, self._answer(request, version)
 
     @contextmanager
     def _attempt(self, api: str) -> Iterator[None]:
@@ -134,7 +145,7 @@ class BrokerConnection:
     def _what_to_check(self, error: OSError) -> str:
         if isinstance(error, TlsError):
             return "See security.protocol and ssl.* in --command-config."
-        security = self._access.security
+        security = self.access.security
         unused = [] if security.tls else ["TLS"]
         unused += [] if security.sasl else ["a login (SASL)"]
         if isinstance(error, ConnectionResetError) and unused:
@@ -147,7 +158,7 @@ class BrokerConnection:
             self.close()
         if self._connection is not None:
             return
-        self._connection = BlockingConnection(self.address, self._access, self._deadline)
+        self._connection = BlockingConnection(self.address, self.access, self._deadline)
         self._negotiate()
 
     def _negotiate(self) -> None:
@@ -189,21 +200,25 @@ class BrokerConnection:
         )
 
     def _exchange(self, request: Request[R], version: int) -> R:
+        return self._decoded(request, version, self._answer(request, version))
+
+    def _answer(self, request: Request[R], version: int) -> bytes:
+        """The frame that answers, from its correlation id on."""
         assert self._connection is not None
         self._correlation_id += 1
         frame = encode_request(request, version, self._correlation_id, self.client_id)
         self.sent[_api_name(request), version] += 1
         answer = self._connection.exchange(frame, self._deadline)
         self.answer_bytes = len(answer)
-        return self._decoded(request, version, answer)
-
-    def _decoded(self, request: Request[R], version: int, frame: bytes) -> R:
-        """The answer in the frame: the last one itself if every byte of it is the same."""
-        (correlation_id,) = INT32.unpack_from(frame)
+        (correlation_id,) = INT32.unpack_from(answer)
         if correlation_id != self._correlation_id:
             raise MalformedFrame(
                 f"answer to request {correlation_id} where {self._correlation_id} was asked"
             )
+        return answer
+
+    def _decoded(self, request: Request[R], version: int, frame: bytes) -> R:
+        """The answer in the frame: the last one itself if every byte of it is the same."""
         asked = (type(request), version, frame[INT32.size :])
         if self._last is None or self._last[:3] != asked:
             _, response = decode_response(type(request), version, frame)

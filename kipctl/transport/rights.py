@@ -17,6 +17,12 @@ class Right(NamedTuple):
 
     operation: str
     resource: str
+    prefix: str = ""
+    """Of the names of topics that are meant, as of kipctl's own; "" for those that are named."""
+
+    def __str__(self) -> str:
+        of_names = f" {self.prefix}-*" if self.prefix else ""
+        return f"{self.operation} on {self.resource}{of_names}"
 
     @property
     def option(self) -> str:
@@ -65,17 +71,32 @@ def refusal(
     Where a right is missing it is named, with the command that grants it, and what to do
     `otherwise`.
     """
-    error = ErrorCode(code)
-    if error not in _DENIED or request not in RIGHTS:
+    denied = denial(code, request, access, topic)
+    if denied is None:
+        error = ErrorCode(code)
         why = (broker_message or error.message).rstrip(".")
         return RefusedError(f"{what}: {error.name} ({why}).")
-    right = RIGHTS[request]
-    principal = access.security.principal
-    resource = f"{right.resource} {topic}".strip() if right.resource == TOPIC else "the Cluster"
     return RefusedError(
-        f"{what}: {principal} has no right to {right.operation} on {resource} ({error.name}).",
-        f"Grant it: {shlex.join(_granting(right, access, topic))}"
-        + (f"\nOr {otherwise}." if otherwise else ""),
+        f"{what}: {denied.what}", denied.next_step + (f"\nOr {otherwise}." if otherwise else "")
+    )
+
+
+def denial(code: int, request: ApiKey, access: Access, topic: str = "") -> RefusedError | None:
+    """The right that is missing, as a sentence, and the command that grants it.
+
+    None for an error code that tells of something else.
+    """
+    error = ErrorCode(code)
+    if error not in _DENIED or request not in RIGHTS:
+        return None
+    right = RIGHTS[request]
+    if error is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+        right = right._replace(resource=TOPIC)  # as of DescribeConfigs, which is of either
+    resource = f"{right.resource} {topic}".strip() if right.resource == TOPIC else "the Cluster"
+    principal = access.security.principal
+    return RefusedError(
+        f"{principal} has no right to {right.operation} on {resource} ({error.name}).",
+        f"Grant it: {shlex.join(_granting(right, access, topic))}",
     )
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from kipctl.cli.environment import Environment
 from kipctl.errors import RefusedError, UsageError
+from kipctl.lab.certificates import Authority
 from kipctl.process import Process, current_process
 from kipctl.transport.access import Access
 from kipctl.transport.clusters import NamedCluster, add_cluster, clusters_file
@@ -182,7 +183,7 @@ def clusters(tmp_path: Path) -> dict[str, str]:
     """Variables with two named clusters, `a` with a login of its own."""
     variables = {"XDG_CONFIG_HOME": str(tmp_path)}
     of_a, other = tmp_path / "a.properties", tmp_path / "other.properties"
-    login = "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.jaas.config=x "
+    login = "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.jaas.config=x required "
     of_a.write_text(login + 'username="a" password="p";\n')
     other.write_text(login + 'username="other" password="p";\n')
     for entry in (NamedCluster("a", "a:1", str(of_a), id="id-a"), NamedCluster("b", "b:1")):
@@ -253,6 +254,31 @@ def test_what_a_file_says_without_effect_is_named(tmp_path: Path) -> None:
     assert "nothing of how to connect: secuirty.protocol." in told(where)
     assert "With security.protocol=PLAINTEXT these do nothing: sasl.mechanism" in told(where)
     assert "Not used by kipctl: ssl.provider." in told(where)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_warned"),
+    [("# Schlüssel\nssl.provider=x\n", True), ("ssl.provider=\\u00fc\n", False)],
+)
+def test_a_file_that_java_would_read_otherwise_is_named(
+    text: str, is_warned: bool, tmp_path: Path
+) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text(text, encoding="utf-8")
+    where = environment()
+    where.connecting["command_config"] = str(file)
+    where.access("a:1")
+    assert ("is read as UTF-8, and by Java as ISO 8859-1" in told(where)) is is_warned
+
+
+def test_what_javas_clients_would_refuse_is_named(tmp_path: Path) -> None:
+    (tmp_path / "ca.pem").write_bytes(Authority().pem)
+    file = tmp_path / "client.properties"
+    file.write_text(f"security.protocol=SSL\nssl.truststore.location={tmp_path}/ca.pem\n")
+    where = environment()
+    where.connecting["command_config"] = str(file)
+    where.access("a:1")
+    assert "Java's clients take PEM only with ssl.truststore.type=PEM." in told(where)
 
 
 @pytest.mark.parametrize(

@@ -165,9 +165,11 @@ def test_a_wrong_value_names_what_is_allowed_in_one_line() -> None:
     assert all(word in told for word in ("--output", "xml", "json", "csv"))
 
 
-def test_no_arguments_show_the_help(capsys: pytest.CaptureFixture[str]) -> None:
-    assert outcome() == (ExitStatus.USAGE, "", "")
-    assert "kipctl [OPTIONS] COMMAND" in capsys.readouterr().out
+def test_no_arguments_show_the_state_and_what_to_type_next() -> None:
+    status, shown, told = outcome()
+    assert (status, told) == (ExitStatus.DONE, "")
+    assert "No cluster was named, and no lab runs." in shown
+    assert "  kipctl demo " in shown
 
 
 def test_version() -> None:

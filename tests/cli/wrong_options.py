@@ -123,6 +123,7 @@ WRONG: dict[str, tuple[str, ...]] = {
     "--bootstrap-server": ("localhost", "127.0.0.1:x", "127.0.0.1:0", "127.0.0.1:65536", ":1"),
     "--batch": (*_COUNT, "10001"),
     "--between": ("soon", "0", "-5s", "10", "5d", ""),
+    "--look-again": ("soon", "0", "-5s", "10", "5d", ""),
     "--broker": _NOT_NEGATIVE,
     "--brokers": (*_COUNT, "101"),
     "--by": ("nobody", "run,nobody", ""),

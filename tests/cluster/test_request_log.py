@@ -40,6 +40,9 @@ from kipctl.protocol.incremental_alter_configs import (
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsResponse,
 )
+from kipctl.security.sasl import Sasl
+from kipctl.security.settings import Security
+from kipctl.transport.access import Access
 from kipctl.transport.request import Cluster
 
 Fails = Callable[[int, str], KipctlError | None]
@@ -64,6 +67,7 @@ class Brokers:
 class Connection:
     def __init__(self, brokers: Brokers, broker: int) -> None:
         self.brokers, self.broker = brokers, broker
+        self.access = Access("b:1", Security(sasl=Sasl("PLAIN", "alice", "secret")))
 
     def request(self, request: Any) -> Any:
         (resource,) = request.resources
@@ -240,8 +244,24 @@ def test_off_is_the_level_kafka_comes_with_and_quieter_levels_stay() -> None:
 def test_a_level_that_is_not_told_is_an_error() -> None:
     brokers = Brokers({1: "INFO", 2: "WARN"})
     assert levels_of(as_cluster(brokers), (2, 1)) == {2: "WARN", 1: "INFO"}
-    with pytest.raises(RefusedError, match="Broker 3 refuses to tell the level"):
+    with pytest.raises(RefusedError) as refused:
         levels_of(as_cluster(brokers), (1, 3))
+    assert refused.value.what == (
+        "Broker 3 does not tell the level of kafka.request.logger: User:alice has no right to"
+        " DescribeConfigs on the Cluster (CLUSTER_AUTHORIZATION_FAILED)."
+    )
+    grant = refused.value.next_step
+    assert grant.startswith("Grant it: kafka-acls --bootstrap-server b:1 ")
+    assert grant.endswith("--allow-principal User:alice --operation DescribeConfigs --cluster")
+
+
+def test_of_some_brokers_that_refuse_it_is_said_what_grants_the_right() -> None:
+    brokers = Brokers({1: "INFO"})
+    with pytest.raises(PartlyDoneError) as partly:
+        demand_all_reported(look(as_cluster(brokers), (1, 3)), "status")
+    grant, again = partly.value.next_step.splitlines()
+    assert grant.startswith("Grant it: kafka-acls ")
+    assert again == "Try again: kipctl request-log status --broker 3"
 
 
 def test_brokers_that_fail_to_switch_off_are_counted_against_the_others() -> None:
@@ -252,10 +272,10 @@ def test_brokers_that_fail_to_switch_off_are_counted_against_the_others() -> Non
     with pytest.raises(PartlyDoneError) as partly:
         demand_all_reported(switch_off(as_cluster(brokers), (1, 2, 3)), "off")
     assert str(partly.value) == (
-        "2 of 3 brokers failed. Broker 2 refuses to set the level of kafka.request.logger:"
+        "2 of 3 brokers failed. Broker 2 does not set the level of kafka.request.logger:"
         " INVALID_CONFIG (no).\nTry again: kipctl request-log off --broker 2 --broker 3"
     )
-    with pytest.raises(RefusedError, match="Broker 2 refuses"):
+    with pytest.raises(RefusedError, match="Broker 2 does not set"):
         demand_all_reported(switch_off(as_cluster(brokers), (2, 3)), "off")
     demand_all_reported(switch_off(as_cluster(brokers), (1,)), "off")
 

@@ -1,6 +1,8 @@
 """Convergence by table: when every broker knows, who is waited for; and what watching costs."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scripted_broker import Asked, ScriptedBroker
 
 from kipctl.cluster import watch
@@ -215,3 +217,39 @@ def test_a_broker_that_cannot_be_reached_is_silent() -> None:
     broker = Broker(1, "127.0.0.1", port, None)
     with LeaderWatch([broker], BEFORE, as_access("127.0.0.1:1")) as following:
         assert following.news(30) == [silent(1)]
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.builds(Contact, st.integers(1, 3), st.booleans()),
+            st.builds(
+                Sighting,
+                st.integers(1, 3),
+                st.just(T0),
+                st.sampled_from([View(5, 1), View(6, 2), View(6, 3), View(7, 2), GONE]),
+                st.just(0),
+            ),
+        ),
+        max_size=12,
+    )
+)
+def test_after_any_news_those_are_missing_that_a_look_at_all_brokers_would_find(
+    news: list[Sighting | Contact],
+) -> None:
+    waited_for = convergence(leader=2)
+    shown, heard, quiet = dict.fromkeys((1, 2, 3), View(5, 1)), set(), set()
+    for one in news:
+        waited_for.apply(one)
+        is_there = isinstance(one, Sighting) or one.answers
+        (quiet.discard if is_there else quiet.add)(one.broker)
+        if is_there:
+            heard.add(one.broker)
+        if isinstance(one, Sighting):
+            shown[one.broker] = one.view
+        answering = [broker for broker in shown if broker not in quiet]
+        newest = max((shown[broker] for broker in answering), default=View(5, 1))
+        knows = {b for b in heard if shown[b] == newest and (newest.leader == 2 or newest == GONE)}
+        behind = tuple(broker for broker in answering if broker not in knows)
+        assert waited_for.missing() == ({T0: behind} if behind or not answering else {})
+        assert waited_for.is_reached == (not behind and bool(answering))

@@ -1,5 +1,7 @@
 """What the user may ask to be done during a run, and what the demo says of its numbers."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -42,6 +44,7 @@ def arm(
         Distribution(np.array([int(p999_ms * 1000)]), np.array([1000])),
         (p999_ms,) * len(waits_ms),
         waits_ms,
+        (20,) * len(waits_ms),
         {
             "batches": 1,
             "moves": {"met": 20, "wait_ms": {"p50": waits_ms[0]}},
@@ -55,12 +58,13 @@ def arm(
 def test_findings_lead_with_the_wait_for_a_moved_leader_and_its_verdict() -> None:
     hinted = arm(LeaderDiscovery.KIP951, (0.1, 0.2, 0.1), p999_ms=42, brokers_ms=9.9)
     old = arm(LeaderDiscovery.BASELINE, (100.0, 101.0, 100.5), p999_ms=150, brokers_ms=10.0)
-    waited, verdict, whose, records = findings([hinted, old])
+    waited, verdict, few_runs, whose, records = findings([hinted, old])
     assert waited == (
         "For a moved leader the client itself waited (median of a run, geometric mean of the "
         "runs): kip951 0.1 ms, baseline 100.5 ms."
     )
     assert verdict == "kip951 beside baseline: different, 99.9 % less (p below 0.0001)."
+    assert few_runs.startswith("Of 3 runs a side all may have had a stall")
     assert whose == (
         "With hints, the redirected batches' time was 99 % the brokers' own, 1 % the client's, "
         "0 % spent in queues behind them: the largest part was the brokers' own."
@@ -81,8 +85,8 @@ def test_what_is_said_is_what_is_compared_and_more_is_not_called_less() -> None:
 def test_findings_say_when_a_difference_cannot_be_told() -> None:
     hinted = arm(LeaderDiscovery.KIP951, (90.0, 2.0), p999_ms=145, brokers_ms=10.0)
     old = arm(LeaderDiscovery.BASELINE, (100.0, 101.0), p999_ms=150, brokers_ms=10.0)
-    hinted.redirects["moves"]["met"] = 3
+    hinted = replace(hinted, moves_met=(37, 3))
     said = list(findings([hinted, old]))
     assert said[1].startswith("kip951 beside baseline: cannot be told: two runs on a side")
-    assert said.pop(2).startswith("Few moved leaders were met (kip951 3; 20 are wanted)")
+    assert said.pop(2).startswith("Few moved leaders were met in a run (kip951 37 | 3; 20 ")
     assert said[2].endswith("the largest part was the client's.")

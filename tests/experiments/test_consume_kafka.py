@@ -84,6 +84,16 @@ def test_every_record_is_read_and_all_of_a_rack_from_it(lab: Lab, topic: str) ->
     assert read["metadata_rpcs"]["on_critical_path"] == 0
 
 
+def test_what_to_read_and_how_much_need_not_be_known(lab: Lab, topic: str) -> None:
+    assert document(lab, f"consume --topic {topic}")["records"]["read"] == RECORDS
+    status, _, told = kipctl(lab, "consume")
+    assert status == 2
+    assert topic in told
+    status, _, told = kipctl(lab, f"consume --topic {topic} --from-latest")
+    assert status == 2
+    assert "--num-records" in told
+
+
 def test_without_a_rack_leaders_are_read(lab: Lab, topic: str) -> None:
     read = document(lab, f"consume --topic {topic} --messages {RECORDS}")
     assert {broker["read_as"] for broker in read["brokers"]} == {"leader"}

@@ -1,5 +1,6 @@
 """The course of `perf metadata`, and what is made of requests, by table."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -100,6 +101,7 @@ def test_a_phase_adds_up_its_requests() -> None:
         "phase": "startup",
         "records": 2,
         "failed": 0,
+        "errors": {},
         "seconds": 0.5,
         "requests": 3,
         "brokers_counted": 3,
@@ -113,6 +115,12 @@ def test_a_phase_adds_up_its_requests() -> None:
         "waited_ms": spread(5.0, 5.0, 5.0, 5.0),
         "latency_ms": spread(2.0, 1.0, 3.0, 4.0),
     }
+
+
+def test_a_phase_says_why_records_failed() -> None:
+    denied = {"TOPIC_AUTHORIZATION_FAILED": 2}
+    document = phase_document(STARTUP, replace(result([]), failed=2, errors=denied), None)
+    assert (document["failed"], document["errors"]) == (2, denied)
 
 
 def spread(mean: float, p50: float, highest: float, total: float) -> dict[str, float]:

@@ -105,6 +105,9 @@ def test_they_agree_on_what_a_consumer_met(lab: Lab, spark: SparkSession, tmp_pa
     for row in read["redirects"]:
         _agree_on_redirects(live["redirects"][row["api"]], row)
     assert [row["api"] for row in read["redirects"]][-1] == "produce"
+    for row in read["moves"]:
+        _agree_on_moves(live["redirects"][row["api"]]["moves"], row)
+    assert [row["api"] for row in read["moves"]] == ["fetch", "produce"]
     redirected = sum(live["redirects"][api]["batches"] for api in ("produce", "fetch"))
     assert sum(row["redirected"] for row in read["actions"]) == redirected
     assert len(read["actions"]) > 1

@@ -82,7 +82,8 @@ def test_the_tables_say_what_the_document_says() -> None:
     doubtful, moved, compared, arms, published, otherwise = redirect_tables(DOCUMENT)
     assert doubtful.title.startswith("Read with care")
     assert doubtful.notes[0].startswith(
-        "Few moved leaders were met (java-3.6.0 9, java-4.3.1-capped 9, java-4.3.1 9;"
+        "Few moved leaders were met in a run (java-3.6.0 3 | 3 | 3; java-4.3.1-capped 3 | 3 | 3; "
+        "java-4.3.1 3 | 3 | 3; 20 are wanted in each)"
     )
     assert moved.title == "Wait for a moved leader, acks=1"
     assert moved.rows[0][:5] == ("java-3.6.0", 104.0, 108.0, "103.0 | 104.0 | 105.0", 9)
@@ -90,7 +91,13 @@ def test_the_tables_say_what_the_document_says() -> None:
     assert arms.rows[0][:6] == ("java-3.6.0", 5.0, 107.0, 108.0, "108 | 107 | 106", "2 | 2 | 2")
     assert arms.title == "Records while leaders rotated, acks=1"
     assert compared.rows[1][-1] == "different"
-    assert published.rows[2][-3:] == (215, "346 | 174 | 125", pytest.approx(87.2, abs=0.1))
+    assert published.rows[2][-4:-1] == (215, "346 | 174 | 125", pytest.approx(87.2, abs=0.1))
+    assert published.titles[-1] == "here (the KIP's)"
+    for *_, kip_arm, _, _, _, differs in published.rows:
+        assert "records/s 1,000 (100,000); " in str(differs), kip_arm
+        assert "; acks 1 (all); " in str(differs)
+        assert "; leader rotations in a run 4 (1); " in str(differs)
+        assert "partitions" not in str(differs)
     for table in (moved, arms, compared, published, otherwise):
         assert shown(table)
 
@@ -103,9 +110,18 @@ def test_an_arm_that_did_not_keep_up_is_told() -> None:
 
 
 def test_a_busy_machine_is_said_and_enough_moves_are_no_doubt() -> None:
-    busy = replace(HINTED, runs=tuple(replace(run, busy=0.97) for run in HINTED.runs * 3))
+    many = arm_runs("java-4.3.1", *([5] * 20 for _ in range(3)))
+    busy = replace(many, runs=tuple(replace(run, busy=0.97) for run in many.runs))
     (said,) = document(PLAN, HERE, (busy,))["doubts"]
     assert said.startswith("This machine was 97 % busy")
+
+
+def test_many_moves_in_other_runs_do_not_make_up_for_few_in_one() -> None:
+    uneven = arm_runs("java-4.3.1", [5] * 40, [5] * 4, [5] * 40)
+    (said,) = document(PLAN, HERE, (uneven,))["doubts"]
+    assert said.startswith(
+        "Few moved leaders were met in a run (java-4.3.1 40 | 4 | 40; 20 are wanted in each)"
+    )
 
 
 def test_the_conditions_are_in_the_title() -> None:

@@ -12,6 +12,7 @@ from kipctl.experiments.roll.published import (
     LOW,
     PUBLISHED,
     Workload,
+    in_short,
     published_for,
     set_up_differences,
 )
@@ -200,3 +201,28 @@ def test_what_was_under_way_at_the_end_is_not_settled() -> None:
         row("batches", records=7, acked_us=950),
     )
     assert unsettled(rows, ended_us=500) == 3
+
+
+ROLLED = {
+    "brokers": 3,
+    "controllers": 1,
+    "controlled": True,
+    "throughput": 500.0,
+    "record_size": 1000,
+    "settle_s": 2.0,
+    "runs": 3,
+}
+
+
+def test_what_differs_stands_beside_each_published_figure() -> None:
+    assert in_short(ROLLED, 108) == (
+        "machines 1 (15); brokers 3 (6); controllers 1 (3); records/s 500 (234,000); "
+        "bytes of a record 1,000 (512); producers 1 (6); consumers 1 (18); "
+        "s between restarts 2 (600); runs 3 (2)"
+    )
+    killed = in_short(ROLLED | {"controlled": False}, 2000)
+    assert "; partitions 2,000 (9,000); records/s 500 (23,400); " in killed
+    assert killed.endswith("; runs 3 (2); brokers killed (stopped in good order)")
+    alike = ROLLED | {"brokers": 6, "controllers": 3, "settle_s": 600, "runs": 2}
+    alike |= {"throughput": 234_000, "record_size": 512}
+    assert in_short(alike, 108) == "machines 1 (15); producers 1 (6); consumers 1 (18)"

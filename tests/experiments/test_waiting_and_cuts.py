@@ -1,15 +1,22 @@
 """When an end-to-end run has read enough, what Ctrl-C leaves of a load, and actions that failed."""
 
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
+from electing_broker import ElectingCluster, partition
 
 from kipctl.cli.perf_results import raise_for_actions
 from kipctl.errors import InterruptedRunError, PartlyDoneError
 from kipctl.experiments.actions import parse_action
-from kipctl.experiments.conduct import Listeners, conduct, conduct_load, report_rate
+from kipctl.experiments.conduct import (
+    Listeners,
+    await_settled,
+    conduct,
+    conduct_load,
+    report_rate,
+)
 from kipctl.experiments.e2e import WhileRead
 from kipctl.experiments.perf import PerfPlan, _intervals
 from kipctl.experiments.plan import RunPlan
@@ -19,6 +26,7 @@ from kipctl.probe.schedule import Schedule
 from kipctl.signals import Cut
 from kipctl.trace.columns import COLUMNS
 from kipctl.transport.access import Access
+from kipctl.transport.request import Cluster
 
 LONG_S = 60.0
 
@@ -296,3 +304,45 @@ def test_an_interval_has_all_new_batches_though_they_come_in_pieces():
     with _intervals(Producer([one, one], [one]), plan, Listeners(interval=interval)):
         assert over.wait(60)
     assert [line.split(",")[0] for line in told] == ["6 records sent"]
+
+
+def lagging():
+    """A partition of which a replica is behind."""
+    return ElectingCluster.of(partition("t", 0, (1, 2), leader=1, isr=(1,)))
+
+
+ROTATING = RunPlan(during=parse_action("rotate"))
+
+
+def test_a_run_that_moves_leaders_begins_when_those_of_before_have_settled() -> None:
+    told: list[str] = []
+    brokers = lagging()
+
+    def catch_up() -> None:
+        if brokers.metadata_asked == 6:
+            (one,) = brokers.partitions
+            brokers.partitions[one] = replace(brokers.partitions[one], isr=(1, 2))
+
+    brokers.before_metadata = catch_up
+    with brokers.start() as broker, Cluster(broker.address) as cluster:
+        await_settled(cluster, "t", ROTATING, told.append)
+    assert brokers.metadata_asked > 6
+    assert told == []
+
+
+def test_a_topic_that_does_not_settle_is_told_of_and_measured_as_it_is() -> None:
+    told: list[str] = []
+    with lagging().start() as broker, Cluster(broker.address) as cluster:
+        await_settled(cluster, "t", ROTATING, told.append, timeout_s=0.2)
+    assert told == [
+        "The run begins while leaders may still move: Topic 't' is not in sync on all brokers "
+        "after 0.2 s."
+    ]
+
+
+def test_where_nothing_is_done_to_leaders_nobody_waits_for_them() -> None:
+    brokers = lagging()
+    with brokers.start() as broker, Cluster(broker.address) as cluster:
+        asked = brokers.metadata_asked
+        await_settled(cluster, "t", RunPlan(), pytest.fail)
+    assert brokers.metadata_asked == asked

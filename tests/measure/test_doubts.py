@@ -9,7 +9,7 @@ from rows import rows_of
 
 from kipctl.experiments.machine import CpuTimes, busy_share, cpu_times
 from kipctl.measure.distribution import Distribution, distribution_of
-from kipctl.measure.doubts import LEAST_MOVES, Observed, doubts
+from kipctl.measure.doubts import LEAST_MOVES, Observed, doubts, few_moves
 from kipctl.measure.parts import Part
 from kipctl.measure.produced import service_at_ends
 from kipctl.probe.produce.run import ProbeOutcome, ProbeSpec
@@ -35,6 +35,7 @@ GOOD = Observed(beside_ms=20.0, loop_lag_ms=0.3, busy=0.6, moves=LEAST_MOVES)
         (replace(GOOD, busy=0.97), ["97 % busy"]),
         (replace(GOOD, busy=0.9), []),
         (replace(GOOD, first=of_ms(137), last=of_ms(5)), ["fell from 137.0 to 5.0 ms"]),
+        (replace(GOOD, first=of_ms(137), last=of_ms(5)), ["a run of 10 s that does not count"]),
         (replace(GOOD, first=of_ms(9), last=of_ms(5)), []),
         (replace(GOOD, first=of_ms(0.9), last=of_ms(0.2)), []),
         (replace(GOOD, first=of_ms(5), last=of_ms(137)), []),
@@ -51,6 +52,21 @@ def test_what_spoils_a_run_is_said(seen: Observed, words: list[str]) -> None:
     found = doubts(seen)
     assert len(found) == len(words)
     assert all(word in sentence for word, sentence in zip(words, found, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("met", "named"),
+    [
+        ({"a": [20, 25], "b": [30, 20]}, None),
+        ({}, None),
+        # Together they met enough, and one run of them said little.
+        ({"a": [90, 3, 90], "b": [30, 20, 40]}, "(a 90 | 3 | 90; 20 are wanted in each)"),
+        ({"a": [19], "b": [0, 0]}, "(a 19; b 0 | 0; 20 are wanted in each)"),
+    ],
+)
+def test_each_run_must_have_met_enough_moves(met: dict[str, list[int]], named: str | None) -> None:
+    found = few_moves(met)
+    assert found is None if named is None else named in str(found)
 
 
 def test_the_first_fifth_stands_beside_the_last_two(tmp_path: Path) -> None:

@@ -132,6 +132,7 @@ def test_redirects_come_back_with_their_hint_decision_and_phases(tmp_path: Path)
         to_epoch=5,
         wait=Wait(queued=1, backoff=2, metadata=3, connect=4),
         metadata_queued_us=2,
+        generation=1,
     )
     lost = FailedAttempt(
         attempt=2,
@@ -177,6 +178,7 @@ def test_redirects_come_back_with_their_hint_decision_and_phases(tmp_path: Path)
         "not_ready_us": 0,
         "acknowledge_us": 0,
         "metadata_queued_us": 2,
+        "topic_generation": 1,
     }
     nothing = ("base_offset", "hint_leader", "hint_epoch", "hint_endpoint", "to_broker", "to_epoch")
     assert [second[name] for name in nothing] == [None] * len(nothing)

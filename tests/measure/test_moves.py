@@ -22,6 +22,7 @@ def attempts(
     *failed: tuple[int, int, int, int, int],
     partition: int = 0,
     hint_epochs: Sequence[int] | None = None,
+    generations: Sequence[int] | None = None,
 ) -> list[dict[str, int]]:
     """One batch's failed attempts: (error, from epoch, to epoch, backoff, Metadata), in us.
 
@@ -39,6 +40,7 @@ def attempts(
                 broker=1,
                 epoch=from_epoch,
                 base_offset=-1,
+                generation=generations[number - 1] if generations else 0,
                 decision=Decision.ABSENT,
                 hint_epoch=hint_epochs[number - 1] if hint_epochs else -1,
                 to_broker=-1 if to_epoch == GIVEN_UP else 2,
@@ -110,6 +112,34 @@ def test_a_leader_that_names_a_newer_one_leads_no_more_and_was_ready() -> None:
     ]
     # Away and back to the same broker: the client knew the move's epoch only before and after it.
     assert met(attempts((NOT_LEADER, 4, 4, 100, 0), hint_epochs=[5])) == []
+
+
+def test_a_topic_that_was_made_anew_has_moves_of_its_own() -> None:
+    """Of the same name, partition and epoch; and a batch may meet moves of both."""
+    refused = (NOT_LEADER, 0, 1, 10, 0)
+    found = met(
+        attempts(refused),
+        attempts((NOT_LEADER, 0, 1, 70, 0), generations=[1]),
+        attempts((NOT_LEADER, 0, 1, 30, 0), generations=[1]),
+    )
+    seen = [
+        (one["topic_generation"], one["epoch"], one["wait_us"], one["batches"]) for one in found
+    ]
+    assert seen == [(0, 1, 10, 1), (1, 1, 70, 2)]
+    both = attempts((NOT_LEADER, 7, 8, 10, 0), refused, generations=[0, 1])
+    assert [(one["topic_generation"], one["epoch"]) for one in met(both)] == [(0, 8), (1, 1)]
+
+
+def test_nobody_waits_for_a_leader_of_a_topic_that_is_gone() -> None:
+    """What was refused of the old topic has an epoch to go on to only in the new one, which is no
+    newer, and no sign that the new one's leader was not ready."""
+    last = (NOT_LEADER, 4, 4, 100, 0)
+    anew = attempts((NOT_LEADER, 4, GIVEN_UP, 0, 0), (NOT_LEADER, 4, 5, 9, 0), generations=[0, 1])
+    assert [(one["topic_generation"], one["epoch"], one["wait_us"]) for one in met(anew)] == [
+        (1, 5, 9)
+    ]
+    of_both = attempts((NOT_LEADER, 4, GIVEN_UP, 0, 0), last, generations=[0, 1])
+    assert [(one["topic_generation"], one["not_ready"]) for one in met(of_both)] == [(1, 1)]
 
 
 def test_the_longest_of_its_batches_is_a_moves_wait() -> None:

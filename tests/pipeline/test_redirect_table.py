@@ -43,9 +43,11 @@ def random_failures(choose: random.Random, seq: int) -> list[dict[str, int]]:
     """The rows that a probe writes of one batch."""
     rows = []
     attempts = choose.randint(1, 4)
+    generation = choose.choice([0, 0, 0, 1])
     for attempt in range(1, attempts + 1):
         error = choose.choice([6, 6, 6, 74, 13])
         epoch = choose.randint(-1, 4)
+        generation = choose.choice([generation] * 9 + [0, 2])  # ids of lagging brokers come again
         went_on = attempt < attempts or choose.random() < 0.9
         to_epoch = choose.randint(-1, 5) if went_on else -1
         decision = (
@@ -75,6 +77,7 @@ def random_failures(choose: random.Random, seq: int) -> list[dict[str, int]]:
                     for phase in PHASES
                 },
                 "same_epoch_retry": went_on and to_epoch <= epoch,
+                "topic_generation": generation,
             }
         )
     return rows

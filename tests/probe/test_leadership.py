@@ -271,3 +271,16 @@ def test_an_endpoint_is_written_as_it_can_be_read_again() -> None:
         hint = Hint(Leader(1, 6), Node(1, host, 9092))
         assert hint.leader_and_address == (1, 6, written)
         assert str(*parse_bootstrap_servers(written)) == written
+
+
+def test_epochs_of_a_topic_made_anew_start_again() -> None:
+    attempts = Attempts()
+    attempts.sent(5)
+    attempts.sent(3)
+    assert (attempts.count, attempts.epoch, attempts.generation) == (2, 5, 0)
+    attempts.sent(0, generation=1)
+    assert (attempts.count, attempts.epoch, attempts.generation) == (3, 0, 1)
+    attempts.reached(2, generation=1)
+    attempts.reached(1, generation=1)
+    assert (attempts.count, attempts.epoch) == (3, 2)
+    assert attempts.backoff_us(known_epoch=3, drawn_us=100, always=False) == 0

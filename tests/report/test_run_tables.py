@@ -24,6 +24,7 @@ def measure(**more: object) -> dict[str, object]:
         "p_adjusted": 0.0123,
         "different": True,
         "verdict": "different",
+        "runs_a_side": 5,
         "a_by_run": {"before": 1234.5},
         "b_by_run": {"after": 1000.0},
         **more,
@@ -39,6 +40,26 @@ def test_a_time_has_its_interval_and_a_count_has_none() -> None:
     assert row() == (*expected, "-25.0 to -0.1", 0.0123, "different")
     assert row(ratio_interval=None)[5] is None
     assert row(p_adjusted=3e-9)[6] == "<0.0001"
+
+
+@pytest.mark.parametrize(("runs", "is_told"), [(3, True), (4, True), (5, False)])
+def test_few_runs_a_side_are_told_of_as_stalls_may_have_been_on_one(
+    runs: int, is_told: bool
+) -> None:
+    notes = comparison(measure(runs_a_side=runs), measure()).notes
+    told = [note for note in notes if note.startswith(f"Of {runs} runs a side")]
+    assert bool(told) is is_told
+    assert all("Take 5 runs a side." in note for note in told)
+    unknown = measure(runs_a_side=2, different=None, verdict="cannot be told: two runs on a side")
+    assert "Take 5" not in " ".join(comparison(unknown).notes)
+
+
+def test_what_spoils_a_comparison_is_told_first() -> None:
+    document = {"a": ["x"], "b": ["y"], "settings": [], "gates": [], "lengths_differ": False}
+    measures = {"measures": [measure()], "doubts": ["Few moved leaders were met."]}
+    doubtful, _, _ = compare_tables(document | measures)
+    assert doubtful.notes == ("Few moved leaders were met.",)
+    assert len(compare_tables(document | measures | {"doubts": []})) == 2
 
 
 def test_a_count_is_whole_unless_it_is_a_mean_that_is_not() -> None:

@@ -1,22 +1,36 @@
 """kipctl as its users run it on a secured lab, and a search for what it may tell nobody."""
 
+import io
 import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow.parquet as pq
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    NewTopic,
+    ResourcePatternType,
+    ResourceType,
+)
 
 from kipctl import java_properties
+from kipctl.cli.app import run
+from kipctl.cli.environment import Environment
 from kipctl.cluster.topics import await_topic
 from kipctl.lab.cluster import Lab
 from kipctl.lab.properties import Role
-from kipctl.security.settings import jaas_options
+from kipctl.protocol.metadata import MetadataRequest, MetadataRequestTopic
+from kipctl.security.jaas import jaas_options
 from kipctl.transport.access import Access, access_of
 from kipctl.transport.request import Cluster
 
@@ -53,8 +67,60 @@ def topic_of(lab: Lab, name: str, partitions: int) -> Iterator[str]:
     admin.create_topics([NewTopic(name, partitions, brokers)])[name].result()
     with Cluster(lab.access) as cluster:
         await_topic(cluster, name, partitions)
-    yield name
-    admin.delete_topics([name])[name].result()
+    try:
+        yield name
+    finally:
+        admin.delete_topics([name])[name].result()
+
+
+def ran(*words: str, state: Path) -> tuple[int, str, str]:
+    """A command's status, and what it wrote to stdout and to stderr."""
+    out, err = io.StringIO(), io.StringIO()
+    environment = Environment(io.StringIO(), out, err, {"XDG_STATE_HOME": str(state)})
+    return run([*words], environment), out.getvalue(), err.getvalue()
+
+
+@contextmanager
+def granted(lab: Lab, user: str, prefix: str, *operations: AclOperation) -> Iterator[None]:
+    """Let the user do this on topics whose names begin so, as long as the block lasts.
+
+    A broker learns of it a moment after the controller has it: so each is asked until it knows.
+    """
+    admin = AdminClient({**lab.access.librdkafka(), "log_level": 0})
+    kind = (ResourceType.TOPIC, prefix, ResourcePatternType.PREFIXED, f"User:{user}", "*")
+    bindings = [AclBinding(*kind, one, AclPermissionType.ALLOW) for one in operations]
+    wanted = sum(1 << one.value for one in operations)
+    access = Way(lab, lab.client_files[f"{user}-plain"]).access
+
+    def await_on_brokers(holds: bool) -> None:
+        with Cluster(access) as cluster:
+            while any(
+                (_operations(cluster, broker, f"{prefix}-x") & wanted == wanted) != holds
+                for broker in cluster.nodes
+            ):
+                time.sleep(_EVERY_S / 10)
+
+    for made in admin.create_acls(bindings).values():
+        made.result()
+    await_on_brokers(True)
+    try:
+        yield
+    finally:
+        filters = [AclBindingFilter(*kind, one, AclPermissionType.ALLOW) for one in operations]
+        for removed in admin.delete_acls(filters).values():
+            removed.result()
+        await_on_brokers(False)
+
+
+def _operations(cluster: Cluster, broker: int, topic: str) -> int:
+    """Bits of what the client may do with the topic, as this broker knows; 0 if it is hidden."""
+    request = MetadataRequest(
+        topics=(MetadataRequestTopic(name=topic),),
+        allow_auto_topic_creation=False,
+        include_topic_authorized_operations=True,
+    )
+    (shown,) = cluster.broker(broker).request(request).topics
+    return max(0, shown.topic_authorized_operations)
 
 
 def passwords(lab: Lab) -> set[bytes]:

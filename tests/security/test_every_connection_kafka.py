@@ -1,6 +1,5 @@
 """A table: each kind of connection in each way to connect; and what each wrong way ends in."""
 
-import io
 import json
 import socketserver
 import ssl
@@ -13,11 +12,9 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
-from on_secured import Way, broker_ids, passwords, topic_of
+from on_secured import Way, broker_ids, passwords, ran, topic_of
 
 from kipctl import java_properties
-from kipctl.cli.app import run
-from kipctl.cli.environment import Environment
 from kipctl.clients.java import JavaClient
 from kipctl.clients.librdkafka import Librdkafka
 from kipctl.clients.load import Client, ConsumerLoad, ProducerLoad
@@ -65,13 +62,6 @@ def way(request: pytest.FixtureRequest) -> Way:
 def topic(way: Way) -> Iterator[str]:
     with topic_of(way.lab, TOPIC, 2) as name:
         yield name
-
-
-def ran(*words: str, state: Path) -> tuple[int, str, str]:
-    """A command's status, and what it wrote to stdout and to stderr."""
-    out, err = io.StringIO(), io.StringIO()
-    environment = Environment(io.StringIO(), out, err, {"XDG_STATE_HOME": str(state)})
-    return run([*words], environment), out.getvalue(), err.getvalue()
 
 
 def document(*words: str, state: Path) -> dict[str, Any]:

@@ -24,11 +24,12 @@ from hypothesis import strategies as st
 
 from kipctl.errors import UsageError
 from kipctl.lab.certificates import Authority
+from kipctl.security.jaas import jaas_options
 from kipctl.security.sasl import Sasl
 from kipctl.security.settings import (
     Security,
     is_about_security,
-    jaas_options,
+    over_tls,
     security_of,
     without_effect,
 )
@@ -232,7 +233,6 @@ def test_properties_say_how_a_connection_is_secured(
             "is not a number",
         ),
         (SSL | {"ssl.enabled.protocols": "TLSv1,TLSv1.1"}, "It speaks TLSv1.2 and TLSv1.3"),
-        (SSL | {"ssl.enabled.protocols": ""}, "has none that kipctl speaks"),
     ],
 )
 def test_what_is_not_spoken_or_missing_is_named(properties: Properties, words: str) -> None:
@@ -245,6 +245,7 @@ def test_what_is_not_spoken_or_missing_is_named(properties: Properties, words: s
         ("TLSv1.3", ("TLSv1_3", "TLSv1_3")),
         ("TLSv1.2", ("TLSv1_2", "TLSv1_2")),
         (" TLSv1.1 , TLSv1.2 ", ("TLSv1_2", "TLSv1_2")),
+        ("", ("TLSv1_2", "TLSv1_3")),
         ("TLSv1.3,TLSv1.2", ("TLSv1_2", "TLSv1_3")),
     ],
 )
@@ -284,7 +285,6 @@ def test_what_has_no_effect_is_named() -> None:
     assert without_effect(given) == [
         "sasl.kerberos.service.name",
         "security.providers",
-        "ssl.cipher.suites",
         "ssl.protocol",
     ]
     assert [name for name in given if not is_about_security(name)] == ["acks"]
@@ -315,9 +315,8 @@ def test_jaas_is_read_as_java_does(text: str, options: dict[str, str]) -> None:
 
 @given(st.dictionaries(st.from_regex("[a-z]+", fullmatch=True), st.text()))
 def test_any_value_survives_being_quoted(options: dict[str, str]) -> None:
-    escaped = {
-        name: text.replace("\\", r"\\").replace('"', r"\"") for name, text in options.items()
-    }
+    signs = {"\\": r"\\", '"': r"\"", "\n": r"\n", "\r": r"\r"}
+    escaped = {name: text.translate(str.maketrans(signs)) for name, text in options.items()}
     told = " ".join(f'{name}="{text}"' for name, text in escaped.items())
     assert jaas_options(f"{PLAIN_MODULE} {told};") == options
 
@@ -563,7 +562,7 @@ def test_a_store_that_cannot_be_used_is_named(
     for stored, content in STORED.items():
         stores.write(stored, content)
     path = f"{stores.folder / name}"
-    given = {f"{store}.location": path, f"{store}.password": password}
+    given = {f"{store}.location": path} | ({f"{store}.password": password} if password else {})
     assert words.format(path) in refusal({**SSL, **given})
 
 
@@ -605,3 +604,31 @@ def test_security_goes_to_other_processes_whole_and_is_shown_without_secrets(
     assert again.security.tls.context().check_hostname
     for shown in (repr(again), str(again), repr(again.security), repr(again.security.sasl)):
         assert not re.search(r"hunter2|BEGIN|MIG|MII", shown)
+
+
+TRUSTING = {"ssl.truststore.certificates": "-----BEGIN", "ssl.truststore.type": "PEM"}
+
+
+@pytest.mark.parametrize(
+    ("properties", "authorities", "protocol", "truststore"),
+    [
+        ({}, "", "SSL", {}),
+        ({"security.protocol": "SASL_PLAINTEXT"}, "", "SASL_SSL", {}),
+        ({"security.protocol": "sasl_ssl"}, "", "SASL_SSL", {}),
+        ({"security.protocol": "SSL", **TRUSTING}, "", "SSL", TRUSTING),
+        # What is given to the command takes the place of the file's, whatever its form.
+        (
+            TRUSTING,
+            "/ca.pem",
+            "SSL",
+            {"ssl.truststore.type": "PEM", "ssl.truststore.location": "/ca.pem"},
+        ),
+        ({"security.protocol": "SSH"}, "", "SSH", {}),
+    ],
+)
+def test_with_tls_a_login_stays(
+    properties: dict[str, str], authorities: str, protocol: str, truststore: dict[str, str]
+) -> None:
+    login = {"sasl.mechanism": "PLAIN"}
+    expected = login | {"security.protocol": protocol} | truststore
+    assert over_tls(properties | login, authorities) == expected

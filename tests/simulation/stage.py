@@ -177,6 +177,7 @@ class Stage:
         for row in self.rows("redirects"):
             seen.decisions[Decision(row["decision"])] += 1
             seen.errors[row["error"]] += 1
+            seen.counts["refused of a topic made anew"] += row["topic_generation"] > 0
             seen.phases.update(phase for phase in PHASES if row[f"{phase}_us"])
         for row in self.rows("rpcs"):
             if row["cause"] >= 0:

@@ -1,11 +1,12 @@
 """A connection's exchange without sockets: a test plays both the client and the broker."""
 
 from pathlib import Path
+from uuid import UUID
 
 import pyarrow as pa
 
 from kipctl.protocol.api import ApiKey, encode_request
-from kipctl.protocol.message import encode
+from kipctl.protocol.message import ZERO_UUID, encode
 from kipctl.protocol.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -152,7 +153,7 @@ def ask_metadata(*topics: str) -> MetadataRequest:
     return MetadataRequest(topics=asked or None)
 
 
-def metadata(*leaders: tuple[int, int]) -> MetadataResponse:
+def metadata(*leaders: tuple[int, int], topic_id: UUID = ZERO_UUID) -> MetadataResponse:
     """Partitions from 0 up with (leader, epoch) each."""
     return MetadataResponse(
         brokers=tuple(
@@ -162,6 +163,7 @@ def metadata(*leaders: tuple[int, int]) -> MetadataResponse:
         topics=(
             MetadataResponseTopic(
                 name=TOPIC,
+                topic_id=topic_id,
                 partitions=tuple(
                     MetadataResponsePartition(
                         partition_index=index, leader_id=leader, leader_epoch=epoch

@@ -1,5 +1,7 @@
 """Batches followed through their attempts: which is which, and where the time went."""
 
+from uuid import UUID
+
 import pytest
 from one_connection import START_US, TOPIC, ask_metadata, metadata, produce, produced, records
 
@@ -301,3 +303,44 @@ def test_latency_counts_from_the_records_creation(wire, created_ms, waited_us):
 )
 def test_the_wait_before_the_next_attempt_as_the_wire_shows_it(asked, named, connected, wait):
     assert seen_wait(1000, 2000, asked, named, connected) == wait
+
+
+def test_epochs_of_a_topic_made_anew_are_others(wire):
+    """Both topics of the name had their leader moved in epoch 1: the record tells them apart."""
+    first, second = UUID(int=1), UUID(int=2)
+    old, new = wire.connect(1), wire.connect(2)
+    for topic_id in (first, second):
+        old.ask(ask_metadata(), 12)
+        old.answer(metadata((1, 0), topic_id=topic_id))
+        batch = records(2)
+        old.ask(produce((0, batch)), 12)
+        old.answer(produced((0, NOT_LEADER), hint=None))
+        old.ask(ask_metadata(), 12)
+        old.answer(metadata((2, 1), topic_id=topic_id))
+        new.ask(produce((0, batch)), 12)
+        new.answer(produced((0, 0)))
+    seen = [
+        (row["topic_generation"], row["from_epoch"], row["to_epoch"])
+        for row in wire.rows("redirects")
+    ]
+    assert seen == [(0, 0, 1), (1, 0, 1)]
+
+
+def test_where_a_batch_goes_of_a_topic_made_anew_is_no_newer_epoch(wire):
+    def made_anew():
+        old = wire.connect(1)
+        old.ask(ask_metadata(), 12)
+        old.answer(metadata((2, 3), topic_id=UUID(int=2)))
+
+    before = wire.connect(1)
+    before.ask(ask_metadata(), 12)
+    before.answer(metadata((1, 0), topic_id=UUID(int=1)))
+    batch = records(2)
+    before.ask(produce((0, batch)), 12)
+    before.answer(produced((0, NOT_LEADER)))
+    made_anew()
+    new = wire.connect(2)
+    new.ask(produce((0, batch)), 12)
+    new.answer(produced((0, 0)))
+    (row,) = wire.rows("redirects")
+    assert (row["topic_generation"], row["to_broker"], row["to_epoch"]) == (0, 2, None)

@@ -1,5 +1,7 @@
 """TLS on either side of the tap, SASL through it, and nothing secret left behind."""
 
+import io
+import re
 import socket
 import ssl
 import struct
@@ -12,6 +14,9 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from raw_peers import EXCHANGE, METADATA, Asked, RawBroker, RawClient
 
+from kipctl import java_properties
+from kipctl.cli.app import run
+from kipctl.cli.environment import Environment
 from kipctl.cluster.topics import await_topic, create_topic
 from kipctl.errors import UnreachableError
 from kipctl.lab.cluster import Lab
@@ -144,6 +149,36 @@ def test_a_broker_whose_certificate_nobody_vouches_for_is_not_spoken_to(
             running_tap(spec, tmp_path),
         ):
             pass
+
+
+LOGIN = {
+    "security.protocol": "SASL_PLAINTEXT",
+    "sasl.mechanism": "PLAIN",
+    "sasl.jaas.config": f'module required username="alice" password="{SECRET}";',
+}
+
+
+def test_tls_to_brokers_leaves_a_login_and_clients_are_told_the_advertised_address(
+    broker: RawBroker, tls: TlsFiles, tmp_path: Path
+) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text(java_properties.text(LOGIN))
+    err = io.StringIO()
+    with outside(broker, tls, None) as inner:
+        words = (
+            *("tap", "--bootstrap-server", inner.bootstrap_server, "--command-config", str(file)),
+            *("--tls-to-brokers", "--ca", tls.certificate, "--advertise", "kafka.example"),
+            *("--for", "1s"),
+        )
+        status = run([*words], Environment(io.StringIO(), io.StringIO(), err, {}))
+    said = err.getvalue()
+    assert status == 0, said
+    told = re.search(
+        r"connect to kafka\.example:(\d+) with security\.protocol=SASL_PLAINTEXT", said
+    )
+    assert told is not None, said
+    assert f"The tap listens at 127.0.0.1:{told[1]}." in said
+    assert SECRET not in said
 
 
 # SASL

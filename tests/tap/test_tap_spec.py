@@ -89,6 +89,24 @@ def test_what_clients_are_told(listen, advertise, told):
     assert TapSpec(access=Access("b:1"), listen=listen, advertise=advertise).advertised == told
 
 
+@pytest.mark.parametrize(
+    ("listen", "advertise", "listens", "told"),
+    [
+        ("127.0.0.1:0", "", "127.0.0.1:4711", "127.0.0.1:4711"),
+        ("127.0.0.1:0", "kafka.example", "127.0.0.1:4711", "kafka.example:4711"),
+        ("127.0.0.1:9192", "kafka.example:29192", "127.0.0.1:9192", "kafka.example:29192"),
+        ("[::1]:9192", "", "[::1]:9192", "[::1]:9192"),
+        ("127.0.0.1:9192", "[fd00::2]:29192", "127.0.0.1:9192", "[fd00::2]:29192"),
+        ("127.0.0.1:9192", "[fd00::2]", "127.0.0.1:9192", "[fd00::2]:9192"),
+        # Each client is told the address that it came to.
+        ("127.0.0.1:9192", "0.0.0.0", "127.0.0.1:9192", "127.0.0.1:9192"),
+    ],
+)
+def test_the_address_that_clients_are_to_be_given(listen, advertise, listens, told):
+    spec = TapSpec(access=Access("b:1"), listen=listen, advertise=advertise)
+    assert spec.told(listens) == told
+
+
 @pytest.mark.parametrize(("listen", "advertise"), [("h:0", "a:1"), ("h:1", "a:x"), ("h:1", "a:")])
 def test_ports_that_cannot_be_told_are_wrong_usage(listen, advertise):
     with pytest.raises(UsageError):

@@ -44,6 +44,16 @@ _REQUESTS: dict[int, type[Request[Any]]] = {
 
 VERSIONS = {0: (0, 13), 2: (1, 8), 3: (0, 13), 18: (0, 4), 43: (0, 2), 46: (0, 0), 60: (0, 2)}
 
+
+def a_loopback() -> str:
+    """This machine's loopback address by IPv6, or by IPv4 where it has no IPv6."""
+    try:
+        with socket.create_server(("::1", 0), family=socket.AF_INET6):
+            return "::1"
+    except OSError:
+        return "127.0.0.1"
+
+
 HANG_UP = b""
 """As an answer: close the connection."""
 
@@ -80,16 +90,18 @@ class ScriptedBroker:
         answers: Answers = lambda asked: None,
         versions: Mapping[int, tuple[int, int]] = VERSIONS,
         secure: Callable[[socket.socket], socket.socket] = lambda accepted: accepted,
+        host: str = "127.0.0.1",
     ) -> None:
-        """`secure` makes of a socket another, as that of TLS."""
+        """`secure` makes of a socket another, as that of TLS; `host` is a number."""
         self.answers = answers
         self._secure = secure
         self.versions = versions
         self.asked: list[Asked] = []
         self.hung_up = threading.Semaphore(0)
-        self._listener = socket.create_server(("127.0.0.1", 0))
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self._listener = socket.create_server((host, 0), family=family)
         self.port: int = self._listener.getsockname()[1]
-        self.address = f"127.0.0.1:{self.port}"
+        self.address = f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
         self._connections: list[socket.socket] = []
         self._threads = [threading.Thread(target=self._accept)]
         self._threads[0].start()

@@ -4,14 +4,12 @@ import inspect
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
-from pathlib import Path
 
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 from kipctl.cli.app import root_command
-
-VALUE_NAMES = {int: "INTEGER", float: "NUMBER", Path: "PATH"}
+from kipctl.cli.help import EXAMPLES, VALUE_NAMES
 
 
 @dataclass(frozen=True)
@@ -42,6 +40,7 @@ class Command:
     options: tuple[Parameter, ...]
     arguments: tuple[Parameter, ...]
     commands: tuple["Command", ...]
+    examples: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -87,6 +86,7 @@ def _command(source: TyperCommand | TyperGroup, name: str, parent: typer.Context
             for name, command in held.items()
             if isinstance(command, TyperCommand | TyperGroup) and not command.hidden
         ),
+        examples=EXAMPLES.get(context.command_path.removeprefix("kipctl "), ()),
     )
 
 
@@ -120,7 +120,7 @@ def _value_name(source: TyperOption | TyperArgument, choices: tuple[str, ...]) -
     if isinstance(source, TyperArgument):
         return source.name.upper()
     annotation = source.type_descriptor.annotation
-    return next((name for kind, name in VALUE_NAMES.items() if kind is annotation), "TEXT")
+    return VALUE_NAMES.get(annotation, "TEXT")
 
 
 def _text(value: object) -> str:

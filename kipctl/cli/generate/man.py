@@ -55,6 +55,10 @@ def _page(command: Command, parent: Command | None) -> Iterator[str]:
     for option in command.options:
         value = f" {_italic(option.value)}" if option.value else ""
         yield from _item(", ".join(map(_bold, option.names)) + value, _explanation(option))
+    if command.examples:
+        yield ".SH EXAMPLES"
+        for example in command.examples:
+            yield from (".PP", ".nf", _escape(example), ".fi")
     yield ".SH ENVIRONMENT"
     for variable, meaning in VARIABLES.items():
         yield from _item(_bold(variable), meaning)

@@ -2,6 +2,7 @@
 
 from kipctl.cluster.inspect.doctor_facts import ClusterFacts
 from kipctl.cluster.inspect.doctor_findings import Finding, Severity
+from kipctl.cluster.inspect.doctor_left_behind import LEFT_BEHIND_RULES
 from kipctl.cluster.inspect.doctor_settings import SETTINGS_RULES
 from kipctl.cluster.inspect.doctor_state import STATE_RULES
 from kipctl.protocol.api import ApiKey
@@ -40,7 +41,8 @@ API_MEANINGS: dict[ApiKey, dict[int, str]] = {
 
 def diagnose(facts: ClusterFacts) -> tuple[Finding, ...]:
     """Every finding, the worst first."""
-    found = [finding for rule in (*STATE_RULES, *SETTINGS_RULES) for finding in rule(facts)]
+    rules = (*STATE_RULES, *LEFT_BEHIND_RULES, *SETTINGS_RULES)
+    found = [finding for rule in rules for finding in rule(facts)]
     order = list(Severity)
     return tuple(sorted(found, key=lambda finding: order.index(finding.severity)))
 

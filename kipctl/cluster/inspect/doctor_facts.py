@@ -1,18 +1,24 @@
 """What a doctor has to know of a cluster before he judges: asked of every broker, changing nothing.
 
 Each broker is asked for its API versions and features (ApiVersions), its settings
-(DescribeConfigs), and which brokers it lists (Metadata). Settings are the broker's own; a
-controller decides by its own file, which no broker tells, but which is the same in most clusters.
+(DescribeConfigs), which brokers it lists (Metadata) and its log directories (DescribeLogDirs); the
+controller for the reassignments in progress (ListPartitionReassignments). Settings are the broker's
+own; a controller decides by its own file, which no broker tells, but which is the same in most
+clusters.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kipctl import __version__
 from kipctl.cluster.broker_metrics import BrokerMetrics, at_once, broker_of, scrape
-from kipctl.cluster.snapshot import Broker, Partition, Snapshot, from_metadata
-from kipctl.errors import KipctlError
+from kipctl.cluster.eligible import Eligible, ask_eligible
+from kipctl.cluster.inspect.doctor_copying import Copying, ask_copying
+from kipctl.cluster.snapshot import Broker, Partition, PartitionId, Snapshot, from_metadata
+from kipctl.cluster.throttle_configs import RATES, REPLICAS, UNLIMITED
+from kipctl.errors import KipctlError, RefusedError
+from kipctl.protocol.api import ApiKey
 from kipctl.protocol.api_versions import ApiVersionsRequest
 from kipctl.protocol.describe_configs import (
     DescribeConfigsRequest,
@@ -20,10 +26,13 @@ from kipctl.protocol.describe_configs import (
     DescribeConfigsResult,
     ResourceType,
 )
-from kipctl.protocol.error_codes import error_name, error_text
+from kipctl.protocol.describe_log_dirs import DescribeLogDirsRequest
+from kipctl.protocol.error_codes import ErrorCode, error_name, error_text
 from kipctl.protocol.metadata import MetadataRequest
+from kipctl.transport.access import Access
 from kipctl.transport.each_broker import ask_each
 from kipctl.transport.request import BrokerConnection, Cluster
+from kipctl.transport.rights import denial
 
 SETTINGS = {
     "replica.selector.class": "which replica consumers with a client.rack read from (KIP-392)",
@@ -43,6 +52,8 @@ SETTINGS = {
 
 _LOOKS = 3
 _TOPIC_SETTINGS = ("min.insync.replicas", "unclean.leader.election.enable")
+LOOK_AGAIN_S = 12.0
+"""A throttled broker may copy nothing for 11 s, the samples of its quota, and go on then."""
 _TOPICS_AT_ONCE = 500
 """Whose settings one request asks for: an answer of thousands takes a broker seconds."""
 _DEADLINE_S = 30.0
@@ -50,11 +61,21 @@ _DEADLINE_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
+class Directory:
+    """A log directory of a broker; `error` is Kafka's name of why it has failed, if it has."""
+
+    path: str
+    error: str | None = None
+    is_cordoned: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class BrokerFacts:
     """One broker. What it did not tell is empty or None; `silence` then says why.
 
     `api_versions` are (lowest, highest) by API key, `supported` the same by feature; `finalized`
-    are the levels in use. `lists` are the brokers in its own Metadata.
+    are the levels in use. `lists` are the brokers in its own Metadata. `throttles` are the rates in
+    bytes per second that hold back replication there, by config.
     """
 
     broker: Broker
@@ -62,9 +83,12 @@ class BrokerFacts:
     supported: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     finalized: Mapping[str, int] = field(default_factory=dict)
     settings: Mapping[str, str | None] = field(default_factory=dict)
-    settings_error: str | None = None
+    settings_error: KipctlError | None = None
     lists: frozenset[int] | None = None
     silence: str | None = None
+    throttles: Mapping[str, int] = field(default_factory=dict)
+    directories: tuple[Directory, ...] = ()
+    directories_error: str | None = None
 
     @property
     def id(self) -> int:
@@ -73,10 +97,14 @@ class BrokerFacts:
 
 @dataclass(frozen=True, slots=True)
 class TopicFacts:
-    """The settings of a topic, its own or what it has from the brokers; None when not told."""
+    """The settings of a topic, its own or what it has from the brokers; None when not told.
+
+    `throttled` are the configs of it that list throttled replicas.
+    """
 
     min_insync_replicas: int | None = None
     unclean_leader_election: bool | None = None
+    throttled: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,13 +128,17 @@ class ClusterFacts:
     """All of it; brokers in the order of their ids.
 
     A topic whose settings are not known is not in `topics`; `topics_error` says why of the first.
+    `eligible` are the eligible leader replicas of partitions that have no leader, or fewer replicas
+    in sync than `min.insync.replicas`.
     """
 
     snapshot: Snapshot
     brokers: tuple[BrokerFacts, ...]
     topics: Mapping[str, TopicFacts] = field(default_factory=dict)
     metrics: tuple[MetricsFacts, ...] = ()
-    topics_error: str | None = None
+    topics_error: KipctlError | None = None
+    copying: Copying = field(default_factory=Copying)
+    eligible: Mapping[PartitionId, Eligible] = field(default_factory=dict)
 
     @property
     def answering(self) -> tuple[BrokerFacts, ...]:
@@ -126,13 +158,28 @@ class ClusterFacts:
         topic = self.topics.get(partition.id.topic)
         return topic.min_insync_replicas if topic else None
 
+    def adding(self, partition: Partition) -> tuple[int, ...]:
+        """The brokers that a reassignment is about to add to the partition's replicas."""
+        return self.copying.adding.get(partition.id, ())
+
+    @property
+    def below_min_insync(self) -> tuple[Partition, ...]:
+        """Partitions with a leader, and with fewer replicas in sync than acks=all takes."""
+        return tuple(
+            p
+            for p in self.snapshot.partitions
+            if p.leader >= 0 and len(p.isr) < (self.min_insync_replicas(p) or 0)
+        )
+
     def metrics_of(self, broker: int) -> BrokerMetrics | None:
         """The newest counts of a broker, if its exporter was asked."""
         return next((m.after or m.before for m in self.metrics if m.broker == broker), None)
 
 
-def examine(cluster: Cluster, metrics_urls: Sequence[str] = ()) -> ClusterFacts:
-    """Ask everybody.
+def examine(
+    cluster: Cluster, metrics_urls: Sequence[str] = (), look_again_s: float = LOOK_AGAIN_S
+) -> ClusterFacts:
+    """Ask everybody; while data is being reassigned look again after so many seconds (0: do not).
 
     Raises UnreachableError when no broker answers, and what `scrape` raises when none of the URLs
     leads to metrics.
@@ -145,13 +192,17 @@ def examine(cluster: Cluster, metrics_urls: Sequence[str] = ()) -> ClusterFacts:
     sent = {broker: Counter(cluster.broker(broker).sent) for broker in snapshot.broker_ids}
     topics, topics_error = ask_topics(cluster, snapshot.topics)
     brokers = _ask_brokers(cluster, snapshot.brokers)
+    copying = ask_copying(cluster, look_again_s)
+    facts = ClusterFacts(snapshot, brokers, topics, (), topics_error, copying)
+    in_need = {p.id.topic for p in (*snapshot.leaderless, *facts.below_min_insync)}
+    eligible = ask_eligible(cluster, in_need) if in_need else {}
     own = {
         broker: cluster.broker(broker).sent - count
         for broker, count in sent.items()
         if broker in cluster.nodes
     }
     metrics = tuple(at_once(lambda facts: _scraped_again(facts, own), before))
-    return ClusterFacts(snapshot, brokers, topics, metrics, topics_error)
+    return replace(facts, metrics=metrics, eligible=eligible)
 
 
 def _scraped(url: str, brokers: Iterable[Broker]) -> MetricsFacts:
@@ -198,6 +249,7 @@ def _ask_broker(broker: Broker, connection: BrokerConnection) -> BrokerFacts:
     )
     metadata = connection.request(MetadataRequest(topics=(), allow_auto_topic_creation=False))
     settings, settings_error = _settings(connection, broker.id)
+    directories, directories_error = _directories(connection)
     if versions.error_code:
         return BrokerFacts(broker, silence=f"ApiVersions: {error_text(versions.error_code)}.")
     return BrokerFacts(
@@ -205,49 +257,86 @@ def _ask_broker(broker: Broker, connection: BrokerConnection) -> BrokerFacts:
         api_versions={api.api_key: (api.min_version, api.max_version) for api in versions.api_keys},
         supported={f.name: (f.min_version, f.max_version) for f in versions.supported_features},
         finalized={f.name: f.max_version_level for f in versions.finalized_features},
-        settings=settings,
+        settings={name: value for name, value in settings.items() if name not in RATES},
         settings_error=settings_error,
         lists=frozenset(listed.node_id for listed in metadata.brokers),
+        throttles={
+            name: int(rate)
+            for name in RATES
+            if (rate := settings.get(name)) and int(rate) < UNLIMITED
+        },
+        directories=directories,
+        directories_error=directories_error,
     )
 
 
 def _settings(
     connection: BrokerConnection, broker: int
-) -> tuple[dict[str, str | None], str | None]:
+) -> tuple[dict[str, str | None], KipctlError | None]:
     """The broker's settings, or why it does not tell them."""
     answer = connection.request(
         DescribeConfigsRequest(
-            (DescribeConfigsResource(ResourceType.BROKER, str(broker), tuple(SETTINGS)),)
+            (DescribeConfigsResource(ResourceType.BROKER, str(broker), (*SETTINGS, *RATES)),)
         )
     )
     (result,) = answer.results
-    return _values(result), error_name(result.error_code) if result.error_code else None
+    return _values(result), _refused(result, connection.access)
 
 
-def ask_topics(cluster: Cluster, topics: Sequence[str]) -> tuple[dict[str, TopicFacts], str | None]:
+def _refused(result: DescribeConfigsResult, access: Access) -> KipctlError | None:
+    """Why settings are not told; None if they are."""
+    if not result.error_code:
+        return None
+    is_topic = result.resource_type == ResourceType.TOPIC
+    topic = result.resource_name if is_topic else ""
+    denied = denial(result.error_code, ApiKey.DESCRIBE_CONFIGS, access, topic)
+    return denied or RefusedError(f"{error_text(result.error_code)}.")
+
+
+def _directories(connection: BrokerConnection) -> tuple[tuple[Directory, ...], str | None]:
+    """The broker's log directories, or why it does not tell them. No log is asked for."""
+    try:
+        answer = connection.request(DescribeLogDirsRequest(topics=()))
+    except KipctlError as error:
+        return (), error.what
+    if answer.error_code or not answer.results:
+        return (), error_name(answer.error_code or ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    return tuple(
+        Directory(
+            one.log_dir, error_name(one.error_code) if one.error_code else None, one.is_cordoned
+        )
+        for one in answer.results
+    ), None
+
+
+def ask_topics(
+    cluster: Cluster, topics: Sequence[str]
+) -> tuple[dict[str, TopicFacts], KipctlError | None]:
     """The settings of topics, asked for in chunks, and why some are missing, if any are.
 
     After a chunk that no broker answers no other is asked for.
     """
     facts: dict[str, TopicFacts] = {}
-    why: str | None = None
+    why: KipctlError | None = None
     for first in range(0, len(topics), _TOPICS_AT_ONCE):
         asked = tuple(
-            DescribeConfigsResource(ResourceType.TOPIC, topic, _TOPIC_SETTINGS)
+            DescribeConfigsResource(ResourceType.TOPIC, topic, (*_TOPIC_SETTINGS, *REPLICAS))
             for topic in topics[first : first + _TOPICS_AT_ONCE]
         )
         try:
             results = cluster.any_broker().request(DescribeConfigsRequest(asked)).results
         except KipctlError as error:
-            return facts, why or error.what
+            return facts, why or error
         for result in results:
             values = _values(result)
             least, unclean = (values.get(setting) for setting in _TOPIC_SETTINGS)
             if result.error_code:
-                why = why or error_text(result.error_code)
+                why = why or _refused(result, cluster.access)
             else:
                 facts[result.resource_name] = TopicFacts(
-                    int(least) if least else None, unclean == "true" if unclean else None
+                    int(least) if least else None,
+                    unclean == "true" if unclean else None,
+                    tuple(name for name in REPLICAS if values.get(name)),
                 )
     return facts, why
 

@@ -189,7 +189,7 @@ def placement(facts: ClusterFacts) -> Iterator[Finding]:
             Severity.NOTE,
             f"{capital(brokers(stay))}: auto.leader.rebalance.enable is false.",
             "After a restart the broker's leaders stay with the others.",
-            "After each restart: kipctl elect preferred",
+            "After each restart: kipctl elect preferred --all",
         )
 
 
@@ -206,12 +206,13 @@ def differences(facts: ClusterFacts) -> Iterator[Finding]:
                 "Give all brokers the same.",
             )
     if mute := {b.id: b.settings_error for b in facts.brokers if b.settings_error}:
+        why = {error.what.rstrip("."): error.next_step for error in mute.values()}
         yield Finding(
             Severity.NOTE,
             f"{capital(brokers(mute))} {'does' if len(mute) == 1 else 'do'} not tell settings:"
-            f" {', '.join(sorted({str(error) for error in mute.values()}))}.",
+            f" {', '.join(sorted(why))}.",
             "Nothing is known of them here.",
-            "Ask as a user who may describe the cluster's configs.",
+            next(filter(None, why.values()), "Look into the brokers' logs."),
         )
 
 

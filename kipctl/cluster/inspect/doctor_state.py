@@ -1,5 +1,6 @@
 """What a doctor finds in a cluster's brokers, partitions, racks and leaders, as they are now."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
 from kipctl.cluster.inspect.doctor_facts import ClusterFacts
@@ -36,13 +37,13 @@ def silent_brokers(facts: ClusterFacts) -> Iterator[Finding]:
 def missing_brokers(facts: ClusterFacts) -> Iterator[Finding]:
     """Replicas on brokers that no Metadata lists."""
     alive = set(facts.snapshot.broker_ids)
-    for gone in sorted({r for p in facts.snapshot.partitions for r in p.replicas} - alive):
-        held = sum(gone in p.replicas for p in facts.snapshot.partitions)
+    held = Counter(r for p in facts.snapshot.partitions for r in p.replicas)
+    for gone in sorted(held.keys() - alive):
         yield Finding(
             Severity.PROBLEM,
-            f"Broker {gone} is not alive, and {having(held, 'partition')} a replica on it.",
+            f"Broker {gone} is not alive, and {having(held[gone], 'partition')} a replica on it.",
             "They have a replica less than they should; the next broker that stops may stop them.",
-            f"Start broker {gone}, or give its replicas to others: kipctl reassign --plan FILE",
+            f"Start broker {gone}, or give its replicas to others: kipctl reassign --drain {gone}",
         )
 
 
@@ -60,8 +61,8 @@ def stale_metadata(facts: ClusterFacts) -> Iterator[Finding]:
 
 
 def leaderless(facts: ClusterFacts) -> Iterator[Finding]:
-    """Partitions that nobody leads."""
-    if without := facts.snapshot.leaderless:
+    """Partitions that nobody leads, without those of which more is known (eligible leaders)."""
+    if without := [p for p in facts.snapshot.leaderless if p.id not in facts.eligible]:
         yield Finding(
             Severity.PROBLEM,
             f"{having(len(without), 'partition')} no leader: {_ids(without)}.",
@@ -74,26 +75,30 @@ def leaderless(facts: ClusterFacts) -> Iterator[Finding]:
 def topics_not_known(facts: ClusterFacts) -> Iterator[Finding]:
     """Topics whose min.insync.replicas nobody told: nothing is said of their acks=all."""
     if without := _topics(facts, lambda p: facts.min_insync_replicas(p) is None):
+        why = facts.topics_error
         yield Finding(
             Severity.WARNING,
             f"min.insync.replicas of {count(len(without), 'topic')} is not known:"
-            f" {some(without)}. {facts.topics_error or ''}".rstrip(),
+            f" {some(without)}. {why.what if why else ''}".rstrip(),
             "Whether writes with acks=all are refused there, now or at the next restart, is not"
             " known either.",
-            "Repeat it as somebody who may DescribeConfigs of the topics, or when brokers have"
-            " less to do.",
+            (why and why.next_step) or "Repeat it when brokers have less to do.",
         )
 
 
 def under_replicated(facts: ClusterFacts) -> Iterator[Finding]:
-    """Replicas out of sync: those that stop writes are told apart."""
-    behind = [p for p in facts.snapshot.partitions if p.leader >= 0 and len(p.isr) < _replicas(p)]
+    """Replicas out of sync: those that stop writes are told apart.
+
+    As Kafka counts (UnderReplicatedPartitions): not those that a reassignment is about to add.
+    """
+    missing = {p.id: set(p.replicas) - set(p.isr) - set(facts.adding(p)) for p in _led(facts)}
+    behind = [p for p in _led(facts) if missing[p.id]]
     spare = {p.id: _spare(facts, p) for p in behind}
     not_known = [p for p in behind if spare[p.id] is None]
     stopped = [p for p in behind if (spare[p.id] or 0) < 0]
     last = [p for p in behind if spare[p.id] == 0]
     rest = [p for p in behind if (spare[p.id] or 0) > 0]
-    lagging = {r for p in behind for r in set(p.replicas) - set(p.isr)}
+    lagging = {broker for p in behind for broker in missing[p.id]}
     follow = f"See to {brokers(lagging)}: stopped, out of disk or network, or still copying."
     if stopped:
         yield Finding(
@@ -137,21 +142,22 @@ def too_few_replicas(facts: ClusterFacts) -> Iterator[Finding]:
             Severity.WARNING,
             f"{having(len(single), 'topic')} partitions with one replica: {some(single)}.",
             "Their leaders cannot move: while the broker restarts, nobody writes or reads there.",
-            "Add replicas: kipctl reassign --plan FILE",
+            "Add replicas: kipctl reassign --replication-factor 3 --topic TOPIC",
         )
     tight = _topics(facts, lambda p: 2 == _replicas(p) <= (facts.min_insync_replicas(p) or 0))
     if tight:
         yield _no_more_than_min_insync(
             tight,
-            "Raise the replication factor to 3 first: kipctl reassign --plan FILE. With"
-            " min.insync.replicas 1 instead, acks=all could mean the leader alone.",
+            "Raise the replication factor to 3 first: kipctl reassign --replication-factor 3"
+            " --topic TOPIC. With min.insync.replicas 1 instead, acks=all could mean the leader"
+            " alone.",
         )
     tight = _topics(facts, lambda p: 2 < _replicas(p) <= (facts.min_insync_replicas(p) or 0))
     if tight:
         yield _no_more_than_min_insync(
             tight,
-            "Add a replica (kipctl reassign --plan FILE), or set min.insync.replicas one lower"
-            " than the number of replicas: 2 or more.",
+            "Add a replica (kipctl reassign --replication-factor N --topic TOPIC), or set"
+            " min.insync.replicas one lower than the number of replicas: 2 or more.",
         )
 
 
@@ -185,8 +191,10 @@ def weak_acks(facts: ClusterFacts) -> Iterator[Finding]:
 def imbalance(facts: ClusterFacts) -> Iterator[Finding]:
     """Leaders that are not the preferred ones, and brokers that lead too many."""
     snapshot = facts.snapshot
-    if astray := snapshot.not_led_by_preferred:
-        percent = snapshot.imbalance_percent
+    # A reassignment puts the new replicas first before they can lead.
+    astray = [p for p in snapshot.not_led_by_preferred if p.preferred_leader not in facts.adding(p)]
+    if astray:
+        percent = 100 * len(astray) / len(snapshot.partitions)
         unasked = set(facts.values("auto.leader.rebalance.enable").values()) == {"true"}
         every = max(facts.numbers("leader.imbalance.check.interval.seconds").values(), default=0)
         yield Finding(
@@ -197,7 +205,7 @@ def imbalance(facts: ClusterFacts) -> Iterator[Finding]:
             " for its clients."
             if unasked
             else "They stay where they are: the brokers that lead more have more to do.",
-            "Move them when it suits: kipctl elect preferred",
+            "Move them when it suits: kipctl elect preferred --all",
         )
     skew = snapshot.leader_skew
     enough = len(snapshot.partitions) >= 10 * len(snapshot.brokers) > 10
@@ -209,7 +217,7 @@ def imbalance(facts: ClusterFacts) -> Iterator[Finding]:
             f"Broker {most} leads {leader_counts[most]} partitions, {skew:.1f} times the mean, and"
             " is the preferred leader of all of them.",
             "When it stops, that many more leaders move at once; until then it has most to do.",
-            "Put other replicas first: kipctl reassign --plan FILE",
+            "Put other replicas first: kipctl reassign --balance leaders",
         )
 
 
@@ -248,7 +256,7 @@ def racks(facts: ClusterFacts) -> Iterator[Finding]:
                 f"{having(len(together), 'topic')} partitions with all replicas in one rack:"
                 f" {some(together)}.",
                 "If that rack fails they are gone; consumers elsewhere read across racks.",
-                "Spread them: kipctl reassign --plan FILE",
+                "Spread them: kipctl reassign --rack-aware",
             )
 
 
@@ -264,6 +272,10 @@ STATE_RULES = (
     imbalance,
     racks,
 )
+
+
+def _led(facts: ClusterFacts) -> list[Partition]:
+    return [p for p in facts.snapshot.partitions if p.leader >= 0]
 
 
 def _replicas(partition: Partition) -> int:

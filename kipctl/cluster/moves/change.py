@@ -12,6 +12,7 @@ from kipctl.cluster.moves.change_outcome import (
     how_far,
     together,
 )
+from kipctl.cluster.moves.copying import Copied, Copying
 from kipctl.cluster.moves.elect import LOOK
 from kipctl.cluster.moves.elections import DEFAULT_TIMEOUT_S, ElectionHeld, elect_preferred
 from kipctl.cluster.moves.entry import Entry, EntryState, How
@@ -54,6 +55,8 @@ from kipctl.trace.clock import now_us
 from kipctl.transport.request import Cluster
 
 UNDO = "Undo: kipctl reassign --rollback"
+BATCH_TIMEOUT_S = 300.0
+"""For each batch, where no time is given for the whole."""
 NOTHING_ACCEPTED = "of the batch before it nothing was accepted"
 
 
@@ -66,11 +69,13 @@ class Pace:
     """How many partitions are submitted at once, and the seconds between two such batches.
 
     A batch is waited for before the next one. The controller takes 10,000 records in one operation
-    (Kafka's `QuorumController.MAX_RECORDS_PER_BATCH`), which is the most there can be.
+    (Kafka's `QuorumController.MAX_RECORDS_PER_BATCH`), which is the most there can be. `throttle`
+    is that under which data is copied, in bytes per second: the time left is estimated by it.
     """
 
     batch: int = 10_000
     between_s: float = 0.0
+    throttle: int | None = None
 
 
 AT_ONCE = Pace()
@@ -83,16 +88,17 @@ def reassign(
     entry: Entry | None = None,
     on_event: OnEvent = ignore_event,
     progress: Progress = ignore_progress,
-    timeout_s: float = DEFAULT_TIMEOUT_S,
+    timeout_s: float | None = DEFAULT_TIMEOUT_S,
     pace: Pace = AT_ONCE,
     additional: bool = True,
 ) -> Reassigned:
     """Submit the plan and wait until the cluster has carried it out.
 
-    `entry` is the plan's own in a journal: how far it comes is written into it. Each batch has
-    `timeout_s`. Partitions that were refused are in the result, and so are those that somebody else
-    has changed since the plan was made, or is reassigning. Unless `additional` nothing is submitted
-    while anything else in the cluster is being reassigned.
+    `entry` is the plan's own in a journal: how far it comes is written into it. All batches
+    together, and the pauses between them, have `timeout_s`; None gives each batch BATCH_TIMEOUT_S.
+    Partitions that were refused are in the result, and so are those that somebody else has changed
+    since the plan was made, or is reassigning. Unless `additional` nothing is submitted while
+    anything else in the cluster is being reassigned.
 
     Raises RefusedError when nothing was accepted, PartlyDoneError when it ended before all was
     done, TimedOutError, UnreachableError, and InterruptedRunError.
@@ -108,7 +114,7 @@ def reassign(
 class _How:
     on_event: OnEvent
     progress: Progress
-    timeout_s: float
+    timeout_s: float | None
     pace: Pace
     additional: bool
 
@@ -135,14 +141,26 @@ class _Change:
     """The cluster has taken at least one partition."""
     is_whole: bool = True
     """When it is done, nothing of its entry is left for later."""
+    copying: Copying = field(init=False)
+    began: float = field(default_factory=time.monotonic)
+
+    def __post_init__(self) -> None:
+        throttle = self.how.pace.throttle
+        self.copying = Copying(self.cluster, self.plan, throttle, self.how.progress)
 
     @property
     def next_step(self) -> str:
         return self.undo if self.entry else LOOK
 
+    def deadline(self) -> float:
+        """Of what begins now (time.monotonic): that of the whole, if there is one."""
+        whole_s = self.how.timeout_s
+        return time.monotonic() + BATCH_TIMEOUT_S if whole_s is None else self.began + whole_s
+
     def carry_out(self) -> Reassigned:
         """Every batch, one after the other; `finish` it then. Raises what `reassign` does."""
         with self.end_explained():
+            self.copying.begin()
             batches = list(self.plan.batches(self.how.pace.batch))
             for number, batch in enumerate(batches):
                 if number:
@@ -169,11 +187,12 @@ class _Change:
             self.answered_us,
             self.finished_us,
             self.entry,
+            self._copied(),
         )
 
     def go_on(self, under_way: Plan) -> None:
         """Wait for what was submitted before, and elect its leaders."""
-        deadline = time.monotonic() + self.how.timeout_s
+        deadline = self.deadline()
         self.accepted += under_way.moves
         self.is_changed = self.is_sent = True
         await_finished(self.cluster, under_way.target, deadline, self.how.progress)
@@ -187,20 +206,34 @@ class _Change:
         now = patiently(lambda: look_again(self.cluster, topics), deadline)
         self.elect({p: leaders[p] for p in now.by_id if p in leaders}, now, deadline)
 
+    def _copied(self) -> Copied | None:
+        if not self.plan.copies_data:
+            return None
+        return self.copying.outcome((self.finished_us - self.called_us) / 1e6)
+
     def _pause(self, done: int, batches: int) -> None:
-        between_s = self.how.pace.between_s
+        between_s, whole_s = self.how.pace.between_s, self.how.timeout_s
+        if whole_s is not None and time.monotonic() + between_s > self.deadline():
+            raise TimedOutError(
+                f"{done} of {batches} batches are done; the {whole_s:g} s allowed for the whole end"
+                " before the next one begins.",
+                "Repeat the command for the rest, with a longer --timeout.",
+            )
         self.how.progress(f"{done} of {batches} batches are done; the next one in {between_s:g} s")
         time.sleep(between_s)
 
     def _submit_and_wait(self, batch: Plan) -> bool:
         """False when nothing of the batch was accepted."""
-        deadline = time.monotonic() + self.how.timeout_s
+        deadline = self.deadline()
         now, batch = self._still_as_planned(batch, deadline)
         accepted = self._submitted(batch, deadline) if batch.moves else batch
         if not accepted.moves:
             return False
         self.accepted += accepted.moves
-        await_finished(self.cluster, accepted.target, deadline, self.how.progress)
+        self.copying.submitted(accepted)
+        await_finished(
+            self.cluster, accepted.target, deadline, self.how.progress, self.copying.look
+        )
         self.finished_us = now_us()
         if self.elects:
             self.elect(accepted.preferred_leaders, now, deadline)
@@ -238,6 +271,7 @@ class _Change:
         self.answered_us = self.answered_us or answered_us
         self.how.on_event(ClusterEvent(EventKind.REASSIGNMENT_ANSWERED, answered_us))
         self.failures += refused
+        self.copying.leave_out(refusal.id for refusal in refused)
         accepted = batch.without(refusal.id for refusal in refused)
         if not accepted.moves:
             return accepted
@@ -268,6 +302,7 @@ class _Change:
                     f" {list(one.adding)} and removed {list(one.removing)}; {outcome}",
                 )
             )
+        self.copying.leave_out(strays)
         return strays
 
     def elect(self, expected: Mapping[PartitionId, int], now: Snapshot, deadline: float) -> None:
@@ -323,6 +358,7 @@ class _Change:
 
     def _leave_out(self, reasons: Mapping[PartitionId, str]) -> None:
         self.failures += (LeftOut(partition_id, why) for partition_id, why in reasons.items())
+        self.copying.leave_out(reasons)
 
     def _mark(self, state: EntryState) -> None:
         """What has been done stays done when the journal cannot be written any more."""
@@ -337,7 +373,7 @@ def rotate_leaders(
     entry: Entry | None = None,
     on_event: OnEvent = ignore_event,
     progress: Progress = ignore_progress,
-    timeout_s: float = DEFAULT_TIMEOUT_S,
+    timeout_s: float | None = DEFAULT_TIMEOUT_S,
     pace: Pace = AT_ONCE,
     additional: bool = True,
 ) -> LeadersMoved:
@@ -377,7 +413,7 @@ def roll_back(
     entry: Entry | None = None,
     on_event: OnEvent = ignore_event,
     progress: Progress = ignore_progress,
-    timeout_s: float = DEFAULT_TIMEOUT_S,
+    timeout_s: float | None = DEFAULT_TIMEOUT_S,
     pace: Pace = AT_ONCE,
     additional: bool = True,
 ) -> LeadersMoved:
@@ -393,7 +429,7 @@ def roll_back(
     reassigned = change.carry_out() if plan.moves else None
     if in_place:
         with change.end_explained():
-            change.elect_in_place(in_place, time.monotonic() + timeout_s)
+            change.elect_in_place(in_place, change.deadline())
     change.finish()
     return LeadersMoved(reassigned, together(change.elections), len(change.elections))
 
@@ -406,7 +442,7 @@ def go_on(
     *,
     on_event: OnEvent = ignore_event,
     progress: Progress = ignore_progress,
-    timeout_s: float = DEFAULT_TIMEOUT_S,
+    timeout_s: float | None = DEFAULT_TIMEOUT_S,
     additional: bool = True,
 ) -> LeadersMoved:
     """Do what is left of a change that was cut off, in the way it was begun (`how`).
@@ -431,7 +467,7 @@ def go_on(
         if left.under_way.moves:
             change.go_on(left.under_way)
         if left.in_place:
-            change.elect_in_place(left.in_place, time.monotonic() + timeout_s)
+            change.elect_in_place(left.in_place, change.deadline())
     reassigned = change.carry_out() if left.plan.moves else change.outcome()
     change.finish()
     held = change.elections or [ElectionHeld((), change.called_us, change.answered_us)]

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from kipctl.cluster.moves.copying import Copied
 from kipctl.cluster.moves.elect import Outcome
 from kipctl.cluster.moves.elections import ElectionHeld
 from kipctl.cluster.moves.entry import Entry
@@ -16,7 +17,8 @@ from kipctl.errors import PartlyDoneError, RefusedError
 class Reassigned:
     """A finished reassignment, with its times on the clock of now_us().
 
-    `plan` has the moves that were accepted, `refused` the others.
+    `plan` has the moves that were accepted, `refused` the others. `copied` is None where the plan
+    copies nothing.
     """
 
     plan: Plan
@@ -25,6 +27,7 @@ class Reassigned:
     answered_us: int
     finished_us: int
     entry: Entry | None
+    copied: Copied | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """What a script waits for between two steps: conditions of a cluster, and whether they hold."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 
 from kipctl.cluster.moves.elect import LOOK
@@ -10,14 +10,13 @@ from kipctl.cluster.moves.reassign import ongoing
 from kipctl.cluster.snapshot import (
     PartitionId,
     Snapshot,
-    from_metadata,
     look_again,
     take_snapshot,
-    without_missing,
 )
 from kipctl.cluster.watch import sample
 from kipctl.errors import KipctlError, TimedOutError, UnreachableError, UsageError
 from kipctl.protocol.metadata import MetadataRequest, MetadataRequestTopic
+from kipctl.protocol.metadata_frames import read_metadata
 from kipctl.transport.request import Cluster
 
 _FIRST_PAUSE_S = 0.1
@@ -34,16 +33,50 @@ class Condition(StrEnum):
     NO_REASSIGNMENT = "no-reassignment"
 
 
+Views = Mapping[PartitionId, tuple[int, int]]
+"""What a broker shows of each partition: leader epoch and leader."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What brokers show, compared: which were `asked`, which of them are `silent`, and the
+    partitions of which they do not all show the same leader at the same epoch."""
+
+    asked: tuple[int, ...] = ()
+    silent: tuple[int, ...] = ()
+    differing: tuple[PartitionId, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A look at a cluster: as one broker shows it, as each broker asked does, and what moves.
-
-    A view is None when that broker did not answer.
-    """
+    """A look at a cluster: as one broker shows it, what the brokers asked show, and what moves."""
 
     snapshot: Snapshot
-    views: Mapping[int, Snapshot | None] = field(default_factory=dict)
+    compared: Compared = Compared()
     moving: frozenset[PartitionId] = frozenset()
+
+
+def compare(
+    answers: Iterable[tuple[int, Views | None]], partitions: Iterable[PartitionId]
+) -> Compared:
+    """Compare what brokers show of these partitions; None is of one that does not answer.
+
+    Two answers are held at a time, however many brokers there are. A pure function.
+    """
+    wanted = tuple(partitions)
+    first: Views | None = None
+    asked, silent = [], []
+    differing: dict[PartitionId, None] = {}
+    for broker, views in answers:
+        asked.append(broker)
+        if views is None:
+            silent.append(broker)
+        elif first is None:
+            first = views
+        else:
+            known = first
+            differing |= dict.fromkeys(one for one in wanted if views.get(one) != known.get(one))
+    return Compared(tuple(asked), tuple(silent), tuple(differing))
 
 
 def unmet(condition: Condition, seen: Seen) -> str:
@@ -60,22 +93,13 @@ def unmet(condition: Condition, seen: Seen) -> str:
             moving = sorted(seen.moving & seen.snapshot.by_id.keys())
             return _listed(moving, "being reassigned")
         case Condition.CONVERGED:
-            return _not_converged(seen)
+            return _not_converged(seen.compared)
 
 
-def _not_converged(seen: Seen) -> str:
-    silent = [str(broker) for broker, view in seen.views.items() if view is None]
-    if silent:
-        return f"broker {', '.join(silent)} does not answer"
-    shown: dict[PartitionId, set[tuple[int, int] | None]] = {}
-    for view in seen.views.values():
-        known = view.by_id if view else {}
-        for one in seen.snapshot.by_id:
-            partition = known.get(one)
-            led = (partition.leader_epoch, partition.leader) if partition else None
-            shown.setdefault(one, set()).add(led)
-    differing = [one for one, views in shown.items() if len(views) > 1]
-    return _listed(differing, "not led by the same broker in every broker's eyes")
+def _not_converged(compared: Compared) -> str:
+    if compared.silent:
+        return f"broker {', '.join(map(str, compared.silent))} does not answer"
+    return _listed(compared.differing, "not led by the same broker in every broker's eyes")
 
 
 def _listed(partitions: Sequence[PartitionId], what: str) -> str:
@@ -99,18 +123,18 @@ def look(cluster: Cluster, topics: Sequence[str] | None, wanted: Sequence[Condit
     Raises UnreachableError when no broker answers, RefusedError.
     """
     snapshot = take_snapshot(cluster) if topics is None else look_again(cluster, topics)
-    views: dict[int, Snapshot | None] = {}
+    compared = Compared()
     if Condition.CONVERGED in wanted:
-        views = dict(_views(cluster, snapshot, topics))
+        compared = compare(_views(cluster, snapshot, topics), snapshot.by_id)
     moving: frozenset[PartitionId] = frozenset()
     if Condition.NO_REASSIGNMENT in wanted:
         moving = frozenset(one.id for one in ongoing(cluster))
-    return Seen(snapshot, views, moving)
+    return Seen(snapshot, compared, moving)
 
 
 def _views(
     cluster: Cluster, snapshot: Snapshot, topics: Sequence[str] | None
-) -> Iterator[tuple[int, Snapshot | None]]:
+) -> Iterator[tuple[int, Views | None]]:
     request = MetadataRequest(
         topics=None
         if topics is None
@@ -119,10 +143,19 @@ def _views(
     )
     for broker in sample(snapshot.brokers):
         try:
-            answer = cluster.broker(broker.id).request(request)
-            yield broker.id, from_metadata(without_missing(answer))
+            version, frame = cluster.broker(broker.id).metadata_frame(request)
+            shown = read_metadata(version, frame)
         except KipctlError:
             yield broker.id, None
+            continue
+        yield (
+            broker.id,
+            {
+                PartitionId(topic.name, one.partition_index): (one.leader_epoch, one.leader_id)
+                for topic in shown.topics
+                for one in topic.partitions
+            },
+        )
 
 
 def await_conditions(

@@ -6,13 +6,17 @@ reassigned again, so that is refused here.
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import groupby
 from typing import Protocol, TypeVar
 
+from kipctl.cluster.moves.pacing import Seldom
 from kipctl.cluster.moves.plan import reach
+from kipctl.cluster.reassignments import SERVER_SHARE
+from kipctl.cluster.reassignments import Ongoing as Ongoing
+from kipctl.cluster.reassignments import ongoing as ongoing
 from kipctl.cluster.snapshot import (
     Assignment,
     PartitionId,
@@ -28,8 +32,6 @@ from kipctl.protocol.primitives import MalformedFrame
 from kipctl.protocol.reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
-    ListPartitionReassignmentsRequest,
-    ListPartitionReassignmentsTopics,
     ReassignablePartition,
     ReassignableTopic,
 )
@@ -37,15 +39,14 @@ from kipctl.transport.request import Cluster
 from kipctl.transport.rights import refusal
 
 Progress = Callable[[str], None]
+Look = Callable[[Collection[PartitionId]], None]
 T = TypeVar("T")
 
 FIRST_POLL_S = 0.01
 LAST_POLL_S = 0.5
-METADATA_GRACE_S = 5.0
+METADATA_GRACE_S = 15.0
 """How long brokers may take to show in Metadata what the controller says is finished."""
 LOOK = "Look: kipctl reassign --list"
-_SERVER_SHARE = 0.8
-"""Of a request's time; the broker then gives up first, and says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,31 +81,6 @@ class LeftOut:
 
     def __str__(self) -> str:
         return f"{self.id}: {self.why}"
-
-
-@dataclass(frozen=True, slots=True)
-class Ongoing:
-    """A reassignment in progress; `replicas` are the ones kept, added and removed together."""
-
-    id: PartitionId
-    replicas: tuple[int, ...]
-    adding: tuple[int, ...]
-    removing: tuple[int, ...]
-
-    @property
-    def original(self) -> frozenset[int]:
-        """The brokers that held the partition before; the order is not known any more."""
-        return frozenset(self.replicas) - frozenset(self.adding)
-
-    @property
-    def target(self) -> tuple[int, ...]:
-        """The replicas that the partition is to have in the end; Kafka lists them first."""
-        return tuple(broker for broker in self.replicas if broker not in self.removing)
-
-    @property
-    def wanted(self) -> frozenset[int]:
-        """The brokers that are to hold the partition in the end."""
-        return frozenset(self.target)
 
 
 def pauses() -> Iterator[float]:
@@ -157,7 +133,7 @@ def submit(
     sent, and TimedOutError when it is not known whether the cluster has taken it.
     """
     request = AlterPartitionReassignmentsRequest(
-        timeout_ms=int(cluster.timeout_s * 1000 * _SERVER_SHARE),
+        timeout_ms=int(cluster.timeout_s * 1000 * SERVER_SHARE),
         allow_replication_factor_change=may_change_replication_factor,
         topics=tuple(
             ReassignableTopic(
@@ -217,67 +193,32 @@ def _unknown_outcome(why: str) -> TimedOutError:
     return TimedOutError(f"It is not known whether the cluster has taken it: {why}", f"{LOOK}.")
 
 
-def ongoing(
-    cluster: Cluster, partitions: Iterable[PartitionId] | None = None
-) -> tuple[Ongoing, ...]:
-    """The reassignments in progress, of all partitions or of these; sorted.
-
-    Raises RefusedError, and UnreachableError while there is no controller to tell.
-    """
-    topics = None
-    if partitions is not None:
-        topics = tuple(
-            ListPartitionReassignmentsTopics(
-                name=topic, partition_indexes=tuple(p.partition for p in group)
-            )
-            for topic, group in groupby(sorted(partitions), key=lambda p: p.topic)
-        )
-    response = cluster.ask_controller(
-        ListPartitionReassignmentsRequest(
-            timeout_ms=int(cluster.timeout_s * 1000 * _SERVER_SHARE), topics=topics
-        )
-    )
-    if ErrorCode(response.error_code).retriable:
-        raise UnreachableError(
-            f"The controller does not list reassignments now: {error_text(response.error_code)}.",
-            "Try again; if it stays: kipctl inspect brokers",
-        )
-    if response.error_code:
-        raise refusal(
-            "The cluster does not list its reassignments",
-            response.error_code,
-            ApiKey.LIST_PARTITION_REASSIGNMENTS,
-            cluster.access,
-            broker_message=response.error_message,
-        )
-    found = (
-        Ongoing(
-            PartitionId(topic.name, partition.partition_index),
-            partition.replicas,
-            partition.adding_replicas,
-            partition.removing_replicas,
-        )
-        for topic in response.topics
-        for partition in topic.partitions
-    )
-    return tuple(sorted(found, key=lambda one: one.id))
+def ignore_look(_: Collection[PartitionId]) -> None:
+    """For those who do not look at what is copied."""
 
 
 def await_finished(
-    cluster: Cluster, target: Assignment, deadline: float, progress: Progress
+    cluster: Cluster,
+    target: Assignment,
+    deadline: float,
+    progress: Progress,
+    look: Look = ignore_look,
 ) -> Snapshot:
     """Wait until the partitions are no longer being reassigned, and Metadata shows the target.
 
-    `deadline` is on the clock of time.monotonic. A partition that is deleted meanwhile is not
-    waited for. Returns the snapshot that shows it. Raises TimedOutError; UnreachableError when
+    `deadline` is on the clock of time.monotonic. `look` is called with those that are still being
+    reassigned, each time that the controller was asked. A partition that is deleted meanwhile is
+    not waited for. Returns the snapshot that shows it. Raises TimedOutError; UnreachableError when
     nobody answers any more; PartlyDoneError when a reassignment ended elsewhere (someone cancelled
     it).
     """
     topics = sorted({partition_id.topic for partition_id in target})
-    left, ended = -1, 0.0
+    ended, seldom = 0.0, Seldom()
     for pause_s in pauses():
-        unfinished = len(patiently(lambda: ongoing(cluster, target), deadline))
+        busy = patiently(lambda: ongoing(cluster, target), deadline)
+        unfinished = len(busy)
         now = time.monotonic()
+        look([one.id for one in busy])
         if not unfinished:
             snapshot = patiently(lambda: look_again(cluster, topics), deadline)
             differing = reach(snapshot, target).moves
@@ -289,11 +230,11 @@ def await_finished(
                     f"The reassignment of {len(differing)} partitions ended elsewhere:"
                     f" {differing[0].id} is on {list(differing[0].before)} instead of"
                     f" {list(differing[0].after)}.",
-                    "Someone cancelled or replaced it; see: kipctl inspect leaders.",
+                    "Someone cancelled or replaced it, or that broker is far behind; see: kipctl inspect"
+                    " leaders.",
                 )
-        elif unfinished != left:
-            left = unfinished
-            progress(f"{len(target) - left} of {len(target)} partitions reassigned")
+        elif seldom.is_due(now):
+            progress(f"{len(target) - unfinished} of {len(target)} partitions reassigned")
         if now > deadline:
             raise TimedOutError(
                 f"{unfinished} of {len(target)} partitions are still being reassigned; the cluster"

@@ -12,7 +12,14 @@ from typing import NamedTuple
 
 from kipctl.cluster.moves.plan import Move
 from kipctl.cluster.moves.reassign import Ongoing, ongoing
+from kipctl.cluster.reassignments import concerned
 from kipctl.cluster.snapshot import Snapshot
+from kipctl.cluster.throttle_configs import FOLLOWER_RATE as FOLLOWER_RATE
+from kipctl.cluster.throttle_configs import FOLLOWER_REPLICAS as FOLLOWER_REPLICAS
+from kipctl.cluster.throttle_configs import LEADER_RATE as LEADER_RATE
+from kipctl.cluster.throttle_configs import LEADER_REPLICAS as LEADER_REPLICAS
+from kipctl.cluster.throttle_configs import RATES as RATES
+from kipctl.cluster.throttle_configs import REPLICAS as REPLICAS
 from kipctl.errors import (
     KipctlError,
     PartlyDoneError,
@@ -38,12 +45,6 @@ from kipctl.protocol.incremental_alter_configs import (
 )
 from kipctl.transport.request import Cluster
 
-LEADER_RATE = "leader.replication.throttled.rate"
-FOLLOWER_RATE = "follower.replication.throttled.rate"
-LEADER_REPLICAS = "leader.replication.throttled.replicas"
-FOLLOWER_REPLICAS = "follower.replication.throttled.replicas"
-RATES = (LEADER_RATE, FOLLOWER_RATE)
-REPLICAS = (LEADER_REPLICAS, FOLLOWER_REPLICAS)
 ALL_REPLICAS = "*"
 
 BROKER, TOPIC = "broker", "topic"
@@ -294,10 +295,8 @@ def leftover_throttles(cluster: Cluster, throttles: Throttles) -> Throttle:
 
 def leftovers(found: Mapping[Setting, str], busy: Iterable[Ongoing]) -> Throttle:
     """The throttles of topics and brokers that no reassignment in progress concerns."""
-    needed: set[tuple[str, str]] = set()
-    for one in busy:
-        needed.add((TOPIC, one.id.topic))
-        needed.update((BROKER, str(broker)) for broker in (*one.replicas, *one.adding))
+    topics, brokers = concerned(busy)
+    needed = {(TOPIC, topic) for topic in topics} | {(BROKER, str(broker)) for broker in brokers}
     return Throttle(
         tuple(
             Change(setting, None, value)

@@ -3,14 +3,9 @@
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from kipctl.cluster.eligible import Eligible, ask_eligible
 from kipctl.cluster.snapshot import Partition, PartitionId, Snapshot
 from kipctl.errors import KipctlError
-from kipctl.protocol.api import ApiKey
-from kipctl.protocol.describe_topic_partitions import (
-    Cursor,
-    DescribeTopicPartitionsRequest,
-    TopicRequest,
-)
 from kipctl.protocol.list_offsets import (
     DEBUGGING_REPLICA_ID,
     LATEST_TIMESTAMP,
@@ -111,36 +106,15 @@ def examine(cluster: Cluster, snapshot: Snapshot) -> tuple[Leaderless, ...]:
     for broker, ids in held.items():
         for one, end in _log_ends(cluster, broker, ids).items():
             ends.setdefault(one, {})[broker] = end
-    eligible = _eligible(cluster, {one.id.topic for one in snapshot.leaderless})
+    eligible = ask_eligible(cluster, {one.id.topic for one in snapshot.leaderless})
     return tuple(
-        leaderless(p, brokers, ends.get(p.id, {}), eligible.get(p.id, ()))
+        leaderless(p, brokers, ends.get(p.id, {}), _eligible(eligible.get(p.id, Eligible())))
         for p in snapshot.leaderless
     )
 
 
-def _eligible(cluster: Cluster, topics: Collection[str]) -> dict[PartitionId, tuple[int, ...]]:
-    """Eligible leader replicas, or the last ones known; empty where the cluster has none."""
-    found: dict[PartitionId, tuple[int, ...]] = {}
-    cursor: Cursor | None = None
-    try:
-        connection = cluster.any_broker()
-        if ApiKey.DESCRIBE_TOPIC_PARTITIONS not in connection.api_versions:
-            return found
-        while True:
-            answer = connection.request(
-                DescribeTopicPartitionsRequest(
-                    topics=tuple(map(TopicRequest, sorted(topics))), cursor=cursor
-                )
-            )
-            for topic in answer.topics:
-                for one in topic.partitions:
-                    eligible = one.eligible_leader_replicas or one.last_known_elr
-                    found[PartitionId(topic.name or "", one.partition_index)] = eligible or ()
-            if answer.next_cursor is None or answer.next_cursor == cursor:
-                return found
-            cursor = answer.next_cursor
-    except KipctlError:
-        return found
+def _eligible(told: Eligible) -> tuple[int, ...]:
+    return told.replicas or told.last_known
 
 
 def _log_ends(

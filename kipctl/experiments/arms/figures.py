@@ -55,6 +55,11 @@ class Figures:
         return wait_ms(moves(self.redirect_rows))
 
     @property
+    def moves_met(self) -> int:
+        """How many moved leaders refused a batch."""
+        return len(moves(self.redirect_rows))
+
+    @property
     def acknowledged(self) -> int:
         """Records, warm-up and all."""
         is_good = self.batch_rows[:, _BATCH["error"]] == 0

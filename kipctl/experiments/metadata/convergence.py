@@ -7,7 +7,7 @@ from kipctl.cluster.moves.change import rotate_once
 from kipctl.cluster.watch import ClusterEvent, EventKind
 from kipctl.errors import UsageError
 from kipctl.experiments.own_topic import own_topics
-from kipctl.own_names import new_name
+from kipctl.own_names import OWN_MANY, new_name
 from kipctl.transport.request import Cluster
 
 PARTITIONS = 30
@@ -61,7 +61,7 @@ def measure_convergence(
     if replicas == 1:
         raise UsageError("No leader can move on a cluster of one broker.")
     happened: list[list[ClusterEvent]] = []
-    topic = new_name("kipctl-metadata")
+    topic = new_name(OWN_MANY)
     with own_topics(cluster, [topic], PARTITIONS, replicas, progress):
         for number in range(1, moves + 1):
             progress(f"Moving {PARTITIONS} leaders of {topic}: {number} of {moves}.")

@@ -7,6 +7,7 @@ the requests alone, and not those over connections to bootstrap servers, which i
 
 import re
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -185,14 +186,14 @@ class Librdkafka:
             logger=_Log(self._lines.read),
         )
         self._latencies_us: list[int] = []
-        self._failed = 0
+        self._errors: Counter[str] = Counter()
 
     def run(self, load: PhaseLoad) -> PhaseResult:
         """Produce the course's records in turn; librdkafka waits for nothing meanwhile.
 
         Raises RefusedError when its log is not as expected.
         """
-        self._latencies_us, self._failed = [], 0
+        self._latencies_us, self._errors = [], Counter()
         began_us = now_us()
         for segment in load.segments:
             start_us = now_us()
@@ -206,11 +207,12 @@ class Librdkafka:
         seconds = (now_us() - began_us) / 1e6
         return PhaseResult(
             sum(segment.records for segment in load.segments),
-            self._failed,
+            self._errors.total(),
             seconds,
             self._latencies_us,
             None,
             self._settled_rpcs(),
+            self._errors,
         )
 
     def close(self) -> None:
@@ -222,7 +224,7 @@ class Librdkafka:
 
         def delivered(error: KafkaError | None, message: Message) -> None:
             if error:
-                self._failed += 1
+                self._errors[error.name()] += 1
             else:
                 self._latencies_us.append(late_us + round((message.latency() or 0) * 1e6))
 

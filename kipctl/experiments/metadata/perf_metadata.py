@@ -140,7 +140,7 @@ def leaders_moving(plan: MetadataPlan, message: Callable[[str], None]) -> Iterat
                     if len(moves) == MOVES:
                         return
         except KipctlError as error:
-            message(f"Leaders could not be moved: {error.what}")
+            message(f"Leaders could not be moved: {error}")
 
     thread = threading.Thread(target=move)
     thread.start()

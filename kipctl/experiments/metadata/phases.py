@@ -1,7 +1,7 @@
 """What a client does to its topics, phase by phase, and what is known of its Metadata: pure."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -85,6 +85,8 @@ class PhaseResult:
     waits_us: Sequence[int] | None
     """Of each record that waited for Metadata; None where the client does not tell."""
     rpcs: Sequence[Rpc]
+    errors: Mapping[str, int] = field(default_factory=dict)
+    """How many of the records failed for what, by Kafka's names, where the client tells."""
 
 
 class Client(Protocol):
@@ -113,6 +115,7 @@ def phase_document(
         "phase": str(phase),
         "records": result.records,
         "failed": result.failed,
+        "errors": dict(result.errors),
         "seconds": round(result.seconds, 3),
         "requests": len(rpcs),
         "brokers_counted": brokers_counted,

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from kipctl.cluster.metrics_url import demand_url
 from kipctl.errors import UsageError
-from kipctl.own_names import new_name
+from kipctl.own_names import OWN_MANY, new_name
 from kipctl.probe.metadata_policy import TopicPolicy
 from kipctl.probe.produce.config import ProducerConfig
 
 if TYPE_CHECKING:  # the commands know the phases without it, and begin sooner
     from kipctl.transport.access import Access
 
-OWN_TOPICS = new_name("kipctl-metadata")
+OWN_TOPICS = new_name(OWN_MANY)
 """Of this process; their numbers come behind it."""
 POLICIES = (TopicPolicy.KIP526, TopicPolicy.LEGACY)
 """Those that are measured unless others are asked for."""

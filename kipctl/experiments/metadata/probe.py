@@ -88,6 +88,7 @@ class ProbeClient:
             sent.latencies_us,
             sent.waits_us,
             [_rpc(call) for call in calls],
+            sent.errors,
         )
 
     def close(self) -> None:

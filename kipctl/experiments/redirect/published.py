@@ -1,6 +1,6 @@
 """What KIP-951 published of its micro-benchmark, and how a run of it here is set up otherwise."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 P999_BY_RUN_MS: Mapping[str, tuple[float, ...]] = {
@@ -107,6 +107,11 @@ def set_up_differences(here: SetUp, published: SetUp = KIP) -> tuple[SetUpDiffer
         for field, title in _NAMES.items()
         if (theirs := getattr(published, field)) != (ours := getattr(here, field)) or theirs is None
     )
+
+
+def in_short(differences: Sequence[SetUpDifference]) -> str:
+    """On one line, to stand beside a figure: what is set up here, and in brackets the KIP's."""
+    return "; ".join(f"{one.what} {one.here} ({one.published})" for one in differences)
 
 
 def _text(value: object) -> str:

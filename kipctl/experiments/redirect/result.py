@@ -20,11 +20,17 @@ from kipctl.experiments.redirect.published import (
     P999_BY_RUN_MS,
     P999_MS,
     SetUp,
+    SetUpDifference,
+    in_short,
     published_cut_percent,
     set_up_differences,
 )
-from kipctl.measure.doubts import LEAST_MOVES, Observed, doubts
-from kipctl.measure.moves import moves
+from kipctl.measure.doubts import Observed, doubts, few_moves_doubts
+
+_MORE_MOVES = (
+    "more --num-records, which let leaders rotate more often, a higher --throughput, or "
+    "--stale-metadata let clients meet more."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +108,11 @@ def comparisons(found: Sequence[ArmRuns]) -> list[dict[str, Any]]:
     ]
 
 
-def beside_published(found: Sequence[ArmRuns]) -> list[dict[str, Any]]:
-    """Each arm that the KIP has too, with what was published of it."""
+def beside_published(
+    found: Sequence[ArmRuns], differences: Sequence[SetUpDifference]
+) -> list[dict[str, Any]]:
+    """Each arm that the KIP has too, with what was published of it, and what is set up otherwise
+    here."""
     references = {b.name: a.name for a, b in reversed(pairs([arm.arm for arm in found]))}
     p999_ms = {arm.arm.name: arm.p999_ms for arm in found}
     rows = []
@@ -120,6 +129,7 @@ def beside_published(found: Sequence[ArmRuns]) -> list[dict[str, Any]]:
                 "published_p999_ms": P999_MS.get(arm.arm.kip_arm),
                 "published_p999_ms_by_run": list(P999_BY_RUN_MS.get(arm.arm.kip_arm, ())),
                 "published_cut_percent": published_cut_percent(arm.arm.kip_arm),
+                "set_up_otherwise": in_short(differences) if arm.arm.kip_arm in P999_MS else None,
             }
         )
     return rows
@@ -151,23 +161,13 @@ def doubts_of(found: Sequence[ArmRuns]) -> list[str]:
     """What spoils the measurement as a whole (`kipctl.measure.doubts`)."""
     busy = [run.busy for arm in found for run in arm.runs if run.busy is not None]
     sentences = doubts(Observed(beside_ms=math.inf, busy=max(busy, default=None)))
-    few = {
-        arm.arm.name: met
-        for arm in found
-        if (met := sum(len(moves(run.figures.redirect_rows)) for run in arm.runs)) < LEAST_MOVES
-    }
-    if not few:
-        return list(sentences)
-    named = ", ".join(f"{name} {met}" for name, met in few.items())
-    return [
-        *sentences,
-        f"Few moved leaders were met ({named}; {LEAST_MOVES} are wanted): more --runs, a higher "
-        "--throughput, or --stale-metadata let clients meet more.",
-    ]
+    met = {arm.arm.name: [run.figures.moves_met for run in arm.runs] for arm in found}
+    return [*sentences, *few_moves_doubts(met, _MORE_MOVES)]
 
 
 def document(plan: RedirectPlan, here: SetUp, found: Sequence[ArmRuns]) -> dict[str, Any]:
     """What `--output json` prints of a measurement under one staleness, set up as it is `here`."""
+    differences = set_up_differences(here)
     return {
         "kafka_version": here.kafka,
         "acks": plan.acks,
@@ -177,11 +177,10 @@ def document(plan: RedirectPlan, here: SetUp, found: Sequence[ArmRuns]) -> dict[
         "doubts": doubts_of(found),
         "arms": [arm.as_document() for arm in found],
         "comparisons": comparisons(found),
-        "beside_published": beside_published(found),
+        "beside_published": beside_published(found, differences),
         "published": {"p999_ms": dict(P999_MS), "cut_percent": CUT_PERCENT},
         "set_up_otherwise": [
-            {"what": one.what, "published": one.published, "here": one.here}
-            for one in set_up_differences(here)
+            {"what": one.what, "published": one.published, "here": one.here} for one in differences
         ],
     }
 

@@ -37,6 +37,7 @@ from kipctl.experiments.roll.published import (
     LOW,
     RECORD_SIZE,
     RUNS,
+    in_short,
     published_for,
     set_up_differences,
 )
@@ -44,6 +45,7 @@ from kipctl.experiments.roll.restarts import Restart, leaders_put_back, roll
 from kipctl.lab.cluster import Lab
 from kipctl.lab.properties import Role
 from kipctl.measure.delivery import follow_batches
+from kipctl.measure.doubts import few_moves_doubts
 from kipctl.measure.redirects import metadata_rpcs, redirects
 from kipctl.trace.columns import COLUMNS
 from kipctl.trace.rows import IntRows
@@ -228,13 +230,21 @@ def moves_document(by_run: Sequence[dict[str, Any]]) -> dict[str, float]:
     return found
 
 
+_MORE_MOVES = "more --partitions, --restarts or --throughput let clients meet more."
+
+
 def cell_document(
     acks: str, partitions: int, arms: Sequence[Arm], runs: Mapping[str, Sequence[RolledRun]]
 ) -> dict[str, Any]:
     """All arms under one acks with so many partitions, and how they differ."""
+    met = {arm.name: [run.produce.moves_met for run in runs[arm.name]] for arm in arms}
     return {
         "acks": acks,
         "partitions": partitions,
+        "doubts": [
+            f"acks={acks}, {partitions} partitions: {said}"
+            for said in few_moves_doubts(met, _MORE_MOVES)
+        ],
         "arms": [{"arm": arm.name, **arm_document(runs[arm.name])} for arm in arms],
         "differences": _differences(arms, runs),
     }
@@ -324,6 +334,9 @@ def run_roll(
         "settle_s": plan.settle_s,
         "cells": cells,
     }
+    for cell in cells:
+        for row in cell["published"]:
+            row["set_up_otherwise"] = in_short(document, cell["partitions"])
     return document | {"differs": list(set_up_differences(document))}
 
 

@@ -79,6 +79,8 @@ PUBLISHED = (
     Published("1", LOW, "end_to_end", (13, 12), (11, 14)),
 )
 BROKERS, CONTROLLERS = 6, 3
+_MACHINES = 15
+_SUBSCRIPTIONS = 3
 
 
 def nearer_workload(partitions: int) -> Workload:
@@ -92,6 +94,31 @@ def published_for(acks: str, partitions: int) -> tuple[Published, ...]:
     return tuple(row for row in PUBLISHED if row.acks == acks and row.workload is workload)
 
 
+def in_short(document: Mapping[str, Any], partitions: int) -> str:
+    """On one line, to stand beside a figure of a cell with so many partitions: what is set up here
+    otherwise than in the KIP's nearer workload, which is in brackets; from the result's document.
+    """
+    kip = nearer_workload(partitions)
+    compared = (
+        ("machines", 1, _MACHINES),
+        ("brokers", document["brokers"], BROKERS),
+        ("controllers", document["controllers"], CONTROLLERS),
+        ("partitions", partitions, kip.partitions),
+        ("records/s", document["throughput"], kip.throughput),
+        ("bytes of a record", document["record_size"], RECORD_SIZE),
+        ("producers", 1, kip.producers),
+        ("consumers", 1, _SUBSCRIPTIONS * kip.consumers),
+        ("s between restarts", document["settle_s"], EVERY_S),
+        ("runs", document["runs"], RUNS),
+    )
+    found = [
+        f"{what} {here:,.15g} ({theirs:,.15g})" for what, here, theirs in compared if here != theirs
+    ]
+    if not document["controlled"]:
+        found.append("brokers killed (stopped in good order)")
+    return "; ".join(found)
+
+
 def set_up_differences(document: Mapping[str, Any]) -> tuple[str, ...]:
     """How the set-up of a result differs from the KIP's, in sentences; from the result's document.
 
@@ -99,7 +126,9 @@ def set_up_differences(document: Mapping[str, Any]) -> tuple[str, ...]:
     clients of the OpenMessaging Benchmark, in one of two workloads; 70 minutes, brokers restarted
     one by one, one every 10 minutes; 2 runs; its percentiles are of the whole run.
     """
-    found = ["one machine for brokers, controllers and clients; the KIP had 15 (m5.xlarge)"]
+    found = [
+        f"one machine for brokers, controllers and clients; the KIP had {_MACHINES} (m5.xlarge)"
+    ]
     if (brokers := document["brokers"]) != BROKERS:
         found.append(f"{brokers} brokers, the KIP's {BROKERS}")
     if (controllers := document["controllers"]) != CONTROLLERS:
@@ -118,7 +147,7 @@ def set_up_differences(document: Mapping[str, Any]) -> tuple[str, ...]:
             f"{document['throughput']:,.0f} records/s of {document['record_size']:,} bytes by one "
             f"producer, read once; the KIP's workload {kip.name}: {kip.throughput:,}/s of "
             f"{RECORD_SIZE} bytes to {kip.partitions:,} partitions by {kip.producers} producers, "
-            f"read by 3 subscriptions of {kip.consumers} consumers"
+            f"read by {_SUBSCRIPTIONS} subscriptions of {kip.consumers} consumers"
         )
         for kip in dict.fromkeys(workloads)
     ]

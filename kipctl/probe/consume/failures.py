@@ -43,14 +43,14 @@ class Failures:
         """A Fetch of it failed; there is nothing to wait for when it is read elsewhere next."""
         if partition.attempts is None:
             partition.attempts = Attempts()
-            partition.attempts.sent(want.leader_epoch)
+            partition.attempts.sent(want.leader_epoch, partition.generation)
             partition.sent_us = partition.last_sent_us = sent_us
         elif partition.failures[-1].to_broker == _NOTHING:
             # This was under way before that failed: what was waited until now is that one's.
             self._given_up(partition, now_us)
             partition.last_sent_us = now_us
         # It may have been sent to a newer leader while the retry to an older one was under way.
-        partition.attempts.epoch = max(partition.attempts.epoch, want.leader_epoch)
+        partition.attempts.reached(want.leader_epoch, partition.generation)
         failed = self._retries.failed(
             partition.attempts,
             link.node.id,
@@ -67,7 +67,7 @@ class Failures:
 
     def wait_us(self, partition: Partition, known_epoch: int) -> int:
         """How long after its last failure it may be read again, if this leader epoch is known."""
-        return self._retries.wait_us(partition.attempts, partition.failures, known_epoch)
+        return self._retries.wait_us(partition.attempts, partition.failures, partition, known_epoch)
 
     def sent_again(self, partition: Partition, link: ConsumerLink, epoch: int, now_us: int) -> None:
         """A Fetch for it goes out, to the leader of that epoch or its replica."""
@@ -83,7 +83,7 @@ class Failures:
             now_us,
             turn_us=max(partition.turn_us, link.fetched_us),
         )
-        partition.attempts.sent(epoch)
+        partition.attempts.sent(epoch, partition.generation)
         partition.last_sent_us = now_us
 
     def _given_up(self, partition: Partition, now_us: int) -> None:

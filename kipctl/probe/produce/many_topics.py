@@ -7,7 +7,7 @@ is in flight are taken meanwhile.
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from kipctl.errors import TimedOutError
@@ -61,6 +61,8 @@ class Sent:
     latencies_us: Sequence[int]
     waits_us: Sequence[int]
     calls: Sequence[MetadataCall]
+    errors: Mapping[str, int]
+    """How many records failed for what, by Kafka's names."""
 
 
 class InTurn(Accumulator):
@@ -194,7 +196,8 @@ class ManyTopicsProducer(Producer):
         Raises TimedOutError when a topic does not come to be known.
         """
         turns, finder = self._turns, self._finder
-        calls, failed, waits = len(finder.calls), self.failed, len(turns.waits_us)
+        calls, waits = len(finder.calls), len(turns.waits_us)
+        before = self.errors.copy()
         self._latencies_us = []
         began_us = self._now_us()
         for segment in segments:
@@ -204,13 +207,15 @@ class ManyTopicsProducer(Producer):
         deadline = self._now_us() + self._config.request_timeout_ms * 1000
         while finder.is_asking and self._now_us() < deadline:
             self._turn()
+        errors = self.errors - before
         return Sent(
             sum(segment.records for segment in segments),
-            self.failed - failed,
+            errors.total(),
             (self._now_us() - began_us) / 1e6,
             self._latencies_us,
             turns.waits_us[waits:],
             finder.calls[calls:],
+            errors,
         )
 
     def _tick(self, now: int) -> None:

@@ -247,7 +247,7 @@ class Producer(ProbeClient[Partition, ProducerLink]):
         if batch is None or not batch.failures:
             return 0
         epoch = self._finder.epoch(partition)
-        return self._retries.wait_us(batch.attempts, batch.failures, epoch)
+        return self._retries.wait_us(batch.attempts, batch.failures, partition, epoch)
 
     def _send(self, link: ProducerLink, batches: list[Batch]) -> None:
         connection, encoder = link.connection, link.encoder
@@ -268,7 +268,7 @@ class Producer(ProbeClient[Partition, ProducerLink]):
                 self._retries.resent(
                     batch.attempts, batch.failures[-1], partition, link, epoch, sent, turn_us
                 )
-            batch.attempts.sent(epoch)
+            batch.attempts.sent(epoch, partition.generation)
             batch.last_sent_us = partition.turn_us = sent
             batch.broker = link.node.id
             header = batch_header(

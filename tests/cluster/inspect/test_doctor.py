@@ -16,15 +16,19 @@ from kipctl.cluster.inspect.doctor_facts import (
     ask_topics,
 )
 from kipctl.cluster.snapshot import Broker, Partition, PartitionId, Snapshot
-from kipctl.errors import TimedOutError, UnreachableError
+from kipctl.errors import RefusedError, TimedOutError, UnreachableError
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResourceResult,
     DescribeConfigsResponse,
     DescribeConfigsResult,
+    ResourceType,
 )
 from kipctl.protocol.error_codes import ErrorCode
+from kipctl.security.sasl import Sasl
+from kipctl.security.settings import Security
+from kipctl.transport.access import Access
 from kipctl.transport.request import Cluster
 
 HEALTHY = {
@@ -289,11 +293,13 @@ def test_what_is_so(facts: ClusterFacts, first: str) -> None:
         ),
         (
             with_brokers(
-                replace(healthy(1), settings={}, settings_error="CLUSTER_AUTHORIZATION_FAILED"),
+                replace(
+                    healthy(1), settings={}, settings_error=RefusedError("No right.", "Grant it.")
+                ),
                 healthy(2),
                 healthy(3),
             ),
-            "note: Broker 1 does not tell settings: CLUSTER_AUTHORIZATION_FAILED.",
+            "note: Broker 1 does not tell settings: No right.",
         ),
         (
             cluster(
@@ -320,7 +326,7 @@ def test_settings_of_topics_that_nobody_told_are_not_known_and_never_taken_for_1
         "warning: 1 partition has replicas out of sync, and their min.insync.replicas is not"
         " known: orders-0.",
     ]
-    facts = replace(facts, topics={}, topics_error="Broker b:1 did not answer.")
+    facts = replace(facts, topics={}, topics_error=TimedOutError("Broker b:1 did not answer."))
     assert told(facts)[0] == (
         "warning: min.insync.replicas of 1 topic is not known: orders. Broker b:1 did not answer."
     )
@@ -331,7 +337,7 @@ def test_settings_of_topics_that_nobody_told_are_not_known_and_never_taken_for_1
     [
         ((1, 2), 2, "Raise the replication factor to 3 first"),
         ((1, 2), 3, "Raise the replication factor to 3 first"),
-        ((1, 2, 3), 3, "Add a replica (kipctl reassign --plan FILE), or set"),
+        ((1, 2, 3), 3, "Add a replica (kipctl reassign --replication-factor N"),
     ],
 )
 def test_nobody_is_led_to_acks_all_that_means_the_leader_alone(
@@ -347,6 +353,7 @@ class Configs:
 
     def __init__(self, denied: str = "", fails: int = 0) -> None:
         self.denied, self.fails = denied, fails
+        self.access = Access("b:1", Security(sasl=Sasl("PLAIN", "alice", "secret")))
         self.asked: list[int] = []
 
     def any_broker(self) -> "Configs":
@@ -359,7 +366,9 @@ class Configs:
         return DescribeConfigsResponse(
             results=tuple(
                 DescribeConfigsResult(
-                    error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, resource_name=one.resource_name
+                    error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+                    resource_type=ResourceType.TOPIC,
+                    resource_name=one.resource_name,
                 )
                 if one.resource_name == self.denied
                 else DescribeConfigsResult(
@@ -381,14 +390,19 @@ def test_settings_of_many_topics_are_asked_for_in_chunks() -> None:
     assert set(TOPICS) - set(facts) == {"t700"}
     assert facts["t1199"] == TopicFacts(2, None)
     assert error is not None
-    assert error.startswith("TOPIC_AUTHORIZATION_FAILED")
+    assert error.what == (
+        "User:alice has no right to DescribeConfigs on Topic t700 (TOPIC_AUTHORIZATION_FAILED)."
+    )
+    assert error.next_step.startswith("Grant it: kafka-acls --bootstrap-server b:1 ")
+    assert error.next_step.endswith("--operation DescribeConfigs --topic t700")
 
 
 def test_after_a_chunk_that_is_not_answered_the_others_are_not_known() -> None:
     configs = Configs(fails=2)
     facts, error = ask_topics(cast(Cluster, configs), TOPICS)
     assert (len(facts), configs.asked) == (500, [500, 500])
-    assert error == "Broker b:1 did not answer DescribeConfigs in 10 s."
+    assert error is not None
+    assert error.what == "Broker b:1 did not answer DescribeConfigs in 10 s."
 
 
 def test_old_brokers_lack_more_than_hints() -> None:

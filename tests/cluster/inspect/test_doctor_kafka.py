@@ -6,11 +6,19 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    ResourceType,
+)
 from on_lab import Kipctl, MakeTopic, in_sync, wait_until_everywhere
 
 from kipctl.cluster.broker_metrics import error_counts
 from kipctl.cluster.inspect.doctor_facts import SETTINGS
+from kipctl.cluster.throttle_configs import LEADER_RATE, LEADER_REPLICAS
 from kipctl.lab.cluster import Lab
 from kipctl.transport.request import Cluster
 
@@ -57,7 +65,7 @@ def test_versions_features_and_settings_are_those_of_the_lab(
     (found,) = [what for what in whats(shown) if "a-lonely-topic" in what]
     assert "partitions with one replica: a-lonely-topic" in found
     rows = kipctl("inspect", "brokers", "-o", "csv").out.splitlines()
-    assert "table,Broker,Address,Rack,Kafka,Leaders,Preferred,Not in sync,Answers" in rows
+    assert "table,Broker,Address,Rack,Kafka,Leaders,Preferred,Not in sync,Needed by,Answers" in rows
     assert f"settings,min.insync.replicas,1,{SETTINGS['min.insync.replicas']!r}" in [
         row.replace('"', "'") for row in rows
     ]
@@ -97,7 +105,11 @@ def test_brokers_count_what_was_sent_and_one_that_stops_is_found(
         # Brokers fetch from one another, and open connections for it when they like.
         assert new["ApiVersions", 4] >= own.pop(("ApiVersions", 4))
         asked = {api for api, _ in own}
-        assert asked == {"Metadata", "DescribeConfigs"}
+        assert asked - {"ListPartitionReassignments"} == {
+            "Metadata",
+            "DescribeConfigs",
+            "DescribeLogDirs",
+        }
         assert {sent: n for sent, n in new.items() if sent[0] in asked} == own
     assert [metrics["broker"] for metrics in shown["metrics"]] == [1, 2, 3]
 
@@ -125,3 +137,61 @@ def test_brokers_count_what_was_sent_and_one_that_stops_is_found(
     gone = [what for what in found if lab.metrics_urls[2] in what]
     assert len(gone) == 1
     assert gone[0].startswith("warning: The metrics at ")
+
+    # With one replica in sync of the two that acks=all takes, the other of the last two is kept as
+    # an eligible leader (KIP-966).
+    lab.stop(2)
+    with Cluster(lab.bootstrap_server) as brokers:
+        wait_until_everywhere(
+            brokers, "t", lambda seen: all(set(p.isr) == {1} for p in seen.partitions)
+        )
+    ran = kipctl(*arguments)
+    assert ran.status == 0, ran.err
+    assert (
+        "note: 6 partitions have eligible leader replicas (KIP-966) out of sync, on broker 2: t-0,"
+        " t-1, t-2 and 3 more."
+    ) in whats(json.loads(ran.out))
+
+
+def test_throttles_and_cordoned_directories_that_stayed_are_found(
+    lab: Lab, kipctl: Kipctl, make_topic: MakeTopic
+) -> None:
+    make_topic("throttled", [[1, 2, 3]])
+    admin = AdminClient({"bootstrap.servers": lab.bootstrap_server, "log_level": 0})
+
+    def alter(kind: ResourceType, name: str, config: str, value: str | None) -> None:
+        entry = ConfigEntry(
+            config,
+            value or "",
+            incremental_operation=AlterConfigOpType.SET if value else AlterConfigOpType.DELETE,
+        )
+        asked = ConfigResource(kind, name, incremental_configs=[entry])
+        admin.incremental_alter_configs([asked])[asked].result()
+
+    left: tuple[tuple[ResourceType, str, str, str], ...] = (
+        (ResourceType.TOPIC, "throttled", LEADER_REPLICAS, "*"),
+        (ResourceType.BROKER, "2", LEADER_RATE, "1000000"),
+        (ResourceType.BROKER, "3", "cordoned.log.dirs", "*"),
+    )
+    expected = {
+        "warning: A replication throttle is still set, and nothing that needs it is being"
+        " reassigned: a rate on broker 2 (1,000,000 B/s) and replicas of 1 topic (throttled).",
+        "warning: All log directories of broker 3 are cordoned (KIP-1066).",
+    }
+
+    def found() -> set[str]:
+        ran = kipctl("inspect", "brokers", "-o", "json")
+        assert ran.status == 0, ran.err
+        return expected & set(whats(json.loads(ran.out)))
+
+    assert found() == set()
+    try:
+        for kind, name, config, value in left:
+            alter(kind, name, config, value)
+        while found() != expected:  # brokers hear of it a moment later; pytest's timeout ends it
+            pass
+    finally:
+        for kind, name, config, _ in left:
+            alter(kind, name, config, None)
+    while found():
+        pass

@@ -1,11 +1,13 @@
 """Changes, decided by table: what is not as planned any more, and what is told of as done."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from on_lab import Kipctl
 from reassigning import Held, kipctl_on, reassigning
 
+from kipctl.cluster.moves import change
 from kipctl.cluster.moves.change import saved_meanwhile
 from kipctl.cluster.moves.change_outcome import (
     LeadersMoved,
@@ -19,7 +21,7 @@ from kipctl.cluster.moves.elections import ElectionHeld
 from kipctl.cluster.moves.guards import changed_since, unplanned
 from kipctl.cluster.moves.journal import journal
 from kipctl.cluster.moves.plan import Move, Plan
-from kipctl.cluster.moves.reassign import LeftOut, Ongoing
+from kipctl.cluster.moves.reassign import LeftOut, Ongoing, await_finished
 from kipctl.cluster.snapshot import Broker, Partition, PartitionId, Snapshot, take_snapshot
 from kipctl.errors import KipctlError, PartlyDoneError, RefusedError
 from kipctl.protocol.elect_leaders import ElectLeadersRequest
@@ -170,3 +172,39 @@ def test_how_far_a_plan_has_come(
         f" {1 - placed - waiting} are under way; {led} are led by their new preferred leader,"
         f" {1 - led} are not."
     )
+
+
+def test_a_time_that_is_given_is_that_of_all_batches_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deadlines: list[float] = []
+
+    def noted(*arguments: Any) -> Snapshot:
+        deadlines.append(arguments[2])
+        return await_finished(*arguments)
+
+    monkeypatch.setattr(change, "await_finished", noted)
+    batches = ("reassign", "--rotate", "--topic", "t", "--yes", "--batch", "1", "--between", "0s")
+    with reassigning({PartitionId("t", n): (1, 2) for n in range(3)}) as (_, broker):
+        kipctl: Kipctl = kipctl_on(broker, tmp_path)
+        assert kipctl(*batches, "--timeout", "60").status == 0
+        assert len(deadlines) == 3
+        assert len(set(deadlines)) == 1
+        deadlines.clear()
+        assert kipctl(*batches).status == 0
+        assert deadlines == sorted(set(deadlines))
+        assert len(deadlines) == 3
+
+
+def test_a_batch_that_could_begin_only_after_the_time_allowed_is_not_waited_for(
+    tmp_path: Path,
+) -> None:
+    with reassigning({PartitionId("t", n): (1, 2) for n in range(3)}) as (fake, broker):
+        ran = kipctl_on(broker, tmp_path)(
+            *("reassign", "--rotate", "--topic", "t", "--yes"),
+            *("--batch", "2", "--between", "10h", "--timeout", "3600"),
+        )
+    assert ran.status == 6
+    assert "1 of 2 batches are done; the 3600 s allowed for the whole end before" in ran.err
+    assert "kipctl reassign --rollback" in ran.err
+    assert len(fake.altered) == 1

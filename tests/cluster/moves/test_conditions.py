@@ -6,7 +6,15 @@ import pytest
 from electing_broker import ElectingCluster, partition
 from test_elect_commands import kipctl
 
-from kipctl.cluster.moves.conditions import Condition, Seen, parse_conditions, unmet
+from kipctl.cluster.moves.conditions import (
+    Compared,
+    Condition,
+    Seen,
+    Views,
+    compare,
+    parse_conditions,
+    unmet,
+)
 from kipctl.cluster.snapshot import NO_LEADER, Broker, PartitionId, Snapshot
 from kipctl.errors import UsageError
 
@@ -28,22 +36,46 @@ WITHOUT = replace(GOOD, partitions=())
         (IN_SYNC, Seen(WITHOUT), ""),
         (PREFERRED, Seen(GOOD), ""),
         (PREFERRED, Seen(MOVED), "1 partitions are not led by their preferred replica, such as"),
-        (CONVERGED, Seen(GOOD, {1: GOOD, 2: GOOD}), ""),
-        (CONVERGED, Seen(MOVED, {1: MOVED, 2: MOVED}), ""),
-        (CONVERGED, Seen(GOOD, {1: GOOD, 2: MOVED}), "1 partitions are not led by the same broker"),
-        (CONVERGED, Seen(GOOD, {1: GOOD, 2: WITHOUT}), "1 partitions are not led by the same"),
-        (CONVERGED, Seen(GOOD, {1: GOOD, 2: None}), "broker 2 does not answer"),
-        # Another ISR is no other leader.
-        (CONVERGED, Seen(GOOD, {1: GOOD, 2: BEHIND}), ""),
+        (CONVERGED, Seen(GOOD, Compared((1, 2))), ""),
+        (
+            CONVERGED,
+            Seen(GOOD, Compared((1, 2), (), (T0,))),
+            "1 partitions are not led by the same broker in every broker's eyes, such as t-0",
+        ),
+        (CONVERGED, Seen(GOOD, Compared((1, 2, 3), (2, 3), (T0,))), "broker 2, 3 does not answer"),
         (QUIET, Seen(GOOD), ""),
-        (QUIET, Seen(GOOD, {}, frozenset([T0])), "1 partitions are being reassigned, such as t-0"),
-        (QUIET, Seen(WITHOUT, {}, frozenset([T0])), ""),
+        (
+            QUIET,
+            Seen(GOOD, Compared(), frozenset([T0])),
+            "1 partitions are being reassigned, such as t-0",
+        ),
+        (QUIET, Seen(WITHOUT, Compared(), frozenset([T0])), ""),
     ],
 )
 def test_what_keeps_a_condition_from_being_met(condition: Condition, seen: Seen, left: str) -> None:
     found = unmet(condition, seen)
     assert found.startswith(left)
     assert bool(found) == bool(left)
+
+
+@pytest.mark.parametrize(
+    ("shown", "compared"),
+    [
+        ([], Compared()),
+        ([{T0: (5, 1)}, {T0: (5, 1)}], Compared((1, 2))),
+        ([{T0: (5, 1)}, {T0: (6, 2)}, {T0: (5, 1)}], Compared((1, 2, 3), (), (T0,))),
+        # The same leader at another epoch: one of them has not heard yet.
+        ([{T0: (5, 1)}, {T0: (6, 1)}], Compared((1, 2), (), (T0,))),
+        ([{T0: (5, 1)}, {}], Compared((1, 2), (), (T0,))),
+        ([{}, {T0: (5, 1)}], Compared((1, 2), (), (T0,))),
+        # Deleted, in every broker's eyes; and what is not asked for.
+        ([{}, {PartitionId("other", 0): (5, 1)}], Compared((1, 2))),
+        ([None, {T0: (5, 1)}, None, {T0: (5, 1)}], Compared((1, 2, 3, 4), (1, 3))),
+        ([None, {T0: (5, 1)}, {T0: (5, 2)}], Compared((1, 2, 3), (1,), (T0,))),
+    ],
+)
+def test_what_brokers_show_is_compared(shown: list[Views | None], compared: Compared) -> None:
+    assert compare(enumerate(shown, start=1), [T0]) == compared
 
 
 def test_conditions_are_separated_by_commas() -> None:

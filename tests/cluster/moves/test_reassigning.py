@@ -695,9 +695,28 @@ class TestOutput:
         assert (first["broker"], first["leaders"], first["leaders_after"]) == (1, 310, 0)
         assert (first["replicas"], first["replicas_after"]) == (310, 310)
 
+    def test_a_rotation_of_nothing_named_says_what_could_be_rotated(
+        self, fake: Reassigning, kipctl: Kipctl
+    ) -> None:
+        ran = kipctl("reassign", "--rotate")
+        assert ran.status == 0, ran.err
+        lines = [line.split() for line in ran.out.splitlines()]
+        assert lines.index(["m", "300", "0"]) < lines.index(["solo", "0", "300"])
+        assert "it has too few replicas to rotate (1)" in ran.out
+        assert fake.altered == []
+
     def test_a_rotation_is_told_in_a_page(self, kipctl: Kipctl) -> None:
         rotate = ("reassign", "--rotate", "--all-topics", "--yes")
         ran = kipctl(*rotate)
         assert ran.status == 0, ran.err
         assert len((ran.out + ran.err).splitlines()) < 50
         assert "And 290 more: --partitions shows them all." in ran.out
+
+
+def test_kipctl_alone_counts_what_is_not_well(
+    fake: Reassigning, kipctl: Kipctl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake.partitions[OTHER] = Held((1, 2), 1, target=(3, 2))
+    ran = kipctl()
+    assert ran.status == 0, ran.err
+    assert "1 are being reassigned" in ran.out

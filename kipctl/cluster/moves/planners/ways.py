@@ -24,10 +24,14 @@ RACK_PREFIX, BROKER_PREFIX = "rack:", "broker:"
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """A way to plan, with its option as the user wrote it."""
+    """A way to plan, with its option as the user wrote it.
+
+    One that never `copies` anything does not look at sizes.
+    """
 
     option: str
     plan: Callable[[Snapshot, Known], Plan]
+    copies: bool = True
 
 
 def planned(ways: Iterable[Way], snapshot: Snapshot, known: Known = NOTHING_KNOWN) -> Plan:
@@ -95,7 +99,7 @@ def leaders_off_way(values: Sequence[str]) -> Way:
         brokers = {broker for value in values for broker in brokers_of(snapshot, value)}
         return leaders.leaders_off(snapshot, brokers, known)
 
-    return Way(_written("--leaders-off", values), plan)
+    return Way(_written("--leaders-off", values), plan, copies=False)
 
 
 def leader_way(values: Sequence[str]) -> Way:
@@ -109,7 +113,9 @@ def leader_way(values: Sequence[str]) -> Way:
                 "Give it one.",
             )
     return Way(
-        _written("--leader", values), lambda snapshot, known: leaders.leader(snapshot, wanted)
+        _written("--leader", values),
+        lambda snapshot, known: leaders.leader(snapshot, wanted),
+        copies=False,
     )
 
 
@@ -117,7 +123,7 @@ def balance_way(value: str) -> Way:
     """--balance leaders."""
     if value != "leaders":
         raise UsageError(f"--balance {value!r} is not known.", "Write --balance leaders.")
-    return Way("--balance leaders", leaders.balance_leaders)
+    return Way("--balance leaders", leaders.balance_leaders, copies=False)
 
 
 def add_way(values: Sequence[str]) -> Way:

@@ -1,0 +1,151 @@
+"""How help is laid out: options by purpose, values by a word for them, and examples that run."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from rich.markup import escape
+from typer import Context
+from typer.core import TyperCommand, TyperGroup, TyperOption
+
+VALUE_NAMES: Mapping[type, str] = {int: "INTEGER", float: "NUMBER", Path: "PATH"}
+"""What stands for a value in help and man pages; anything else is TEXT."""
+
+PANELS: Mapping[str, Mapping[str, str]] = {
+    "": {
+        "Cluster": "bootstrap_server cluster command_config expect_cluster map metrics_url",
+        "While it runs": "during every count leader_discovery",
+        "Workers on Spark": "workers master conf start_timeout scratch",
+        "Asking first": "dry_run yes force",
+        "Output": "output record print_metrics show_detailed_stats reporting_interval hide_header"
+        " strict save",
+    },
+    "reassign": {
+        "What to do (one of these)": "rotate drain leaders_off leader balance add replaced factor"
+        " rack_aware plan",
+        "What was done before": "rollback show verify cancel history entry everything clear",
+        "Which topics": "topic all_topics",
+        "How fast": "batch between throttle timeout",
+        "Asking first": "dry_run yes force additional change_factor",
+        "Output": "output partitions measure",
+    },
+    "elect": {"Which partitions": "topic partition every internal json_file"},
+    "tap": {"What it does to traffic": "delay drop_hints stale_metadata reset cap"},
+}
+"""Purposes, with the names of their options, by the first word of a command; "" is of all."""
+
+EXAMPLES: Mapping[str, tuple[str, ...]] = {
+    "reassign": (
+        "kipctl reassign --rotate",
+        "kipctl reassign --rotate --topic orders --dry-run",
+        "kipctl reassign --drain 3 --throttle 50MB/s",
+        "kipctl reassign --leaders-off 3 --yes",
+        "kipctl reassign --rollback",
+    ),
+    "wait": ("kipctl wait --until in-sync,preferred --timeout 600",),
+    "tap": (
+        "kipctl tap --listen 127.0.0.1:19092",
+        "kipctl tap --listen 127.0.0.1:19092 --drop-hints --record without-hints",
+    ),
+    "demo": ("kipctl demo",),
+    "lab up": ("kipctl lab up", "kipctl lab up --brokers 6 --controllers 3 --security sasl_ssl"),
+    "lab status": ("kipctl lab status",),
+    "lab down": ("kipctl lab down",),
+    "lab stop": ("kipctl lab stop 2",),
+    "lab start": ("kipctl lab start 2",),
+    "lab restart": ("kipctl lab restart 2",),
+    "lab pause": ("kipctl lab pause 2",),
+    "lab resume": ("kipctl lab resume 2",),
+    "lab logs": ("kipctl lab logs 2 --follow",),
+    "clusters list": ("kipctl clusters list",),
+    "clusters show": ("kipctl clusters show east",),
+    "clusters add": ("kipctl clusters add east --bootstrap-server kafka1:9092 --rack east-1",),
+    "clusters test": ("kipctl clusters test east --topic orders",),
+    "elect preferred": (
+        "kipctl elect preferred --topic orders --dry-run",
+        "kipctl elect preferred --all --batch 100 --between 10s --yes",
+    ),
+    "elect unclean": ("kipctl elect unclean --partition orders:3 --dry-run",),
+    "inspect brokers": ("kipctl inspect brokers", "kipctl inspect brokers -o json"),
+    "inspect replica-selection": (
+        "kipctl inspect replica-selection --topic orders --client-rack rack-1",
+    ),
+    "inspect metadata": ("kipctl inspect metadata --topic orders",),
+    "inspect leaders": ("kipctl inspect leaders --topic orders",),
+    "inspect hints": ("kipctl inspect hints --topic orders",),
+    "perf produce": (
+        "kipctl perf produce",
+        "kipctl perf produce --during rotate --record before",
+        "kipctl perf produce --topic orders --force --num-records 60000 --throughput 2000",
+    ),
+    "perf consume": ("kipctl perf consume --topic orders",),
+    "perf e2e": ("kipctl perf e2e", "kipctl perf e2e --during rotate --record moved"),
+    "perf metadata": ("kipctl perf metadata --topics 10 --seconds 5",),
+    "experiment redirect": ("kipctl experiment redirect --quick",),
+    "experiment roll": ("kipctl experiment roll --quick",),
+    "experiment closest-replica": ("kipctl experiment closest-replica --quick",),
+    "experiment metadata": ("kipctl experiment metadata --quick",),
+    "request-log on": ("kipctl request-log on --broker 1 --for 5m",),
+    "request-log off": ("kipctl request-log off --broker 1",),
+    "request-log status": ("kipctl request-log status",),
+    "analyze runs": ("kipctl analyze runs before --by moves",),
+    "analyze request-log": ("kipctl analyze request-log kafka-request.log --by clients",),
+    "runs list": ("kipctl runs list",),
+    "runs show": ("kipctl runs show before",),
+    "runs repair": ("kipctl runs repair before",),
+    "runs compare": ("kipctl runs compare before after --fail-if 'failed > +0'",),
+    "runs export": ("kipctl runs export before before.csv",),
+    "runs remove": ("kipctl runs remove before",),
+    "spark start": ("kipctl spark start",),
+    "spark status": ("kipctl spark status",),
+    "spark stop": ("kipctl spark stop",),
+}
+"""Command lines of each command, as they can be typed; a test parses each."""
+
+
+def laid_out(root: TyperGroup) -> TyperGroup:
+    """Give the commands below their panels, value names and examples."""
+    for path, command in commands(root):
+        panels = {
+            name: panel
+            for first in ("", path.split()[0])
+            for panel, names in PANELS.get(first, {}).items()
+            for name in names.split()
+        }
+        for parameter in command.params:
+            if isinstance(parameter, TyperOption):
+                parameter.rich_help_panel = panels.get(parameter.name)
+        if examples := EXAMPLES.get(path):
+            command.epilog = "\n".join(("Examples:", *(f"  {escape(one)}" for one in examples)))
+    _name_values(root)
+    return root
+
+
+def _name_values(command: TyperCommand | TyperGroup) -> None:
+    for parameter in (*command.params, command.get_help_option(Context(command))):
+        if isinstance(parameter, TyperOption):
+            parameter.metavar = value_name(parameter)
+    if isinstance(command, TyperGroup):
+        for held in command.commands.values():
+            if isinstance(held, TyperCommand | TyperGroup):
+                _name_values(held)
+
+
+def commands(group: TyperGroup, path: str = "") -> Iterator[tuple[str, TyperCommand]]:
+    """Every command below, with the words that call it."""
+    for name, command in group.commands.items():
+        if isinstance(command, TyperGroup):
+            yield from commands(command, f"{path}{name} ")
+        elif isinstance(command, TyperCommand):
+            yield f"{path}{name}", command
+
+
+def value_name(option: TyperOption) -> str:
+    """What stands for its value; empty for a flag."""
+    if option.is_flag:
+        return ""
+    if option.metavar:
+        return option.metavar
+    kind = option.type_descriptor
+    if kind.choices:
+        return "|".join(str(getattr(choice, "value", choice)) for choice in kind.choices)
+    return VALUE_NAMES.get(kind.annotation, "TEXT")

@@ -1,0 +1,160 @@
+"""`kipctl` alone: what state the cluster is in, what was measured last, what to type next."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kipctl.cli.environment import Environment
+from kipctl.errors import KipctlError
+
+if TYPE_CHECKING:
+    from kipctl.cluster.snapshot import Snapshot
+
+_TIMEOUT_S = 5.0
+"""An overview that takes longer is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """How many brokers, topics and partitions there are, and how many partitions are not well.
+
+    `reassigning` is None where the cluster does not say it to this user.
+    """
+
+    brokers: int
+    topics: int
+    partitions: int
+    leaderless: int
+    under_replicated: int
+    off_preferred: int
+    reassigning: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """`cluster` is how it is called, "" where none is named and no lab runs; then, as where it does
+    not answer, `health` is None and `problem` says why. `last_run` is the newest of the store."""
+
+    cluster: str
+    problem: str
+    health: Health | None
+    last_run: str
+
+
+def health_of(snapshot: "Snapshot", reassigning: int | None) -> Health:
+    """The counts of a snapshot of the whole cluster."""
+    return Health(
+        len(snapshot.brokers),
+        len(snapshot.topics),
+        len(snapshot.partitions),
+        len(snapshot.leaderless),
+        sum(len(one.isr) < len(one.replicas) for one in snapshot.partitions),
+        len(snapshot.not_led_by_preferred),
+        reassigning,
+    )
+
+
+def sentences(seen: Overview) -> Iterator[str]:
+    """The state in words."""
+    if seen.health is None:
+        yield f"Cluster {seen.cluster}: {seen.problem}" if seen.cluster else seen.problem
+    else:
+        of = seen.health
+        yield (
+            f"Cluster {seen.cluster}: {of.brokers} brokers, {of.topics} topics,"
+            f" {of.partitions:,} partitions."
+        )
+        wrong = (
+            (of.leaderless, "have no leader"),
+            (of.under_replicated, "are under-replicated"),
+            (of.reassigning or 0, "are being reassigned"),
+            (of.off_preferred, "are not led by their preferred replica"),
+        )
+        found = [f"{count:,} {what}" for count, what in wrong if count]
+        yield f"Of them {', '.join(found)}." if found else "Every partition is as it should be."
+    if seen.last_run:
+        yield f"Last recorded run: {seen.last_run}."
+
+
+def next_commands(seen: Overview) -> Sequence[tuple[str, str]]:
+    """The three likeliest next commands, and what each does."""
+    of = seen.health
+    found: list[tuple[str, str]] = []
+    if not seen.cluster:
+        return (
+            ("kipctl demo", "see what a leader move costs, on brokers of its own"),
+            ("kipctl lab up", "start brokers on this machine to try things on"),
+            ("kipctl clusters add --help", "give a cluster of yours a name"),
+        )
+    if of is None:
+        found += [
+            ("kipctl clusters test --help", "see step by step what fails: name, TCP, TLS, login"),
+            ("kipctl lab status", "see whether a lab runs"),
+        ]
+    elif of.leaderless or of.under_replicated:
+        found += [
+            ("kipctl inspect brokers", "find what is wrong, and what to change"),
+            ("kipctl wait --until in-sync", "wait until every replica is in sync"),
+        ]
+    if of and of.reassigning:
+        found += [
+            ("kipctl reassign --list", "see what is being reassigned"),
+            ("kipctl wait --until no-reassignment", "wait until it is done"),
+        ]
+    if of and of.off_preferred:
+        found.append(("kipctl elect preferred --all --dry-run", "see what an election would move"))
+    if of:
+        found += [
+            ("kipctl inspect brokers", "look for what will hurt when leaders move"),
+            ("kipctl perf produce --during rotate", "measure what a leader move costs a client"),
+            ("kipctl reassign --rotate --all-topics --dry-run", "see what a rotation would move"),
+        ]
+    if seen.last_run:
+        found.insert(2, (f"kipctl runs show {seen.last_run}", "see what the last run came to"))
+    first: dict[str, str] = {}
+    for command, what in found:
+        first.setdefault(command, what)
+    return list(first.items())[:3]
+
+
+def show(environment: Environment) -> None:
+    """Look at the cluster that a command without options would mean, and print all of it."""
+    seen = _look(environment)
+    write = environment.stdout.write
+    for line in sentences(seen):
+        write(f"{line}\n")
+    write("\n")
+    commands = next_commands(seen)
+    width = max(len(command) for command, _ in commands)
+    for command, what in commands:
+        write(f"  {command:{width}}  {what}\n")
+    write("\nAll commands: kipctl --help\n")
+
+
+def _look(environment: Environment) -> Overview:
+    from kipctl.cluster.moves.guards import busy_now
+    from kipctl.cluster.snapshot import take_snapshot
+    from kipctl.transport.request import Cluster
+
+    last_run = _last_run(environment)
+    try:
+        access = environment.access(None)
+    except KipctlError as error:
+        return Overview("", error.what, None, last_run)
+    name = f"{access.name} ({access})" if access.name else str(access)
+    try:
+        with Cluster(access, timeout_s=_TIMEOUT_S) as cluster:
+            snapshot = take_snapshot(cluster)
+            busy, refused = busy_now(cluster, may_not_list=True)
+    except KipctlError as error:
+        return Overview(name, error.what, None, last_run)
+    return Overview(name, "", health_of(snapshot, None if refused else len(busy)), last_run)
+
+
+def _last_run(environment: Environment) -> str:
+    """The newest run of the store, by when it began; "" without any."""
+    from kipctl.trace.runs import stored_runs
+
+    runs = [run for run in stored_runs(environment.variables) if run.description]
+    newest = max(runs, key=lambda run: str((run.description or {}).get("started")), default=None)
+    return newest.name if newest else ""

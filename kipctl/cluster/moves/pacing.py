@@ -1,0 +1,53 @@
+"""How fast a change goes on, and how often it is told of: pure rules."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kipctl.cluster.moves.plan import Move
+
+FIRST_PAUSE_S = 1.0
+LAST_PAUSE_S = 30.0
+SHARE_OF_TIME = 0.1
+
+
+@dataclass(slots=True)
+class Seldom:
+    """When to tell again how far something has come: a second after the first time, then whenever a
+    tenth more time has gone by, and every half minute at last. Times are of one monotonic clock."""
+
+    began_s: float | None = None
+    _next_s: float = 0.0
+
+    def is_due(self, now_s: float, at_least_s: float = 0.0) -> bool:
+        """Whether it is time; if it is, not again for a pause, or for `at_least_s`."""
+        if self.began_s is None:
+            self.began_s = self._next_s = now_s
+        if now_s < self._next_s:
+            return False
+        self.rest(now_s, at_least_s)
+        return True
+
+    def rest(self, now_s: float, at_least_s: float = 0.0) -> None:
+        """Not again for a pause from now, or for `at_least_s`."""
+        passed_s = now_s - (now_s if self.began_s is None else self.began_s)
+        pause_s = min(max(FIRST_PAUSE_S, passed_s * SHARE_OF_TIME), LAST_PAUSE_S)
+        self._next_s = now_s + max(pause_s, at_least_s)
+
+
+def next_moves(left: Sequence[Move], under_way: Sequence[Move], most: int) -> tuple[Move, ...]:
+    """Which of the moves that are left are submitted now, in their order.
+
+    At most `most` replicas are added at a time. A move that adds none goes at once; one that adds
+    more than `most` goes when nothing else is being added, as it would never go otherwise. What
+    comes after a move that has to wait does not overtake it, but for those that add nothing.
+    """
+    adding = sum(len(move.adding) for move in under_way)
+    chosen: list[Move] = []
+    is_full = False
+    for move in left:
+        count = len(move.adding)
+        is_full = is_full or bool(count and adding and adding + count > most)
+        if not count or not is_full:
+            chosen.append(move)
+            adding += count
+    return tuple(chosen)

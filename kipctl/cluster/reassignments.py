@@ -1,0 +1,99 @@
+"""The reassignments in progress, as the controller lists them."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import groupby
+
+from kipctl.cluster.snapshot import PartitionId
+from kipctl.errors import UnreachableError
+from kipctl.protocol.api import ApiKey
+from kipctl.protocol.error_codes import ErrorCode, error_text
+from kipctl.protocol.reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsTopics,
+)
+from kipctl.transport.request import Cluster
+from kipctl.transport.rights import refusal
+
+SERVER_SHARE = 0.8
+"""Of a request's time; the broker then gives up first, and says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ongoing:
+    """A reassignment in progress; `replicas` are the ones kept, added and removed together."""
+
+    id: PartitionId
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...]
+    removing: tuple[int, ...]
+
+    @property
+    def original(self) -> frozenset[int]:
+        """The brokers that held the partition before; the order is not known any more."""
+        return frozenset(self.replicas) - frozenset(self.adding)
+
+    @property
+    def target(self) -> tuple[int, ...]:
+        """The replicas that the partition is to have in the end; Kafka lists them first."""
+        return tuple(broker for broker in self.replicas if broker not in self.removing)
+
+    @property
+    def wanted(self) -> frozenset[int]:
+        """The brokers that are to hold the partition in the end."""
+        return frozenset(self.target)
+
+
+def ongoing(
+    cluster: Cluster, partitions: Iterable[PartitionId] | None = None
+) -> tuple[Ongoing, ...]:
+    """The reassignments in progress, of all partitions or of these; sorted.
+
+    Raises RefusedError, and UnreachableError while there is no controller to tell.
+    """
+    topics = None
+    if partitions is not None:
+        topics = tuple(
+            ListPartitionReassignmentsTopics(
+                name=topic, partition_indexes=tuple(p.partition for p in group)
+            )
+            for topic, group in groupby(sorted(partitions), key=lambda p: p.topic)
+        )
+    response = cluster.ask_controller(
+        ListPartitionReassignmentsRequest(
+            timeout_ms=int(cluster.timeout_s * 1000 * SERVER_SHARE), topics=topics
+        )
+    )
+    if ErrorCode(response.error_code).retriable:
+        raise UnreachableError(
+            f"The controller does not list reassignments now: {error_text(response.error_code)}.",
+            "Try again; if it stays: kipctl inspect brokers",
+        )
+    if response.error_code:
+        raise refusal(
+            "The cluster does not list its reassignments",
+            response.error_code,
+            ApiKey.LIST_PARTITION_REASSIGNMENTS,
+            cluster.access,
+            broker_message=response.error_message,
+        )
+    found = (
+        Ongoing(
+            PartitionId(topic.name, partition.partition_index),
+            partition.replicas,
+            partition.adding_replicas,
+            partition.removing_replicas,
+        )
+        for topic in response.topics
+        for partition in topic.partitions
+    )
+    return tuple(sorted(found, key=lambda one: one.id))
+
+
+def concerned(busy: Iterable[Ongoing]) -> tuple[frozenset[str], frozenset[int]]:
+    """The topics and the brokers that these reassignments copy to or from."""
+    busy = tuple(busy)
+    return (
+        frozenset(one.id.topic for one in busy),
+        frozenset(broker for one in busy for broker in (*one.replicas, *one.adding)),
+    )

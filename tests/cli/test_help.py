@@ -1,0 +1,55 @@
+"""Help: every command has examples, they can be typed, and options stand under their purpose."""
+
+import io
+import shlex
+
+import pytest
+
+from kipctl.cli.app import root_command, run
+from kipctl.cli.environment import Environment
+from kipctl.cli.help import EXAMPLES, PANELS, commands
+from kipctl.cli.perf import spread_pairs
+
+COMMANDS = dict(commands(root_command()))
+
+
+def test_every_command_has_examples() -> None:
+    assert EXAMPLES.keys() == COMMANDS.keys()
+
+
+@pytest.mark.parametrize(
+    ("path", "example"), [(path, one) for path, lines in EXAMPLES.items() for one in lines]
+)
+def test_an_example_can_be_typed(path: str, example: str) -> None:
+    words = shlex.split(example)
+    assert words[: 1 + len(path.split())] == ["kipctl", *path.split()]
+    words = spread_pairs(words[1 + len(path.split()) :])
+    COMMANDS[path].make_context("kipctl", words, obj=Environment())
+
+
+def test_each_option_that_a_panel_names_exists() -> None:
+    for first, panels in PANELS.items():
+        there = {
+            parameter.name
+            for path, command in COMMANDS.items()
+            if not first or path.split()[0] == first
+            for parameter in command.params
+        }
+        named = [name for names in panels.values() for name in names.split()]
+        assert set(named) <= there
+        assert len(named) == len(set(named))
+
+
+@pytest.mark.parametrize("path", ["", "lab", "perf produce"])
+def test_values_are_named_and_flags_have_none(
+    path: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([*path.split(), "--help"], Environment(io.StringIO())) == 0
+    assert "<" not in capsys.readouterr().out
+
+
+def test_a_page_of_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["perf", "produce", "--help"], Environment(io.StringIO())) == 0
+    page = capsys.readouterr().out
+    for shown in ("While it runs", "Workers on Spark", "Examples:", "--during rotate --record"):
+        assert shown in page

@@ -1,0 +1,113 @@
+"""What a principal with few rights is told: which is missing, whose, and what grants it."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AclOperation
+from on_secured import Way, granted, ran, topic_of
+
+from kipctl.cluster.topics import delete_topics, topics_named
+from kipctl.lab.cluster import Lab
+from kipctl.transport.request import Cluster
+
+pytestmark = pytest.mark.kafka
+MANY = "kipctl-metadata"
+FEW = ("--topics", "2", "--seconds", "0.5", "--throughput", "20", "--phase", "steady", "--yes")
+JSON = ("-o", "json")
+
+
+@pytest.fixture
+def alice(secured_lab: Lab) -> Way:
+    """She may do nothing."""
+    return Way(secured_lab, secured_lab.client_files["alice-plain"])
+
+
+@pytest.fixture
+def reader(secured_lab: Lab) -> Way:
+    return Way(secured_lab, secured_lab.client_files["reader-plain"])
+
+
+@pytest.fixture
+def no_topics_stay(secured_lab: Lab) -> Iterator[None]:
+    """Who may Create and not Delete leaves topics behind."""
+    yield
+    with Cluster(secured_lab.access) as cluster:
+        delete_topics(secured_lab.access, [*topics_named(cluster, f"{MANY}-.*")])
+
+
+def test_who_may_not_create_topics_is_told_so(alice: Way, tmp_path: Path) -> None:
+    status, out, err = ran("perf", "metadata", *FEW, *alice.options, state=tmp_path)
+    assert (status, out) == (4, "")
+    error = err[err.index("kipctl: ") :]
+    assert "User:alice has no right to Create on Topic kipctl-metadata-" in error
+    assert "--operation Create --topic kipctl-metadata --resource-pattern-type prefixed" in error
+    assert "Delete" not in error
+
+
+def test_who_may_create_topics_and_not_write_to_them_is_told_so_first(
+    alice: Way, no_topics_stay: None, tmp_path: Path
+) -> None:
+    with granted(alice.lab, "alice", MANY, AclOperation.CREATE, AclOperation.DESCRIBE):
+        status, _, err = ran("perf", "metadata", *FEW, *alice.options, state=tmp_path)
+    assert status == 4
+    first, last = err.index("no right to Write on Topic"), err.index("no right to Delete on Topic")
+    assert first < last
+    assert "--operation Write --topic kipctl-metadata --resource-pattern-type prefixed" in err
+
+
+@pytest.mark.parametrize("who", ["alice", "reader"])
+def test_a_broker_that_hides_something_says_whose_right_is_missing(
+    secured_lab: Lab, who: str, tmp_path: Path
+) -> None:
+    way = Way(secured_lab, secured_lab.client_files[f"{who}-plain"])
+    of_broker = f"User:{who} has no right to "
+    status, out, err = ran("request-log", "off", *way.options, state=tmp_path)
+    if who == "alice":
+        assert status == 4
+        assert f"{of_broker}DescribeConfigs on the Cluster" in err
+        assert "Grant it: kafka-acls --bootstrap-server " in err
+    status, out, err = ran("inspect", "brokers", *JSON, *way.options, state=tmp_path)
+    findings = json.loads(out)["findings"]
+    told = [one for one in findings if "not tell settings" in one["what"]]
+    assert [of_broker in one["what"] and "kafka-acls" in one["change"] for one in told] == (
+        [True] if who == "alice" else []
+    )
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("elect", "preferred", "--all", "--dry-run"),
+        ("elect", "unclean", "--all", "--dry-run"),
+        ("inspect", "brokers"),
+        ("inspect", "leaders"),
+        ("inspect", "metadata"),
+        ("wait", "--until", "preferred"),
+    ],
+    ids=" ".join,
+)
+def test_what_looks_at_all_topics_says_that_some_may_be_hidden(
+    alice: Way, reader: Way, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    with topic_of(alice.lab, "shown", 1):
+        _, _, err = ran(*command, *alice.options, state=tmp_path)
+        assert "none that User:alice may Describe." in err
+        _, _, err = ran(*command, *reader.options, state=tmp_path)
+        assert "Topics that User:reader may not Describe are not among these." in err
+
+
+def test_clusters_test_judges_rights_on_kipctls_own_topics(alice: Way, tmp_path: Path) -> None:
+    test = ("clusters", "test", *JSON, *alice.options)
+    with granted(
+        alice.lab, "alice", MANY, *(AclOperation[one] for one in ("CREATE", "WRITE", "DELETE"))
+    ):
+        status, out, err = ran(*test, state=tmp_path)
+    assert status == 0, err
+    missing = {one["command"]: one["missing"] for one in json.loads(out)["rights"]}
+    of_moves = ["Describe on Cluster", "Alter on Cluster"]
+    assert missing["perf metadata"] == of_moves
+    assert missing["inspect metadata --measure-convergence"] == of_moves
+    assert "Write on Topic kipctl-perf-*" in missing["perf without --topic"]
+    assert missing["tap"] == []
