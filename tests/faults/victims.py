@@ -109,11 +109,11 @@ def carry_out(order: Order, steps: Steps) -> int:
 
 
 def main() -> None:
-    from kipctl.cli import reassign_resume, reassign_rollback, reassign_ways
+    from kipctl.cli import app, reassign_resume, reassign_rollback, reassign_ways
     from kipctl.cluster.moves import change, log_sizes, resume, throttled
     from kipctl.cluster.moves.planners import ways
 
-    assert all((reassign_resume, reassign_rollback, reassign_ways, change, log_sizes))
+    assert all((app, reassign_resume, reassign_rollback, reassign_ways, change, log_sizes))
     assert all((resume, throttled, ways))
     for line in sys.stdin:
         order = Order(**json.loads(line))

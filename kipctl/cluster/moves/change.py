@@ -220,7 +220,17 @@ class _Change:
                 "Repeat the command for the rest, with a longer --timeout.",
             )
         self.how.progress(f"{done} of {batches} batches are done; the next one in {between_s:g} s")
+        self._demand_no_pause(done, batches)
         time.sleep(between_s)
+        self._demand_no_pause(done, batches)
+
+    def _demand_no_pause(self, done: int, batches: int) -> None:
+        """Raise PartlyDoneError when somebody has asked for a pause."""
+        if self.entry is not None and self.entry.is_to_pause:
+            raise PartlyDoneError(
+                f"Paused: {done} of {batches} batches are done.",
+                "Go on: kipctl reassign --resume.",
+            )
 
     def _submit_and_wait(self, batch: Plan) -> bool:
         """False when nothing of the batch was accepted."""
@@ -450,7 +460,9 @@ def go_on(
     First what is under way is waited for, and leaders are elected where only that is left. It
     raises what `rotate_leaders` does.
     """
-    act = _How(on_event, progress, timeout_s, Pace(how.batch, how.between_s), additional)
+    act = _How(
+        on_event, progress, timeout_s, Pace(how.batch, how.between_s, how.throttle), additional
+    )
     is_begun = entry.state is not EntryState.PREPARED
     change = _Change(
         cluster,

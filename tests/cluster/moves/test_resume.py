@@ -422,3 +422,33 @@ class TestTwoMachines:
         said = "throttles are set that kipctl here has not set, such as"
         assert said not in kipctl("reassign", "--drain", "2").err
         assert said in there("reassign", "--drain", "2").err
+
+
+class TestPause:
+    """Another kipctl of the same user and machine asks for it."""
+
+    def test_it_stops_after_the_batch_and_is_resumed(
+        self, fake: Reassigning, kipctl: Kipctl, kept: Journal
+    ) -> None:
+        drain = ("reassign", "--drain", "3", "--yes", "--batch", "2", "--throttle", "50MB/s")
+        asked = []
+        fake.changes = [lambda: asked.append(kipctl("reassign", "--pause"))]
+        ran = kipctl(*drain)
+        assert ran.status == 5, ran.err
+        assert "Paused: 1 of 3 batches are done." in ran.err
+        assert "kipctl reassign --resume" in ran.err
+        assert asked[0].status == 0
+        assert "It stops after its batch: kipctl reassign --drain 3" in asked[0].err
+        assert len(fake.altered) == 1
+        assert not any(fake.configs.values())
+        assert next(kept.entries()).state is EntryState.SUBMITTED
+        ran = kipctl(*RESUME)
+        assert ran.status == 0, ran.err
+        assert fake.replicas() == AFTER
+        assert not any(fake.configs.values())
+
+    def test_without_one_that_runs_it_is_refused(self, fake: Reassigning, kipctl: Kipctl) -> None:
+        ran = kipctl("reassign", "--pause")
+        assert (ran.status, "No kipctl of this user" in ran.err) == (4, True)
+        assert kipctl("reassign", "--rotate", "--topic", "t", "--batch", "2", "--yes",
+                      "--between", "0s").status == 0  # fmt: skip
