@@ -113,7 +113,9 @@ class Asked:
                 self.environment.message(
                     f"Throttles of earlier changes are still set. Put them back: {CLEAR}"
                 )
-            self.environment.message(f"Entry {entry.id} was cut off. End it: {END_IT}")
+            self.environment.message(
+                f"Entry {entry.id} has not ended. If no kipctl carries it out any more: {END_IT}"
+            )
             return
 
     def carrying_out(self, entry: "Entry", progress: Callable[[str], None]) -> dict[str, Any]:

@@ -308,7 +308,8 @@ def test_nothing_new_is_begun_without_telling_of_what_was_cut_off(
     was = cut_off(kept)
     ran = kipctl("reassign", "--rotate", "--topic", "t", "--yes")
     assert ran.status == 0
-    assert f"Entry {was.id} was cut off. End it: kipctl reassign --resume or --rollback" in ran.err
+    assert f"Entry {was.id} has not ended." in ran.err
+    assert "kipctl reassign --resume or --rollback" in ran.err
 
 
 class TestFromAnotherMachine:
