@@ -45,6 +45,7 @@ complete -c kipctl -n '__kipctl_at kipctl reassign' -l list -d 'Show what is bei
 complete -c kipctl -n '__kipctl_at kipctl reassign' -l verify -r -F -d 'Compare the cluster with such a JSON, or with the file of an entry; status 5 until all is as it says'
 complete -c kipctl -n '__kipctl_at kipctl reassign' -l cancel -d 'Stop what kipctl\'s own last change still moves; put the old order back'
 complete -c kipctl -n '__kipctl_at kipctl reassign' -l history -d 'List what was changed, by whom, and its state'
+complete -c kipctl -n '__kipctl_at kipctl reassign' -l pause -d 'Let the kipctl that changes the cluster, on this machine, stop after its batch'
 complete -c kipctl -n '__kipctl_at kipctl reassign' -l entry -x -d 'The entry of --history to undo or resume; its beginning will do'
 complete -c kipctl -n '__kipctl_at kipctl reassign' -l journal -r -F -d 'Undo or resume the entry in this file, as copied from another machine\'s journal'
 complete -c kipctl -n '__kipctl_at kipctl reassign' -l topic -x -d 'A topic or glob; repeatable'

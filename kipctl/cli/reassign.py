@@ -133,6 +133,13 @@ def reassign(
     history: Annotated[
         bool, typer.Option("--history", help="List what was changed, by whom, and its state.")
     ] = False,
+    pause: Annotated[
+        bool,
+        typer.Option(
+            "--pause",
+            help="Let the kipctl that changes the cluster, on this machine, stop after its batch.",
+        ),
+    ] = False,
     entry: Annotated[
         str | None,
         typer.Option(
@@ -243,9 +250,9 @@ def reassign(
     """Change which brokers hold partitions, in which order, and so who leads them.
 
     Exactly one of --rotate, --drain, --leaders-off, --leader, --balance, --add, --replace,
-    --replication-factor, --rack-aware, --plan, --resume, --rollback, --list, --verify, --cancel,
-    --history and --clear-throttles says what to do. What is changed is written down before anything
-    is submitted; --rollback undoes it.
+    --replication-factor, --rack-aware, --plan, --pause, --resume, --rollback, --list, --verify,
+    --cancel, --history and --clear-throttles says what to do. What is changed is written down
+    before anything is submitted; --rollback undoes it.
     """
     modes = {
         "--rotate": rotate,
@@ -259,6 +266,7 @@ def reassign(
         "--rack-aware": rack_aware,
         "--plan": plan is not None and not cancel,
         "--resume": resume,
+        "--pause": pause,
         "--rollback": rollback,
         "--list": show,
         "--verify": verify is not None,
@@ -354,6 +362,8 @@ def reassign(
             reassign_resume.resume(asked)
         elif verify is not None:
             reassign_modes.verify(asked, verify)
+        elif pause:
+            reassign_back.pause(asked)
         elif clear:
             reassign_back.clear_throttles(asked)
         elif history:
@@ -365,10 +375,8 @@ def reassign(
 def _check_options(modes: Sequence[str], options: Sequence[str]) -> None:
     if len(modes) != 1:
         given = " and ".join(modes) + " exclude one another" if modes else "Nothing to do was given"
-        raise UsageError(
-            f"{given}. Give one of {', '.join((*_CHANGES, '--list', '--verify', '--history'))}.",
-            _HELP_PAGE,
-        )
+        all_of_them = (*_CHANGES, "--pause", "--list", "--verify", "--history")
+        raise UsageError(f"{given}. Give one of {', '.join(all_of_them)}.", _HELP_PAGE)
     for option in options:
         if modes[0] not in _GOES_WITH[option]:
             ways = " or ".join(_GOES_WITH[option])

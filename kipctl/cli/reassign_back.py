@@ -100,6 +100,15 @@ def _chosen(
     return choose(busy, starters(busy, entries), wanted, entry_id)
 
 
+def pause(asked: Asked) -> None:
+    """Let the kipctl that changes the cluster stop after its batch."""
+    kept = asked.journal(asked.cluster.metadata(()).cluster_id or "")
+    who = kept.ask_to_pause()
+    asked.environment.message(
+        f"It stops after its batch: {who}. To go on then: kipctl reassign --resume"
+    )
+
+
 def clear_throttles(asked: Asked) -> None:
     """Put back the throttles that earlier changes have left."""
     from kipctl.cluster.moves.throttle import demand_put_back

@@ -98,16 +98,25 @@ class Asked:
         with recorded(self.cluster, kept, plan, self.origin, how, message, undoes=undoes) as entry:
             yield entry
 
-    def say_if_unfinished(self, kept: "Journal") -> None:
-        """Warn of what an earlier kipctl has left, when it was cut off."""
-        from kipctl.cluster.moves.throttled import CLEAR, END_IT
+    def say_if_unfinished(self, kept: "Journal", plan: "Plan | None" = None) -> None:
+        """Warn of what an earlier kipctl has left, when it was cut off, and one elsewhere."""
+        from kipctl.cluster.moves.throttled import CLEAR, END_IT, left, set_elsewhere
 
+        if plan and (found := set_elsewhere(self.cluster, plan.moves, left(kept))):
+            setting, value = next(iter(found.items()))
+            self.environment.message(
+                f"{len(found)} throttles are set that kipctl here has not set, such as {setting}:"
+                f" {value}. Another tool, or a kipctl on another machine, may be moving partitions,"
+                " or was cut off. They stay as they are."
+            )
         for entry in kept.unfinished():
             if entry.throttle is not None:
                 self.environment.message(
                     f"Throttles of earlier changes are still set. Put them back: {CLEAR}"
                 )
-            self.environment.message(f"Entry {entry.id} was cut off. End it: {END_IT}")
+            self.environment.message(
+                f"Entry {entry.id} has not ended. If no kipctl carries it out any more: {END_IT}"
+            )
             return
 
     def carrying_out(self, entry: "Entry", progress: Callable[[str], None]) -> dict[str, Any]:
@@ -144,9 +153,9 @@ def rotate(asked: Asked) -> None:
         show_plan(asked, seen, numbers)
         return
     say_plan(asked, numbers)
-    environment.confirm(f"Rotate the leaders of {len(seen.plan.moves)} partitions?", asked.yes)
     kept = asked.journal(seen.snapshot.cluster_id)
     asked.say_if_unfinished(kept)
+    environment.confirm(f"Rotate the leaders of {len(seen.plan.moves)} partitions?", asked.yes)
     made: tuple[str, ...] = ()
     if asked.measure:
         from kipctl.experiments.plan import OWN_TOPIC
@@ -214,10 +223,10 @@ def carry_out_plan(asked: Asked, path: Path) -> None:
     demand_quiet(seen.busy, additional=asked.additional)
     demand_room(asked, numbers)
     say_plan(asked, numbers)
+    kept = asked.journal(seen.snapshot.cluster_id)
+    asked.say_if_unfinished(kept, seen.plan)
     factor = question_of_factor(seen.plan)
     environment.confirm(f"Reassign {len(seen.plan.moves)} partitions?{factor}", asked.yes)
-    kept = asked.journal(seen.snapshot.cluster_id)
-    asked.say_if_unfinished(kept)
 
     def carry_out() -> Reassigned:
         again = ask_again(asked, planner)

@@ -2,6 +2,7 @@
 
 import time
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kipctl.cli.leader_reports import moved_report
@@ -80,7 +81,7 @@ def _resume(asked: Asked, kept: "Journal", entry: "Entry") -> None:
         return
     if left.count:
         demand_quiet(others, additional=asked.additional)
-        say_plan(asked, numbers)
+        say_plan(replace(asked, throttle=how.throttle), numbers)
         _say_left(asked, left)
         question = f"Go on with {left.count} partitions of {whose(entry)}?"
         asked.environment.confirm(question, asked.yes)

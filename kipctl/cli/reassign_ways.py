@@ -93,12 +93,12 @@ def carry_out_way(asked: Asked, way: "Way") -> None:
     demand_replicas(asked, seen.plan)
     demand_room(asked, numbers)
     say_plan(asked, numbers)
+    kept = asked.journal(seen.snapshot.cluster_id)
+    asked.say_if_unfinished(kept, seen.plan)
     factor = question_of_factor(seen.plan)
     environment.confirm(
         f"{way.option}: change {len(seen.plan.moves)} partitions?{factor}", asked.yes
     )
-    kept = asked.journal(seen.snapshot.cluster_id)
-    asked.say_if_unfinished(kept)
     with kept.locked(asked.origin):
         again = ask_again(asked, planner)
         demand_same(seen.plan, again.plan)

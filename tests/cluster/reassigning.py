@@ -114,10 +114,13 @@ class Reassigning:
     incarnations: dict[str, int] = field(default_factory=dict)
     min_insync: dict[str, str] = field(default_factory=dict)
     moves_at_once: bool = True
+    looks: int = 0
+    """So often what is being reassigned is listed before it has arrived; 0: until `finish`."""
     configs: dict[tuple[int, str], dict[str, str]] = field(default_factory=dict)
     bytes_each: int = 1000
     usable_bytes: int = 10**12
     port: int = 0
+    _looked: int = 0
 
     def finish(self) -> None:
         """What is being moved has arrived."""
@@ -194,6 +197,11 @@ class Reassigning:
     def _ongoing(
         self, request: ListPartitionReassignmentsRequest
     ) -> tuple[OngoingTopicReassignment, ...]:
+        if self.looks and any(held.target for held in self.partitions.values()):
+            self._looked += 1
+            if self._looked > self.looks:
+                self._looked = 0
+                self.finish()
         asked = request.topics and {
             PartitionId(t.name, n) for t in request.topics for n in t.partition_indexes
         }

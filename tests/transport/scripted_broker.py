@@ -124,6 +124,12 @@ class ScriptedBroker:
             self.hung_up.acquire()
         self._connections.clear()
 
+    def await_end(self) -> None:
+        """Wait until all who are connected have hung up, and all that they sent is worked on."""
+        for _ in self._connections:
+            self.hung_up.acquire()
+        self._connections.clear()
+
     def requests(self) -> list[Any]:
         """What was asked, without the ApiVersions of each connection."""
         return [a.request for a in self.asked if not isinstance(a.request, ApiVersionsRequest)]

@@ -199,7 +199,17 @@ class _Change:
                 "Repeat the command for the rest, with a longer --timeout.",
             )
         self.how.progress(f"{done} of {batches} batches are done; the next one in {between_s:g} s")
+        self._demand_no_pause(done, batches)
         time.sleep(between_s)
+        self._demand_no_pause(done, batches)
+
+    def _demand_no_pause(self, done: int, batches: int) -> None:
+        """Raise PartlyDoneError when somebody has asked for a pause."""
+        if self.entry is not None and self.entry.is_to_pause:
+            raise PartlyDoneError(
+                f"Paused: {done} of {batches} batches are done.",
+                "Go on: kipctl reassign --resume.",
+            )
 
     def _submit_and_wait(self, batch: Plan) -> bool:
         """False when nothing of the batch was accepted."""

@@ -25,6 +25,8 @@ from kipctl.errors import UsageError
 SCHEMA = 2
 ENTRY, UNDONE, KAFKAS, UNFINISHED = ".entry.json", ".undone.json", ".json", ".unfinished"
 """Endings of an entry's files; of the last kind there is one while it is not known to have ended"""
+PAUSE = "pause"
+"""A file beside the entries: whoever carries one out is to stop before the next batch."""
 ID = "%Y%m%dT%H%M%S.%fZ"
 
 
@@ -168,6 +170,11 @@ class Entry:
         entry = replace(self, throttle=throttle)
         entry._write()
         return entry
+
+    @property
+    def is_to_pause(self) -> bool:
+        """True when somebody has asked for it (`Journal.ask_to_pause`) since it was begun."""
+        return self.path.with_name(PAUSE).exists()
 
     def again(self) -> "Entry":
         """The entry as its file has it now. Raises UsageError."""

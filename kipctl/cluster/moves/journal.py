@@ -22,6 +22,7 @@ from kipctl.cluster.moves.entry import (
     ENTRY,
     ID,
     KAFKAS,
+    PAUSE,
     UNFINISHED,
     Entry,
     EntryState,
@@ -179,12 +180,34 @@ class Journal:
                     f"Another kipctl is changing this cluster: {other}.",
                     "Wait until it has ended, or stop it. Look: kipctl reassign --list",
                 ) from None
+            with suppress(OSError):
+                (self.folder / PAUSE).unlink(missing_ok=True)  # it was meant for one before
             with suppress(OSError):  # on a full disk it is a lock all the same
                 os.ftruncate(handle, 0)
                 os.pwrite(handle, f"{origin}, process {os.getpid()}".encode()[:1000], 0)
             yield
         finally:
             os.close(handle)
+
+    def ask_to_pause(self) -> str:
+        """Let whoever holds the lock stop before its next batch; returns who that is.
+
+        Raises RefusedError when nobody does, and UsageError when it cannot be written.
+        """
+        with writing(self.folder):
+            self._make_folder()
+            handle = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                (self.folder / PAUSE).touch(0o600)
+                return os.pread(handle, 1000, 0).decode(errors="replace") or "another kipctl"
+            finally:
+                os.close(handle)
+        raise RefusedError(
+            "No kipctl of this user on this machine is changing this cluster.",
+            "See what is being reassigned: kipctl reassign --list",
+        )
 
     def _make_folder(self) -> None:
         missing = [path for path in (self.folder, *self.folder.parents) if not path.exists()]

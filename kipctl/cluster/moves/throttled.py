@@ -22,6 +22,7 @@ from kipctl.cluster.moves.throttle import (
     put_back,
     read_settings,
     set_throttle,
+    wanted_settings,
 )
 from kipctl.errors import InterruptedRunError, KipctlError, UsageError
 from kipctl.transport.request import Cluster
@@ -145,6 +146,23 @@ def settings_now(
             if one.setting.kind != BROKER or one.setting.name in brokers
         ),
     )
+
+
+def set_elsewhere(
+    cluster: Cluster, moves: Sequence[Move], own: Iterable[Entry]
+) -> dict[Setting, str]:
+    """The throttles on brokers and topics of these moves that no entry of `own` tells of.
+
+    Where data is copied they are what can be seen of another tool, or of a kipctl on another
+    machine, that throttles now or was cut off. Empty where nothing is copied, or they are not told.
+    """
+    wanted = wanted_settings(moves, 1, cluster.nodes)
+    known = {(one.setting, one.during) for e in own if e.throttle for one in e.throttle.changes}
+    try:
+        found = read_settings(cluster, wanted)
+    except KipctlError:
+        return {}
+    return {s: value for s, value in found.items() if value and (s, value) not in known}
 
 
 def left(kept: Journal) -> list[Entry]:

@@ -308,7 +308,8 @@ def test_nothing_new_is_begun_without_telling_of_what_was_cut_off(
     was = cut_off(kept)
     ran = kipctl("reassign", "--rotate", "--topic", "t", "--yes")
     assert ran.status == 0
-    assert f"Entry {was.id} was cut off. End it: kipctl reassign --resume or --rollback" in ran.err
+    assert f"Entry {was.id} has not ended." in ran.err
+    assert "kipctl reassign --resume or --rollback" in ran.err
 
 
 class TestFromAnotherMachine:
@@ -375,3 +376,80 @@ class TestFromAnotherMachine:
 def test_two_files_are_one_too_many(kipctl: Kipctl, tmp_path: Path) -> None:
     ran = kipctl("reassign", "--resume", "--entry", "1", "--journal", str(tmp_path))
     assert ran.status == 2
+
+
+class TestTwoMachines:
+    """Each with a journal of its own: what they see of one another is the cluster."""
+
+    @pytest.fixture
+    def there(self, on_fake: tuple[Reassigning, ScriptedBroker], tmp_path: Path) -> Kipctl:
+        return kipctl_on(on_fake[1], tmp_path / "elsewhere")
+
+    def test_while_one_moves_data_the_other_begins_nothing(
+        self, fake: Reassigning, kipctl: Kipctl, there: Kipctl
+    ) -> None:
+        fake.moves_at_once = False
+        drain = ("reassign", "--drain", "3", "--yes", "--throttle", "50MB/s", "--timeout", "1")
+        assert kipctl(*drain).status == 6
+        ran = there("reassign", "--rotate", "--all-topics", "--yes")
+        assert (ran.status, "being reassigned already" in ran.err) == (4, True)
+        assert len(fake.altered) == 1
+
+    def test_what_one_does_between_two_batches_of_the_other_is_left_alone_by_it(
+        self,
+        fake: Reassigning,
+        kipctl: Kipctl,
+        there: Kipctl,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        def meanwhile(*_: object) -> None:
+            assert there("reassign", "--leader", "t-4=3", "--yes").status == 0
+
+        monkeypatch.setattr("kipctl.cluster.moves.change._Change._pause", meanwhile)
+        ran = kipctl("reassign", "--rotate", "--topic", "t", "--yes", "--batch", "3")
+        assert ran.status == 5
+        assert "4 partitions are done, 1 are not: t-4: its replicas have changed" in ran.err
+        assert fake.replicas()[T[4]][0] == 3
+        assert {fake.replicas()[one] for one in T[:4]} == {(2, 3, 1)}
+
+    def test_the_throttle_of_one_that_was_cut_off_is_told_to_the_other(
+        self, fake: Reassigning, kipctl: Kipctl, there: Kipctl
+    ) -> None:
+        fake.moves_at_once = False
+        drain = ("reassign", "--drain", "3", "--yes", "--throttle", "50MB/s")
+        assert kipctl(*drain, "--timeout", "1").status == 6
+        fake.finish()
+        fake.moves_at_once = True
+        said = "throttles are set that kipctl here has not set, such as"
+        assert said not in kipctl("reassign", "--drain", "2").err
+        assert said in there("reassign", "--drain", "2").err
+
+
+class TestPause:
+    """Another kipctl of the same user and machine asks for it."""
+
+    def test_it_stops_after_the_batch_and_is_resumed(
+        self, fake: Reassigning, kipctl: Kipctl, kept: Journal
+    ) -> None:
+        drain = ("reassign", "--drain", "3", "--yes", "--batch", "2", "--throttle", "50MB/s")
+        asked = []
+        fake.changes = [lambda: asked.append(kipctl("reassign", "--pause"))]
+        ran = kipctl(*drain)
+        assert ran.status == 5, ran.err
+        assert "Paused: 1 of 3 batches are done." in ran.err
+        assert "kipctl reassign --resume" in ran.err
+        assert asked[0].status == 0
+        assert "It stops after its batch: kipctl reassign --drain 3" in asked[0].err
+        assert len(fake.altered) == 1
+        assert not any(fake.configs.values())
+        assert next(kept.entries()).state is EntryState.SUBMITTED
+        ran = kipctl(*RESUME)
+        assert ran.status == 0, ran.err
+        assert fake.replicas() == AFTER
+        assert not any(fake.configs.values())
+
+    def test_without_one_that_runs_it_is_refused(self, fake: Reassigning, kipctl: Kipctl) -> None:
+        ran = kipctl("reassign", "--pause")
+        assert (ran.status, "No kipctl of this user" in ran.err) == (4, True)
+        assert kipctl("reassign", "--rotate", "--topic", "t", "--batch", "2", "--yes",
+                      "--between", "0s").status == 0  # fmt: skip

@@ -1,0 +1,269 @@
+"""A throttled drain with data that is killed at random moments, and ended by the next kipctl.
+
+    python benchmarks/faults.py [--moments 50] [--seed 1] [--output json]
+
+On a lab of three brokers a topic of 8 partitions with two replicas each leaves broker 3, two
+partitions at a time, throttled such that copying takes some seconds. `kipctl reassign` is ended by
+SIGKILL at a random moment of the time that it takes when it is left alone; then `--resume` or
+`--rollback`, in turn, has to end with status 0: every partition where it was to be, or where it was
+before, and led as it was to be; no throttle left, and one that was set before as it was before.
+What was resumed is rolled back afterwards. `--seed N --moments 1` repeats moment N.
+"""
+
+import argparse
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from kipctl.cluster.moves.journal import journal
+from kipctl.cluster.moves.throttle import (
+    BROKER,
+    LEADER_RATE,
+    LEADER_REPLICAS,
+    TOPIC,
+    Change,
+    Setting,
+    Throttle,
+    find_throttles,
+    put_back,
+    set_throttle,
+)
+from kipctl.cluster.snapshot import take_snapshot
+from kipctl.cluster.topics import await_topic
+from kipctl.lab.cluster import Lab
+from kipctl.lab.properties import LabSpec
+from kipctl.report.formats import OutputFormat, write
+from kipctl.report.tables import Column, Report, Table
+from kipctl.transport.request import Cluster
+
+NAME = "faults"
+REPLICAS = [[1, 2], [2, 3], [3, 1], [1, 3], [2, 1], [3, 2], [2, 3], [3, 1]]
+MEGABYTES = 2
+"""In each partition."""
+RATE = "200kB/s"
+"""The quota's window lets 11 s of it through at once."""
+DRAIN = ("--drain", "3", "--topic", NAME, "--batch", "2", "--between", "0s", "--throttle", RATE)
+RESUME, ROLLBACK = "--resume", "--rollback"
+PATIENCE_S = 300.0
+SETTLES_S = 60.0
+"""How long brokers may take to hear of the last settings and leaders."""
+OWN = Throttle(
+    (
+        Change(Setting(BROKER, "1", LEADER_RATE), None, "123456789"),
+        Change(Setting(TOPIC, NAME, LEADER_REPLICAS), None, "0:2"),
+    )
+)
+"""Set before by somebody else: to be as it was, afterwards."""
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What a change may change: replicas and leaders of the topic, and every throttle."""
+
+    replicas: tuple[tuple[int, ...], ...]
+    leaders: tuple[int, ...]
+    throttles: tuple[tuple[Setting, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """One moment: how long after its start it was killed, what ended it, and what was wrong."""
+
+    seed: int
+    after_s: float
+    way: str
+    found: str
+    """The state of its entry as the kill left it; "nothing" when there was none."""
+    throttled: bool
+    """Whether the kill left throttles set."""
+    fault: str = ""
+
+
+class Bench:
+    """A lab, and a topic on it, with a journal in a folder of its own."""
+
+    def __init__(self, lab: Lab, folder: Path) -> None:
+        self.lab = lab
+        self.folder = folder
+        self.before = self.look()
+
+    def look(self) -> State:
+        """The cluster as it is now."""
+        with Cluster(self.lab.bootstrap_server, NAME, 30) as cluster:
+            snapshot = take_snapshot(cluster, [NAME])
+            found = find_throttles(cluster, snapshot)
+        return State(
+            tuple(one.replicas for one in snapshot.partitions),
+            tuple(one.leader for one in snapshot.partitions),
+            tuple(sorted(found.found.items())),
+        )
+
+    def start(self, *words: str) -> "subprocess.Popen[str]":
+        """Start `kipctl reassign`."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "kipctl", "reassign", *words, "--yes"],
+            env=os.environ
+            | {
+                "KIPCTL_BOOTSTRAP_SERVER": self.lab.bootstrap_server,
+                "XDG_STATE_HOME": str(self.folder),
+            },
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def run(self, *words: str) -> tuple[int, str]:
+        """Run it to its end; returns its status, and what it said."""
+        with self.start(*words) as process:
+            said, _ = process.communicate(timeout=PATIENCE_S)
+            return process.returncode, said
+
+    def difference(self, wanted: State) -> str:
+        """How the cluster differs from this; "" once it does not, which may take a moment."""
+        deadline = time.monotonic() + SETTLES_S
+        while (now := self.look()) != wanted:
+            if time.monotonic() > deadline:
+                return f"{now} instead of {wanted}"
+            time.sleep(0.2)
+        return ""
+
+    def newest(self) -> str:
+        """The state of the newest entry."""
+        with Cluster(self.lab.bootstrap_server, NAME, 30) as cluster:
+            cluster_id = cluster.metadata(()).cluster_id or ""
+        kept = journal(cluster_id, {"XDG_STATE_HOME": str(self.folder)})
+        entry = next(kept.entries(), None)
+        return "nothing" if entry is None else str(entry.state)
+
+    def finished(self) -> tuple[State, float]:
+        """How it ends when it is left alone, and the seconds it takes; then it is rolled back."""
+        began = time.monotonic()
+        status, said = self.run(*DRAIN)
+        seconds = time.monotonic() - began
+        planned = self.look()
+        if status or planned.replicas == self.before.replicas:
+            raise RuntimeError(f"the drain itself: {status}: {said}")
+        if fault := self.roll_back():
+            raise RuntimeError(fault)
+        return planned, seconds
+
+    def roll_back(self) -> str:
+        """Back to how it was at first; returns what is wrong then."""
+        status, said = self.run(ROLLBACK)
+        return f"rollback: {status}: {said}" if status else self.difference(self.before)
+
+    def kill(self, seed: int, way: str, planned: State, within_s: float) -> Ended:
+        """One moment; afterwards all is as at first."""
+        after_s = random.Random(seed).uniform(0, within_s)
+        journaled = {*self.folder.rglob("*.entry.json")}
+        with self.start(*DRAIN) as process:
+            try:
+                process.communicate(timeout=after_s)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.communicate()
+        is_new = {*self.folder.rglob("*.entry.json")} != journaled
+        found = self.newest() if is_new else "nothing"
+        is_throttled = self.look().throttles != self.before.throttles
+        fault = self._end(way, planned if is_new else self.before, is_new)
+        return Ended(seed, after_s, way, found, is_throttled, fault)
+
+    def _end(self, way: str, planned: State, is_new: bool) -> str:
+        if not is_new:
+            return self.difference(self.before)
+        status, said = self.run(way)
+        if status:
+            return f"{way}: {status}: {said}"
+        if way == ROLLBACK:
+            return self.difference(self.before)
+        return self.difference(planned) or self.roll_back()
+
+
+@contextmanager
+def bench(lab: Lab, folder: Path) -> Iterator[Bench]:
+    """The topic with its data, and a throttle of somebody else's; both are removed afterwards."""
+    settings = {"bootstrap.servers": lab.bootstrap_server, "log_level": 0}
+    admin = AdminClient(settings)
+    topic = NewTopic(
+        NAME, len(REPLICAS), replica_assignment=REPLICAS, config={"retention.bytes": "-1"}
+    )
+    admin.create_topics([topic])[NAME].result()
+    try:
+        with Cluster(lab.bootstrap_server, NAME, 30) as cluster:
+            await_topic(cluster, NAME, len(REPLICAS))
+            producer = Producer({**settings, "acks": "all"})
+            for number in range(len(REPLICAS) * MEGABYTES * 10):
+                producer.produce(NAME, b"x" * 100_000, partition=number % len(REPLICAS))
+                producer.poll(0)
+            if producer.flush(120):
+                raise RuntimeError("the topic cannot be filled")
+            set_throttle(cluster, OWN)
+            wanted = {(one.setting, one.during) for one in OWN.changes}
+            while not wanted <= {
+                *find_throttles(cluster, take_snapshot(cluster, [NAME])).found.items()
+            }:
+                time.sleep(0.05)
+            yield Bench(lab, folder)
+            put_back(cluster, OWN)
+    finally:
+        admin.delete_topics([NAME])[NAME].result()
+
+
+def moments(lab: Lab, folder: Path, seeds: Sequence[int]) -> Iterator[Ended]:
+    """Kill it once for each seed."""
+    with bench(lab, folder) as one:
+        planned, seconds = one.finished()
+        for seed in seeds:
+            yield one.kill(seed, (RESUME, ROLLBACK)[seed % 2], planned, seconds)
+
+
+def report(ended: Sequence[Ended]) -> Report:
+    """How many there were of each, and the faults."""
+    kinds = Counter((one.way, one.found, one.throttled) for one in ended)
+    faults = [one for one in ended if one.fault]
+    rows = tuple((*kind, number) for kind, number in sorted(kinds.items()))
+    columns = ("Ended by", "Its entry was", "Throttles were set", Column("Moments"))
+    closing = f"{len(ended)} moments, {len(faults)} faults."
+    return Report(
+        NAME,
+        {"moments": [asdict(one) for one in ended], "faults": len(faults)},
+        (Table("Killed, and ended", columns, rows),),
+        (closing, *(f"{one.seed}: {one.fault}" for one in faults)),
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--moments", type=int, default=50)
+    parser.add_argument("--seed", type=int, default=random.randrange(10**6))
+    parser.add_argument("--output", type=OutputFormat, default=OutputFormat.AUTO)
+    options = parser.parse_args()
+    unasked = (("leader.imbalance.check.interval.seconds", "86400"),)
+    lab = Lab.up(LabSpec(name=NAME, c1_only=True, config=unasked), lambda text: None)
+    ended = []
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            for one in moments(
+                lab, Path(folder), range(options.seed, options.seed + options.moments)
+            ):
+                sys.stderr.write(f"{one}\n")
+                ended.append(one)
+    finally:
+        lab.down()
+        write(report(ended), options.output, sys.stdout, sys.stdout.isatty())
+    sys.exit(any(one.fault for one in ended))
+
+
+if __name__ == "__main__":
+    main()

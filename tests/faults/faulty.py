@@ -1,0 +1,124 @@
+"""A cluster on loopback, and a kipctl that changes it and is cut off at any step of its way."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from on_lab import Ran
+from reassigning import Reassigning, kipctl_on, reassigning
+from scripted_broker import ScriptedBroker
+from victims import Order
+
+from kipctl.cluster.moves.journal import Journal, journal
+from kipctl.cluster.snapshot import PartitionId
+from kipctl.protocol.describe_configs import ResourceType
+
+VICTIMS = Path(__file__).with_name("victims.py")
+T = [PartitionId("t", n) for n in range(5)]
+REPLICAS = dict(zip(T, [(1, 2, 3), (2, 3, 1), (3, 1, 2), (1, 3, 2), (2, 1, 3)], strict=True))
+CONFIGS = {
+    (int(ResourceType.TOPIC), "t"): {"leader.replication.throttled.replicas": "*"},
+    (int(ResourceType.BROKER), "1"): {"leader.replication.throttled.rate": "7"},
+}
+DRAIN = ("--drain", "3", "--batch", "2", "--between", "0s", "--throttle", "50MB/s")
+LOOKS = 3
+"""So often a move is listed before it has arrived."""
+
+
+@dataclass(frozen=True)
+class Cut:
+    """How a run ended: its status, negative when a signal ended it, its steps, and what it said."""
+
+    status: int
+    steps: int
+    said: str
+
+    @property
+    def is_killed(self) -> bool:
+        return self.status < 0
+
+
+class Victims:
+    """Runs command lines in processes of their own, each with its fault."""
+
+    def __init__(self, process: "subprocess.Popen[str]") -> None:
+        self._process = process
+
+    def run(self, order: Order) -> Cut:
+        """Run one, to its end."""
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None
+        assert stdout is not None
+        stdin.write(json.dumps(asdict(order)) + "\n")
+        stdin.flush()
+        answer = json.loads(stdout.readline())
+        return Cut(answer["status"], answer["steps"], Path(order.log).read_text())
+
+
+@contextmanager
+def victims() -> Iterator[Victims]:
+    """Ends with the block: its input does."""
+    with subprocess.Popen(
+        [sys.executable, str(VICTIMS)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        yield Victims(process)
+
+
+class World:
+    """One cluster, its journal, and the commands given to it."""
+
+    def __init__(
+        self, fake: Reassigning, broker: ScriptedBroker, folder: Path, victims: Victims
+    ) -> None:
+        self.fake, self.broker, self.folder, self.victims = fake, broker, folder, victims
+        self.ran_here = kipctl_on(broker, folder)
+        self.log: list[str] = []
+
+    @property
+    def journal(self) -> Journal:
+        return journal("fake", {"XDG_STATE_HOME": str(self.folder)})
+
+    @property
+    def state(self) -> tuple[object, ...]:
+        """All of the cluster that kipctl changes."""
+        configs = {name: own for name, own in self.fake.configs.items() if own}
+        busy = [p for p, held in self.fake.partitions.items() if held.target]
+        return self.fake.replicas(), self.fake.leaders(), configs, busy
+
+    def cut(self, arguments: Sequence[str], step: int, fault: str = "kill") -> Cut:
+        """Run `kipctl reassign`, with its fault at this step; returns when all it sent has come."""
+        order = Order(
+            ["reassign", *arguments, "--yes", "--timeout", "60"],
+            {
+                "KIPCTL_BOOTSTRAP_SERVER": self.broker.address,
+                "XDG_STATE_HOME": str(self.folder),
+            },
+            str(self.folder / "log"),
+            step,
+            fault,
+        )
+        cut = self.victims.run(order)
+        self.broker.await_end()
+        self.log.append(f"{' '.join(arguments)}: {cut}")
+        return cut
+
+    def run(self, *arguments: str) -> Ran:
+        """Run `kipctl reassign` in this process, without a fault."""
+        ran: Ran = self.ran_here("reassign", *arguments, "--timeout", "60")
+        self.log.append(f"{' '.join(arguments)}: {ran}")
+        return ran
+
+
+@contextmanager
+def world(folder: Path, victims: Victims) -> Iterator[World]:
+    """A new one, whose moves of data take a while."""
+    folder.mkdir()
+    with reassigning(REPLICAS) as (fake, broker):
+        fake.configs = deepcopy(CONFIGS)
+        fake.moves_at_once, fake.looks = False, LOOKS
+        yield World(fake, broker, folder, victims)
