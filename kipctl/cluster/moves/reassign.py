@@ -213,7 +213,7 @@ def await_finished(
     it).
     """
     topics = sorted({partition_id.topic for partition_id in target})
-    ended, seldom = 0.0, Seldom()
+    ended, said, seldom = 0.0, -1, Seldom()
     for pause_s in pauses():
         busy = patiently(lambda: ongoing(cluster, target), deadline)
         unfinished = len(busy)
@@ -233,7 +233,8 @@ def await_finished(
                     "Someone cancelled or replaced it, or that broker is far behind. See: kipctl"
                     " inspect leaders",
                 )
-        elif seldom.is_due(now):
+        elif unfinished != said and seldom.is_due(now):
+            said = unfinished
             progress(f"{len(target) - unfinished} of {len(target)} partitions reassigned")
         if now > deadline:
             raise _still_busy(unfinished, len(target))
