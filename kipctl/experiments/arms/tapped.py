@@ -14,7 +14,7 @@ from kipctl.experiments.arms.arm import Arm, LibrdkafkaClient, ProbeClient
 from kipctl.experiments.arms.figures import Figures, figures_of, service
 from kipctl.experiments.arms.stand import Stand
 from kipctl.experiments.begin import OnThisMachine
-from kipctl.experiments.conduct import Conducted, await_settled, conduct_load
+from kipctl.experiments.conduct import Conducted, conduct_load
 from kipctl.experiments.plan import RunPlan
 from kipctl.experiments.record import describe, event_rows
 from kipctl.measure.produced import measured_together
@@ -135,7 +135,6 @@ def run_arm(
     Raises RefusedError when every action failed or the client was refused, InterruptedRunError
     after Ctrl-C, and other KipctlErrors.
     """
-    await_settled(stand.cluster, load.topic, plan, message)
     before = take_snapshot(stand.cluster, [load.topic])
     with TemporaryDirectory(prefix="kipctl-tap-") as scratch:
         with running_tap(conditions.tap(arm, stand.access), Path(scratch)) as tap:
