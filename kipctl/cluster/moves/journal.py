@@ -28,7 +28,7 @@ from urllib.parse import quote
 from kipctl.cluster.moves.kafka_json import read_reassignment, reassignment_document
 from kipctl.cluster.snapshot import Assignment, PartitionId
 from kipctl.errors import RefusedError, UsageError
-from kipctl.state import make_private, state_folder
+from kipctl.state import make_private, state_folder, sync_folder, write_whole
 
 SCHEMA = 1
 _ENTRY, _UNDONE, _KAFKAS = ".entry.json", ".undone.json", ".json"
@@ -124,7 +124,7 @@ class Entry:
             with _writing(self.path.parent):
                 path = self.path.with_name(self.id + _UNDONE)
                 self.path.rename(path)
-                _sync_folder(path.parent)
+                sync_folder(path.parent)
             return replace(self, path=path, state=state)
         entry = replace(
             self,
@@ -161,7 +161,7 @@ class Entry:
 
     def _write(self) -> None:
         with _writing(self.path.parent):
-            _write_whole(self.path, self.as_document())
+            write_whole(self.path, self.as_document())
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,8 +216,8 @@ class Journal:
                 ((str(state), datetime.now(UTC).isoformat()),),
             )
             # This one first: the other alone would be an entry of the old form.
-            _write_whole(entry.path, entry.as_document())
-            _write_whole(entry.saved, reassignment_document(before))
+            write_whole(entry.path, entry.as_document())
+            write_whole(entry.saved, reassignment_document(before))
         return entry
 
     def note(self, name: str, document: Mapping[str, Any]) -> Path:
@@ -228,7 +228,7 @@ class Journal:
         with _writing(self.folder):
             self._make_folder()
             path = self.folder / f"{self._new_id()}.{name}"
-            _write_whole(path, document)
+            write_whole(path, document)
         return path
 
     def notes(self, name: str) -> list[tuple[Path, Any]]:
@@ -304,7 +304,7 @@ class Journal:
         missing = [path for path in (self.folder, *self.folder.parents) if not path.exists()]
         make_private(self.folder)
         for path in missing:
-            _sync_folder(path.parent)
+            sync_folder(path.parent)
 
     def _paths(self) -> list[Path]:
         """The file of each entry, the newest first."""
@@ -418,23 +418,3 @@ def _writing(folder: Path) -> Iterator[None]:
             f"The journal in {folder} cannot be written: {error.strerror}.",
             "Nothing was changed. Set XDG_STATE_HOME to a folder that can be written.",
         ) from None
-
-
-def _write_whole(path: Path, document: Mapping[str, Any]) -> None:
-    """Raises OSError; then what stood there before still does."""
-    unfinished = path.with_name(path.name + ".tmp")
-    with unfinished.open("w", encoding="utf-8") as file:
-        json.dump(document, file)
-        file.flush()
-        os.fsync(file.fileno())
-    unfinished.replace(path)
-    _sync_folder(path.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    """The file's name is there after a power cut, too."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
