@@ -41,7 +41,7 @@ class How:
     """How brokers are restarted and guarded, as it was asked for.
 
     `way` is "exec", "manual" or "lab"; `command` are the words of the first, `lab` the name of the
-    last. Times are seconds.
+    last. `batch` are leaders moved at a time. Times are seconds.
     """
 
     way: str
@@ -56,6 +56,7 @@ class How:
     exec_timeout_s: float = 300.0
     between_s: float = 0.0
     batch: int = 1000
+    force: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +87,11 @@ class Step:
         """The same, in that phase from now on; the first time that it got there is kept."""
         at = {str(phase): datetime.now(UTC).isoformat(), **self.at}
         return replace(self, phase=phase, at=at, **known)
+
+    @property
+    def has_moved(self) -> bool:
+        """Whether leaders were, or may have been, moved off it: `since` is known then."""
+        return str(Phase.LEADERS_OFF) in self.at
 
     def seconds(self, first: Phase, last: Phase) -> float | None:
         """Between the begin of two phases, if both were reached."""

@@ -5,15 +5,16 @@ it would have if kipctl is ended meanwhile. A lab's broker is restarted by such 
 """
 
 import os
+import select
 import shlex
 import signal
 import string
 import sys
-import threading
+import termios
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from re import fullmatch
 from typing import Protocol, TextIO
@@ -194,20 +195,21 @@ class Operator:
     """A restart by the operator, who says when it is done; the cluster is watched meanwhile."""
 
     stdin: TextIO
-    _answer: list[str] = field(default_factory=list)
-    _thread: threading.Thread | None = None
+    _state: Command = Command.RUNNING
 
     def ask(self) -> None:
-        """Wait for a line, in a thread of its own."""
-        self._thread = threading.Thread(
-            target=lambda: self._answer.append(self.stdin.readline()), daemon=True
-        )
-        self._thread.start()
+        """What was typed before the question is no answer to it."""
+        if self.stdin.isatty():
+            termios.tcflush(self.stdin.fileno(), termios.TCIFLUSH)
 
     def look(self) -> Command:
-        if not self._answer:
-            return Command.RUNNING
-        return Command.ENDED if self._answer[0].endswith("\n") else Command.FAILED
+        if self._state is Command.RUNNING and select.select([self.stdin], [], [], 0)[0]:
+            typed = os.read(self.stdin.fileno(), 4096)
+            if not typed:
+                self._state = Command.FAILED
+            elif b"\n" in typed:
+                self._state = Command.ENDED
+        return self._state
 
     @property
     def outcome(self) -> str:

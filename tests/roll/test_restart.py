@@ -1,7 +1,8 @@
 """Commands that restart brokers: how they are read, run, and told of. With real processes."""
 
-import io
 import os
+import pty
+import select
 import sys
 from pathlib import Path
 
@@ -172,11 +173,31 @@ def test_a_command_of_a_kipctl_that_is_gone_is_waited_for(tmp_path: Path) -> Non
     assert "not known" in earlier.outcome
 
 
-@pytest.mark.parametrize(("typed", "state"), [("\n", Command.ENDED), ("", Command.FAILED)])
-def test_an_operator_says_when_it_is_done(typed: str, state: Command) -> None:
-    operator = Operator(io.StringIO(typed))
-    operator.ask()
-    assert until_ended(operator) is state
+@pytest.mark.parametrize(("typed", "state"), [(b"\n", Command.ENDED), (b"", Command.FAILED)])
+def test_an_operator_says_when_it_is_done(typed: bytes, state: Command) -> None:
+    read, write = os.pipe()
+    with os.fdopen(read) as stdin, os.fdopen(write, "wb") as terminal:
+        operator = Operator(stdin)
+        operator.ask()
+        assert [operator.look(), operator.look()] == [Command.RUNNING] * 2
+        terminal.write(typed)
+        terminal.close()
+        assert until_ended(operator) is state
+        assert operator.look() is state
+
+
+def test_an_enter_from_before_the_question_is_no_answer() -> None:
+    terminal, theirs = pty.openpty()
+    with os.fdopen(theirs) as stdin:
+        os.write(terminal, b"\n")
+        while not select.select([stdin], [], [], 0)[0]:
+            pass
+        operator = Operator(stdin)
+        operator.ask()
+        assert operator.look() is Command.RUNNING
+        os.write(terminal, b"\n")
+        assert until_ended(operator) is Command.ENDED
+    os.close(terminal)
 
 
 def test_a_labs_command_is_kipctls_own() -> None:
