@@ -4,7 +4,7 @@ function __kipctl_at --description 'Whether the command line has come to the com
     set -l command kipctl
     for word in (commandline -opc)[2..]
         switch "$command $word"
-            case 'kipctl reassign' 'kipctl wait' 'kipctl tap' 'kipctl demo' 'kipctl lab' 'kipctl lab up' 'kipctl lab status' 'kipctl lab down' 'kipctl lab stop' 'kipctl lab start' 'kipctl lab restart' 'kipctl lab pause' 'kipctl lab resume' 'kipctl lab logs' 'kipctl clusters' 'kipctl clusters list' 'kipctl clusters show' 'kipctl clusters add' 'kipctl clusters test' 'kipctl elect' 'kipctl elect preferred' 'kipctl elect unclean' 'kipctl inspect' 'kipctl inspect brokers' 'kipctl inspect replica-selection' 'kipctl inspect metadata' 'kipctl inspect leaders' 'kipctl inspect hints' 'kipctl perf' 'kipctl perf consume' 'kipctl perf e2e' 'kipctl perf metadata' 'kipctl perf produce' 'kipctl experiment' 'kipctl experiment redirect' 'kipctl experiment roll' 'kipctl experiment closest-replica' 'kipctl experiment metadata' 'kipctl request-log' 'kipctl request-log on' 'kipctl request-log off' 'kipctl request-log status' 'kipctl analyze' 'kipctl analyze runs' 'kipctl analyze request-log' 'kipctl runs' 'kipctl runs list' 'kipctl runs show' 'kipctl runs repair' 'kipctl runs compare' 'kipctl runs export' 'kipctl runs remove' 'kipctl spark' 'kipctl spark start' 'kipctl spark status' 'kipctl spark stop'
+            case 'kipctl reassign' 'kipctl wait' 'kipctl roll' 'kipctl tap' 'kipctl demo' 'kipctl lab' 'kipctl lab up' 'kipctl lab status' 'kipctl lab down' 'kipctl lab stop' 'kipctl lab start' 'kipctl lab restart' 'kipctl lab pause' 'kipctl lab resume' 'kipctl lab logs' 'kipctl clusters' 'kipctl clusters list' 'kipctl clusters show' 'kipctl clusters add' 'kipctl clusters test' 'kipctl elect' 'kipctl elect preferred' 'kipctl elect unclean' 'kipctl inspect' 'kipctl inspect brokers' 'kipctl inspect replica-selection' 'kipctl inspect metadata' 'kipctl inspect leaders' 'kipctl inspect hints' 'kipctl perf' 'kipctl perf consume' 'kipctl perf e2e' 'kipctl perf metadata' 'kipctl perf produce' 'kipctl experiment' 'kipctl experiment redirect' 'kipctl experiment roll' 'kipctl experiment closest-replica' 'kipctl experiment metadata' 'kipctl request-log' 'kipctl request-log on' 'kipctl request-log off' 'kipctl request-log status' 'kipctl analyze' 'kipctl analyze runs' 'kipctl analyze request-log' 'kipctl runs' 'kipctl runs list' 'kipctl runs show' 'kipctl runs repair' 'kipctl runs compare' 'kipctl runs export' 'kipctl runs remove' 'kipctl spark' 'kipctl spark start' 'kipctl spark status' 'kipctl spark stop'
                 set command "$command $word"
         end
     end
@@ -14,6 +14,7 @@ end
 complete -c kipctl -f
 complete -c kipctl -n '__kipctl_at kipctl' -a reassign -d 'Change which brokers hold partitions, in which order, and so who leads them'
 complete -c kipctl -n '__kipctl_at kipctl' -a wait -d 'Wait until all partitions meet these conditions at once, as between two broker restarts'
+complete -c kipctl -n '__kipctl_at kipctl' -a roll -d 'Restart brokers one after the other, as safely as that can be done'
 complete -c kipctl -n '__kipctl_at kipctl' -a tap -d 'Stand between clients and a cluster, and show what each client does when leaders move'
 complete -c kipctl -n '__kipctl_at kipctl' -a demo -d 'Start a cluster, rotate leaders under load, and show where each redirect\'s time went'
 complete -c kipctl -n '__kipctl_at kipctl' -a lab -d 'Run a real Apache Kafka cluster on this machine'
@@ -77,6 +78,32 @@ complete -c kipctl -n '__kipctl_at kipctl wait' -l expect-cluster -x -d 'Refuse 
 complete -c kipctl -n '__kipctl_at kipctl wait' -l map -x -d 'Reach a broker at another address, as through a tunnel; repeatable'
 complete -c kipctl -n '__kipctl_at kipctl wait' -s o -l output -x -a 'auto table plain json csv' -d 'auto is table on a terminal and plain elsewhere'
 complete -c kipctl -n '__kipctl_at kipctl wait' -s h -l help -d 'Show this message and exit'
+complete -c kipctl -n '__kipctl_at kipctl roll' -l brokers -x -d 'Only these brokers'
+complete -c kipctl -n '__kipctl_at kipctl roll' -l exec -x -d 'What restarts a broker, as \'ssh {host} systemctl restart kafka\'; {host}, {port}, {broker} and {rack} are put in'
+complete -c kipctl -n '__kipctl_at kipctl roll' -l manual -d 'Ask for each restart, and wait until Enter is pressed'
+complete -c kipctl -n '__kipctl_at kipctl roll' -l lab -d 'The cluster is a lab of kipctl\'s, which restarts them'
+complete -c kipctl -n '__kipctl_at kipctl roll' -l dry-run -d 'Show the order and what each restart risks; do nothing'
+complete -c kipctl -n '__kipctl_at kipctl roll' -l resume -d 'Go on with the last roll, which has not ended'
+complete -c kipctl -n '__kipctl_at kipctl roll' -l abandon -d 'Do not go on with the last roll, ever'
+complete -c kipctl -n '__kipctl_at kipctl roll' -l was-restarted -x -d 'With --resume: whether the broker in hand was, where that cannot be seen'
+complete -c kipctl -n '__kipctl_at kipctl roll' -l guard -x -d 'What pauses the roll: \'urp > 10\', \'under-min-isr > 0\', \'offline > 0\', \'metric NAME > 5 for 10s\'; repeatable'
+complete -c kipctl -n '__kipctl_at kipctl roll' -l guard-patience -x -d 'How long it may be crossed in a pause'
+complete -c kipctl -n '__kipctl_at kipctl roll' -l guard-quiet -x -d 'So long it is quiet before the roll goes on'
+complete -c kipctl -n '__kipctl_at kipctl roll' -l guard-action -x -d 'After its patience: stop, or also put the leaders back'
+complete -c kipctl -n '__kipctl_at kipctl roll' -l metrics-url -x -d 'Where a broker\'s JMX exporter serves its metrics; repeatable, one per broker'
+complete -c kipctl -n '__kipctl_at kipctl roll' -l force -d 'Restart brokers though partitions cannot be written meanwhile'
+complete -c kipctl -n '__kipctl_at kipctl roll' -l timeout -x -d 'For each wait, as until a broker is in sync'
+complete -c kipctl -n '__kipctl_at kipctl roll' -l exec-timeout -x -d 'After it the command is ended'
+complete -c kipctl -n '__kipctl_at kipctl roll' -l batch -x -d 'Partitions at a time; a batch is waited for before the next'
+complete -c kipctl -n '__kipctl_at kipctl roll' -l between -x -d 'Wait so long between batches; 0s: not'
+complete -c kipctl -n '__kipctl_at kipctl roll' -s y -l yes -d 'Do not ask before changing things'
+complete -c kipctl -n '__kipctl_at kipctl roll' -l bootstrap-server -x -d 'Brokers to ask first'
+complete -c kipctl -n '__kipctl_at kipctl roll' -l cluster -x -d 'A cluster of clusters.toml (kipctl clusters)'
+complete -c kipctl -n '__kipctl_at kipctl roll' -l command-config -x -d 'Properties of Java\'s clients: TLS and SASL'
+complete -c kipctl -n '__kipctl_at kipctl roll' -l expect-cluster -x -d 'Refuse a cluster of another id'
+complete -c kipctl -n '__kipctl_at kipctl roll' -l map -x -d 'Reach a broker at another address, as through a tunnel; repeatable'
+complete -c kipctl -n '__kipctl_at kipctl roll' -s o -l output -x -a 'auto table plain json csv' -d 'auto is table on a terminal and plain elsewhere'
+complete -c kipctl -n '__kipctl_at kipctl roll' -s h -l help -d 'Show this message and exit'
 complete -c kipctl -n '__kipctl_at kipctl tap' -l listen -x -d 'Where clients connect first; brokers get the ports after it'
 complete -c kipctl -n '__kipctl_at kipctl tap' -l advertise -x -d 'What clients are told in place of it, as through a port forward'
 complete -c kipctl -n '__kipctl_at kipctl tap' -l cap -x -d 'The highest versions that clients are told of; Produce=9,Fetch=15 takes KIP-951 away'

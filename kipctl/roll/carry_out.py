@@ -22,7 +22,6 @@ from kipctl.errors import (
     UnreachableError,
     UsageError,
 )
-from kipctl.roll.facts import ask_facts
 from kipctl.roll.gauges import GivenUpError, Guarding
 from kipctl.roll.leaders import Leaders, movable_leaders
 from kipctl.roll.marks import Judged, Mark, judge
@@ -41,7 +40,7 @@ from kipctl.roll.watch import Watcher
 
 GO_ON = "Go on: kipctl roll --resume"
 _POLL_S = 0.25
-_FIRST_PAUSE_S = 0.1
+_FIRST_PAUSE_S = 0.05
 _LAST_PAUSE_S = 2.0
 _SHARE_OF_WAIT = 0.05
 _MOST_OFFS = 3
@@ -94,7 +93,7 @@ class Roll:
         while (step := self.record.step(broker)).phase is not Phase.DONE:
             looked, snapshot = self._look(step)
             self.guarding.look(self._away(step), snapshot)
-            what = next_act(broker, step.phase, looked)
+            what = next_act(step.phase, looked)
             if what.act is Act.WAIT:
                 self._wait(step, what.why, looked.command)
                 continue
@@ -131,16 +130,20 @@ class Roll:
         return step.broker if step.phase in (Phase.RESTARTING, Phase.RESTARTED) else None
 
     def _wait(self, step: Step, why: str, command: Command) -> None:
+        now = time.monotonic()
         if command is Command.RUNNING:  # that has a time of its own
-            self._since = time.monotonic()
-        waited = time.monotonic() - self._since
+            self._since = now
+        waited = now - self._since
         if waited > self.record.how.timeout_s:
-            raise TimedOutError(f"After {self.record.how.timeout_s:g} s: {why}.")
+            raise TimedOutError(
+                f"After {self.record.how.timeout_s:g} s: broker {step.broker}: {why}."
+            )
         if why != self._told:
             self._told = why
             self.progress(f"Broker {step.broker}: {why}")
-        pause_s = min(max(_FIRST_PAUSE_S, waited * _SHARE_OF_WAIT), _LAST_PAUSE_S)
-        time.sleep(_POLL_S if step.phase is Phase.RESTARTING else pause_s)
+        # A broker that is away for a moment only has to be seen to be.
+        longest_s = _POLL_S if step.phase is Phase.RESTARTING else _LAST_PAUSE_S
+        time.sleep(min(max(_FIRST_PAUSE_S, waited * _SHARE_OF_WAIT), longest_s))
 
     def _do(self, step: Step, what: Next) -> None:
         match what.act:
@@ -177,7 +180,7 @@ class Roll:
         """Call for the restart, after a last look at what it risks now."""
         how, broker = self.record.how, step.broker
         self.guarding.demand_quiet(None)
-        demand_safe(plan_roll(ask_facts(self.watcher.cluster), [broker]), force=how.force)
+        demand_safe(plan_roll(self.watcher.facts(), [broker]), force=how.force)
         mark = self._mark_before(broker)
         self.watcher.forget()
         self._is_called_here = True
@@ -246,9 +249,10 @@ class Roll:
                 f"{given_up.what}{put_back} {self._where(broker)}", GO_ON
             ) from None
         except (RefusedError, UsageError) as refused:
-            self._stopped(refused.what)
             if not self._has_begun:
+                self.record = self.record.mark(RollState.ABANDONED, refused.what)
                 raise
+            self._stopped(refused.what)
             raise PartlyDoneError(f"{refused.what} {self._where(broker)}", GO_ON) from None
         except KipctlError as error:
             self._stopped(error.what)

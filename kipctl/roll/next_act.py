@@ -74,38 +74,36 @@ class Next:
     why: str = ""
 
 
-def next_act(broker: int, phase: Phase, look: Look) -> Next:
+def next_act(phase: Phase, look: Look) -> Next:
     """What comes next. A pure function of how far the broker came and what is to be seen."""
     match phase:
         case Phase.WAITING | Phase.LEADERS_OFF:
             if not look.is_there:
-                return Next(Act.WAIT, f"broker {broker} is away, and not by this roll")
+                return Next(Act.WAIT, "it is away, and not by this roll")
             if look.unmet:
                 return Next(Act.WAIT, look.unmet)
             return Next(Act.LEADERS_OFF if look.leaders else Act.RESTART)
         case Phase.RESTARTING:
-            return _restarting(broker, look)
+            return _restarting(look)
         case Phase.RESTARTED | Phase.LEADERS_BACK:
             if not look.is_there:
-                return Next(Act.WAIT, f"broker {broker} is not back")
+                return Next(Act.WAIT, "it is not back")
             return Next(Act.WAIT, look.unmet) if look.unmet else Next(Act.LEADERS_BACK)
         case Phase.DONE:
             return Next(Act.FINISH)
 
 
-def _restarting(broker: int, look: Look) -> Next:
+def _restarting(look: Look) -> Next:
     if look.command is Command.FAILED:
         return Next(Act.STOP, "the command that restarts it has failed")
     if look.command is Command.RUNNING:
-        return Next(Act.WAIT, f"the command that restarts broker {broker} runs")
+        return Next(Act.WAIT, "it is being restarted")
     if not look.is_there:
-        return Next(Act.WAIT, f"broker {broker} is not back")
+        return Next(Act.WAIT, "it is not back")
     if look.judged.life is Life.NEW:
         return Next(Act.NOTE_RESTARTED, look.judged.why)
     if look.is_called_here:
-        return Next(
-            Act.WAIT, f"broker {broker} does not seem to have been restarted: {look.judged.why}"
-        )
+        return Next(Act.WAIT, f"it does not seem to have been restarted: {look.judged.why}")
     if look.judged.life is Life.SAME:
         return Next(Act.RESTART, look.judged.why)
     if look.said is not None:

@@ -8,8 +8,10 @@ from kipctl.errors import RefusedError, TimedOutError, UnreachableError
 from kipctl.protocol.error_codes import ErrorCode
 from kipctl.protocol.init_producer_id import InitProducerIdRequest
 from kipctl.protocol.metadata import MetadataRequest
+from kipctl.roll.facts import ask_facts
 from kipctl.roll.marks import Mark
 from kipctl.roll.metrics import Exporters
+from kipctl.roll.plan import Facts
 from kipctl.transport.request import Cluster
 
 WANTED = (Condition.IN_SYNC, Condition.CONVERGED)
@@ -52,6 +54,10 @@ class Watcher:
         """
         seen = look(self.cluster, None, WANTED)
         return seen.snapshot, "; ".join(filter(None, (unmet(one, seen) for one in WANTED)))
+
+    def facts(self) -> Facts:
+        """What a restart that is to begin now is judged by. Raises UnreachableError."""
+        return ask_facts(self.cluster)
 
     def mark(self, broker: int) -> Mark:
         """What only this life of its process tells.

@@ -53,6 +53,6 @@ ENDED, RUNNING, FAILED = Command.ENDED, Command.RUNNING, Command.FAILED
     ],
 )
 def test_what_comes_next(phase: Phase, look: Look, act: Act) -> None:
-    what = next_act(1, phase, look)
+    what = next_act(phase, look)
     assert what.act is act
     assert what.why or act not in (Act.WAIT, Act.STOP)
