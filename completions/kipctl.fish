@@ -86,7 +86,7 @@ complete -c kipctl -n '__kipctl_at kipctl roll' -l dry-run -d 'Show the order an
 complete -c kipctl -n '__kipctl_at kipctl roll' -l resume -d 'Go on with the last roll, which has not ended'
 complete -c kipctl -n '__kipctl_at kipctl roll' -l abandon -d 'Do not go on with the last roll, ever'
 complete -c kipctl -n '__kipctl_at kipctl roll' -l was-restarted -x -d 'With --resume: whether the broker in hand was, where that cannot be seen'
-complete -c kipctl -n '__kipctl_at kipctl roll' -l guard -x -d 'What pauses the roll: \'urp > 10\', \'under-min-isr > 0\', \'offline > 0\', \'metric NAME > 5 for 10s\'; repeatable'
+complete -c kipctl -n '__kipctl_at kipctl roll' -l guard -x -d 'What pauses the roll: \'urp > 10\', \'under-min-isr > 0\', \'offline > 0\', \'metric NAME > 5\', \'p99 > 50ms for 10s\', \'moved-wait p50 > 20ms\'; repeatable'
 complete -c kipctl -n '__kipctl_at kipctl roll' -l guard-patience -x -d 'How long it may be crossed in a pause'
 complete -c kipctl -n '__kipctl_at kipctl roll' -l guard-quiet -x -d 'So long it is quiet before the roll goes on'
 complete -c kipctl -n '__kipctl_at kipctl roll' -l guard-action -x -d 'After its patience: stop, or also put the leaders back'

@@ -1,11 +1,12 @@
 """What each way of `kipctl roll` does: a dry run, a roll, going on with one, and giving one up."""
 
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from kipctl.cli.environment import Environment
 from kipctl.cli.guard import confirm_unless_lab
-from kipctl.errors import RefusedError, UsageError
+from kipctl.errors import RefusedError
 from kipctl.report.formats import OutputFormat
 from kipctl.report.roll_tables import brokers_table, guard_table, plan_closing, plan_tables
 from kipctl.report.tables import Report
@@ -13,7 +14,6 @@ from kipctl.report.tables import Report
 if TYPE_CHECKING:
     from kipctl.cluster.moves.journal import Journal, Origin
     from kipctl.roll.gauges import Guarding
-    from kipctl.roll.guard import Condition
     from kipctl.roll.plan import RollPlan
     from kipctl.roll.record import How, RollRecord, Rolls
     from kipctl.transport.request import Cluster
@@ -62,15 +62,6 @@ class Asked:
         from kipctl.roll.plan import plan_roll
 
         return plan_roll(ask_facts(self.cluster), self.brokers)
-
-
-def demand_measurable(condition: "Condition") -> None:
-    """Raise UsageError for what needs a probe."""
-    if condition.kind.is_felt:
-        raise UsageError(
-            f"{condition.text!r} needs a probe, which a roll does not have.",
-            "Guard it by urp, under-min-isr, offline or metric.",
-        )
 
 
 def dry_run(asked: Asked) -> None:
@@ -190,8 +181,16 @@ def _carry_out(asked: Asked, record: "RollRecord") -> None:
     title = f"Restarting {len(record.left)} brokers"
     rolling = None
     try:
-        with environment.progress(title) as progress:
+        with ExitStack() as meanwhile:
+            progress = meanwhile.enter_context(environment.progress(title))
             guarding = _guarding(asked, how, progress)
+            conditions = [gauge.condition for gauge in guarding.guard.gauges]
+            if felt := [one for one in conditions if one.kind.is_felt]:
+                from kipctl.roll.canary import canary
+
+                guarding.felt = meanwhile.enter_context(
+                    canary(asked.cluster, felt, environment.message)
+                )
             leaders = Leaders(
                 asked.cluster, asked.changes, record.origin, how.batch, how.timeout_s, progress
             )

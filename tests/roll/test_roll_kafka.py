@@ -20,6 +20,7 @@ from on_lab import in_sync, leaders_of, replicas_of, wait_until_everywhere
 from kipctl.cli.app import run
 from kipctl.cli.environment import Environment
 from kipctl.cluster.moves.journal import EntryState, journal
+from kipctl.cluster.snapshot import take_snapshot
 from kipctl.lab.cluster import Lab
 from kipctl.roll.next_act import Phase
 from kipctl.roll.record import RollRecord, Rolls, RollState, rolls
@@ -281,6 +282,27 @@ def test_a_guard_that_is_crossed_stops_it_before_anything_is_done(
     assert report["guard"]["given_up"]
     assert starts(lab) == before
     assert leaders_of(cluster, topic).count(1) == 2
+    assert rolled(lab, "--abandon")[0] == 0
+
+
+def test_a_canary_feels_the_roll(lab: Lab, cluster: Cluster, topic: str) -> None:
+    guards = ("--guard", "p99 > 60s", "--guard", "moved-wait p50 > 60s")
+    status, report, said = rolled(lab, "--lab", "--brokers", "1", *guards)
+    assert status == 0, said
+    latency, waited = report["guard"]["conditions"]
+    assert min(latency["looks"], waited["looks"]) > 3
+    assert 0 < latency["worst"] < 60
+    assert latency["not_known"] == latency["crossed"] == waited["crossed"] == 0
+    # Its own topic's leaders move along: two of that, two of the other.
+    assert report["steps"][0]["leaders_moved_off"] >= 4
+    assert not [name for name in take_snapshot(cluster).topics if name.startswith("kipctl-")]
+
+    status, report, said = rolled(
+        lab, "--lab", "--guard", "p99 > 0.001ms", "--guard-patience", "1s"
+    )
+    assert status == 5, said
+    assert "p99 > 0.001ms (now " in said
+    assert report["guard"]["given_up"]
     assert rolled(lab, "--abandon")[0] == 0
 
 
