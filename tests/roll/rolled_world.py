@@ -13,7 +13,7 @@ from plan_worlds import cluster_of
 from kipctl.cluster.moves.journal import Journal, Origin
 from kipctl.cluster.snapshot import Snapshot
 from kipctl.roll.carry_out import Roll
-from kipctl.roll.gauges import Guarding
+from kipctl.roll.gauges import GivenUpError, Guarding
 from kipctl.roll.guard import Guard
 from kipctl.roll.leaders import Leaders
 from kipctl.roll.marks import BLOCK, Mark
@@ -35,13 +35,16 @@ class World:
     """Three brokers, each leading one partition of three.
 
     `dies_at` is the number of the moment at which kipctl is killed; `tells_ids` whether brokers
-    give producer ids, and `brings_back` whether somebody moves leaders back at once.
+    give producer ids, and `brings_back` whether somebody moves leaders back at once. The guard
+    gives up when it is asked for the time `gives_up_at`; Ctrl-C comes at moment `interrupted_at`.
     """
 
     folder: Path
     status: int = 0
     tells_ids: bool = True
     brings_back: bool = False
+    gives_up_at: int = -1
+    interrupted_at: int = -1
     dies_at: int = -1
     moments: int = 0
     off: set[int] = field(default_factory=set)
@@ -66,13 +69,19 @@ class World:
         self.moments += 1
         if self.moments == self.dies_at:
             raise KilledError
+        if self.moments == self.interrupted_at:
+            raise KeyboardInterrupt
 
     def begin(
-        self, *command: str, timeout_s: float = 60.0, brokers: tuple[int, ...] = ()
+        self,
+        *command: str,
+        timeout_s: float = 60.0,
+        brokers: tuple[int, ...] = (),
+        guard_action: str = "stop",
     ) -> RollRecord:
         """Write a roll down, of all three or of these; `command` is one that restarts, or this."""
         words = ("sh", "-c", SCRIPT, "sh", "{broker}", str(self.ran), str(self.status))
-        how = How("exec", command or words, timeout_s=timeout_s)
+        how = How("exec", command or words, timeout_s=timeout_s, guard_action=guard_action)
         steps = plan_roll(Facts(self.snapshot, min_insync={"t": 2}), brokers).steps
         return Rolls(self.folder / "rolls", "c").begin(Origin(("roll",)), how, steps)
 
@@ -91,7 +100,7 @@ class World:
                 self.said.append,
                 world=self,
             ),
-            Guarding(cluster, Guard(), exporters, self.said.append),
+            GuardingWorld(cluster, Guard(), exporters, self.said.append, world=self),
             io.StringIO(),
             self.said.append,
             self.said.append,
@@ -157,3 +166,16 @@ class LedWorld(Leaders):
         self.world.off.clear()
         self.world.moment()
         return brought
+
+
+@dataclass(slots=True)
+class GuardingWorld(Guarding):
+    """Gives up when the world says so."""
+
+    world: World = field(kw_only=True)
+    asked: int = 0
+
+    def demand_quiet(self, away: int | None) -> None:
+        self.asked += 1
+        if self.asked == self.world.gives_up_at:
+            raise GivenUpError("Given up.")

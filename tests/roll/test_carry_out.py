@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from rolled_world import KilledError, World
 
-from kipctl.errors import PartlyDoneError, TimedOutError
+from kipctl.errors import InterruptedRunError, PartlyDoneError, TimedOutError
 from kipctl.roll.next_act import Phase
 from kipctl.roll.record import RollState
 
@@ -88,3 +88,43 @@ def test_leaders_that_somebody_brings_back_end_it(tmp_path: Path) -> None:
     with pytest.raises(PartlyDoneError, match="brings them back"):
         world.roll(record).run()
     assert not world.restarts
+
+
+@pytest.mark.parametrize(
+    ("action", "asked", "off", "phase", "restarts"),
+    [
+        ("stop", 1, set(), Phase.LEADERS_OFF, []),
+        ("stop", 2, {1}, Phase.LEADERS_OFF, []),
+        ("stop", 3, {1}, Phase.RESTARTED, [1]),
+        ("rollback", 1, set(), Phase.WAITING, []),
+        ("rollback", 2, set(), Phase.WAITING, []),
+        ("rollback", 3, set(), Phase.DONE, [1]),
+    ],
+)
+def test_a_guard_that_gives_up_stops_it_or_puts_leaders_back_too(
+    tmp_path: Path, action: str, asked: int, off: set[int], phase: Phase, restarts: list[int]
+) -> None:
+    world = World(tmp_path, gives_up_at=asked)
+    record = world.begin(guard_action=action)
+    with pytest.raises(PartlyDoneError, match=r"Given up\..*Stopped at broker 1") as stopped:
+        world.roll(record).run()
+    assert ("were put back" in stopped.value.what) == (action == "rollback")
+    left = world.again(record)
+    assert (left.state, left.step(1).phase) == (RollState.STOPPED, phase)
+    assert world.off == off
+    assert world.restarts == restarts
+    world.gives_up_at = -1
+    assert world.roll(left).run().state is RollState.DONE
+    assert world.restarts == [1, 2, 3]
+    assert not world.off
+
+
+def test_ctrl_c_says_where_and_is_gone_on_with(tmp_path: Path) -> None:
+    world = World(tmp_path, interrupted_at=3)
+    record = world.begin()
+    with pytest.raises(InterruptedRunError, match=r"Interrupted\. Stopped at broker 1") as stopped:
+        world.roll(record).run()
+    assert stopped.value.next_step == "Go on: kipctl roll --resume"
+    assert world.again(record).why == "interrupted"
+    assert world.roll(world.again(record)).run().state is RollState.DONE
+    assert world.restarts == [1, 2, 3]
