@@ -139,19 +139,24 @@ def resume(asked: Asked) -> None:
 
 def abandon(asked: Asked) -> None:
     """Give the last roll up: nothing is restarted or moved; what is left to do is said."""
+    from kipctl.roll.leaders import entries_of
     from kipctl.roll.record import RollState
 
     record = asked.rolls.unended()
     if record is None:
         raise RefusedError("There is no roll to give up.")
     with asked.changes.locked(asked.origin):
-        record.mark(RollState.ABANDONED, "given up by the operator")
-    closing = [
-        f"Broker {step.broker} is as it was left ({step.phase}): see to it, and bring its leaders"
-        " back: kipctl reassign --history, kipctl reassign --rollback --entry ID"
-        for step in record.left
-        if step.at
-    ]
+        record = record.mark(RollState.ABANDONED, "given up by the operator")
+    closing = []
+    for step in record.left:
+        if step.at:
+            closing.append(f"Broker {step.broker} is as it was left ({step.phase}): see to it.")
+        if step.has_moved:
+            closing += (
+                f"Its leaders back: kipctl reassign --rollback --entry {entry.id}"
+                for entry in entries_of(asked.changes, record.origin, step.since)
+            )
+    closing.append("The roll is abandoned.")
     report = Report(ROLL, record_document(record), (_table(record),), tuple(closing))
     asked.environment.report(report, asked.output)
 
@@ -159,11 +164,12 @@ def abandon(asked: Asked) -> None:
 def record_document(record: "RollRecord") -> dict[str, Any]:
     """For JSON: the record, with the seconds that the restarts took."""
     from kipctl.roll.next_act import Phase
+    from kipctl.roll.record import IN_SYNC
 
     seconds = [
         {
             "restarted_seconds": step.seconds(Phase.RESTARTING, Phase.RESTARTED),
-            "in_sync_seconds": step.seconds(Phase.RESTARTING, Phase.LEADERS_BACK),
+            "in_sync_seconds": step.seconds(Phase.RESTARTING, IN_SYNC),
         }
         for step in record.steps
     ]

@@ -105,6 +105,8 @@ def guard_table(guard: Mapping[str, Any]) -> Table:
         for one in guard["conditions"]
     )
     notes = []
+    if any(one["guard"].startswith(("p", "moved-wait")) for one in guard["conditions"]):
+        notes.append("Latencies and waits are in seconds.")
     if guard["pauses"]:
         given_up = ", and gave up in the end" if guard["given_up"] else ""
         notes.append(

@@ -27,7 +27,7 @@ from kipctl.roll.leaders import Leaders, movable_leaders
 from kipctl.roll.marks import Judged, Mark, judge
 from kipctl.roll.next_act import NOT_LOOKED, Act, Command, Look, Next, Phase, next_act
 from kipctl.roll.plan import demand_safe, plan_roll
-from kipctl.roll.record import RollRecord, RollState, Step
+from kipctl.roll.record import IN_SYNC, RollRecord, RollState, Step
 from kipctl.roll.restart import (
     CalledCommand,
     EarlierCommand,
@@ -160,7 +160,7 @@ class Roll:
                 outcome = self._restarting.outcome if self._restarting else ""
                 raise PartlyDoneError(
                     f"{what.why[:1].upper()}{what.why[1:]}{f': {outcome}' if outcome else ''}."
-                    + (f" What it said: {step.output}" if step.output else "")
+                    + (f" What it said is in {step.output}." if step.output else "")
                 )
 
     def _leaders_off(self, step: Step) -> None:
@@ -218,7 +218,8 @@ class Roll:
                 time.sleep(_POLL_S)
 
     def _leaders_back(self, step: Step) -> None:
-        self.guarding.demand_quiet(self._away(step))
+        step = self._note(step.reached(IN_SYNC))
+        self.guarding.demand_quiet(None)
         step = self._note(step.begin(Phase.LEADERS_BACK))
         brought = self.leaders.bring_back(step.since) if step.has_moved else 0
         step = self._note(step.begin(Phase.DONE, brought_back=step.brought_back + brought))

@@ -1,4 +1,4 @@
-"""A roll's guard at work: what its conditions are worth, looked at once a second at most."""
+"""A roll's guard at work: what its conditions are worth, looked at every 1 to 5 s."""
 
 import time
 from collections.abc import Callable
@@ -15,6 +15,7 @@ from kipctl.transport.request import Cluster
 _EVERY_S = 1.0
 _SHARE = 0.1
 """Of the time that looks may take, where they take long."""
+_AT_LEAST_EVERY_S = 5.0
 
 
 class GivenUpError(PartlyDoneError):
@@ -45,7 +46,7 @@ class Guarding:
         values = self._values(away, snapshot)
         now = time.monotonic()
         self.guard = self.guard.see(values, now)
-        self._next = now + max(_EVERY_S, (now - began) / _SHARE)
+        self._next = now + min(max(_EVERY_S, (now - began) / _SHARE), _AT_LEAST_EVERY_S)
         if self.guard.verdict is Verdict.GIVE_UP:
             raise GivenUpError(
                 f"Given up after {self.guard.patience_s:g} s of patience: {self.guard}."

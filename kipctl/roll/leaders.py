@@ -31,14 +31,6 @@ class Leaders:
         """The id of the last change in the journal; "" without any."""
         return next((entry.id for entry in self.changes.entries()), "")
 
-    def entries_since(self, since: str) -> Iterator[Entry]:
-        """What this roll has changed since that entry and has not undone, the newest first."""
-        for entry in self.changes.entries():
-            if entry.id <= since:
-                return
-            if entry.origin == self.origin and not entry.undoes and entry.may_be_undone:
-                yield entry
-
     def move_off(self, broker: int, before_each: Callable[[], None]) -> int:
         """Let in-sync replicas elsewhere lead what the broker leads; returns how many were moved.
 
@@ -69,7 +61,7 @@ class Leaders:
         PartlyDoneError when something has to wait: it is still there to be undone then.
         """
         brought = 0
-        for entry in list(self.entries_since(since)):
+        for entry in list(entries_of(self.changes, self.origin, since)):
             now = take_snapshot(self.cluster)
             topics = sorted({p.topic for p in entry.before} & set(now.topics))
             busy = [one.id for one in ongoing(self.cluster)]
@@ -92,6 +84,15 @@ class Leaders:
                 raise PartlyDoneError(f"Leaders are not all back: {held.id}: {held.reason}.")
             entry.mark(EntryState.UNDONE)
         return brought
+
+
+def entries_of(changes: Journal, origin: Origin, since: str) -> Iterator[Entry]:
+    """What this origin has changed since that entry and has not undone, the newest first."""
+    for entry in changes.entries():
+        if entry.id <= since:
+            return
+        if entry.origin == origin and not entry.undoes and entry.may_be_undone:
+            yield entry
 
 
 def off_plan(now: Snapshot, broker: int) -> Plan:

@@ -23,6 +23,8 @@ from kipctl.roll.plan import Risk
 from kipctl.state import make_private, state_folder, sync_folder, write_whole
 
 SCHEMA = 1
+IN_SYNC = "in sync"
+"""The moment when a broker was first seen to be, after its restart."""
 _ENDING = ".roll.json"
 _ID = "%Y%m%dT%H%M%S.%fZ"
 
@@ -66,7 +68,7 @@ class Step:
     `since` is the newest entry of the journal of changes from before its leaders moved: later ones
     of this roll are this step's. `mark` is of before its restart, `process` the command that
     restarts it, `output` the file of what that says, and `seen_by` what told that it is restarted.
-    `at` has when each phase began (ISO, UTC), `moved` and `brought_back` count leaders.
+    `at` has when each phase, or moment, came (ISO, UTC), `moved` and `brought_back` count leaders.
     """
 
     broker: int
@@ -85,16 +87,19 @@ class Step:
 
     def begin(self, phase: Phase, **known: Any) -> "Step":
         """The same, in that phase from now on; the first time that it got there is kept."""
-        at = {str(phase): datetime.now(UTC).isoformat(), **self.at}
-        return replace(self, phase=phase, at=at, **known)
+        return replace(self, phase=phase, **known).reached(phase)
+
+    def reached(self, moment: str) -> "Step":
+        """The same, with the time of this moment, if it had not come before."""
+        return replace(self, at={str(moment): datetime.now(UTC).isoformat(), **self.at})
 
     @property
     def has_moved(self) -> bool:
         """Whether leaders were, or may have been, moved off it: `since` is known then."""
         return str(Phase.LEADERS_OFF) in self.at
 
-    def seconds(self, first: Phase, last: Phase) -> float | None:
-        """Between the begin of two phases, if both were reached."""
+    def seconds(self, first: str, last: str) -> float | None:
+        """Between two moments, if both were reached."""
         if str(first) not in self.at or str(last) not in self.at:
             return None
         began, ended = (datetime.fromisoformat(self.at[str(one)]) for one in (first, last))
