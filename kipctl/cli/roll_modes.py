@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from kipctl.cli.environment import Environment
 from kipctl.cli.guard import confirm_unless_lab
-from kipctl.errors import RefusedError
+from kipctl.errors import RefusedError, UsageError
 from kipctl.report.formats import OutputFormat
 from kipctl.report.roll_tables import brokers_table, guard_table, plan_closing, plan_tables
 from kipctl.report.tables import Report
@@ -184,6 +184,8 @@ def _carry_out(asked: Asked, record: "RollRecord") -> None:
     from kipctl.roll.watch import Watcher
 
     environment, how = asked.environment, record.how
+    if how.way == "manual" and not environment.stdin.isatty():
+        raise UsageError("The roll asks for each restart, and there is no terminal to ask on.")
     title = f"Restarting {len(record.left)} brokers"
     rolling = None
     try:

@@ -34,7 +34,7 @@ NEEDED: dict[str, tuple[Right, ...]] = {
     "inspect hints": (Right("Write", TOPIC), Right("Read", TOPIC)),
     "inspect replica-selection": (Right("Read", TOPIC), Right("DescribeConfigs", CLUSTER)),
     "inspect brokers": (Right("Describe", CLUSTER), Right("DescribeConfigs", CLUSTER)),
-    "reassign, elect": (Right("Describe", CLUSTER), Right("Alter", CLUSTER)),
+    "reassign, elect, roll": (Right("Describe", CLUSTER), Right("Alter", CLUSTER)),
     "request-log": (Right("DescribeConfigs", CLUSTER), Right("AlterConfigs", CLUSTER)),
     "perf produce --topic": (Right("Write", TOPIC),),
     "perf consume --topic": (Right("Read", TOPIC),),

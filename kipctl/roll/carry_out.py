@@ -131,7 +131,7 @@ class Roll:
 
     def _wait(self, step: Step, why: str, command: Command) -> None:
         now = time.monotonic()
-        if command is Command.RUNNING:  # that has a time of its own
+        if command is Command.RUNNING and self._is_called_here:  # that has a time of its own
             self._since = now
         waited = now - self._since
         if waited > self.record.how.timeout_s:
@@ -167,8 +167,8 @@ class Roll:
         self._offs += 1
         if self._offs > _MOST_OFFS:
             raise PartlyDoneError(
-                f"Broker {step.broker} leads partitions again that were moved off it: somebody, or"
-                " auto.leader.rebalance.enable, brings them back."
+                f"Broker {step.broker} still leads partitions after {_MOST_OFFS} times: they could"
+                " not be moved off it, or somebody brings them back."
             )
         if step.phase is Phase.WAITING:
             step = self._note(step.begin(Phase.LEADERS_OFF, since=self.leaders.newest_entry()))

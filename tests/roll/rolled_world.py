@@ -4,9 +4,12 @@ Commands are real processes, which write down that they ran.
 """
 
 import io
+import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TextIO
 
 from plan_worlds import cluster_of
 
@@ -37,6 +40,7 @@ class World:
     `dies_at` is the number of the moment at which kipctl is killed; `tells_ids` whether brokers
     give producer ids, and `brings_back` whether somebody moves leaders back at once. The guard
     gives up when it is asked for the time `gives_up_at`; Ctrl-C comes at moment `interrupted_at`.
+    An operator who is asked for a restart does it, and presses Enter by the descriptor `types_to`.
     """
 
     folder: Path
@@ -45,6 +49,8 @@ class World:
     brings_back: bool = False
     gives_up_at: int = -1
     interrupted_at: int = -1
+    stdin: TextIO = field(default_factory=io.StringIO)
+    types_to: int = -1
     dies_at: int = -1
     moments: int = 0
     off: set[int] = field(default_factory=set)
@@ -78,10 +84,11 @@ class World:
         timeout_s: float = 60.0,
         brokers: tuple[int, ...] = (),
         guard_action: str = "stop",
+        way: str = "exec",
     ) -> RollRecord:
         """Write a roll down, of all three or of these; `command` is one that restarts, or this."""
         words = ("sh", "-c", SCRIPT, "sh", "{broker}", str(self.ran), str(self.status))
-        how = How("exec", command or words, timeout_s=timeout_s, guard_action=guard_action)
+        how = How(way, command or words, timeout_s=timeout_s, guard_action=guard_action)
         steps = plan_roll(Facts(self.snapshot, min_insync={"t": 2}), brokers).steps
         return Rolls(self.folder / "rolls", "c").begin(Origin(("roll",)), how, steps)
 
@@ -101,11 +108,19 @@ class World:
                 world=self,
             ),
             GuardingWorld(cluster, Guard(), exporters, self.said.append, world=self),
-            io.StringIO(),
-            self.said.append,
+            self.stdin,
+            self.hear,
             self.said.append,
             said,
         )
+
+    def hear(self, text: str) -> None:
+        """What the operator is told."""
+        self.said.append(text)
+        if self.types_to >= 0 and (asked := re.match(r"Restart broker (\d+)", text)):
+            with self.ran.open("a") as ran:
+                ran.write(f"{asked[1]}\n")
+            os.write(self.types_to, b"\n")
 
     def again(self, record: RollRecord) -> RollRecord:
         """What the next kipctl reads."""

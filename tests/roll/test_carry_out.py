@@ -1,5 +1,6 @@
 """A roll that is killed at any moment is ended by the next; no broker is restarted twice."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -85,7 +86,7 @@ def test_a_command_that_does_nothing_is_not_believed(tmp_path: Path) -> None:
 def test_leaders_that_somebody_brings_back_end_it(tmp_path: Path) -> None:
     world = World(tmp_path, brings_back=True)
     record = world.begin()
-    with pytest.raises(PartlyDoneError, match="brings them back"):
+    with pytest.raises(PartlyDoneError, match="still leads partitions after 3 times"):
         world.roll(record).run()
     assert not world.restarts
 
@@ -128,3 +129,23 @@ def test_ctrl_c_says_where_and_is_gone_on_with(tmp_path: Path) -> None:
     assert world.again(record).why == "interrupted"
     assert world.roll(world.again(record)).run().state is RollState.DONE
     assert world.restarts == [1, 2, 3]
+
+
+def test_an_operator_restarts_each_and_presses_enter(tmp_path: Path) -> None:
+    read, write = os.pipe()
+    with os.fdopen(read) as stdin:
+        world = World(tmp_path, stdin=stdin, types_to=write)
+        record = world.roll(world.begin(way="manual")).run()
+    os.close(write)
+    assert record.state is RollState.DONE
+    assert world.restarts == [1, 2, 3]
+    assert [step.process for step in record.steps] == [None] * 3
+
+
+def test_an_operator_who_goes_away_stops_it(tmp_path: Path) -> None:
+    read, write = os.pipe()
+    os.close(write)
+    with os.fdopen(read) as stdin:
+        world = World(tmp_path, stdin=stdin)
+        with pytest.raises(PartlyDoneError, match="nobody said that it was done"):
+            world.roll(world.begin(way="manual")).run()

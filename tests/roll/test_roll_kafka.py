@@ -297,7 +297,8 @@ def test_a_canary_feels_the_roll(lab: Lab, cluster: Cluster, topic: str) -> None
     assert latency["not_known"] == latency["crossed"] == waited["crossed"] == 0
     # Its own topic's leaders move along: two of that, two of the other.
     assert report["steps"][0]["leaders_moved_off"] >= 4
-    assert not [name for name in take_snapshot(cluster).topics if name.startswith("kipctl-")]
+    while any(name.startswith("kipctl-") for name in take_snapshot(cluster).topics):
+        pass  # brokers hear of its removal a little later; pytest's own timeout is the limit
 
     status, report, said = rolled(
         lab, "--lab", "--guard", "p99 > 0.001ms", "--guard-patience", "1s"
