@@ -11,6 +11,7 @@ from typing import Any
 
 from kipctl.cluster.snapshot import Partition, PartitionId, Snapshot
 from kipctl.errors import RefusedError, UsageError
+from kipctl.own_names import is_own
 
 _EXAMPLES = 3
 
@@ -40,7 +41,8 @@ class Risk:
 
     `lost` have no other replica in sync: nobody can read or write them. `below` have fewer in sync
     than min.insync.replicas: acks=all writes are refused. `single` are left with one in-sync
-    replica, and still take writes. Of `unknown` min.insync.replicas is not known.
+    replica, and still take writes. Of `unknown` min.insync.replicas is not known. Topics that
+    kipctl has made for a run of its own hold nobody's data, and are in none of these.
     """
 
     broker: int
@@ -189,6 +191,8 @@ def _held(snapshot: Snapshot) -> dict[int, list[Partition]]:
 def _risk(about: Risk, held: Iterable[Partition], min_insync: Mapping[str, int | None]) -> Risk:
     lost, below, single, unknown = [], [], [], []
     for partition in held:
+        if is_own(partition.id.topic):
+            continue
         left = len(frozenset(partition.isr) - {about.broker})
         least = min_insync.get(partition.id.topic)
         if not left:

@@ -1,10 +1,13 @@
 """In which order brokers are restarted, and what that is told to risk: by table."""
 
+from dataclasses import replace
+
 import pytest
 from plan_worlds import cluster_of
 
 from kipctl.cluster.snapshot import PartitionId, Snapshot
 from kipctl.errors import RefusedError, UsageError
+from kipctl.own_names import new_name
 from kipctl.roll.plan import Facts, RollPlan, demand_safe, plan_roll
 
 
@@ -121,3 +124,13 @@ def test_controllers_that_are_no_brokers_are_left_alone() -> None:
         "broker",
         "broker, controller",
     ]
+
+
+def test_topics_of_kipctls_own_runs_hold_nobodys_data() -> None:
+    seen = cluster_of((1,), (1, 2))
+    own = PartitionId(new_name("kipctl-perf"), 0)
+    mine = replace(seen.partitions[0], id=own)
+    snapshot = replace(seen, partitions=(mine, seen.partitions[1]))
+    [step] = plan_roll(Facts(snapshot, min_insync={"t": 1, own.topic: 2}), (1,)).steps
+    assert (step.lost, step.below) == ((), ())
+    assert (step.replicas, step.single) == (2, (PartitionId("t", 1),))
