@@ -11,7 +11,7 @@ _kipctl() {
     fi
     for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
         case "$command $word" in
-            'kipctl reassign' | 'kipctl wait' | 'kipctl tap' | 'kipctl demo' | 'kipctl lab' | 'kipctl lab up' | 'kipctl lab status' | 'kipctl lab down' | 'kipctl lab stop' | 'kipctl lab start' | 'kipctl lab restart' | 'kipctl lab pause' | 'kipctl lab resume' | 'kipctl lab logs' | 'kipctl clusters' | 'kipctl clusters list' | 'kipctl clusters show' | 'kipctl clusters add' | 'kipctl clusters test' | 'kipctl elect' | 'kipctl elect preferred' | 'kipctl elect unclean' | 'kipctl inspect' | 'kipctl inspect brokers' | 'kipctl inspect replica-selection' | 'kipctl inspect metadata' | 'kipctl inspect leaders' | 'kipctl inspect hints' | 'kipctl perf' | 'kipctl perf consume' | 'kipctl perf e2e' | 'kipctl perf metadata' | 'kipctl perf produce' | 'kipctl experiment' | 'kipctl experiment redirect' | 'kipctl experiment roll' | 'kipctl experiment closest-replica' | 'kipctl experiment metadata' | 'kipctl request-log' | 'kipctl request-log on' | 'kipctl request-log off' | 'kipctl request-log status' | 'kipctl analyze' | 'kipctl analyze runs' | 'kipctl analyze request-log' | 'kipctl runs' | 'kipctl runs list' | 'kipctl runs show' | 'kipctl runs repair' | 'kipctl runs compare' | 'kipctl runs export' | 'kipctl runs remove' | 'kipctl spark' | 'kipctl spark start' | 'kipctl spark status' | 'kipctl spark stop') command+=" $word" ;;
+            'kipctl reassign' | 'kipctl wait' | 'kipctl roll' | 'kipctl tap' | 'kipctl demo' | 'kipctl lab' | 'kipctl lab up' | 'kipctl lab status' | 'kipctl lab down' | 'kipctl lab stop' | 'kipctl lab start' | 'kipctl lab restart' | 'kipctl lab pause' | 'kipctl lab resume' | 'kipctl lab logs' | 'kipctl clusters' | 'kipctl clusters list' | 'kipctl clusters show' | 'kipctl clusters add' | 'kipctl clusters test' | 'kipctl elect' | 'kipctl elect preferred' | 'kipctl elect unclean' | 'kipctl inspect' | 'kipctl inspect brokers' | 'kipctl inspect replica-selection' | 'kipctl inspect metadata' | 'kipctl inspect leaders' | 'kipctl inspect hints' | 'kipctl perf' | 'kipctl perf consume' | 'kipctl perf e2e' | 'kipctl perf metadata' | 'kipctl perf produce' | 'kipctl experiment' | 'kipctl experiment redirect' | 'kipctl experiment roll' | 'kipctl experiment closest-replica' | 'kipctl experiment metadata' | 'kipctl request-log' | 'kipctl request-log on' | 'kipctl request-log off' | 'kipctl request-log status' | 'kipctl analyze' | 'kipctl analyze runs' | 'kipctl analyze request-log' | 'kipctl runs' | 'kipctl runs list' | 'kipctl runs show' | 'kipctl runs repair' | 'kipctl runs compare' | 'kipctl runs export' | 'kipctl runs remove' | 'kipctl spark' | 'kipctl spark start' | 'kipctl spark status' | 'kipctl spark stop') command+=" $word" ;;
         esac
     done
     case "$command $previous" in
@@ -47,6 +47,24 @@ _kipctl() {
         'kipctl wait --expect-cluster') return ;;
         'kipctl wait --map') return ;;
         'kipctl wait -o' | 'kipctl wait --output') COMPREPLY=($(compgen -W 'auto table plain json csv' -- "$current")); return ;;
+        'kipctl roll --brokers') return ;;
+        'kipctl roll --exec') return ;;
+        'kipctl roll --was-restarted') return ;;
+        'kipctl roll --guard') return ;;
+        'kipctl roll --guard-patience') return ;;
+        'kipctl roll --guard-quiet') return ;;
+        'kipctl roll --guard-action') return ;;
+        'kipctl roll --metrics-url') return ;;
+        'kipctl roll --timeout') return ;;
+        'kipctl roll --exec-timeout') return ;;
+        'kipctl roll --batch') return ;;
+        'kipctl roll --between') return ;;
+        'kipctl roll --bootstrap-server') return ;;
+        'kipctl roll --cluster') return ;;
+        'kipctl roll --command-config') return ;;
+        'kipctl roll --expect-cluster') return ;;
+        'kipctl roll --map') return ;;
+        'kipctl roll -o' | 'kipctl roll --output') COMPREPLY=($(compgen -W 'auto table plain json csv' -- "$current")); return ;;
         'kipctl tap --listen') return ;;
         'kipctl tap --advertise') return ;;
         'kipctl tap --cap') return ;;
@@ -408,6 +426,7 @@ _kipctl() {
         kipctl) words='reassign wait tap demo lab clusters elect inspect perf experiment request-log analyze runs spark' options='--debug --version --help' ;;
         'kipctl reassign') words='' options='--rotate --drain --leaders-off --leader --balance --add --replace --replication-factor --rack-aware --plan --rollback --resume --list --verify --cancel --history --pause --entry --journal --topic --all-topics --all --dry-run --partitions --force --additional --change-replication-factor --batch --between --concurrent-moves --throttle --clear-throttles --measure --yes --timeout --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
         'kipctl wait') words='' options='--until --topic --timeout --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
+        'kipctl roll') words='' options='--brokers --exec --manual --lab --dry-run --resume --abandon --was-restarted --guard --guard-patience --guard-quiet --guard-action --metrics-url --force --timeout --exec-timeout --batch --between --yes --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
         'kipctl tap') words='' options='--listen --advertise --cap --delay --drop-hints --stale-metadata --reset --for --certificate --key --tls-to-brokers --ca --record --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
         'kipctl demo') words='' options='--output --help' ;;
         'kipctl lab') words='up status down stop start restart pause resume logs' options=--help ;;

@@ -1,8 +1,11 @@
 """Where kipctl keeps what outlives a command, for its user alone."""
 
+import json
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 _OWNERS = 0o700
 
@@ -34,3 +37,31 @@ def write_private(path: Path, content: bytes) -> None:
     """A new file that nobody but its owner can read, from its first byte on."""
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         file.write(content)
+
+
+def write_whole(path: Path, document: Mapping[str, Any]) -> None:
+    """Write JSON so that it is whole or not there, also after a power cut.
+
+    Raises OSError; then what stood there before still does.
+    """
+    unfinished = path.with_name(path.name + ".tmp")
+    try:
+        with unfinished.open("w", encoding="utf-8") as file:
+            json.dump(document, file)
+            file.flush()
+            os.fsync(file.fileno())
+        unfinished.replace(path)
+    except OSError:
+        with suppress(OSError):
+            unfinished.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Names of files in it are there after a power cut, too."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

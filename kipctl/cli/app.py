@@ -29,6 +29,7 @@ from kipctl.cli.environment import Environment
 from kipctl.cli.help import laid_out
 from kipctl.cli.perf import spread_pairs
 from kipctl.cli.reassign import reassign
+from kipctl.cli.roll import roll
 from kipctl.cli.tap import tap
 from kipctl.cli.wait import wait
 from kipctl.errors import ExitStatus, KipctlError, UsageError
@@ -48,6 +49,7 @@ app.add_typer(clusters.app, name="clusters")
 app.command()(reassign)
 app.add_typer(elect.app, name="elect")
 app.command()(wait)
+app.command()(roll)
 app.add_typer(inspect.app, name="inspect")
 app.add_typer(perf.app, name="perf")
 app.add_typer(experiment.app, name="experiment")

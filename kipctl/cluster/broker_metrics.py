@@ -15,6 +15,7 @@ from typing import TypeVar
 
 import httpx
 from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
 
 from kipctl.cluster.snapshot import Broker
 from kipctl.errors import RefusedError, TimedOutError, UnreachableError, UsageError
@@ -100,8 +101,16 @@ def at_once(ask: Callable[[T], R], of: Sequence[T]) -> list[R]:
 def scrape(url: str, timeout_s: float = TIMEOUT_S) -> BrokerMetrics:
     """Ask an exporter once.
 
+    Raises what `fetch` does, and UsageError when the URL is not that of a broker's metrics.
+    """
+    return parse(fetch(url, timeout_s), url)
+
+
+def fetch(url: str, timeout_s: float = TIMEOUT_S) -> str:
+    """What an exporter answers.
+
     Raises UnreachableError, TimedOutError, RefusedError when it answers with an HTTP error, and
-    UsageError when the URL is none, or is not that of a broker's metrics.
+    UsageError when the URL is none.
     """
     try:
         answer = httpx.get(url, timeout=timeout_s, follow_redirects=True)
@@ -126,7 +135,18 @@ def scrape(url: str, timeout_s: float = TIMEOUT_S) -> BrokerMetrics:
             f"The metrics at {url} cannot be reached: {str(error).rstrip('.')}.",
             "Check the URL, and that the broker runs with the JMX exporter.",
         ) from None
-    return parse(answer.text, url)
+    return answer.text
+
+
+def samples_in(text: str, url: str) -> list[Sample]:
+    """All samples in Prometheus' text format. Raises UsageError when it is none."""
+    try:
+        return [s for family in text_string_to_metric_families(text) for s in family.samples]
+    except ValueError as error:
+        raise UsageError(
+            f"{url} does not answer with metrics in Prometheus' text format: {str(error)[:80]!r}.",
+            "Give the URL of a broker's JMX exporter, such as http://HOST:PORT/metrics.",
+        ) from None
 
 
 def parse(text: str, url: str) -> BrokerMetrics:
@@ -136,14 +156,7 @@ def parse(text: str, url: str) -> BrokerMetrics:
     connections: Counter[tuple[str, str]] = Counter()
     numbers: dict[str, int] = {}
     broker = version = None
-    try:
-        samples = [s for family in text_string_to_metric_families(text) for s in family.samples]
-    except ValueError as error:
-        raise UsageError(
-            f"{url} does not answer with metrics in Prometheus' text format: {str(error)[:80]!r}.",
-            "Give the URL of a broker's JMX exporter, such as http://HOST:PORT/metrics.",
-        ) from None
-    for sample in samples:
+    for sample in samples_in(text, url):
         labels = sample.labels
         kind = _KINDS.get((sample.name.lower(), labels.get("name")))
         if kind is None or "topic" in labels:  # a topic's share is in the broker's

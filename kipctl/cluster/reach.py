@@ -53,7 +53,7 @@ NEEDED: dict[str, tuple[Right, ...]] = {
         Right("DescribeConfigs", TOPIC),
         Right("DescribeConfigs", CLUSTER),
     ),
-    "reassign, elect": _MOVES_LEADERS,
+    "reassign, elect, roll": _MOVES_LEADERS,
     "request-log": (Right("DescribeConfigs", CLUSTER), Right("AlterConfigs", CLUSTER)),
     "perf produce --topic": (Right("Write", TOPIC),),
     "perf consume --topic": (Right("Read", TOPIC),),

@@ -21,6 +21,7 @@ from kipctl.cluster.moves.kafka_json import ReassignmentFile, read_reassignment
 from kipctl.cluster.moves.throttle import Throttle, read_throttle
 from kipctl.cluster.snapshot import Assignment, PartitionId
 from kipctl.errors import UsageError
+from kipctl.state import sync_folder, write_whole
 
 SCHEMA = 2
 ENTRY, UNDONE, KAFKAS, UNFINISHED = ".entry.json", ".undone.json", ".json", ".unfinished"
@@ -324,28 +325,3 @@ def writing(folder: Path) -> Iterator[None]:
             f"The journal in {folder} cannot be written: {error.strerror}.",
             "Nothing was changed. Set XDG_STATE_HOME to a folder that can be written.",
         ) from None
-
-
-def write_whole(path: Path, document: Mapping[str, Any]) -> None:
-    """Raises OSError; then what stood there before still does."""
-    whole = path.with_name(path.name + ".tmp")
-    try:
-        with whole.open("w", encoding="utf-8") as file:
-            json.dump(document, file)
-            file.flush()
-            os.fsync(file.fileno())
-        whole.replace(path)
-    except OSError:
-        with suppress(OSError):
-            whole.unlink(missing_ok=True)
-        raise
-    sync_folder(path.parent)
-
-
-def sync_folder(folder: Path) -> None:
-    """The file's name is there after a power cut, too."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -30,16 +30,14 @@ from kipctl.cluster.moves.entry import (
     Origin,
     id_of,
     read_entry,
-    sync_folder,
     time_of,
-    write_whole,
     writing,
 )
 from kipctl.cluster.moves.kafka_json import reassignment_document
 from kipctl.cluster.moves.throttle import Throttle
 from kipctl.cluster.snapshot import Assignment
 from kipctl.errors import RefusedError, UsageError
-from kipctl.state import make_private, state_folder
+from kipctl.state import make_private, state_folder, sync_folder, write_whole
 
 _LONGEST_NAME = 100
 

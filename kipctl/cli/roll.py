@@ -1,0 +1,205 @@
+"""`kipctl roll`: brokers restarted one after the other, with their leaders off them meanwhile."""
+
+from typing import Annotated
+
+import typer
+
+from kipctl.cli.environment import Environment
+from kipctl.cli.options import (
+    BatchOption,
+    BetweenOption,
+    BootstrapOption,
+    OutputOption,
+    YesOption,
+    finite,
+    parse_duration,
+    parse_pause,
+)
+from kipctl.errors import UsageError
+from kipctl.report.formats import OutputFormat
+
+_HELP_PAGE = "See `kipctl roll --help`."
+_ACTIONS = ("stop", "rollback")
+
+
+def roll(
+    context: typer.Context,
+    brokers: Annotated[
+        str | None,
+        typer.Option("--brokers", metavar="ID,...", help="Only these brokers. Default: all."),
+    ] = None,
+    command: Annotated[
+        str | None,
+        typer.Option(
+            "--exec",
+            metavar="COMMAND",
+            help="What restarts a broker, as 'ssh {host} systemctl restart kafka'; {host}, {port}, "
+            "{broker} and {rack} are put in. No shell runs it; its status has to be 0.",
+        ),
+    ] = None,
+    manual: Annotated[
+        bool,
+        typer.Option("--manual", help="Ask for each restart, and wait until Enter is pressed."),
+    ] = False,
+    lab: Annotated[
+        bool, typer.Option("--lab", help="The cluster is a lab of kipctl's, which restarts them.")
+    ] = False,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Show the order and what each restart risks; do nothing."),
+    ] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the last roll, which has not ended.")
+    ] = False,
+    abandon: Annotated[
+        bool, typer.Option("--abandon", help="Do not go on with the last roll, ever.")
+    ] = False,
+    was_restarted: Annotated[
+        str | None,
+        typer.Option(
+            "--was-restarted",
+            metavar="yes|no",
+            help="With --resume: whether the broker in hand was, where that cannot be seen.",
+        ),
+    ] = None,
+    guard: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--guard",
+            metavar="CONDITION",
+            help="What pauses the roll: 'urp > 10', 'under-min-isr > 0', 'offline > 0', 'metric "
+            "NAME > 5', 'p99 > 50ms for 10s', 'moved-wait p50 > 20ms'; repeatable.",
+        ),
+    ] = None,
+    guard_patience: Annotated[
+        str,
+        typer.Option(
+            "--guard-patience", metavar="DURATION", help="How long it may be crossed in a pause."
+        ),
+    ] = "10m",
+    guard_quiet: Annotated[
+        str,
+        typer.Option(
+            "--guard-quiet",
+            metavar="DURATION",
+            help="So long it is quiet before the roll goes on.",
+        ),
+    ] = "30s",
+    guard_action: Annotated[
+        str,
+        typer.Option(
+            "--guard-action",
+            metavar="stop|rollback",
+            help="After its patience: stop, or also put the leaders back.",
+        ),
+    ] = "stop",
+    metrics_url: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--metrics-url",
+            metavar="URL",
+            help="Where a broker's JMX exporter serves its metrics; repeatable, one per broker.",
+        ),
+    ] = None,
+    force: Annotated[
+        bool,
+        typer.Option(
+            "--force", help="Restart brokers though partitions cannot be written meanwhile."
+        ),
+    ] = False,
+    timeout: Annotated[
+        float,
+        typer.Option(
+            "--timeout",
+            metavar="SECONDS",
+            min=0.1,
+            callback=finite,
+            help="For each wait, as until a broker is in sync.",
+        ),
+    ] = 600.0,
+    exec_timeout: Annotated[
+        float,
+        typer.Option(
+            "--exec-timeout",
+            metavar="SECONDS",
+            min=0.1,
+            callback=finite,
+            help="After it the command is ended.",
+        ),
+    ] = 300.0,
+    batch: BatchOption = 1000,
+    between: BetweenOption = "0s",
+    yes: YesOption = False,
+    bootstrap_server: BootstrapOption = None,
+    output: OutputOption = OutputFormat.AUTO,
+) -> None:
+    """Restart brokers one after the other, as safely as that can be done.
+
+    For each: leaders off it, the restart, a wait until it is in sync everywhere, leaders back. One
+    of --exec, --manual and --lab says how. Racks come one by one, controllers after brokers, the
+    active one last. It stops at the first doubt, and says where; --resume goes on, also after a
+    kipctl that was killed.
+    """
+    ways = {"--exec": command is not None, "--manual": manual, "--lab": lab}
+    given = [name for name, is_given in ways.items() if is_given]
+    modes = {"--dry-run": dry_run, "--resume": resume, "--abandon": abandon}
+    mode = [name for name, is_given in modes.items() if is_given]
+    if len(given) > 1 or len(mode) > 1:
+        raise UsageError(f"{' and '.join(given if len(given) > 1 else mode)} exclude one another.")
+    if not given and not mode:
+        raise UsageError("How are brokers restarted? Give --exec, --manual or --lab.", _HELP_PAGE)
+    if was_restarted is not None and (not resume or was_restarted not in ("yes", "no")):
+        raise UsageError("--was-restarted is yes or no, and goes with --resume.", _HELP_PAGE)
+    if guard_action not in _ACTIONS:
+        raise UsageError(f"--guard-action {guard_action!r} is none of {', '.join(_ACTIONS)}.")
+    environment = context.ensure_object(Environment)
+    if manual and not dry_run and not environment.stdin.isatty():
+        raise UsageError("--manual asks, and there is no terminal to ask on.", "Use --exec.")
+    from kipctl.cli import roll_modes
+    from kipctl.cluster.metrics_url import demand_url
+    from kipctl.roll.guard import parse_guard
+    from kipctl.roll.record import How
+    from kipctl.roll.restart import parse_command
+    from kipctl.transport.request import Cluster
+
+    for text in guard or ():
+        parse_guard(text)
+    access = environment.access(bootstrap_server)
+    named = environment.cluster
+    urls = tuple(dict.fromkeys(metrics_url or (named.metrics_urls if named else ())))
+    for url in urls:
+        demand_url(url)
+    how = How(
+        given[0].removeprefix("--") if given else "",
+        parse_command(command) if command is not None else (),
+        guards=tuple(dict.fromkeys(" ".join(text.split()) for text in guard or ())),
+        guard_action=guard_action,
+        guard_patience_s=parse_duration(guard_patience),
+        guard_quiet_s=parse_pause(guard_quiet),
+        metrics_urls=urls,
+        timeout_s=timeout,
+        exec_timeout_s=exec_timeout,
+        between_s=parse_pause(between),
+        batch=batch,
+        force=force,
+    )
+    with Cluster(access, timeout_s=roll_modes.ANSWER_S) as cluster:
+        said = None if was_restarted is None else was_restarted == "yes"
+        asked = roll_modes.Asked(environment, cluster, how, _ids(brokers), said, yes, output)
+        if dry_run:
+            roll_modes.dry_run(asked)
+        elif resume:
+            roll_modes.resume(asked)
+        elif abandon:
+            roll_modes.abandon(asked)
+        else:
+            roll_modes.begin(asked)
+
+
+def _ids(text: str | None) -> tuple[int, ...]:
+    if text is None:
+        return ()
+    words = [word.strip() for word in text.split(",")]
+    if not all(word.isascii() and word.isdigit() for word in words):
+        raise UsageError(f"--brokers {text!r} are no ids.", "Write them as 1,2,3.")
+    return tuple(dict.fromkeys(map(int, words)))

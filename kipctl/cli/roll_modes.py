@@ -1,0 +1,275 @@
+"""What each way of `kipctl roll` does: a dry run, a roll, going on with one, and giving one up."""
+
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from kipctl.cli.environment import Environment
+from kipctl.cli.guard import confirm_unless_lab
+from kipctl.errors import RefusedError, UsageError
+from kipctl.report.formats import OutputFormat
+from kipctl.report.roll_tables import brokers_table, guard_table, plan_closing, plan_tables
+from kipctl.report.tables import Report
+
+if TYPE_CHECKING:
+    from kipctl.cluster.moves.entry import Origin
+    from kipctl.cluster.moves.journal import Journal
+    from kipctl.roll.gauges import Guarding
+    from kipctl.roll.plan import RollPlan
+    from kipctl.roll.record import How, RollRecord, Rolls
+    from kipctl.transport.request import Cluster
+
+ROLL = "roll"
+ANSWER_S = 10.0
+"""For each answer of a broker."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A command line of `kipctl roll`."""
+
+    environment: Environment
+    cluster: "Cluster"
+    how: "How"
+    brokers: tuple[int, ...]
+    was_restarted: bool | None
+    yes: bool
+    output: OutputFormat
+
+    @property
+    def origin(self) -> "Origin":
+        from kipctl.cluster.moves.entry import Origin
+
+        return Origin.here(self.environment.arguments)
+
+    @property
+    def cluster_id(self) -> str:
+        return self.cluster.metadata(()).cluster_id or "unknown"
+
+    @property
+    def changes(self) -> "Journal":
+        from kipctl.cluster.moves.journal import journal
+
+        return journal(self.cluster_id, self.environment.variables)
+
+    @property
+    def rolls(self) -> "Rolls":
+        from kipctl.roll.record import rolls
+
+        return rolls(self.cluster_id, self.environment.variables)
+
+    def plan(self) -> "RollPlan":
+        from kipctl.roll.facts import ask_facts
+        from kipctl.roll.plan import plan_roll
+
+        return plan_roll(ask_facts(self.cluster), self.brokers)
+
+
+def dry_run(asked: Asked) -> None:
+    """Show order, risks, what is not known, and what the guard sees now."""
+    from kipctl.roll.gauges import GivenUpError
+
+    plan = asked.plan()
+    document: dict[str, Any] = plan.as_document()
+    tables = plan_tables(document)
+    closing = list(plan_closing(document))
+    if asked.how.guards:
+        guarding = _guarding(asked, asked.how)
+        try:
+            guarding.look(None)
+        except GivenUpError as crossed:
+            closing.append(crossed.what)
+        document["guard"] = guarding.guard.as_document()
+        tables = (*tables, guard_table(document["guard"]))
+    closing += (
+        "Not known: how long restarts take, and how long brokers take to be in sync again.",
+        "Nothing was changed.",
+    )
+    asked.environment.report(Report(ROLL, document, tables, tuple(closing)), asked.output)
+
+
+def begin(asked: Asked) -> None:
+    """Look, refuse, ask, look again, and restart one broker after the other."""
+    from kipctl.roll.plan import demand_safe, risk_in_words
+
+    environment, how = asked.environment, _with_lab(asked, asked.how)
+    if unended := asked.rolls.unended():
+        left = ", ".join(str(step.broker) for step in unended.left)
+        raise RefusedError(
+            f"A roll of this cluster has not ended (left: broker {left}).",
+            "Go on with it: kipctl roll --resume. Or give it up: kipctl roll --abandon",
+        )
+    plan = asked.plan()
+    demand_safe(plan, force=how.force)
+    _demand_commands(plan, how)
+    for line in plan_closing(plan.as_document()):
+        environment.message(line)
+    for risk in plan.steps:
+        if risk.is_harmful:
+            environment.message(f"Broker {risk.broker}: {risk_in_words(risk)}")
+    order = ", ".join(str(step.broker) for step in plan.steps)
+    question = f"Restart brokers {order}, one after the other ({_in_words(how)})?"
+    confirm_unless_lab(environment, asked.cluster, question, asked.yes)
+    with asked.changes.locked(asked.origin):
+        again = asked.plan()
+        demand_safe(again, force=how.force)
+        if [step.broker for step in again.steps] != [step.broker for step in plan.steps]:
+            raise RefusedError("The order has changed since it was shown. Nothing was changed.")
+        _carry_out(asked, asked.rolls.begin(asked.origin, how, again.steps))
+
+
+def resume(asked: Asked) -> None:
+    """Go on with the last roll, from where its record and the cluster say that it is."""
+    record = asked.rolls.unended()
+    if record is None:
+        raise RefusedError("There is no roll to go on with.", "Begin one: kipctl roll --dry-run")
+    how = record.how
+    if asked.how.way:
+        how = replace(how, way=asked.how.way, command=asked.how.command, lab="")
+    how = _with_lab(asked, how)
+    left = ", ".join(f"{step.broker} ({step.phase})" for step in record.left) or "none"
+    confirm_unless_lab(
+        asked.environment,
+        asked.cluster,
+        f"Go on with the roll of {record.id}, left: {left} ({_in_words(how)})?",
+        asked.yes,
+    )
+    with asked.changes.locked(asked.origin):
+        _carry_out(asked, replace(record, how=how).mark(type(record.state).UNDER_WAY))
+
+
+def abandon(asked: Asked) -> None:
+    """Give the last roll up: nothing is restarted or moved; what is left to do is said."""
+    from kipctl.roll.leaders import entries_of
+    from kipctl.roll.record import RollState
+
+    record = asked.rolls.unended()
+    if record is None:
+        raise RefusedError("There is no roll to give up.")
+    with asked.changes.locked(asked.origin):
+        record = record.mark(RollState.ABANDONED, "given up by the operator")
+    closing = []
+    for step in record.left:
+        if step.at:
+            closing.append(f"Broker {step.broker} is as it was left ({step.phase}): see to it.")
+        if step.has_moved:
+            closing += (
+                f"Its leaders back: kipctl reassign --rollback --entry {entry.id}"
+                for entry in entries_of(asked.changes, record.origin, step.since)
+            )
+    closing.append("The roll is abandoned.")
+    report = Report(ROLL, record_document(record), (_table(record),), tuple(closing))
+    asked.environment.report(report, asked.output)
+
+
+def record_document(record: "RollRecord") -> dict[str, Any]:
+    """For JSON: the record, with the seconds that the restarts took."""
+    from kipctl.roll.next_act import Phase
+    from kipctl.roll.record import IN_SYNC
+
+    seconds = [
+        {
+            "restarted_seconds": step.seconds(Phase.RESTARTING, Phase.RESTARTED),
+            "in_sync_seconds": step.seconds(Phase.RESTARTING, IN_SYNC),
+        }
+        for step in record.steps
+    ]
+    document = record.as_document()
+    steps = [one | took for one, took in zip(document["steps"], seconds, strict=True)]
+    return document | {"steps": steps}
+
+
+def _carry_out(asked: Asked, record: "RollRecord") -> None:
+    from kipctl.roll.carry_out import Roll
+    from kipctl.roll.leaders import Leaders
+    from kipctl.roll.watch import Watcher
+
+    environment, how = asked.environment, record.how
+    if how.way == "manual" and not environment.stdin.isatty():
+        raise UsageError("The roll asks for each restart, and there is no terminal to ask on.")
+    title = f"Restarting {len(record.left)} brokers"
+    rolling = None
+    try:
+        with ExitStack() as meanwhile:
+            progress = meanwhile.enter_context(environment.progress(title))
+            guarding = _guarding(asked, how, progress)
+            conditions = [gauge.condition for gauge in guarding.guard.gauges]
+            if felt := [one for one in conditions if one.kind.is_felt]:
+                from kipctl.roll.canary import canary
+
+                guarding.felt = meanwhile.enter_context(
+                    canary(asked.cluster, felt, environment.message)
+                )
+            leaders = Leaders(
+                asked.cluster, asked.changes, record.origin, how.batch, how.timeout_s, progress
+            )
+            rolling = Roll(
+                record,
+                Watcher(asked.cluster, guarding.exporters),
+                leaders,
+                guarding,
+                environment.stdin,
+                environment.message,
+                progress,
+                asked.was_restarted,
+            )
+            rolling.run()
+    finally:  # what was done is printed, however it ends
+        if rolling:
+            environment.report(_report(rolling.record, rolling.guarding), asked.output)
+
+
+def _report(record: "RollRecord", guarding: "Guarding") -> Report:
+    document = record_document(record)
+    tables = [_table(record)]
+    if record.how.guards:
+        document["guard"] = guarding.guard.as_document()
+        tables.append(guard_table(document["guard"]))
+    done = len(record.steps) - len(record.left)
+    closing = f"{done} of {len(record.steps)} brokers are restarted; the roll is {record.state}."
+    return Report(ROLL, document, tuple(tables), (closing,))
+
+
+def _table(record: "RollRecord") -> Any:
+    return brokers_table(record_document(record)["steps"])
+
+
+def _guarding(asked: Asked, how: "How", progress: Any = None) -> "Guarding":
+    from kipctl.roll.gauges import Guarding
+    from kipctl.roll.guard import Guard, parse_guard
+    from kipctl.roll.metrics import Exporters
+
+    guard = Guard.of(map(parse_guard, how.guards), how.guard_patience_s, how.guard_quiet_s)
+    told = progress or asked.environment.message
+    return Guarding(asked.cluster, guard, Exporters(how.metrics_urls), told)
+
+
+def _with_lab(asked: Asked, how: "How") -> "How":
+    """The name of the lab, and where its brokers serve metrics. Raises UsageError for no lab."""
+    from kipctl.experiments.actions import lab_of
+
+    if how.way != "lab":
+        return how
+    lab = lab_of(asked.cluster)
+    return replace(how, lab=lab.name, metrics_urls=how.metrics_urls or lab.metrics_urls)
+
+
+def _demand_commands(plan: "RollPlan", how: "How") -> None:
+    """Raise UsageError when the command cannot be made for one of the brokers."""
+    from kipctl.roll.restart import command_for
+
+    for step in plan.steps:
+        if how.way == "exec":
+            command_for(how.command, step.broker, step.host, step.port, step.rack)
+
+
+def _in_words(how: "How") -> str:
+    import shlex
+
+    match how.way:
+        case "exec":
+            return shlex.join(how.command)
+        case "manual":
+            return "by you"
+        case _:
+            return f"lab {how.lab!r} does it"

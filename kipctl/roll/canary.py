@@ -1,0 +1,114 @@
+"""What clients feel of a roll: a producer of kipctl's own, on a topic whose leaders move along."""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from kipctl.experiments.begin import OnThisMachine
+from kipctl.experiments.own_topic import own_topic
+from kipctl.experiments.plan import OWN_TOPIC
+from kipctl.measure.distribution import Counting
+from kipctl.measure.moves import MOVE_COLUMNS, moves
+from kipctl.probe.produce.run import ProbeSpec
+from kipctl.roll.guard import Condition, Kind
+from kipctl.trace.clock import now_us
+from kipctl.trace.columns import COLUMNS
+from kipctl.trace.rows import IntRows
+from kipctl.transport.request import Cluster
+
+RATE = 200
+"""Records a second: enough for a p99 of some seconds, and next to nothing for brokers."""
+_DAYS = 30
+_RECORD_SIZE = 100
+_PARTITIONS_A_BROKER = 2
+_WARM_UP_US = 3_000_000
+_FIRST_US = 1_000_000
+"""After it, so that there is something to begin with."""
+WINDOW_US = 10_000_000
+"""Latencies are those of the records that were settled so long ago or less."""
+MOVES_WINDOW_US = 60_000_000
+"""The same for leaders that moved, of which there are few."""
+_NEVER = 1 << 50
+"""The latency, in microseconds, of a record that was given up."""
+
+_BATCH = {name: i for i, name in enumerate(COLUMNS["batches"])}
+_WAIT = MOVE_COLUMNS.index("wait_us")
+
+
+@dataclass(slots=True)
+class Felt:
+    """What was felt lately. Times are microseconds on the clock of now_us()."""
+
+    _latencies: deque[tuple[int, IntRows, IntRows]] = field(default_factory=deque)
+    _waits: deque[tuple[int, IntRows]] = field(default_factory=deque)
+
+    def add(self, batches: IntRows, redirects: IntRows, seen_us: int) -> None:
+        """Rows of the probe that were written since the last call."""
+        if len(batches):
+            took = batches[:, _BATCH["acked_us"]] - batches[:, _BATCH["intended_us"]]
+            given_up = batches[:, _BATCH["error"]] != 0
+            records = batches[:, _BATCH["records"]]
+            self._latencies.append((seen_us, np.where(given_up, _NEVER, took), records))
+        if len(redirects):
+            self._waits.append((seen_us, moves(redirects)[:, _WAIT]))
+        while self._latencies and self._latencies[0][0] < seen_us - WINDOW_US:
+            self._latencies.popleft()
+        while self._waits and self._waits[0][0] < seen_us - MOVES_WINDOW_US:
+            self._waits.popleft()
+
+    def values(self, conditions: Iterable[Condition]) -> dict[str, float | None]:
+        """Seconds by the condition's text. A latency is None where nothing was settled lately, a
+        wait for moved leaders 0 where none has moved."""
+        latencies, waits = Counting(), Counting()
+        for _, took, records in self._latencies:
+            latencies.add(took, records)
+        for _, waited in self._waits:
+            waits.add(waited)
+        found: dict[str, float | None] = {}
+        for one in conditions:
+            spread = (waits if one.kind is Kind.MOVED_WAIT else latencies).distribution
+            felt = spread.quantile(one.percentile / 100) / 1e6
+            nothing_settled = one.kind is Kind.LATENCY and not spread.total
+            found[one.text] = None if nothing_settled else felt
+        return found
+
+
+@contextmanager
+def canary(
+    cluster: Cluster, conditions: Iterable[Condition], message: Callable[[str], None]
+) -> Iterator[Callable[[], dict[str, float | None]]]:
+    """Produce, acks=all, to a topic that is made for it and removed after the block.
+
+    Yields what tells the conditions' values; of one that broke off none is known. Raises
+    KipctlError when it cannot begin.
+    """
+    conditions = tuple(conditions)
+    felt = Felt()
+    spec = ProbeSpec(
+        cluster.access,
+        OWN_TOPIC,
+        num_records=RATE * 86_400 * _DAYS,
+        throughput=RATE,
+        record_size=_RECORD_SIZE,
+    )
+    partitions = _PARTITIONS_A_BROKER * len(cluster.nodes)
+    with own_topic(cluster, partitions, 0, message), OnThisMachine()(spec) as probe:
+
+        def take() -> None:
+            felt.add(probe.new_rows("batches"), probe.new_rows("redirects"), now_us())
+
+        def values() -> dict[str, float | None]:
+            if probe.is_done_by(0):
+                return dict.fromkeys((one.text for one in conditions), None)
+            take()
+            return felt.values(conditions)
+
+        probe.is_done_by(probe.schedule.start_us + _WARM_UP_US)
+        take()
+        felt = Felt()  # what was felt while the brokers warmed up is nobody's measure
+        probe.is_done_by(now_us() + _FIRST_US)
+        take()
+        yield values

@@ -1,0 +1,78 @@
+"""What a roll is planned from, asked of the cluster. Changes nothing."""
+
+from kipctl.cluster.moves.guards import min_insync_replicas
+from kipctl.cluster.moves.reassign import ongoing
+from kipctl.cluster.snapshot import PartitionId, take_snapshot
+from kipctl.errors import KipctlError, RefusedError
+from kipctl.protocol.describe_cluster import DescribeClusterRequest
+from kipctl.protocol.describe_quorum import (
+    DescribeQuorumRequest,
+    QuorumPartitionAsked,
+    QuorumTopicAsked,
+)
+from kipctl.protocol.error_codes import error_text
+from kipctl.roll.plan import Facts
+from kipctl.transport.request import Cluster
+
+_QUORUM = DescribeQuorumRequest(
+    (QuorumTopicAsked("__cluster_metadata", (QuorumPartitionAsked(),)),)
+)
+_FENCED_SINCE = 2
+"""The version of DescribeCluster (Kafka 4.0) that lists brokers that are down."""
+
+
+def ask_facts(cluster: Cluster) -> Facts:
+    """Look at brokers, partitions, controllers, and what is being reassigned.
+
+    What the cluster refuses to tell is in `not_known`. Raises UnreachableError.
+    """
+    not_known = []
+    moving: tuple[PartitionId, ...] = ()
+    try:
+        moving = tuple(one.id for one in ongoing(cluster))
+    except RefusedError as refused:
+        not_known.append(f"What is being reassigned is not known: {refused.what}")
+    snapshot = take_snapshot(cluster)
+    voters, active = None, None
+    try:
+        voters, active = controllers(cluster)
+    except KipctlError as failed:
+        not_known.append(failed.what)
+    fenced: tuple[int, ...] = ()
+    try:
+        fenced = fenced_brokers(cluster)
+    except KipctlError as failed:
+        not_known.append(f"Which registered brokers are down is not known: {failed.what}")
+    return Facts(
+        snapshot,
+        voters,
+        active,
+        fenced,
+        min_insync_replicas(cluster, snapshot.topics),
+        moving,
+        tuple(not_known),
+    )
+
+
+def controllers(cluster: Cluster) -> tuple[frozenset[int], int]:
+    """The ids of the quorum's voters, and the one that leads (DescribeQuorum, KIP-595).
+
+    Raises KipctlError when the cluster does not tell.
+    """
+    answer = cluster.ask_controller(_QUORUM)
+    partitions = [partition for topic in answer.topics for partition in topic.partitions]
+    code = answer.error_code or next((p.error_code for p in partitions), 0)
+    if code or not partitions:
+        raise RefusedError(f"The cluster does not describe its quorum: {error_text(code)}.")
+    [quorum] = partitions
+    return frozenset(voter.replica_id for voter in quorum.current_voters), quorum.leader_id
+
+
+def fenced_brokers(cluster: Cluster) -> tuple[int, ...]:
+    """Brokers that are registered and not in use. Raises KipctlError when that is not told."""
+    connection = cluster.any_broker()
+    asked = DescribeClusterRequest(include_fenced_brokers=True)
+    answer = connection.request(asked, _FENCED_SINCE)
+    if answer.error_code:
+        raise RefusedError(f"{error_text(answer.error_code)}.")
+    return tuple(sorted(broker.broker_id for broker in answer.brokers if broker.is_fenced))

@@ -1,0 +1,97 @@
+"""A roll's guard at work: what its conditions are worth, looked at every 1 to 5 s."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from kipctl.cluster.moves.guards import min_insync_replicas
+from kipctl.cluster.moves.reassign import Progress
+from kipctl.cluster.snapshot import Snapshot, take_snapshot
+from kipctl.errors import PartlyDoneError, TimedOutError, UnreachableError
+from kipctl.roll.guard import Guard, Kind, Verdict, count_partitions
+from kipctl.roll.metrics import Exporters
+from kipctl.transport.request import Cluster
+
+_EVERY_S = 1.0
+_SHARE = 0.1
+"""Of the time that looks may take, where they take long."""
+_AT_LEAST_EVERY_S = 5.0
+
+
+class GivenUpError(PartlyDoneError):
+    """The guard was crossed for longer than its patience."""
+
+
+@dataclass(slots=True)
+class Guarding:
+    """Looks, and says when to wait. Without conditions it looks at nothing."""
+
+    cluster: Cluster
+    guard: Guard
+    exporters: Exporters
+    progress: Progress
+    felt: Callable[[], dict[str, float | None]] = dict
+    """What the probe's conditions are worth, by their texts."""
+    _next: float = field(default=0.0, init=False)
+    _min_insync: dict[str, int | None] = field(default_factory=dict, init=False)
+
+    def look(self, away: int | None, snapshot: Snapshot | None = None) -> None:
+        """Look, if the last time is long enough ago. Raises GivenUpError.
+
+        `away` is the broker that is being restarted, `snapshot` one that was just taken.
+        """
+        if not self.guard.gauges or time.monotonic() < self._next:
+            return
+        began = time.monotonic()
+        values = self._values(away, snapshot)
+        now = time.monotonic()
+        self.guard = self.guard.see(values, now)
+        self._next = now + min(max(_EVERY_S, (now - began) / _SHARE), _AT_LEAST_EVERY_S)
+        if self.guard.verdict is Verdict.GIVE_UP:
+            raise GivenUpError(
+                f"Given up after {self.guard.patience_s:g} s of patience: {self.guard}."
+            )
+
+    def demand_quiet(self, away: int | None) -> None:
+        """Look now, and return when the guard says go. Raises GivenUpError."""
+        self._next = 0.0
+        self.look(away)
+        told = ""
+        while self.guard.verdict is Verdict.PAUSE:
+            if (text := f"Paused: {self.guard}") != told:
+                told = text
+                self.progress(text)
+            time.sleep(max(0.0, self._next - time.monotonic()))
+            self.look(away)
+
+    def sleep(self, seconds: float) -> None:
+        """Wait so long, looking on. Raises GivenUpError."""
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            self.look(None)
+            time.sleep(min(left, _EVERY_S))
+
+    def _values(self, away: int | None, snapshot: Snapshot | None) -> dict[str, float | None]:
+        conditions = [gauge.condition for gauge in self.guard.gauges]
+        metrics = [one for one in conditions if one.kind is Kind.METRIC]
+        counted = [one for one in conditions if one.kind.is_of_partitions]
+        values = self.exporters.values(metrics, away)
+        if any(one.kind.is_felt for one in conditions):
+            values |= self.felt()
+        if not counted:
+            return values
+        try:
+            seen = snapshot or take_snapshot(self.cluster)
+            if any(one.kind is Kind.UNDER_MIN_ISR for one in counted):
+                self._ask_min_insync(seen)
+        except (UnreachableError, TimedOutError):
+            return values | dict.fromkeys((one.text for one in counted), None)
+        return values | {
+            one.text: float(count_partitions(one.kind, seen, self._min_insync, away))
+            for one in counted
+        }
+
+    def _ask_min_insync(self, seen: Snapshot) -> None:
+        """Of topics that were not asked for yet."""
+        if new := [topic for topic in seen.topics if topic not in self._min_insync]:
+            self._min_insync |= min_insync_replicas(self.cluster, new)

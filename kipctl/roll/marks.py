@@ -1,0 +1,76 @@
+"""What tells one life of a broker's process from the next, and whether it has been restarted.
+
+Kafka does not show a broker's epoch to its clients. Two things live only as long as the process:
+
+- the block of producer ids that it hands out from. It takes 1,000 at a time from the controller,
+  which gives none twice (`ProducerIdsBlock.PRODUCER_ID_BLOCK_SIZE`, KIP-730): an id of the same
+  block as before is proof of the same process. Another block is what a new process has, or an old
+  one that has used up its block;
+- the time of its start, which its metrics tell (`process_start_time_seconds`).
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+BLOCK = 1000
+_SAME_START_S = 1.0
+"""Two readings of one start differ by less, of two starts by more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Of a broker at one moment; None is what it did not tell.
+
+    `producer_id` is one that it has just given, `started_at` the start of its process (seconds
+    since 1970).
+    """
+
+    producer_id: int | None = None
+    started_at: float | None = None
+
+    def as_document(self) -> dict[str, Any]:
+        """For JSON."""
+        return {"producer_id": self.producer_id, "started_at": self.started_at}
+
+
+class Life(StrEnum):
+    """Whether a broker's process is a new one."""
+
+    NEW = "new"
+    SAME = "same"
+    NOT_KNOWN = "not known"
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """`why` says by what."""
+
+    life: Life
+    why: str
+
+
+def judge(before: Mark, now: Mark, *, was_away: bool, is_watched: bool) -> Judged:
+    """Whether the process is another one than before. A pure function.
+
+    `was_away` says that it has been seen to be gone since; `is_watched` that it would have been
+    seen. A broker that was gone need not be a new process: its network may have been.
+    """
+    if before.started_at is not None and now.started_at is not None:
+        if abs(now.started_at - before.started_at) > _SAME_START_S:
+            return Judged(Life.NEW, "its metrics tell another start")
+        return Judged(Life.SAME, "its metrics tell the same start as before")
+    if before.producer_id is not None and now.producer_id is not None:
+        if before.producer_id // BLOCK == now.producer_id // BLOCK:
+            return Judged(Life.SAME, "it gives producer ids of the same block as before")
+        if was_away:
+            return Judged(Life.NEW, "it was away, and gives producer ids of another block")
+        if not is_watched:
+            return Judged(Life.NEW, "it gives producer ids of another block than before")
+        return Judged(Life.NOT_KNOWN, "it has not been away")
+    if was_away:
+        return Judged(Life.NEW, "it was away; nothing else of it can be seen")
+    return Judged(
+        Life.NOT_KNOWN,
+        "it has not been away" if is_watched else "it tells nothing that a restart would change",
+    )

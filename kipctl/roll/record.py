@@ -1,0 +1,283 @@
+"""What a roll writes down: how it is done, which brokers, and how far each has come.
+
+One file a roll, `ID.roll.json` in `$XDG_STATE_HOME/kipctl/rolls/CLUSTER_ID/`, for its owner only.
+It is written anew, and on disk, before each step begins; what restart commands say is beside it.
+"""
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from kipctl.cluster.moves.entry import Origin
+from kipctl.cluster.moves.journal import folder_name
+from kipctl.errors import UsageError
+from kipctl.process import Process
+from kipctl.roll.marks import Mark
+from kipctl.roll.next_act import Phase
+from kipctl.roll.plan import Risk
+from kipctl.state import make_private, state_folder, sync_folder, write_whole
+
+SCHEMA = 1
+IN_SYNC = "in sync"
+"""The moment when a broker was first seen to be, after its restart."""
+_ENDING = ".roll.json"
+_ID = "%Y%m%dT%H%M%S.%fZ"
+
+
+class RollState(StrEnum):
+    """UNDER_WAY is one whose kipctl runs, or was killed; STOPPED can be resumed, too."""
+
+    UNDER_WAY = "under way"
+    STOPPED = "stopped"
+    DONE = "done"
+    ABANDONED = "abandoned"
+
+
+@dataclass(frozen=True, slots=True)
+class How:
+    """How brokers are restarted and guarded, as it was asked for.
+
+    `way` is "exec", "manual" or "lab"; `command` are the words of the first, `lab` the name of the
+    last. `batch` are leaders moved at a time. Times are seconds.
+    """
+
+    way: str
+    command: tuple[str, ...] = ()
+    lab: str = ""
+    guards: tuple[str, ...] = ()
+    guard_action: str = "stop"
+    guard_patience_s: float = 600.0
+    guard_quiet_s: float = 30.0
+    metrics_urls: tuple[str, ...] = ()
+    timeout_s: float = 600.0
+    exec_timeout_s: float = 300.0
+    between_s: float = 0.0
+    batch: int = 1000
+    force: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One broker of a roll.
+
+    `since` is the newest entry of the journal of changes from before its leaders moved: later ones
+    of this roll are this step's. `mark` is of before its restart, `process` the command that
+    restarts it, `output` the file of what that says, and `seen_by` what told that it is restarted.
+    `at` has when each phase, or moment, came (ISO, UTC), `moved` and `brought_back` count leaders.
+    """
+
+    broker: int
+    host: str
+    port: int
+    rack: str | None
+    phase: Phase = Phase.WAITING
+    since: str = ""
+    mark: Mark = field(default_factory=Mark)
+    process: Process | None = None
+    output: str = ""
+    seen_by: str = ""
+    moved: int = 0
+    brought_back: int = 0
+    at: Mapping[str, str] = field(default_factory=dict)
+
+    def begin(self, phase: Phase, **known: Any) -> "Step":
+        """The same, in that phase from now on; the first time that it got there is kept."""
+        return replace(self, phase=phase, **known).reached(phase)
+
+    def reached(self, moment: str) -> "Step":
+        """The same, with the time of this moment, if it had not come before."""
+        return replace(self, at={str(moment): datetime.now(UTC).isoformat(), **self.at})
+
+    @property
+    def has_moved(self) -> bool:
+        """Whether leaders were, or may have been, moved off it: `since` is known then."""
+        return str(Phase.LEADERS_OFF) in self.at
+
+    def seconds(self, first: str, last: str) -> float | None:
+        """Between two moments, if both were reached."""
+        if str(first) not in self.at or str(last) not in self.at:
+            return None
+        began, ended = (datetime.fromisoformat(self.at[str(one)]) for one in (first, last))
+        return (ended - began).total_seconds()
+
+    def as_document(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "broker": self.broker,
+            "host": self.host,
+            "port": self.port,
+            "rack": self.rack,
+            "phase": str(self.phase),
+            "since": self.since,
+            "mark": self.mark.as_document(),
+            "process": self.process and [self.process.pid, self.process.started],
+            "output": self.output,
+            "seen_by": self.seen_by,
+            "leaders_moved_off": self.moved,
+            "leaders_brought_back": self.brought_back,
+            "at": dict(self.at),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class RollRecord:
+    """A roll as it is written down; each change of it is a new one, written at once."""
+
+    path: Path
+    id: str
+    cluster_id: str
+    origin: Origin
+    how: How
+    steps: tuple[Step, ...]
+    state: RollState = RollState.UNDER_WAY
+    why: str = ""
+
+    @property
+    def left(self) -> tuple[Step, ...]:
+        """Brokers that are not done."""
+        return tuple(step for step in self.steps if step.phase is not Phase.DONE)
+
+    @property
+    def may_be_resumed(self) -> bool:
+        return self.state in (RollState.UNDER_WAY, RollState.STOPPED)
+
+    def step(self, broker: int) -> Step:
+        """The step of this broker, which is one of the roll's."""
+        return next(step for step in self.steps if step.broker == broker)
+
+    def with_step(self, changed: Step) -> "RollRecord":
+        """Write that this broker has come so far. Raises UsageError when it cannot be written."""
+        steps = tuple(changed if one.broker == changed.broker else one for one in self.steps)
+        return replace(self, steps=steps).written()
+
+    def mark(self, state: RollState, why: str = "") -> "RollRecord":
+        """Write how the whole of it stands. Raises UsageError when it cannot be written."""
+        return replace(self, state=state, why=why).written()
+
+    def written(self) -> "RollRecord":
+        """Put it on disk; returns when it is there for good. Raises UsageError."""
+        with _writing(self.path.parent):
+            write_whole(self.path, self.as_document())
+        return self
+
+    def output_path(self, broker: int) -> Path:
+        """Where what its restart command says goes."""
+        return self.path.with_name(f"{self.id}.broker-{broker}.log")
+
+    def as_document(self) -> dict[str, Any]:
+        """What the file holds."""
+        how = self.how
+        return {
+            "schema": SCHEMA,
+            "id": self.id,
+            "cluster_id": self.cluster_id,
+            "command": list(self.origin.command),
+            "user": self.origin.user,
+            "host": self.origin.host,
+            "state": str(self.state),
+            "why": self.why,
+            "how": {name: getattr(how, name) for name in How.__dataclass_fields__},
+            "steps": [step.as_document() for step in self.steps],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Rolls:
+    """The rolls of one cluster that this user has begun on this machine."""
+
+    folder: Path
+    cluster_id: str
+    variables: Mapping[str, str] = field(default_factory=lambda: os.environ)
+
+    def begin(self, origin: Origin, how: How, order: Iterable[Risk]) -> RollRecord:
+        """Write a new one down. Raises UsageError when that cannot be done."""
+        with _writing(self.folder):
+            made = not self.folder.exists()
+            make_private(self.folder, self.variables)
+            if made:
+                sync_folder(self.folder.parent)
+        now = datetime.now(UTC).strftime(_ID)
+        steps = tuple(Step(one.broker, one.host, one.port, one.rack) for one in order)
+        path = self.folder / f"{now}{_ENDING}"
+        return RollRecord(path, now, self.cluster_id, origin, how, steps).written()
+
+    def last(self) -> RollRecord | None:
+        """The newest, if there is any. Raises UsageError when it cannot be read."""
+        paths = sorted(self.folder.glob(f"*{_ENDING}"))
+        return read_roll(paths[-1]) if paths else None
+
+    def unended(self) -> RollRecord | None:
+        """The newest, if it may be resumed. Raises UsageError when it cannot be read."""
+        last = self.last()
+        return last if last and last.may_be_resumed else None
+
+
+def rolls(cluster_id: str, variables: Mapping[str, str] = os.environ) -> Rolls:
+    """Those of a cluster. Its id came from the network, and is encoded before it is in a path."""
+    folder = state_folder(variables) / "rolls" / folder_name(cluster_id)
+    return Rolls(folder, cluster_id, variables)
+
+
+def read_roll(path: Path) -> RollRecord:
+    """A roll that was written down. Raises UsageError when it is damaged, or of a newer kipctl."""
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        if document["schema"] != SCHEMA:
+            raise UsageError(
+                f"{path}: its schema is {document['schema']!r}, and {SCHEMA} the only one known."
+            )
+        how = document["how"]
+        lists = {n: tuple(map(str, how[n])) for n in ("command", "guards", "metrics_urls")}
+        return RollRecord(
+            path,
+            str(document["id"]),
+            str(document["cluster_id"]),
+            Origin(
+                tuple(map(str, document["command"])), str(document["user"]), str(document["host"])
+            ),
+            How(**{**how, **lists}),
+            tuple(map(_step, document["steps"])),
+            RollState(document["state"]),
+            str(document["why"]),
+        )
+    except OSError as error:
+        raise UsageError(f"{path}: it cannot be read: {error.strerror}.") from None
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UsageError(f"{path}: it is no record of a roll: {error}.") from None
+
+
+def _step(one: Mapping[str, Any]) -> Step:
+    process = one["process"]
+    mark = one["mark"]
+    return Step(
+        int(one["broker"]),
+        str(one["host"]),
+        int(one["port"]),
+        None if one["rack"] is None else str(one["rack"]),
+        Phase(one["phase"]),
+        str(one["since"]),
+        Mark(mark["producer_id"], mark["started_at"]),
+        None if process is None else Process(int(process[0]), str(process[1])),
+        str(one["output"]),
+        str(one["seen_by"]),
+        int(one["leaders_moved_off"]),
+        int(one["leaders_brought_back"]),
+        {str(phase): str(at) for phase, at in one["at"].items()},
+    )
+
+
+@contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise UsageError(
+            f"The roll cannot be written down in {folder}: {error.strerror}.",
+            "Set XDG_STATE_HOME to a folder that can be written.",
+        ) from None

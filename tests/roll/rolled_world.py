@@ -1,0 +1,197 @@
+"""A cluster that is not there, for rolls whose kipctl is killed: its brokers count their restarts.
+
+Commands are real processes, which write down that they ran.
+"""
+
+import io
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TextIO
+
+from plan_worlds import cluster_of
+
+from kipctl.cluster.moves.entry import Origin
+from kipctl.cluster.moves.journal import Journal
+from kipctl.cluster.snapshot import Snapshot
+from kipctl.roll.carry_out import Roll
+from kipctl.roll.gauges import GivenUpError, Guarding
+from kipctl.roll.guard import Guard
+from kipctl.roll.leaders import Leaders
+from kipctl.roll.marks import BLOCK, Mark
+from kipctl.roll.metrics import Exporters
+from kipctl.roll.plan import Facts, plan_roll
+from kipctl.roll.record import How, RollRecord, Rolls, read_roll
+from kipctl.roll.watch import Watcher
+from kipctl.transport.request import Cluster
+
+SCRIPT = 'echo "$1" >> "$2"; exit "$3"'
+
+
+class KilledError(BaseException):
+    """kipctl is gone, at this very moment."""
+
+
+@dataclass
+class World:
+    """Three brokers, each leading one partition of three.
+
+    `dies_at` is the number of the moment at which kipctl is killed; `tells_ids` whether brokers
+    give producer ids, and `brings_back` whether somebody moves leaders back at once. The guard
+    gives up when it is asked for the time `gives_up_at`; Ctrl-C comes at moment `interrupted_at`.
+    An operator who is asked for a restart does it, and presses Enter by the descriptor `types_to`.
+    """
+
+    folder: Path
+    status: int = 0
+    tells_ids: bool = True
+    brings_back: bool = False
+    gives_up_at: int = -1
+    interrupted_at: int = -1
+    stdin: TextIO = field(default_factory=io.StringIO)
+    types_to: int = -1
+    dies_at: int = -1
+    moments: int = 0
+    off: set[int] = field(default_factory=set)
+    said: list[str] = field(default_factory=list)
+    history: list[str] = field(default_factory=list)
+
+    @property
+    def ran(self) -> Path:
+        return self.folder / "ran"
+
+    @property
+    def restarts(self) -> list[int]:
+        return [int(line) for line in self.ran.read_text().split()] if self.ran.exists() else []
+
+    @property
+    def snapshot(self) -> Snapshot:
+        leaders = [one if one not in self.off else one % 3 + 1 for one in (1, 2, 3)]
+        return cluster_of((1, 2, 3), (2, 3, 1), (3, 1, 2), brokers=(1, 2, 3), leaders=leaders)
+
+    def moment(self) -> None:
+        """Something could happen to kipctl here."""
+        self.moments += 1
+        if self.moments == self.dies_at:
+            raise KilledError
+        if self.moments == self.interrupted_at:
+            raise KeyboardInterrupt
+
+    def begin(
+        self,
+        *command: str,
+        timeout_s: float = 60.0,
+        brokers: tuple[int, ...] = (),
+        guard_action: str = "stop",
+        way: str = "exec",
+    ) -> RollRecord:
+        """Write a roll down, of all three or of these; `command` is one that restarts, or this."""
+        words = ("sh", "-c", SCRIPT, "sh", "{broker}", str(self.ran), str(self.status))
+        how = How(way, command or words, timeout_s=timeout_s, guard_action=guard_action)
+        steps = plan_roll(Facts(self.snapshot, min_insync={"t": 2}), brokers).steps
+        return Rolls(self.folder / "rolls", "c").begin(Origin(("roll",)), how, steps)
+
+    def roll(self, record: RollRecord, said: bool | None = None) -> Roll:
+        cluster = Cluster("127.0.0.1:9", "test", 1)
+        exporters = Exporters()
+        return Roll(
+            record,
+            SeenWorld(cluster, exporters, world=self),
+            LedWorld(
+                cluster,
+                Journal(self.folder / "journal"),
+                record.origin,
+                1,
+                1,
+                self.said.append,
+                world=self,
+            ),
+            GuardingWorld(cluster, Guard(), exporters, self.said.append, world=self),
+            self.stdin,
+            self.hear,
+            self.said.append,
+            said,
+        )
+
+    def hear(self, text: str) -> None:
+        """What the operator is told."""
+        self.said.append(text)
+        if self.types_to >= 0 and (asked := re.match(r"Restart broker (\d+)", text)):
+            with self.ran.open("a") as ran:
+                ran.write(f"{asked[1]}\n")
+            os.write(self.types_to, b"\n")
+
+    def again(self, record: RollRecord) -> RollRecord:
+        """What the next kipctl reads."""
+        return read_roll(record.path)
+
+
+@dataclass(slots=True)
+class SeenWorld(Watcher):
+    """Looks at the world instead of brokers."""
+
+    world: World = field(kw_only=True)
+    known: int = 0
+
+    def forget(self) -> None:
+        self.was_away = False
+        self.known = len(self.world.restarts)
+
+    def is_there(self, broker: int) -> bool:
+        self.world.moment()
+        self.was_away = len(self.world.restarts) > self.known
+        return True
+
+    def whole(self) -> tuple[Snapshot, str]:
+        self.world.moment()
+        return self.world.snapshot, ""
+
+    def facts(self) -> Facts:
+        self.world.moment()
+        return Facts(self.world.snapshot, min_insync={"t": 2})
+
+    def mark(self, broker: int) -> Mark:
+        self.world.moment()
+        lives = self.world.restarts.count(broker)
+        return Mark((10 * lives + broker) * BLOCK if self.world.tells_ids else None)
+
+
+@dataclass(frozen=True, slots=True)
+class LedWorld(Leaders):
+    """Moves the world's leaders; it is killed before it does, or before it can say so."""
+
+    world: World = field(kw_only=True)
+
+    def newest_entry(self) -> str:
+        return ""
+
+    def move_off(self, broker: int, before_each: Callable[[], None]) -> int:
+        before_each()
+        self.world.moment()
+        if not self.world.brings_back:
+            self.world.off.add(broker)
+        self.world.history.append(f"off {broker}")
+        self.world.moment()
+        return 1
+
+    def bring_back(self, since: str) -> int:
+        self.world.moment()
+        brought = len(self.world.off)
+        self.world.off.clear()
+        self.world.moment()
+        return brought
+
+
+@dataclass(slots=True)
+class GuardingWorld(Guarding):
+    """Gives up when the world says so."""
+
+    world: World = field(kw_only=True)
+    asked: int = 0
+
+    def demand_quiet(self, away: int | None) -> None:
+        self.asked += 1
+        if self.asked == self.world.gives_up_at:
+            raise GivenUpError("Given up.")

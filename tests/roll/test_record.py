@@ -1,0 +1,87 @@
+"""What a roll writes down is read again as it was, and is its owner's alone."""
+
+import json
+import stat
+from pathlib import Path
+
+import pytest
+from plan_worlds import cluster_of
+
+from kipctl.cluster.moves.entry import Origin
+from kipctl.errors import UsageError
+from kipctl.process import Process
+from kipctl.roll.marks import Mark
+from kipctl.roll.next_act import Phase
+from kipctl.roll.plan import Facts, plan_roll
+from kipctl.roll.record import How, RollRecord, Rolls, RollState, Step, read_roll, rolls
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Rolls:
+    return rolls("id/../of it", {"XDG_STATE_HOME": str(tmp_path)})
+
+
+def begun(kept: Rolls) -> RollRecord:
+    plan = plan_roll(Facts(cluster_of((1, 2, 3), racks="abab")))
+    how = How("exec", ("ssh", "{host}"), guards=("urp > 1",), metrics_urls=("http://a/",))
+    return kept.begin(Origin(("roll",), "me", "here"), how, plan.steps)
+
+
+def test_it_is_read_as_it_was_written(kept: Rolls) -> None:
+    record = begun(kept)
+    assert kept.last() == record == read_roll(record.path)
+    step = record.steps[1].begin(
+        Phase.RESTARTING,
+        since="20260101T000000.000000Z",
+        mark=Mark(17, 1.5),
+        process=Process(12, "345"),
+        output="a.log",
+        moved=7,
+    )
+    record = record.with_step(step).mark(RollState.STOPPED, "broker 3 is away")
+    assert kept.unended() == record
+    assert record.step(3) == step
+    assert [one.broker for one in record.left] == [1, 3, 2, 4]
+
+
+def test_one_that_has_ended_is_not_resumed(kept: Rolls) -> None:
+    assert kept.unended() is None
+    record = begun(kept)
+    assert kept.unended() == record
+    for ended in (RollState.DONE, RollState.ABANDONED):
+        record.mark(ended)
+        assert kept.unended() is None
+
+
+def test_it_is_its_owners_alone_and_in_the_state_folder(kept: Rolls, tmp_path: Path) -> None:
+    record = begun(kept)
+    assert tmp_path in record.path.parents
+    assert [path.name for path in (tmp_path / "kipctl").iterdir()] == ["rolls"]
+    for folder in (kept.folder, tmp_path / "kipctl"):
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
+def test_a_step_keeps_when_it_first_got_somewhere() -> None:
+    step = Step(1, "h", 9, None)
+    first = step.begin(Phase.LEADERS_OFF)
+    again = first.begin(Phase.RESTARTING).begin(Phase.LEADERS_OFF)
+    assert again.phase is Phase.LEADERS_OFF
+    assert again.at[Phase.LEADERS_OFF] == first.at[Phase.LEADERS_OFF]
+    assert (again.seconds(Phase.LEADERS_OFF, Phase.RESTARTING) or 0.0) >= 0
+    assert again.seconds(Phase.LEADERS_OFF, Phase.DONE) is None
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"schema": 2}, "its schema is 2"),
+        ({"steps": [{}]}, "it is no record of a roll"),
+        ({"state": "lost"}, "it is no record of a roll"),
+        ({"how": {"surprise": 1}}, "it is no record of a roll"),
+    ],
+)
+def test_what_is_damaged_is_named(kept: Rolls, change: dict[str, object], said: str) -> None:
+    record = begun(kept)
+    record.path.write_text(json.dumps(record.as_document() | change))
+    with pytest.raises(UsageError, match=said):
+        kept.last()

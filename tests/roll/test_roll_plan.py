@@ -1,0 +1,136 @@
+"""In which order brokers are restarted, and what that is told to risk: by table."""
+
+from dataclasses import replace
+
+import pytest
+from plan_worlds import cluster_of
+
+from kipctl.cluster.snapshot import PartitionId, Snapshot
+from kipctl.errors import RefusedError, UsageError
+from kipctl.own_names import new_name
+from kipctl.roll.plan import Facts, RollPlan, demand_safe, plan_roll
+
+
+def order(plan: RollPlan) -> list[int]:
+    return [step.broker for step in plan.steps]
+
+
+@pytest.mark.parametrize(
+    ("racks", "voters", "active", "chosen", "expected"),
+    [
+        ("", {101}, 101, (), [1, 2, 3, 4]),
+        ("abab", {101}, 101, (), [1, 3, 2, 4]),
+        ("bbaa", {101}, 101, (), [3, 4, 1, 2]),
+        ("abab", {1, 2}, 1, (), [3, 4, 2, 1]),
+        ("abab", {1, 2, 3}, 2, (), [4, 1, 3, 2]),
+        ("abab", {1, 2, 3, 4}, 3, (), [1, 2, 4, 3]),
+        ("abab", None, None, (), [1, 3, 2, 4]),
+        ("abab", {1, 2}, 1, (1, 4), [4, 1]),
+    ],
+)
+def test_racks_one_by_one_controllers_after_brokers_the_active_one_last(
+    racks: str,
+    voters: set[int] | None,
+    active: int | None,
+    chosen: tuple[int, ...],
+    expected: list[int],
+) -> None:
+    snapshot = cluster_of((1, 2, 3), racks=racks)
+    known = None if voters is None else frozenset(voters)
+    plan = plan_roll(Facts(snapshot, known, active, min_insync={"t": 2}), chosen)
+    assert order(plan) == expected
+
+
+@pytest.mark.parametrize(
+    ("replicas", "least", "lost", "below", "single", "unknown"),
+    [
+        ((1, 2, 3), 2, 0, 0, 0, 0),
+        ((1, 2, 3), 3, 0, 1, 0, 0),
+        ((1, 2), 2, 0, 1, 0, 0),
+        ((1, 2), 1, 0, 0, 1, 0),
+        ((1,), 1, 1, 0, 0, 0),
+        ((2, 3, 4), 2, 0, 0, 0, 0),
+        ((1, 2), None, 0, 0, 1, 1),
+        ((1,), None, 1, 0, 0, 0),
+        ((1, 2), 3, 0, 0, 1, 0),  # refuses acks=all writes already
+    ],
+)
+def test_what_the_restart_of_broker_1_risks(
+    replicas: tuple[int, ...], least: int | None, lost: int, below: int, single: int, unknown: int
+) -> None:
+    plan = plan_roll(Facts(cluster_of(replicas), frozenset(), 9, min_insync={"t": least}), (1,))
+    [step] = plan.steps
+    assert [len(ids) for ids in (step.lost, step.below, step.single, step.unknown)] == [
+        lost,
+        below,
+        single,
+        unknown,
+    ]
+    assert step.is_harmful == bool(lost or below)
+    assert (step.leaders, step.replicas) == (int(replicas[0] == 1), int(1 in replicas))
+
+
+@pytest.mark.parametrize(
+    ("snapshot", "moving", "refused"),
+    [
+        (cluster_of((1, 2, 3)), (), ""),
+        (cluster_of((1, 2, 3), isr=[(1, 2)]), (), "t-0 (not in sync: broker 3)"),
+        (cluster_of((1, 2, 9)), (), "not in sync: broker 9; down: 9"),
+        (cluster_of((1, 2, 3)), (PartitionId("t", 0),), "being reassigned, such as t-0"),
+    ],
+)
+def test_a_cluster_that_is_not_whole_refuses_the_roll_whatever_is_forced(
+    snapshot: Snapshot, moving: tuple[PartitionId, ...], refused: str
+) -> None:
+    plan = plan_roll(Facts(snapshot, frozenset(), 9, min_insync={"t": 1}, moving=moving))
+    if not refused:
+        demand_safe(plan, force=False)
+        return
+    with pytest.raises(RefusedError) as error:
+        demand_safe(plan, force=True)
+    assert refused in error.value.what
+
+
+def test_a_restart_that_stops_partitions_has_to_be_insisted_on() -> None:
+    plan = plan_roll(Facts(cluster_of((1, 2), (1,)), frozenset(), 9, min_insync={"t": 2}))
+    with pytest.raises(RefusedError, match=r"broker 1: t-1 without any replica, t-0 below") as no:
+        demand_safe(plan, force=False)
+    assert "2 of 4 brokers" in no.value.what
+    demand_safe(plan, force=True)
+
+
+def test_a_broker_that_is_not_there_cannot_be_chosen() -> None:
+    known = Facts(cluster_of((1, 2)), fenced=(7,))
+    with pytest.raises(UsageError, match="Broker 7 is registered, and down"):
+        plan_roll(known, (7,))
+    with pytest.raises(UsageError, match="Broker 8 is not in the cluster"):
+        plan_roll(known, (8,))
+
+
+def test_what_is_not_known_is_said() -> None:
+    plan = plan_roll(Facts(cluster_of((1, 2)), fenced=(7,), min_insync={"t": None}))
+    said = " ".join(plan.not_known)
+    assert "Which brokers are controllers is not known" in said
+    assert "min.insync.replicas of 1 topics, such as t, is not known" in said
+    assert "Broker 7 is registered and down" in said
+
+
+def test_controllers_that_are_no_brokers_are_left_alone() -> None:
+    plan = plan_roll(Facts(cluster_of((1, 2)), frozenset({1, 101, 102}), 101))
+    assert plan.apart == (101, 102)
+    assert [step.role for step in plan.steps] == [
+        "broker",
+        "broker",
+        "broker",
+        "broker, controller",
+    ]
+
+
+def test_topics_of_kipctls_own_runs_hold_nobodys_data() -> None:
+    seen = cluster_of((1,), (1, 2))
+    own = PartitionId(new_name("kipctl-perf"), 0)
+    mine = replace(seen.partitions[0], id=own)
+    snapshot = replace(seen, partitions=(mine, seen.partitions[1]))
+    [step] = plan_roll(Facts(snapshot, min_insync={"t": 1, own.topic: 2}), (1,)).steps
+    assert (step.lost, step.below) == ((), ())
+    assert (step.replicas, step.single) == (2, (PartitionId("t", 1),))
