@@ -423,7 +423,7 @@ _kipctl() {
         'kipctl spark status -o' | 'kipctl spark status --output') COMPREPLY=($(compgen -W 'auto table plain json csv' -- "$current")); return ;;
     esac
     case "$command" in
-        kipctl) words='reassign wait tap demo lab clusters elect inspect perf experiment request-log analyze runs spark' options='--debug --version --help' ;;
+        kipctl) words='reassign wait roll tap demo lab clusters elect inspect perf experiment request-log analyze runs spark' options='--debug --version --help' ;;
         'kipctl reassign') words='' options='--rotate --drain --leaders-off --leader --balance --add --replace --replication-factor --rack-aware --plan --rollback --resume --list --verify --cancel --history --pause --entry --journal --topic --all-topics --all --dry-run --partitions --force --additional --change-replication-factor --batch --between --concurrent-moves --throttle --clear-throttles --measure --yes --timeout --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
         'kipctl wait') words='' options='--until --topic --timeout --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
         'kipctl roll') words='' options='--brokers --exec --manual --lab --dry-run --resume --abandon --was-restarted --guard --guard-patience --guard-quiet --guard-action --metrics-url --force --timeout --exec-timeout --batch --between --yes --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;

@@ -41,6 +41,11 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "kipctl reassign --leaders-off 3 --yes",
         "kipctl reassign --rollback",
     ),
+    "roll": (
+        "kipctl roll --dry-run",
+        "kipctl roll --exec 'ssh {host} systemctl restart kafka' --guard 'under-min-isr > 0'",
+        "kipctl roll --resume",
+    ),
     "wait": ("kipctl wait --until in-sync,preferred --timeout 600",),
     "tap": (
         "kipctl tap --listen 127.0.0.1:19092",
