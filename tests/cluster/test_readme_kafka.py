@@ -11,9 +11,20 @@ from pathlib import Path
 import pytest
 from on_lab import Kipctl, MakeTopic
 
+from kipctl.lab.cluster import Lab
+from kipctl.lab.properties import LabSpec
+
 README = Path(__file__).parents[2] / "README.md"
 
 pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture(scope="module")
+def lab(guard: None) -> Iterator[Lab]:
+    """Of its own: what the page shows of brokers is of one topic."""
+    lab = Lab.up(LabSpec(name="readme", c1_only=True), lambda text: None)
+    yield lab
+    lab.down()
 
 
 def commands() -> Iterator[tuple[str, list[str]]]:

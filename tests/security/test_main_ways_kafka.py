@@ -158,7 +158,10 @@ def test_stock_clients_log_in_through_the_tap(
     kipctl.keep(first + out + err)
     assert tap.returncode == 0, err
     seen = json.loads(out)["clients"]
-    assert {one["software_name"] for one in seen} == {"apache-kafka-java", "confluent-kafka-python"}
+    # A connection that ends before its client has said who it is belongs to one without a name.
+    loads = [one for one in seen if one["requests"]["by_api"].keys() & {"Produce", "Fetch"}]
+    names = {one["software_name"] for one in loads}
+    assert names == {"apache-kafka-java", "confluent-kafka-python"}, seen
 
 
 @pytest.mark.parametrize(
