@@ -249,7 +249,7 @@ _kipctl() {
         'kipctl perf metadata --topics') return ;;
         'kipctl perf metadata --partitions') return ;;
         'kipctl perf metadata --throughput') return ;;
-        'kipctl perf metadata --seconds') return ;;
+        'kipctl perf metadata --for' | 'kipctl perf metadata --seconds') return ;;
         'kipctl perf metadata --record-size') return ;;
         'kipctl perf metadata --phase') COMPREPLY=($(compgen -W 'startup steady leader-changes idle-return' -- "$current")); return ;;
         'kipctl perf metadata --client') COMPREPLY=($(compgen -W 'probe librdkafka' -- "$current")); return ;;
@@ -331,7 +331,7 @@ _kipctl() {
         'kipctl experiment closest-replica --clients') return ;;
         'kipctl experiment closest-replica --client-rack') return ;;
         'kipctl experiment closest-replica --partitions') return ;;
-        'kipctl experiment closest-replica --seconds') return ;;
+        'kipctl experiment closest-replica --for' | 'kipctl experiment closest-replica --seconds') return ;;
         'kipctl experiment closest-replica --throughput') return ;;
         'kipctl experiment closest-replica --record-size') return ;;
         'kipctl experiment closest-replica --runs') return ;;
@@ -348,7 +348,7 @@ _kipctl() {
         'kipctl experiment metadata --topics') return ;;
         'kipctl experiment metadata --partitions') return ;;
         'kipctl experiment metadata --throughput') return ;;
-        'kipctl experiment metadata --seconds') return ;;
+        'kipctl experiment metadata --for' | 'kipctl experiment metadata --seconds') return ;;
         'kipctl experiment metadata --record-size') return ;;
         'kipctl experiment metadata --phase') COMPREPLY=($(compgen -W 'startup steady leader-changes idle-return' -- "$current")); return ;;
         'kipctl experiment metadata --brokers') return ;;
@@ -456,13 +456,13 @@ _kipctl() {
         'kipctl perf') words='consume e2e metadata produce' options=--help ;;
         'kipctl perf consume') words='' options='--topic --num-records --messages --partition --offset --from-latest --client-rack --fetch-size --socket-buffer-size --timeout --group --command-property --command-config --consumer.config --print-metrics --show-detailed-stats --reporting-interval --hide-header --leader-discovery --during --every --count --record --yes --workers --master --conf --start-timeout --bootstrap-server --cluster --expect-cluster --map --strict --output --help' ;;
         'kipctl perf e2e') words='' options='--num-records --throughput --record-size --producer-acks --topic --partitions --replication-factor --warmup-records --client-rack --producer-property --consumer-property --command-config --timeout --print-metrics --leader-discovery --during --every --count --record --force --yes --workers --master --conf --start-timeout --bootstrap-server --cluster --expect-cluster --map --strict --output --help' ;;
-        'kipctl perf metadata') words='' options='--topics --partitions --throughput --seconds --record-size --phase --client --policy --command-property --metrics-url --yes --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
+        'kipctl perf metadata') words='' options='--topics --partitions --throughput --for --seconds --record-size --phase --client --policy --command-property --metrics-url --yes --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
         'kipctl perf produce') words='' options='--num-records --throughput --record-size --payload-file --payload-delimiter --topic --partitions --replication-factor --warmup-records --command-property --producer-props --command-config --producer.config --print-metrics --reporting-interval --leader-discovery --during --every --count --record --force --yes --workers --master --conf --start-timeout --bootstrap-server --cluster --expect-cluster --map --strict --output --help' ;;
         'kipctl experiment') words='redirect roll closest-replica metadata' options=--help ;;
         'kipctl experiment redirect') words='' options='--arms --runs --acks --num-records --throughput --record-size --partitions --every --metadata-delay --stale-metadata --gain-curve --predict --curve --scale --quick --brokers --controllers --bootstrap-server --cluster --command-config --expect-cluster --map --record --output --help' ;;
         'kipctl experiment roll') words='' options='--arms --acks --partitions --restarts --uncontrolled --every --scale --throughput --record-size --runs --workers --quick --brokers --controllers --record --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
-        'kipctl experiment closest-replica') words='' options='--clients --client-rack --partitions --seconds --stay --uncontrolled --throughput --record-size --runs --quick --brokers --controllers --record --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
-        'kipctl experiment metadata') words='' options='--clients --topics --partitions --throughput --seconds --record-size --phase --quick --brokers --controllers --record --yes --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
+        'kipctl experiment closest-replica') words='' options='--clients --client-rack --partitions --for --seconds --stay --uncontrolled --throughput --record-size --runs --quick --brokers --controllers --record --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
+        'kipctl experiment metadata') words='' options='--clients --topics --partitions --throughput --for --seconds --record-size --phase --quick --brokers --controllers --record --yes --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
         'kipctl request-log') words='on off status' options=--help ;;
         'kipctl request-log on') words='' options='--broker --all-brokers --for --until-off --metrics-url --yes --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
         'kipctl request-log off') words='' options='--broker --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;

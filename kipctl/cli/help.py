@@ -85,7 +85,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     ),
     "perf consume": ("kipctl perf consume --topic orders",),
     "perf e2e": ("kipctl perf e2e", "kipctl perf e2e --during rotate --record moved"),
-    "perf metadata": ("kipctl perf metadata --topics 10 --seconds 5",),
+    "perf metadata": ("kipctl perf metadata --topics 10 --for 5s",),
     "experiment redirect": ("kipctl experiment redirect --quick",),
     "experiment roll": ("kipctl experiment roll --quick",),
     "experiment closest-replica": ("kipctl experiment closest-replica --quick",),

@@ -33,7 +33,7 @@ from kipctl.cli.options import (
     WorkersOption,
     YesOption,
     load_of,
-    parse_duration,
+    milliseconds,
     record_folder,
 )
 from kipctl.cli.perf_results import (
@@ -45,6 +45,7 @@ from kipctl.cli.perf_results import (
     show,
     status_of_failed,
 )
+from kipctl.durations import Duration
 from kipctl.errors import UsageError
 from kipctl.pipeline.place import parse_conf
 from kipctl.probe.leadership import LeaderDiscovery
@@ -81,9 +82,14 @@ def e2e(
         typer.Option("--command-config", help="File of settings that both clients have."),
     ] = None,
     timeout: Annotated[
-        int,
-        typer.Option("--timeout", metavar="MS", help="After the last send: end when none came."),
-    ] = 10_000,
+        Duration,
+        typer.Option(
+            "--timeout",
+            metavar="MS|DURATION",
+            parser=milliseconds,
+            help="After the last send: end when none came for so long.",
+        ),
+    ] = Duration(10),
     print_metrics: PrintMetricsOption = False,
     leader_discovery: LeaderDiscoveryOption = LeaderDiscovery.KIP951,
     during: DuringOption = None,
@@ -95,7 +101,7 @@ def e2e(
     workers: WorkersOption = 1,
     master: MasterOrHereOption = None,
     conf: ConfOption = None,
-    start_timeout: StartTimeoutOption = "60s",
+    start_timeout: StartTimeoutOption = Duration(60),
     bootstrap_server: BootstrapOption = None,
     strict: StrictOption = False,
     output: OutputOption = OutputFormat.AUTO,
@@ -162,10 +168,10 @@ def e2e(
             workers=workers,
             master=master,
             conf=parse_conf(conf or []),
-            start_timeout_s=parse_duration(start_timeout),
+            start_timeout_s=start_timeout,
         ),
         consumer=consumer_config(consumed),
-        quiet_s=timeout / 1000,
+        quiet_s=timeout,
     )
     confirm_moves(environment, access, plan.produce.probe.topic, plan.produce.during, yes)
     result = end_to_end(plan, Listeners(environment.message, environment.message))
