@@ -1,7 +1,8 @@
-"""What a command has to say, before it is decided how: tables, a JSON document, closing lines."""
+"""What a command has to say, before it is decided how: an answer, tables, a JSON document."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 
 from kipctl.report.printable import printable
 
@@ -81,17 +82,38 @@ class ClusterIdentity:
         return f"{named}id {self.id or 'not known'}, at {self.bootstrap_servers}"
 
 
+class Tone(StrEnum):
+    """What a paragraph is, as a terminal colours it. The words say it too."""
+
+    NONE = ""
+    GOOD = "green"
+    WARNING = "yellow"
+    BAD = "red"
+
+
+@dataclass(frozen=True, slots=True)
+class Paragraph:
+    """Sentences that belong together: the first begins a line, the others stand under it."""
+
+    first: str
+    others: tuple[str, ...] = ()
+    tone: Tone = Tone.NONE
+
+
 @dataclass(frozen=True, slots=True)
 class Report:
     """A command's whole result.
 
     `document` is what `--output json` prints (with `_command`, `_version` and `_cluster` added);
-    `tables` what a person reads; `closing` lines come last, exactly as they are, in table and plain
-    output. Before them stands the cluster that it is about, if it is about one.
+    `opening` is the answer, before the `tables` that a person reads; `closing` lines come last,
+    exactly as they are, in table and plain output. Before them stands the cluster that it is about,
+    if it is about one. CSV has the tables, then the `further` ones.
     """
 
     command: str
     document: Mapping[str, object]
     tables: tuple[Table, ...] = ()
     closing: tuple[str, ...] = ()
+    opening: tuple[Paragraph, ...] = ()
+    further: tuple[Table, ...] = ()
     cluster: "ClusterIdentity | None" = None
