@@ -448,10 +448,10 @@ _kipctl() {
         'kipctl elect preferred') words='' options='--topic --partition --broker --all --json-file --dry-run --batch --between --yes --until --timeout --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
         'kipctl elect unclean') words='' options='--topic --partition --all --internal --json-file --dry-run --yes --timeout --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
         'kipctl inspect') words='brokers replica-selection metadata leaders hints' options=--help ;;
-        'kipctl inspect brokers') words='' options='--metrics-url --look-again --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
-        'kipctl inspect replica-selection') words='' options='--topic --client-rack --explain --watch --for --rate-over --price-per-gb --require-local --client --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
+        'kipctl inspect brokers') words='' options='--metrics-url --look-again --all --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
+        'kipctl inspect replica-selection') words='' options='--topic --client-rack --explain --watch --for --rate-over --price-per-gb --require-local --client --partitions --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
         'kipctl inspect metadata') words='' options='--topic --measure-convergence --moves --yes --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
-        'kipctl inspect leaders') words='' options='--topic --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
+        'kipctl inspect leaders') words='' options='--topic --partitions --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
         'kipctl inspect hints') words='' options='--topic --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
         'kipctl perf') words='consume e2e metadata produce' options=--help ;;
         'kipctl perf consume') words='' options='--topic --num-records --messages --partition --offset --from-latest --client-rack --fetch-size --socket-buffer-size --timeout --group --command-property --command-config --consumer.config --print-metrics --show-detailed-stats --reporting-interval --hide-header --leader-discovery --during --every --count --record --yes --workers --master --conf --start-timeout --bootstrap-server --cluster --expect-cluster --map --strict --output --help' ;;

@@ -73,7 +73,8 @@ def _write_plain(report: Report, stream: TextIO) -> None:
         stream.writelines(f"  {printable(line)}\n" for line in paragraph.others)
     if report.opening and report.tables:
         stream.write("\n")
-    for number, table in enumerate(report.tables):
+    for number, whole in enumerate(report.tables):
+        table = whole.for_people
         if number:
             stream.write("\n")
         if table.title:
@@ -110,7 +111,7 @@ def _write_table(report: Report, stream: TextIO, is_terminal: bool) -> None:
         for paragraph in report.opening:
             console.print(Text(printable(paragraph.first), paragraph.tone.value))
             for line in paragraph.others:
-                console.print(Padding(Text(printable(line)), (0, 0, 0, 2)))
+                console.print(Padding(Text(printable(line)), (0, 0, 0, 2), expand=False))
         if report.opening and report.tables:
             console.print()
         for part in _drawn(report.tables):
@@ -127,7 +128,8 @@ def renderable(report: Report) -> RenderableType:
 
 
 def _drawn(tables: tuple[Table, ...]) -> Iterator[RenderableType]:
-    for number, table in enumerate(tables):
+    for number, whole in enumerate(tables):
+        table = whole.for_people
         if number:
             yield Text()
         if table.rows:

@@ -1,7 +1,7 @@
 """What a command has to say, before it is decided how: an answer, tables, a JSON document."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from kipctl.report.printable import printable
@@ -24,7 +24,8 @@ class Table:
     """A titled table; `notes` are sentences printed under it.
 
     Where a report has different tables from time to time they have a `name`, and CSV begins each
-    of their rows with it.
+    of their rows with it. People are shown the first `most` rows (0: all of them), and how many
+    more there are; CSV has every row.
     """
 
     title: str
@@ -32,6 +33,16 @@ class Table:
     rows: tuple[tuple[Cell, ...], ...]
     notes: tuple[str, ...] = ()
     name: str = ""
+    most: int = 0
+
+    @property
+    def for_people(self) -> "Table":
+        """The same with the rows that people are shown."""
+        left = len(self.rows) - self.most
+        if not self.most or left <= 0:
+            return self
+        note = f"And {left:,} more: --partitions shows them all."
+        return replace(self, rows=self.rows[: self.most], notes=(*self.notes, note), most=0)
 
     @property
     def titles(self) -> tuple[str, ...]:
