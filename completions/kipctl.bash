@@ -82,6 +82,7 @@ _kipctl() {
         'kipctl tap --expect-cluster') return ;;
         'kipctl tap --map') return ;;
         'kipctl tap -o' | 'kipctl tap --output') COMPREPLY=($(compgen -W 'auto table plain json csv' -- "$current")); return ;;
+        'kipctl demo --record') return ;;
         'kipctl demo -o' | 'kipctl demo --output') COMPREPLY=($(compgen -W 'auto table plain json csv' -- "$current")); return ;;
         'kipctl lab up --name') return ;;
         'kipctl lab up --brokers') return ;;
@@ -428,7 +429,7 @@ _kipctl() {
         'kipctl wait') words='' options='--until --topic --timeout --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
         'kipctl roll') words='' options='--brokers --exec --manual --lab --dry-run --resume --abandon --was-restarted --guard --guard-patience --guard-quiet --guard-action --metrics-url --force --timeout --exec-timeout --batch --between --yes --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
         'kipctl tap') words='' options='--listen --advertise --cap --delay --drop-hints --stale-metadata --reset --for --certificate --key --tls-to-brokers --ca --record --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
-        'kipctl demo') words='' options='--output --help' ;;
+        'kipctl demo') words='' options='--record --output --help' ;;
         'kipctl lab') words='up status down stop start restart pause resume logs' options=--help ;;
         'kipctl lab up') words='' options='--name --brokers --controllers --racks --kafka-version --kafka-home --config --port --request-log --metrics --security --acl --host --output --help' ;;
         'kipctl lab status') words='' options='--name --output --help' ;;
