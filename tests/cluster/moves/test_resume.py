@@ -250,7 +250,8 @@ def test_the_question_says_whose_change_it_is_and_a_dry_run_changes_nothing(
     assert json.loads(ran.out)["entry"] == was.id
     ran = kipctl("reassign", "--resume")
     assert ran.status == 2
-    assert "Go on with 5 partitions of kipctl reassign --drain 3, by bob@elsewhere" in ran.err
+    assert "What is left of kipctl reassign --drain 3, by bob@elsewhere" in ran.err
+    assert "Go on with 5 partitions?" in ran.err
     assert fake.altered == []
 
 
@@ -300,6 +301,27 @@ def test_the_rollback_of_what_was_cut_off_cancels_what_is_under_way(
     assert set(fake.replicas().values()) == {(1, 2, 3)}
     assert set(fake.leaders().values()) == {1}
     assert read_entry(was.path).state is EntryState.UNDONE
+
+
+@pytest.mark.parametrize(
+    ("elsewhere", "state"), [((4, 2, 1), EntryState.DONE), ((1, 2, 3), EntryState.UNDONE)]
+)
+def test_a_rollback_that_is_gone_on_with_has_undone_what_it_was_to_undo_or_leaves_it_open(
+    fake: Reassigning, kipctl: Kipctl, kept: Journal, elsewhere: Replicas, state: EntryState
+) -> None:
+    was = cut_off(kept, EntryState.DONE)
+    for one in T[1:]:
+        fake.partitions[one] = Held((1, 2, 4), 1)
+    fake.partitions[T[0]] = Held(elsewhere, elsewhere[0])  # the rollback had left it alone
+    back = dict.fromkeys(T[1:], (1, 2, 3))
+    kept.save({one: (1, 2, 4) for one in T[1:]}, back, BOB, undoes=was.id, how=HOW).mark(
+        EntryState.SUBMITTED
+    )
+    ran = kipctl(*ROLLBACK)
+    assert ran.status == 0, ran.err
+    assert "Its rollback was cut off, and is gone on with" in ran.err
+    assert {fake.replicas()[one] for one in T[1:]} == {(1, 2, 3)}
+    assert read_entry(was.path).state is state
 
 
 def test_nothing_new_is_begun_without_telling_of_what_was_cut_off(
