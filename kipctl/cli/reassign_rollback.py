@@ -2,7 +2,8 @@
 
 import shlex
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ from kipctl.cli.reassign_entries import (
     mark,
     put_throttles_back,
     say_damaged,
+    throttled_for,
     whose,
 )
 from kipctl.cli.reassign_modes import (
@@ -26,10 +28,11 @@ from kipctl.cli.reassign_modes import (
     say_if_not_listed,
     say_plan,
 )
-from kipctl.cli.reassign_reports import REASSIGN, plan_report, with_skipped
-from kipctl.errors import RefusedError
+from kipctl.cli.reassign_reports import REASSIGN, cancelled_report, plan_report, with_skipped
+from kipctl.errors import PartlyDoneError, RefusedError, UsageError
 
 if TYPE_CHECKING:
+    from kipctl.cluster.moves.cancel import Cancelled
     from kipctl.cluster.moves.entry import Entry
     from kipctl.cluster.moves.journal import Journal
     from kipctl.cluster.moves.plan import Plan
@@ -39,6 +42,7 @@ if TYPE_CHECKING:
 
 _RECENT = timedelta(hours=1)
 """So old a change may be for --yes to undo it without its id."""
+_UNCHANGED = "Nothing was changed."
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,15 +122,26 @@ def _carry_out(asked: Asked, kept: "Journal", entry: "Entry", seen: _Seen) -> No
     from kipctl.cluster.moves.guards import demand_same
     from kipctl.cluster.moves.throttle import demand_put_back
 
-    moved = None
-    with kept.locked(asked.origin):
-        if seen.own:
-            _cancel(asked, entry, seen.own)
-        still_set = put_throttles_back(asked, kept, entry)
+    moved, cancelled = None, None
+    done: list[str] = []
+    own = [one.id for one in seen.own]
+    with kept.locked(asked.origin), _partly_done_after(done):
         entry = entry.again()
         again = _look(asked, entry)
+        demand_same(seen.way.plan, again.way.plan.without(own))
+        if own:
+            cancelled = _cancel(asked, entry, seen.own)
+            if cancelled.cancelled:
+                done.append(f"{len(cancelled.cancelled)} reassignments are cancelled.")
+        is_throttled = bool(throttled_for(asked, kept, entry))
+        still_set = put_throttles_back(asked, kept, entry)
+        if is_throttled:
+            done.append(f"The throttle is {'not all ' if still_set else ''}put back.")
+        if own or is_throttled:
+            entry = entry.again()
+            again = _look(asked, entry)
+            demand_same(seen.way.plan, again.way.plan.without(own))
         way = again.way
-        demand_same(seen.way.plan, way.plan.without(one.id for one in seen.own))
         known = again.snapshot.only((*way.in_place, *way.plan.target))
         if way.plan.moves or way.in_place:
             title = f"Rolling back {len(way.plan.moves)} partitions"
@@ -142,17 +157,60 @@ def _carry_out(asked: Asked, kept: "Journal", entry: "Entry", seen: _Seen) -> No
         is_undone = not way.left and not again.own and not (moved and moved.failures)
         if is_undone and entry.state is not EntryState.UNDONE:
             mark(asked, entry, EntryState.UNDONE)
-    if moved is None:
-        _say_undone(asked, entry)
-    else:
+    next_step = f"Try again: {_command(asked, entry)}"
+    if moved is not None:
         after = afterwards(asked.cluster, known.topics)
         report = moved_report(REASSIGN, moved, known, after, asked.every_row)
         asked.report(with_skipped(report, way.plan))
         if way.left:
             _say_left_open(asked, entry, way)
-        next_step = f"Try again: {_command(asked, entry)}"
-        demand_all_done(moved.failures, moved.done, next_step, has_changed=moved.has_changed)
+        has_changed = moved.has_changed or bool(done)
+        demand_all_done(moved.failures, moved.done, next_step, has_changed=has_changed)
+    elif cancelled is not None:
+        topics = sorted({one.topic for one in cancelled.cancelled})
+        report = cancelled_report(cancelled, afterwards(asked.cluster, topics), asked.every_row)
+        asked.report(with_skipped(report, way.plan))
+    with _partly_done_after(done):
+        _demand_undone(asked, entry, again, next_step, has_moved=moved is not None)
     demand_put_back(still_set)
+
+
+@contextmanager
+def _partly_done_after(done: Sequence[str]) -> Iterator[None]:
+    """What is refused once something is done, as these sentences say, is partly done."""
+    try:
+        yield
+    except (RefusedError, UsageError) as error:
+        if not done:
+            raise
+        what, next_step = (
+            " ".join(text.replace(_UNCHANGED, "").split()) for text in (error.what, error.next_step)
+        )
+        raise PartlyDoneError(f"{' '.join(done)} {what}", next_step) from None
+
+
+def _demand_undone(
+    asked: Asked, entry: "Entry", seen: _Seen, next_step: str, *, has_moved: bool
+) -> None:
+    """Say that all is as before, unless there is a report of what has moved.
+
+    Raises RefusedError where something is not, and nothing has moved; PartlyDoneError for what
+    could not be cancelled.
+    """
+    if seen.own:
+        raise PartlyDoneError(
+            f"{len(seen.own)} partitions of entry {entry.id}, such as {seen.own[0].id}, are still"
+            f" being reassigned: they could not be cancelled. {_left_alone(seen.way)}".rstrip(),
+            next_step,
+        )
+    if has_moved:
+        return
+    if seen.way.left:
+        raise RefusedError(
+            f"Entry {entry.id} is not all undone. {_left_alone(seen.way)}",
+            f"{next_step}; --force insists on what somebody has changed.",
+        )
+    _say_undone(asked, entry)
 
 
 def _whole(way: "WayBack", known: "Snapshot") -> "Plan":
@@ -167,12 +225,12 @@ def _whole(way: "WayBack", known: "Snapshot") -> "Plan":
     return Plan(tuple(sorted((*way.plan.moves, *elected), key=lambda move: move.id)))
 
 
-def _cancel(asked: Asked, entry: "Entry", own: Sequence["Ongoing"]) -> None:
+def _cancel(asked: Asked, entry: "Entry", own: Sequence["Ongoing"]) -> "Cancelled":
     """Cancel what the entry still moves; what has ended meanwhile is rolled back afterwards."""
     from kipctl.cluster.moves.cancel import Chosen, cancel
 
     with asked.environment.progress(f"Cancelling {len(own)} reassignments"):
-        cancel(
+        return cancel(
             asked.cluster,
             Chosen(tuple(own), (), {one.id: entry for one in own}),
             asked.step_timeout_s,
