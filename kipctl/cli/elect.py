@@ -203,12 +203,14 @@ def unclean(
 
     Records that the elected replica does not have are gone, acknowledged or not. Only partitions
     that have no leader, before and after the question, are elected; without any nothing is done.
-    --dry-run lists them, with who would lead and what may be lost.
+    --dry-run lists them, with who would lead and what may be lost. Those of which more would be
+    lost after the question than it showed are left out.
     """
     environment = context.ensure_object(Environment)
     from kipctl.cluster.moves.change_outcome import LeadersMoved, demand_all_done
     from kipctl.cluster.moves.elections import elect_unclean
-    from kipctl.cluster.moves.unclean import examine
+    from kipctl.cluster.moves.reassign import LeftOut
+    from kipctl.cluster.moves.unclean import examine, worse
     from kipctl.cluster.snapshot import look_again, take_snapshot
     from kipctl.transport.request import Cluster
 
@@ -251,6 +253,16 @@ def unclean(
             environment.message(
                 f"{recovered:,} of them have a leader again or are gone, and are left alone."
             )
+        # A broker may be gone since: what was confirmed is this leader, and no greater loss.
+        was = {one.id: one for one in found}
+        reasons = {one.id: worse(was[one.id], one) for one in examine(cluster, before)}
+        changed = [LeftOut(one, why) for one, why in reasons.items() if why]
+        next_step = "Start a broker that holds a replica."
+        if changed:
+            next_step += " Or repeat the command, and look at what would be lost again."
+            before = before.only(one for one, why in reasons.items() if not why)
+        if not before.partitions:
+            demand_all_done(changed, 0, next_step)
         with environment.progress(f"Electing leaders of {len(before.partitions)} partitions"):
             held = elect_unclean(cluster, before.by_id, timeout)
         moved = LeadersMoved(None, held)
@@ -259,9 +271,7 @@ def unclean(
         _bounded(moved_report("elect unclean", moved, before, after), output), output
     )
     demand_all_done(
-        moved.failures,
-        len(held.outcomes) - len(moved.failures),
-        "Start a broker that holds a replica.",
+        (*changed, *moved.failures), len(held.outcomes) - len(moved.failures), next_step
     )
 
 

@@ -314,7 +314,13 @@ def topic_of(
                 "Repeat with --force, or leave --topic out to use a topic of kipctl's own.",
             )
         with (
-            saved_meanwhile(cluster, journal(snapshot.cluster_id), snapshot, message)
+            saved_meanwhile(
+                cluster,
+                journal(snapshot.cluster_id),
+                snapshot,
+                message,
+                copies=plan.copies_data,
+            )
             if plan.moves_leaders
             else nullcontext()
         ):

@@ -133,25 +133,48 @@ def test_the_elections_of_several_batches_are_told_as_the_slowest() -> None:
 
 
 @pytest.mark.parametrize(
-    ("held", "after"),
+    ("held", "copies", "after"),
     [
-        (Held((1, 2), 1), (1, 2)),
-        (Held((2, 1), 1), (2, 1)),
-        (Held((1, 2), 1, target=(3, 2)), (3, 2)),
+        (Held((1, 2), 1), True, (1, 2)),
+        (Held((2, 1), 1), False, (2, 1)),
+        (Held((2, 1), 1), True, (2, 1)),
+        (Held((1, 2), 1, target=(3, 2)), True, (3, 2)),
+        (Held((3, 2), 3), True, (3, 2)),
+        # What is done only reorders: somebody else has moved it.
+        (Held((1, 2), 1, target=(3, 2)), False, (1, 2)),
+        (Held((3, 2), 3), False, (1, 2)),
     ],
 )
 def test_what_is_done_meanwhile_can_be_undone_and_nothing_if_nothing_was(
-    tmp_path: Path, held: Held, after: tuple[int, ...]
+    tmp_path: Path, held: Held, copies: bool, after: tuple[int, ...]
 ) -> None:
     variables, said = {"XDG_STATE_HOME": str(tmp_path)}, list[str]()
     with reassigning({T0: (1, 2)}) as (fake, broker), Cluster(broker.address) as cluster:
         kept, before = journal("fake", variables), take_snapshot(cluster)
-        with saved_meanwhile(cluster, kept, before, said.append):
+        with saved_meanwhile(cluster, kept, before, said.append, copies=copies):
             fake.partitions[T0] = held
         (entry,) = kept.entries()
         assert entry.after == {T0: after}
         assert entry.may_be_undone is (after != (1, 2))
-    assert said == ["Its assignment is saved; afterwards: kipctl reassign --rollback"]
+    assert said == [
+        f"Its assignment is saved; afterwards: kipctl reassign --rollback --entry {entry.id}"
+    ]
+
+
+def test_what_others_move_meanwhile_is_not_moved_back(tmp_path: Path) -> None:
+    moved, turned = T0, PartitionId(T0.topic, 1)
+    with (
+        reassigning({moved: (1, 2, 3), turned: (1, 2, 3)}) as (fake, broker),
+        Cluster(broker.address) as cluster,
+    ):
+        kept = journal("fake", {"XDG_STATE_HOME": str(tmp_path)})
+        before = take_snapshot(cluster)
+        with saved_meanwhile(cluster, kept, before, lambda _: None, copies=False):
+            fake.partitions = {moved: Held((4, 2, 3), 4), turned: Held((2, 3, 1), 2)}
+        ran = kipctl_on(broker, tmp_path)("reassign", "--rollback", "--yes")
+        assert ran.status == 0, ran.err
+        assert fake.replicas() == {moved: (4, 2, 3), turned: (1, 2, 3)}
+        assert "the change only reordered it, and the way back would copy data" in ran.err
 
 
 @pytest.mark.parametrize(
