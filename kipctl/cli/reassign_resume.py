@@ -125,6 +125,7 @@ def _carry_out(asked: Asked, kept: "Journal", entry: "Entry", how: "How", left: 
             progress=progress,
             timeout_s=asked.timeout_s,
             additional=asked.additional,
+            is_to_pause=kept.is_to_pause,
         )
     still_set = put_throttles_back(asked, kept, entry)
     _end(asked, kept, entry, is_whole=again.is_whole and not moved.failures)

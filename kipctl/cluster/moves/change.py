@@ -1,7 +1,7 @@
 """Changes carried out from end to end: reassign, elect, and wait until every broker knows."""
 
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
@@ -22,6 +22,7 @@ from kipctl.cluster.moves.pacing import AT_ONCE, Pace, Seldom, next_moves
 from kipctl.cluster.moves.plan import Move, Plan
 from kipctl.cluster.moves.reassign import (
     FIRST_POLL_S,
+    LAST_POLL_S,
     Failure,
     LeftOut,
     Progress,
@@ -96,6 +97,8 @@ class _How:
     timeout_s: float | None
     pace: Pace
     additional: bool
+    is_to_pause: Callable[[], bool] | None = None
+    """Where that is not to be seen beside the entry's file."""
 
 
 @dataclass(slots=True)
@@ -118,6 +121,8 @@ class _Change:
     """A request has gone out: what the cluster made of it may not be known."""
     is_changed: bool = False
     """The cluster has taken at least one partition."""
+    not_begun: int = 0
+    """Partitions of a batch that were not submitted, as somebody asked for a pause."""
     is_whole: bool = True
     """When it is done, nothing of its entry is left for later."""
     copying: Copying = field(init=False)
@@ -144,7 +149,7 @@ class _Change:
             for number, batch in enumerate(batches):
                 if number:
                     self._pause(number, len(batches))
-                if not self._submit_and_wait(batch):
+                if not self._submit_and_wait(batch, f"{number} of {len(batches)} batches"):
                     left = (move.id for later in batches[number + 1 :] for move in later.moves)
                     self._leave_out(dict.fromkeys(left, NOTHING_ACCEPTED))
                     break
@@ -199,32 +204,43 @@ class _Change:
                 "Repeat the command for the rest, with a longer --timeout.",
             )
         self.how.progress(f"{done} of {batches} batches are done; the next one in {between_s:g} s")
-        self._demand_no_pause(done, batches)
-        time.sleep(between_s)
-        self._demand_no_pause(done, batches)
+        ends = time.monotonic() + between_s
+        while (left_s := ends - time.monotonic()) > 0:
+            self._demand_no_pause(f"{done} of {batches} batches")
+            time.sleep(min(left_s, LAST_POLL_S))
 
-    def _demand_no_pause(self, done: int, batches: int) -> None:
+    @property
+    def _is_to_pause(self) -> bool:
+        if self.how.is_to_pause is not None:
+            return self.how.is_to_pause()
+        return self.entry is not None and self.entry.is_to_pause
+
+    def _demand_no_pause(self, done: str) -> None:
         """Raise PartlyDoneError when somebody has asked for a pause."""
-        if self.entry is not None and self.entry.is_to_pause:
-            raise PartlyDoneError(
-                f"Paused: {done} of {batches} batches are done.",
-                "Go on: kipctl reassign --resume.",
-            )
+        if self._is_to_pause:
+            raise PartlyDoneError(f"Paused: {done} are done.", "Go on: kipctl reassign --resume.")
 
-    def _submit_and_wait(self, batch: Plan) -> bool:
-        """False when nothing of the batch was accepted."""
+    def _submit_and_wait(self, batch: Plan, done: str) -> bool:
+        """False when nothing of the batch was accepted; `done` says how much was before it."""
         deadline = self.deadline()
         now, batch = self._still_as_planned(batch, deadline)
+        self._demand_no_pause(done)
         accepted = self._carried_out(batch, deadline) if batch.moves else batch
         if not accepted.moves:
             return False
         self.finished_us = now_us()
         if self.elects:
             self.elect(accepted.preferred_leaders, now, deadline)
+        if self.not_begun:
+            all_of_it = f"{len(accepted.moves)} of {len(batch.moves)} partitions of a batch"
+            self._demand_no_pause(f"{done}, and {all_of_it},")
         return True
 
     def _carried_out(self, batch: Plan, deadline: float) -> Plan:
-        """The part of the batch that was accepted, when all of it is where it was to go."""
+        """The part of the batch that was accepted, when all of it is where it was to go.
+
+        Where somebody asks for a pause meanwhile, what is left of it is `not_begun`.
+        """
         most, how = self.how.pace.concurrent, self.how
         left, accepted, busy = batch, Plan(()), frozenset[PartitionId]()
         seldom = Seldom()
@@ -233,9 +249,13 @@ class _Change:
             chosen = left
             if most is not None:
                 chosen = Plan(next_moves(left.moves, under_way, most))
-            left = left.without(chosen.target)
+            later = left.without(chosen.target)
             if accepted.moves and chosen.moves:
                 _, chosen = self._still_as_planned(chosen, deadline, busy)
+                if self._is_to_pause:
+                    self.not_begun = len(left.moves)
+                    break
+            left = later
             taken = self._submitted(chosen, deadline) if chosen.moves else chosen
             accepted = Plan((*accepted.moves, *taken.moves))
             self.accepted += taken.moves
@@ -243,6 +263,10 @@ class _Change:
             if left.moves:
                 submitted = busy | taken.target.keys()
                 busy = await_one(self.cluster, submitted, deadline, self.copying.look)
+                ended = {one: to for one, to in accepted.target.items() if one in submitted - busy}
+                # What is not listed any more has arrived, or somebody has cancelled it.
+                if ended:
+                    await_finished(self.cluster, ended, deadline, how.progress)
                 if seldom.is_due(time.monotonic()):
                     done = len(accepted.moves) - len(busy)
                     how.progress(f"{done} of {len(batch.moves)} partitions reassigned")
@@ -422,14 +446,16 @@ def go_on(
     progress: Progress = ignore_progress,
     timeout_s: float | None = DEFAULT_TIMEOUT_S,
     additional: bool = True,
+    is_to_pause: Callable[[], bool] | None = None,
 ) -> LeadersMoved:
     """Do what is left of a change that was cut off, in the way it was begun (`how`).
 
-    First what is under way is waited for, and leaders are elected where only that is left. It
-    raises what `rotate_leaders` does.
+    First what is under way is waited for, and leaders are elected where only that is left.
+    `is_to_pause` is that of the journal whose lock is held, where the entry is not in it. It raises
+    what `rotate_leaders` does.
     """
     pace = Pace(how.batch, how.between_s, how.throttle, how.concurrent)
-    act = _How(on_event, progress, timeout_s, pace, additional)
+    act = _How(on_event, progress, timeout_s, pace, additional, is_to_pause)
     is_begun = entry.state is not EntryState.PREPARED
     change = _Change(
         cluster,
