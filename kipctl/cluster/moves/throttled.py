@@ -4,13 +4,13 @@ What a throttle replaces is in the change's own entry of the journal before it i
 later kipctl can put it back, however this one ended, and on whatever machine the entry is.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from kipctl.cluster.moves.entry import Entry, EntryState, How, Origin
 from kipctl.cluster.moves.journal import Journal
 from kipctl.cluster.moves.plan import Move, Plan
-from kipctl.cluster.moves.reassign import ongoing, topic_ids
+from kipctl.cluster.moves.reassign import Ongoing, ongoing, topic_ids
 from kipctl.cluster.moves.throttle import (
     BROKER,
     TOPIC,
@@ -24,6 +24,7 @@ from kipctl.cluster.moves.throttle import (
     set_throttle,
     wanted_settings,
 )
+from kipctl.cluster.reassignments import concerned
 from kipctl.errors import InterruptedRunError, KipctlError, UsageError
 from kipctl.transport.request import Cluster
 
@@ -186,9 +187,25 @@ def clear(cluster: Cluster, found: Sequence[Entry], *, forget: bool = False) -> 
 
 def needed(cluster: Cluster, found: Sequence[Entry]) -> bool:
     """Whether something that is being reassigned now is throttled by one of them."""
-    changes = (change for one in found if one.throttle for change in one.throttle.changes)
-    topics = {change.setting.name for change in changes if change.setting.kind == TOPIC}
-    return any(one.id.topic in topics for one in ongoing(cluster))
+    busy = ongoing(cluster)
+    return any(throttles(entry, busy) for entry in found)
+
+
+def throttles(entry: Entry, busy: Collection[Ongoing]) -> bool:
+    """Whether the entry's throttle holds for something of this. A pure function.
+
+    What was set already is not in it: with a topic's replicas throttled for good it has rates
+    alone, without which the topic is copied as fast as brokers can.
+    """
+    if entry.throttle is None:
+        return False
+    names = {(one.setting.kind, one.setting.name) for one in entry.throttle.changes}
+    topics, brokers = concerned(busy)
+    return (
+        any(one.id in entry.before for one in busy)
+        or any((TOPIC, topic) in names for topic in topics)
+        or any((BROKER, str(broker)) in names for broker in brokers)
+    )
 
 
 def _is_copying(cluster: Cluster, moves: Sequence[Move]) -> bool:

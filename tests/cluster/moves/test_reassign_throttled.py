@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,11 @@ from on_lab import Kipctl
 from reassigning import Reassigning, kipctl_on, reassigning
 from scripted_broker import ScriptedBroker
 
-from kipctl.cluster.moves.entry import Entry
+from kipctl.cluster.moves.entry import Entry, EntryState
 from kipctl.cluster.moves.journal import journal
-from kipctl.cluster.moves.throttled import left
+from kipctl.cluster.moves.reassign import Ongoing
+from kipctl.cluster.moves.throttle import Change, Setting, Throttle
+from kipctl.cluster.moves.throttled import left, throttles
 from kipctl.cluster.snapshot import PartitionId
 from kipctl.protocol.describe_configs import ResourceType
 
@@ -137,3 +140,41 @@ def test_a_refusal_puts_it_back(fake: Reassigning, kipctl: Kipctl, tmp_path: Pat
     assert kipctl(*DRAIN).status == 4
     assert own(fake) == BEFORE
     assert notes(tmp_path) == []
+
+
+def test_rates_stay_while_data_is_copied_that_was_throttled_for_good_before(
+    fake: Reassigning, kipctl: Kipctl
+) -> None:
+    """Then the throttle has rates alone: the topic's replicas were as wanted already."""
+    both = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
+    fake.configs = {(TOPIC, "t"): dict.fromkeys(both, "*")}
+    before = deepcopy(fake.configs)
+    fake.moves_at_once = False
+    assert kipctl(*DRAIN, "--timeout", "1").status == 6
+    ran = kipctl("reassign", "--clear-throttles", "--yes")
+    assert ran.status == 4, ran.out
+    assert "still being reassigned" in ran.err
+    assert fake.configs[BROKER, "4"] == RATES
+    fake.finish()
+    assert kipctl("reassign", "--clear-throttles", "--yes").status == 0
+    assert own(fake) == before
+
+
+@pytest.mark.parametrize(
+    ("setting", "busy", "expected"),
+    [
+        (Setting("broker", "4", "leader.replication.throttled.rate"), (4, 1), True),
+        (Setting("broker", "4", "leader.replication.throttled.rate"), (3, 1), False),
+        (Setting("topic", "u", "leader.replication.throttled.replicas"), (3, 1), True),
+        (Setting("topic", "t", "leader.replication.throttled.replicas"), (3, 1), False),
+    ],
+)
+def test_what_a_throttle_holds_for(setting: Setting, busy: tuple[int, int], expected: bool) -> None:
+    """Of a reassignment of topic u, by whomever; one of the entry's own partitions always."""
+    throttle = Throttle((Change(setting, None, "1"),))
+    entry = Entry(Path("x"), "x", "c", {T[0]: (1, 2)}, {}, EntryState.SUBMITTED, throttle=throttle)
+    other, mine = (Ongoing(one, busy, busy[:1], ()) for one in (PartitionId("u", 0), T[0]))
+    assert throttles(entry, [other]) is expected
+    assert throttles(entry, [mine])
+    assert not throttles(entry, [])
+    assert not throttles(replace(entry, throttle=None), [mine])
