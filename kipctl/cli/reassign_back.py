@@ -198,4 +198,4 @@ def clear_throttles(asked: Asked) -> None:
     with kept.locked(asked.origin):
         still_set = clear(cluster, found, forget=asked.force)
     asked.report(report)
-    demand_put_back(still_set)
+    demand_put_back(still_set, is_forgotten=asked.force)

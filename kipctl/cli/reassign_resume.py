@@ -114,7 +114,7 @@ def _carry_out(asked: Asked, kept: "Journal", entry: "Entry", how: "How", left: 
     if (again.plan.target, again.in_place) != (left.plan.target, left.in_place):
         environment.message("Some of it has ended, or was changed, since it was shown.")
     with (
-        throttled(cluster, entry, left.moves, environment.message, to_set),
+        throttled(cluster, entry, left.moves, environment.message, [], to_set),
         environment.progress(f"Going on with {again.count} partitions") as progress,
     ):
         moved = go_on(

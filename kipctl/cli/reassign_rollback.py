@@ -119,7 +119,7 @@ def _carry_out(asked: Asked, kept: "Journal", entry: "Entry", seen: _Seen) -> No
     with kept.locked(asked.origin):
         if seen.own:
             _cancel(asked, entry, seen.own)
-        still_set = put_throttles_back(asked, kept, entry)
+        still_set = list(put_throttles_back(asked, kept, entry))
         entry = entry.again()
         again = _look(asked, entry)
         way = again.way
@@ -129,7 +129,7 @@ def _carry_out(asked: Asked, kept: "Journal", entry: "Entry", seen: _Seen) -> No
             title = f"Rolling back {len(way.plan.moves)} partitions"
             whole = _whole(way, known)
             with (
-                asked.recorded(kept, whole, undoes=entry.id) as record,
+                asked.recorded(kept, whole, still_set, undoes=entry.id) as record,
                 asked.environment.progress(title) as progress,
             ):
                 if entry.is_open:

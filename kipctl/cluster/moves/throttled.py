@@ -17,19 +17,16 @@ from kipctl.cluster.moves.throttle import (
     Setting,
     StillSet,
     Throttle,
-    demand_put_back,
     prepare_throttle,
     put_back,
     read_settings,
     set_throttle,
     wanted_settings,
 )
+from kipctl.cluster.moves.throttle import CLEAR as CLEAR
 from kipctl.cluster.reassignments import concerned
 from kipctl.errors import InterruptedRunError, KipctlError, UsageError
 from kipctl.transport.request import Cluster
-
-CLEAR = "kipctl reassign --clear-throttles"
-END_IT = "kipctl reassign --resume or --rollback"
 
 Message = Callable[[str], None]
 
@@ -42,15 +39,18 @@ def recorded(
     origin: Origin,
     how: How,
     message: Message,
+    still_set: list[StillSet],
     *,
     undoes: str = "",
 ) -> Iterator[Entry]:
     """Yield a new entry of this change, throttled as `how` says while inside.
 
-    Afterwards every setting is what it was. While something is still being copied, as after
-    Ctrl-C or at the end of a time allowed, the throttle stays, and it is said what removes it.
+    Afterwards every setting is what it was; what could not be put back is in `still_set`, for
+    `demand_put_back` once what was done is reported. While something is still being copied, as
+    after Ctrl-C or at the end of a time allowed, the throttle stays, and it is said what removes
+    it.
     Raises RefusedError, UnreachableError, TimedOutError, UsageError when it cannot be written down,
-    PartlyDoneError when a throttle cannot be put back, and InterruptedRunError.
+    PartlyDoneError when a throttle could be neither set nor put back, and InterruptedRunError.
     """
     try:
         throttle = throttle_for(cluster, plan.moves, how)
@@ -67,7 +67,7 @@ def recorded(
         raise InterruptedRunError("Interrupted before anything was changed.") from None
     has_begun = False
     try:
-        with throttled(cluster, entry, plan.moves, message):
+        with throttled(cluster, entry, plan.moves, message, still_set):
             has_begun = True
             yield entry
     except BaseException:
@@ -90,11 +90,13 @@ def throttled(
     entry: Entry,
     moves: Sequence[Move],
     message: Message,
+    still_set: list[StillSet],
     to_set: Throttle | None = None,
 ) -> Iterator[None]:
     """While inside, the throttle of the entry is set; afterwards all is as it was before it.
 
-    `to_set` is the part of it that is not set yet; by default all. Raises as `recorded`.
+    What could not be put back is in `still_set` then, and stays in the entry. `to_set` is the part
+    of it that is not set yet; by default all. Raises as `recorded`.
     """
     throttle = entry.throttle
     if throttle is None:
@@ -112,11 +114,10 @@ def throttled(
         ended = True
     finally:
         if ended or not _is_copying(cluster, moves):
-            still_set = put_back(cluster, throttle)
-            if still_set:
+            left_over = put_back(cluster, throttle)
+            still_set += left_over
+            if left_over:
                 message(f"The throttle is not all put back. Try again: {CLEAR}")
-                if ended:
-                    demand_put_back(still_set)
             else:
                 _forget(entry, message)
         else:
@@ -169,6 +170,15 @@ def set_elsewhere(
 def left(kept: Journal) -> list[Entry]:
     """The entries whose throttles are not put back, the newest first."""
     return [entry for entry in kept.unfinished() if entry.throttle is not None]
+
+
+def say_left(found: Sequence[Entry], alive: Collection[int]) -> str:
+    """The sentence about throttles that earlier changes have left, and what ends them."""
+    settings = [one.setting for e in found if e.throttle for one in e.throttle.changes]
+    names = sorted({int(one.name) for one in settings if one.kind == BROKER} - set(alive))
+    away = ", ".join(map(str, names))
+    gone = f" Broker {away} is away: if for good, add --force." if names else ""
+    return f"Throttles of earlier changes are still set. Put them back: {CLEAR}.{gone}"
 
 
 def clear(cluster: Cluster, found: Sequence[Entry], *, forget: bool = False) -> list[StillSet]:

@@ -11,8 +11,9 @@ from on_lab import Kipctl
 from reassigning import Reassigning, kipctl_on, reassigning
 from scripted_broker import ScriptedBroker
 
-from kipctl.cluster.moves.entry import Entry, EntryState
+from kipctl.cluster.moves.entry import Entry, EntryState, How
 from kipctl.cluster.moves.journal import journal
+from kipctl.cluster.moves.kafka_json import reassignment_document
 from kipctl.cluster.moves.reassign import Ongoing
 from kipctl.cluster.moves.throttle import Change, Setting, Throttle
 from kipctl.cluster.moves.throttled import left, throttles
@@ -158,6 +159,69 @@ def test_rates_stay_while_data_is_copied_that_was_throttled_for_good_before(
     fake.finish()
     assert kipctl("reassign", "--clear-throttles", "--yes").status == 0
     assert own(fake) == before
+
+
+class TestABrokerThatIsGone:
+    """Drained, and gone before its throttle could be put back."""
+
+    FORCED = "kipctl reassign --clear-throttles --force"
+
+    @pytest.fixture(autouse=True)
+    def gone(self, fake: Reassigning) -> None:
+        fake.changes = [lambda: setattr(fake, "brokers", (1, 2, 4))]
+
+    @pytest.mark.parametrize("way", ["--drain", "--plan", "--rollback"])
+    def test_what_was_done_is_reported_all_the_same(
+        self, fake: Reassigning, kipctl: Kipctl, tmp_path: Path, way: str
+    ) -> None:
+        plan = tmp_path / "plan.json"
+        plan.write_text(json.dumps(reassignment_document(dict.fromkeys(T, (1, 2, 4)))))
+        if way == "--rollback":
+            fake.changes = []
+            for one in T:
+                fake.partitions[one].replicas = (1, 2, 4)
+            assert kipctl("reassign", "--add", "3", "--yes", "--topic", "t").status == 0
+            fake.changes = [lambda: setattr(fake, "brokers", (1, 2, 4))]
+        command = {
+            "--drain": DRAIN,
+            "--plan": ("reassign", "--plan", str(plan), "--yes", "--throttle", "50MB/s"),
+            "--rollback": ("reassign", "--rollback", "--yes", "--throttle", "50MB/s"),
+        }[way]
+        ran = kipctl(*command)
+        assert ran.status == 5, ran.err
+        assert "Undo: kipctl reassign --rollback" in ran.out
+        assert "Copied " in ran.out
+        assert "STILL SET: leader.replication.throttled.rate of broker 3" in ran.err
+        assert ran.err.splitlines()[-1].endswith(f"forget its throttle: {self.FORCED}")
+        assert not any(3 in replicas for replicas in fake.replicas().values())
+
+    def test_what_has_ended_is_not_said_to_go_on(
+        self, fake: Reassigning, kipctl: Kipctl, tmp_path: Path
+    ) -> None:
+        """--rollback, followed, would copy all of it back."""
+        assert kipctl(*DRAIN).status == 5
+        for _ in range(2):  # the second time it is behind an entry that is newer
+            ran = kipctl("reassign", "--rotate", "--topic", "t", "--yes")
+            assert "Throttles of earlier changes are still set." in ran.err
+            assert "Broker 3 is away: if for good, add --force." in ran.err
+            assert "has not ended" not in ran.err
+        ran = kipctl("reassign", "--clear-throttles", "--yes")
+        assert (ran.status, self.FORCED in ran.err) == (5, True)
+        ran = kipctl("reassign", "--clear-throttles", "--yes", "--force")
+        assert (ran.status, "STILL SET" in ran.err) == (5, True)
+        assert "--entity-name 3 --delete-config" in ran.err
+        assert notes(tmp_path) == []
+
+    def test_behind_a_newer_change_that_was_cut_off_it_is_told_too(
+        self, fake: Reassigning, kipctl: Kipctl, tmp_path: Path
+    ) -> None:
+        assert kipctl(*DRAIN).status == 5
+        kept = journal("fake", {"XDG_STATE_HOME": str(tmp_path / "state")})
+        newer = kept.save(fake.replicas(), fake.replicas(), how=How(1, 0.0, True))
+        ran = kipctl("reassign", "--rotate", "--topic", "t", "--yes")
+        assert "Throttles of earlier changes are still set." in ran.err
+        assert f"Entry {newer.id} has not ended. " in ran.err
+        assert f"with --entry {newer.id}" in ran.err
 
 
 @pytest.mark.parametrize(
