@@ -241,7 +241,8 @@ def reassign(
             metavar="SECONDS",
             min=0.1,
             callback=finite,
-            help="How long all of it may take, pauses too. Default: 300 s for each batch.",
+            help="How long all of it may take, pauses too. Default: 300 s for each batch; while "
+            "data is copied no limit, until it stands still for 300 s.",
         ),
     ] = None,
     bootstrap_server: BootstrapOption = None,

@@ -350,11 +350,19 @@ def show_plan(asked: Asked, seen: "Survey", numbers: "PlanView", elects: bool = 
 
 def say_plan(asked: Asked, numbers: "PlanView") -> None:
     """What is to be confirmed, in a few lines."""
+    from kipctl.cluster.moves.copying import duration
     from kipctl.cluster.moves.plan_view import document
 
     shown = document(numbers, asked.throttle)
     for line in (in_short(shown), *map(str, numbers.left_alone[:3]), *copied_lines(shown)):
         asked.environment.message(line)
+    least_s = numbers.seconds_at(asked.throttle) if asked.throttle else 0.0
+    if asked.timeout_s is not None and least_s > asked.timeout_s:
+        asked.environment.message(
+            f"--timeout ends it after {duration(asked.timeout_s)}, which is too short at this"
+            f" throttle ({duration(least_s)} at least): what is submitted then goes on by itself,"
+            " with the throttle set, and no further batch begins."
+        )
 
 
 def demand_room(asked: Asked, numbers: "PlanView") -> None:
