@@ -356,7 +356,7 @@ class _Change:
             return accepted
         self.is_changed = True
         busy = patiently(lambda: ongoing(self.cluster, accepted.target), deadline)
-        stopped = stop_strays(self.cluster, unplanned(accepted, busy))
+        stopped = stop_strays(self.cluster, unplanned(accepted, busy), deadline)
         self.failures += stopped
         strays = [one.id for one in stopped]
         self.copying.leave_out(strays)

@@ -202,9 +202,12 @@ def test_a_time_that_is_given_is_that_of_all_batches_together(
 
 
 def test_what_has_ended_and_is_not_shown_in_time_is_not_said_to_go_on() -> None:
-    with reassigning({T0: (1, 2)}) as (_, broker), Cluster(broker.address) as cluster:
-        with pytest.raises(TimedOutError) as error:
-            await_finished(cluster, {T0: (1, 3)}, 0.0, lambda _: None)
+    with (
+        reassigning({T0: (1, 2)}) as (_, broker),
+        Cluster(broker.address) as cluster,
+        pytest.raises(TimedOutError) as error,
+    ):
+        await_finished(cluster, {T0: (1, 3)}, 0.0, lambda _: None)
     assert error.value.what == (
         "1 partitions are no longer being reassigned, and Metadata does not show 1 of them as"
         " planned: t-0 is on [1, 2] instead of [1, 3]."
