@@ -240,7 +240,8 @@ def reassign(
             "--timeout",
             metavar="DURATION",
             parser=duration,
-            help="How long all of it may take, pauses too. Default: 5m for each batch.",
+            help="How long all of it may take, pauses too. Default: 5m for each batch; while data "
+            "is copied no limit, until it stands still for 5m.",
         ),
     ] = None,
     bootstrap_server: BootstrapOption = None,

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from kipctl.cluster.moves.plan import Plan
     from kipctl.cluster.moves.plan_view import PlanView
     from kipctl.cluster.moves.reassign import Ongoing
+    from kipctl.cluster.moves.throttle import StillSet
     from kipctl.cluster.snapshot import Snapshot
     from kipctl.transport.request import Cluster
 
@@ -86,21 +87,32 @@ class Asked:
 
     @contextmanager
     def recorded(
-        self, kept: "Journal", plan: "Plan", *, elects: bool = True, undoes: str = ""
+        self,
+        kept: "Journal",
+        plan: "Plan",
+        still_set: "list[StillSet]",
+        *,
+        elects: bool = True,
+        undoes: str = "",
     ) -> Iterator["Entry"]:
-        """Inside, the plan is written down, and copies no faster than --throttle allows."""
+        """Inside, the plan is written down, and copies no faster than --throttle allows.
+
+        What of the throttle cannot be put back is in `still_set` afterwards.
+        """
         from kipctl.cluster.moves.entry import How
         from kipctl.cluster.moves.throttled import recorded
 
         pace = self.pace
         how = How(pace.batch, pace.between_s, elects, self.throttle, pace.concurrent)
         message = self.environment.message
-        with recorded(self.cluster, kept, plan, self.origin, how, message, undoes=undoes) as entry:
+        with recorded(
+            self.cluster, kept, plan, self.origin, how, message, still_set, undoes=undoes
+        ) as entry:
             yield entry
 
     def say_if_unfinished(self, kept: "Journal", plan: "Plan | None" = None) -> None:
         """Warn of what an earlier kipctl has left, when it was cut off, and one elsewhere."""
-        from kipctl.cluster.moves.throttled import CLEAR, END_IT, left, set_elsewhere
+        from kipctl.cluster.moves.throttled import left, say_left, set_elsewhere
 
         if plan and (found := set_elsewhere(self.cluster, plan.moves, left(kept))):
             setting, value = next(iter(found.items()))
@@ -109,15 +121,17 @@ class Asked:
                 f" {value}. Another tool, or a kipctl on another machine, may be moving partitions,"
                 " or was cut off. They stay as they are."
             )
-        for entry in kept.unfinished():
-            if entry.throttle is not None:
-                self.environment.message(
-                    f"Throttles of earlier changes are still set. Put them back: {CLEAR}"
-                )
+        unfinished = list(kept.unfinished())
+        throttled = [entry for entry in unfinished if entry.throttle is not None]
+        if throttled:
+            self.environment.message(say_left(throttled, self.cluster.nodes))
+        open_ones = [entry for entry in unfinished if entry.is_open]
+        if open_ones:
+            older = f" ({len(open_ones) - 1} older ones neither)" if open_ones[1:] else ""
             self.environment.message(
-                f"Entry {entry.id} has not ended. If no kipctl carries it out any more: {END_IT}"
+                f"Entry {open_ones[0].id} has not ended{older}. If no kipctl carries it out any"
+                f" more: kipctl reassign --resume or --rollback, with --entry {open_ones[0].id}"
             )
-            return
 
     def carrying_out(self, entry: "Entry", progress: Callable[[str], None]) -> dict[str, Any]:
         """How a change is carried out, as its functions take it."""
@@ -171,7 +185,7 @@ def rotate(asked: Asked) -> None:
         again = ask_again(asked, plan_with_made)
         demand_same(seen.plan, again.plan, made)
         title = f"Rotating {len(again.plan.moves)} partitions"
-        with asked.recorded(kept, again.plan) as entry, environment.progress(title) as progress:
+        with asked.recorded(kept, again.plan, []) as entry, environment.progress(title) as progress:
             return rotate_leaders(cluster, again.plan, **asked.carrying_out(entry, progress))
 
     with kept.locked(asked.origin):
@@ -203,6 +217,7 @@ def carry_out_plan(asked: Asked, path: Path) -> None:
     )
     from kipctl.cluster.moves.kafka_json import check_against, read_reassignment
     from kipctl.cluster.moves.plan import reach
+    from kipctl.cluster.moves.throttle import demand_put_back
 
     environment, cluster = asked.environment, asked.cluster
     file = read_reassignment(path)
@@ -227,13 +242,14 @@ def carry_out_plan(asked: Asked, path: Path) -> None:
     asked.say_if_unfinished(kept, seen.plan)
     factor = question_of_factor(seen.plan)
     environment.confirm(f"Reassign {len(seen.plan.moves)} partitions?{factor}", asked.yes)
+    still_set: list[StillSet] = []
 
     def carry_out() -> Reassigned:
         again = ask_again(asked, planner)
         demand_same(seen.plan, again.plan)
         title = f"Reassigning {len(again.plan.moves)} partitions"
         with (
-            asked.recorded(kept, again.plan, elects=False) as entry,
+            asked.recorded(kept, again.plan, still_set, elects=False) as entry,
             environment.progress(title) as progress,
         ):
             return reassign(cluster, again.plan, **asked.carrying_out(entry, progress))
@@ -243,6 +259,7 @@ def carry_out_plan(asked: Asked, path: Path) -> None:
     report = reassigned_report(done, afterwards(cluster, done.plan.topics), asked.every_row)
     asked.report(_with_measured_load(with_skipped(report, seen.plan), measured_load))
     demand_all_done(done.refused, len(done.plan.moves), UNDO)
+    demand_put_back(still_set)
 
 
 def verify(asked: Asked, path: Path) -> None:
@@ -333,11 +350,19 @@ def show_plan(asked: Asked, seen: "Survey", numbers: "PlanView", elects: bool = 
 
 def say_plan(asked: Asked, numbers: "PlanView") -> None:
     """What is to be confirmed, in a few lines."""
+    from kipctl.cluster.moves.copying import duration
     from kipctl.cluster.moves.plan_view import document
 
     shown = document(numbers, asked.throttle)
     for line in (in_short(shown), *map(str, numbers.left_alone[:3]), *copied_lines(shown)):
         asked.environment.message(line)
+    least_s = numbers.seconds_at(asked.throttle) if asked.throttle else 0.0
+    if asked.timeout_s is not None and least_s > asked.timeout_s:
+        asked.environment.message(
+            f"--timeout ends it after {duration(asked.timeout_s)}, which is too short at this"
+            f" throttle ({duration(least_s)} at least): what is submitted then goes on by itself,"
+            " with the throttle set, and no further batch begins."
+        )
 
 
 def demand_room(asked: Asked, numbers: "PlanView") -> None:

@@ -114,7 +114,7 @@ def _carry_out(asked: Asked, kept: "Journal", entry: "Entry", how: "How", left: 
     if (again.plan.target, again.in_place) != (left.plan.target, left.in_place):
         environment.message("Some of it has ended, or was changed, since it was shown.")
     with (
-        throttled(cluster, entry, left.moves, environment.message, to_set),
+        throttled(cluster, entry, left.moves, environment.message, [], to_set),
         environment.progress(f"Going on with {again.count} partitions") as progress,
     ):
         moved = go_on(
@@ -125,6 +125,7 @@ def _carry_out(asked: Asked, kept: "Journal", entry: "Entry", how: "How", left: 
             progress=progress,
             timeout_s=asked.timeout_s,
             additional=asked.additional,
+            is_to_pause=kept.is_to_pause,
         )
     still_set = put_throttles_back(asked, kept, entry)
     _end(asked, kept, entry, is_whole=again.is_whole and not moved.failures)

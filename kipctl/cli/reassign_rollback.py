@@ -134,7 +134,7 @@ def _carry_out(asked: Asked, kept: "Journal", entry: "Entry", seen: _Seen) -> No
             if cancelled.cancelled:
                 done.append(f"{len(cancelled.cancelled)} reassignments are cancelled.")
         is_throttled = bool(throttled_for(asked, kept, entry))
-        still_set = put_throttles_back(asked, kept, entry)
+        still_set = list(put_throttles_back(asked, kept, entry))
         if is_throttled:
             done.append(f"The throttle is {'not all ' if still_set else ''}put back.")
         if own or is_throttled:
@@ -147,7 +147,7 @@ def _carry_out(asked: Asked, kept: "Journal", entry: "Entry", seen: _Seen) -> No
             title = f"Rolling back {len(way.plan.moves)} partitions"
             whole = _whole(way, known)
             with (
-                asked.recorded(kept, whole, undoes=entry.id) as record,
+                asked.recorded(kept, whole, still_set, undoes=entry.id) as record,
                 asked.environment.progress(title) as progress,
             ):
                 if entry.is_open:

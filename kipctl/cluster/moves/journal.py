@@ -224,6 +224,10 @@ class Journal:
             "See what is being reassigned: kipctl reassign --list",
         )
 
+    def is_to_pause(self) -> bool:
+        """True when somebody has asked whoever holds the lock to pause."""
+        return (self.folder / PAUSE).exists()
+
     def _make_folder(self) -> None:
         missing = [path for path in (self.folder, *self.folder.parents) if not path.exists()]
         make_private(self.folder)

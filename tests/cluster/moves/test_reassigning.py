@@ -464,6 +464,40 @@ class TestMovesThatNobodyMeant:
         assert set(fake.replicas()[T[0]]) == {2, 3, 4}
         assert fake.leaders()[T[1]] == 2
 
+    def test_while_the_controller_moves_it_is_asked_again_to_cancel_it(
+        self, fake: Reassigning, kipctl: Kipctl
+    ) -> None:
+        fake.moves_at_once = False
+
+        def another_tool() -> None:
+            fake.partitions[T[0]].replicas = (4, 2, 3)
+            # Each is asked twice: the controller is looked up again in between.
+            fake.stumbles[ALTER] = [ErrorCode.NOT_CONTROLLER] * 6
+
+        fake.changes = [another_tool]
+        ran = kipctl(*ROTATE)
+        assert ran.status == 5
+        assert "added [1] and removed [4]; so it was cancelled at once" in ran.err
+        assert fake.partitions[T[0]].target is None
+        assert fake.leaders()[T[1]] == 2
+
+    def test_what_cannot_be_cancelled_is_said_to_go_on(
+        self, fake: Reassigning, kipctl: Kipctl
+    ) -> None:
+        fake.moves_at_once = False
+
+        def another_tool() -> None:
+            fake.partitions[T[0]].replicas = (4, 2, 3)
+            fake.stumbles[ALTER] = [ErrorCode.CLUSTER_AUTHORIZATION_FAILED]
+
+        fake.changes = [another_tool]
+        ran = kipctl(*ROTATE)
+        assert ran.status == 5
+        assert "t-0: another change came before this one" in ran.err
+        assert "it may go on, as it could not be cancelled" in ran.err
+        assert "kipctl reassign --list" in ran.err
+        assert fake.leaders()[T[1]] == 2
+
     def test_when_all_of_it_does_nothing_is_called_refused(
         self, fake: Reassigning, kipctl: Kipctl
     ) -> None:
