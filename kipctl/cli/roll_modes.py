@@ -93,12 +93,7 @@ def begin(asked: Asked) -> None:
     from kipctl.roll.plan import demand_safe, risk_in_words
 
     environment, how = asked.environment, _with_lab(asked, asked.how)
-    if unended := asked.rolls.unended():
-        left = ", ".join(str(step.broker) for step in unended.left)
-        raise RefusedError(
-            f"A roll of this cluster has not ended (left: broker {left}).",
-            "Go on with it: kipctl roll --resume. Or give it up: kipctl roll --abandon",
-        )
+    _demand_ended(asked)
     plan = asked.plan()
     demand_safe(plan, force=how.force)
     _demand_commands(plan, how)
@@ -111,11 +106,22 @@ def begin(asked: Asked) -> None:
     question = f"Restart brokers {order}, one after the other ({_in_words(how)})?"
     confirm_unless_lab(environment, asked.cluster, question, asked.yes)
     with asked.changes.locked(asked.origin):
+        _demand_ended(asked)  # another may have begun one since
         again = asked.plan()
         demand_safe(again, force=how.force)
         if [step.broker for step in again.steps] != [step.broker for step in plan.steps]:
             raise RefusedError("The order has changed since it was shown. Nothing was changed.")
         _carry_out(asked, asked.rolls.begin(asked.origin, how, again.steps))
+
+
+def _demand_ended(asked: Asked) -> None:
+    """Raise RefusedError while a roll of this cluster may be resumed."""
+    if unended := asked.rolls.unended():
+        left = ", ".join(str(step.broker) for step in unended.left)
+        raise RefusedError(
+            f"A roll of this cluster has not ended (left: broker {left}).",
+            "Go on with it: kipctl roll --resume. Or give it up: kipctl roll --abandon",
+        )
 
 
 def resume(asked: Asked) -> None:
@@ -135,6 +141,11 @@ def resume(asked: Asked) -> None:
         asked.yes,
     )
     with asked.changes.locked(asked.origin):
+        if asked.rolls.unended() != record:
+            raise RefusedError(
+                "The roll has gone on, or ended, since it was asked about. Nothing was changed.",
+                "Look again: kipctl roll --resume",
+            )
         _carry_out(asked, replace(record, how=how).mark(type(record.state).UNDER_WAY))
 
 
@@ -143,10 +154,10 @@ def abandon(asked: Asked) -> None:
     from kipctl.roll.leaders import entries_of
     from kipctl.roll.record import RollState
 
-    record = asked.rolls.unended()
-    if record is None:
-        raise RefusedError("There is no roll to give up.")
     with asked.changes.locked(asked.origin):
+        record = asked.rolls.unended()
+        if record is None:
+            raise RefusedError("There is no roll to give up.")
         record = record.mark(RollState.ABANDONED, "given up by the operator")
     closing = []
     for step in record.left:

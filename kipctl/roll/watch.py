@@ -1,10 +1,11 @@
 """Looks at a cluster during a roll: whether a broker is there, and whether it is a new process."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from kipctl.cluster.moves.conditions import Condition, look, unmet
 from kipctl.cluster.snapshot import Snapshot
-from kipctl.errors import RefusedError, TimedOutError, UnreachableError
+from kipctl.errors import KipctlError, RefusedError, TimedOutError, UnreachableError
 from kipctl.protocol.error_codes import ErrorCode
 from kipctl.protocol.init_producer_id import InitProducerIdRequest
 from kipctl.protocol.metadata import MetadataRequest
@@ -15,14 +16,16 @@ from kipctl.roll.plan import Facts
 from kipctl.transport.request import Cluster
 
 WANTED = (Condition.IN_SYNC, Condition.CONVERGED)
+_EMPTY = MetadataRequest(topics=())
 
 
 @dataclass(slots=True)
 class Watcher:
     """Looks at a cluster of which one broker at a time is away.
 
-    `was_away` says that the broker in hand has been seen to be gone since `forget`: it refused
-    connections, or the others did not list it.
+    `was_away` says that the broker in hand has been seen to be gone since `forget`: another broker
+    did not list it, or it refused connections while another answered. Where nobody answers it may
+    be kipctl's own network that is lost; only of a cluster's one broker nobody else can tell.
     """
 
     cluster: Cluster
@@ -36,16 +39,50 @@ class Watcher:
     def is_there(self, broker: int) -> bool:
         """Whether the cluster lists it and it answers."""
         try:
-            if all(one.node_id != broker for one in self.cluster.metadata(()).brokers):
-                self.was_away = True
-                return False
-            self.cluster.broker(broker).request(MetadataRequest(topics=()))
-        except UnreachableError:
-            self.was_away = True
+            listed = [one.node_id for one in self.cluster.metadata(()).brokers]
+        except (UnreachableError, TimedOutError):
+            self.was_away |= self._is_alone(broker) and self._refuses(broker)
+            return False
+        others = [one for one in listed if one != broker]
+        if broker not in listed:
+            shown = self._shown_by_one_of(others)
+            self.was_away |= shown is not None and broker not in shown
+            return False
+        try:
+            self.cluster.broker(broker).request(_EMPTY)
+        except UnreachableError as error:
+            if _is_refusal(error):
+                self.was_away |= not others or self._shown_by_one_of(others) is not None
             return False
         except TimedOutError:  # it may hang: that is no restart
             return False
         return True
+
+    def _shown_by_one_of(self, others: Collection[int]) -> Collection[int] | None:
+        """The brokers that the first of these lists that answers; None if none does."""
+        for other in others:
+            try:
+                answer = self.cluster.broker(other).request(_EMPTY)
+            except KipctlError:
+                continue
+            return [one.node_id for one in answer.brokers]
+        return None
+
+    def _is_alone(self, broker: int) -> bool:
+        """Whether the last answer listed no other."""
+        try:
+            return set(self.cluster.nodes) == {broker}
+        except KipctlError:  # nobody has ever answered
+            return False
+
+    def _refuses(self, broker: int) -> bool:
+        try:
+            self.cluster.broker(broker).request(_EMPTY)
+        except UnreachableError as error:
+            return _is_refusal(error)
+        except TimedOutError:
+            return False
+        return False
 
     def whole(self) -> tuple[Snapshot, str]:
         """The cluster, and what is not in sync, or not known alike to all brokers; "" if all is.
@@ -76,3 +113,8 @@ class Watcher:
         if code.retriable:
             raise UnreachableError(f"Broker {broker} has no producer ids yet: {code.name}.")
         return None if code else answer.producer_id
+
+
+def _is_refusal(error: UnreachableError) -> bool:
+    """Whether its machine says that nobody listens at its port."""
+    return isinstance(error.__cause__, ConnectionRefusedError)
