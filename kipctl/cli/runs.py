@@ -94,7 +94,7 @@ def show(
     environment = context.ensure_object(Environment)
     from kipctl.report.run_tables import settings_table
     from kipctl.trace.runs import find_run, look
-    from kipctl.trace.settings import settings
+    from kipctl.trace.settings import end_of, settings
 
     found = look(find_run(run, environment.variables).folder)
     description = dict(found.description or {})
@@ -106,6 +106,8 @@ def show(
         **description,
     }
     facts = {"started": str(description.get("started", "-"))} | settings(description)
+    if kept := end_of(description):
+        facts = {"kept": f"the end of a longer run: {kept}"} | facts
     if found.flaw:
         facts = {"state": found.flaw} | facts
     table = settings_table(found.name, str(found.folder), facts, found.bytes)
