@@ -73,6 +73,7 @@ NEEDS_LAB = frozenset(
 """Without a lab of that name their right command line is wrong usage too."""
 
 ALONE = {
+    ("perf e2e", "--keep"): "--forever",
     ("reassign", "--entry"): "--rollback --yes",
     ("reassign", "--plan"): "--yes",
     ("reassign", "--drain"): "--yes",
@@ -213,6 +214,9 @@ WRONG: dict[str, tuple[str, ...]] = {
     "--security": ("gssapi", ""),
     "--since": _MOMENT,
     "--socket-buffer-size": ("-2", "x"),
+    "--keep": ("5", "5s", "0s"),
+    "--lost-after": ("60", "0.5s"),
+    "--metrics": ("", "host", "70000", "host:port"),
     "--start-timeout": ("soon", "0s", "-5s", "5d"),
     "--stale-metadata": ("1", "soon", "-1ms"),
     "--throughput": _RATE,
