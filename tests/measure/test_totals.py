@@ -3,11 +3,16 @@
 import math
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from prometheus_client import CollectorRegistry, Metric, generate_latest
+from prometheus_client.openmetrics.exposition import generate_latest as as_openmetrics
+from prometheus_client.openmetrics.parser import (
+    text_string_to_metric_families as openmetrics_families,
+)
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 from test_delivery import INTERVAL_NS, START_US, batch, read, rows
@@ -85,14 +90,14 @@ def totals() -> Totals:
     return found
 
 
-def exposed(metrics: list[Metric]) -> str:
+def exposed(metrics: list[Metric], generate: Any = generate_latest) -> str:
     class Given(Collector):
         def collect(self) -> list[Metric]:
             return metrics
 
     registry = CollectorRegistry(auto_describe=False)
     registry.register(Given())
-    return generate_latest(registry).decode()
+    return str(generate(registry).decode())
 
 
 def text_of(totals: Totals) -> str:
@@ -183,6 +188,21 @@ def test_prometheus_own_parser_reads_it(totals: Totals) -> None:
     assert kinds["kipctl_records_lost"] == "counter"
     assert kinds["kipctl_move_wait_seconds"] == "histogram"
     assert kinds["kipctl_build_info"] == "gauge"
+
+
+def test_it_is_right_as_openmetrics_too_which_prometheus_asks_for(totals: Totals) -> None:
+    text = exposed(list(families(totals, 8, 0, True)), as_openmetrics)
+    found = {family.name: family.type for family in openmetrics_families(text)}
+    assert found["kipctl_records_lost"] == "counter"
+    assert found["kipctl_end_to_end_seconds"] == "histogram"
+
+
+def test_the_page_names_each_metric_and_no_other(totals: Totals) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "consuming.md").read_text()
+    rows_ = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `kipctl_")]
+    named = re.findall(r"`(kipctl_\w+)`", "".join(rows_))
+    served = [line.split()[2] for line in text_of(totals).splitlines() if line.startswith("# TYPE")]
+    assert sorted(named) == sorted(served)
 
 
 def test_buckets_are_cumulative_and_hold_what_is_no_longer_than_their_bound() -> None:
