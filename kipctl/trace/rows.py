@@ -31,14 +31,28 @@ class RowReader:
 
         What is left comes with the next calls.
         """
-        while True:
-            following = [number for number in _numbers(self._path) if number > self.number]
-            path = file_of(self._path, self.number)
-            rows = read_rows(path, self._width, self._read, CHUNK_ROWS)
-            self._read += len(rows)
-            if len(rows) or not following:
-                return rows
-            self.number, self._read = following[0], 0
+        while not len(rows := self._rows_there()):
+            following = self._following()
+            if following is None:
+                break
+            # From then on the file has all of its rows.
+            if len(rows := self._rows_there()):
+                break
+            self.number, self._read = following, 0
+        self._read += len(rows)
+        return rows
+
+    def _rows_there(self) -> IntRows:
+        path = file_of(self._path, self.number)
+        return read_rows(path, self._width, self._read, CHUNK_ROWS)
+
+    def _following(self) -> int | None:
+        """The number of the next file; None where there is none yet."""
+        if file_of(self._path, self.number + 1).exists():
+            return self.number + 1
+        if file_of(self._path, self.number).exists():
+            return None
+        return next((number for number in _numbers(self._path) if number > self.number), None)
 
 
 def read_rows(path: Path, width: int, skip: int = 0, count: int = -1) -> IntRows:
