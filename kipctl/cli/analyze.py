@@ -12,8 +12,10 @@ from kipctl.cli.options import (
     OutputOption,
     ScratchOption,
     StartTimeoutOption,
+    duration,
     place_of,
 )
+from kipctl.durations import Duration
 from kipctl.report.formats import OutputFormat
 from kipctl.report.tables import Report
 
@@ -67,14 +69,20 @@ def runs(
         ),
     ] = None,
     window: Annotated[
-        str, typer.Option("--window", metavar="DURATION", help="Length of a window of --by window.")
-    ] = "10s",
+        Duration,
+        typer.Option(
+            "--window",
+            metavar="DURATION",
+            parser=duration,
+            help="Length of a window of --by window.",
+        ),
+    ] = Duration(10),
     limit: Annotated[
         int, typer.Option("--limit", metavar="ROWS", help="Show so many rows of a table at most.")
     ] = 10_000,
     master: MasterOption = "local[*]",
     conf: ConfOption = None,
-    start_timeout: StartTimeoutOption = "60s",
+    start_timeout: StartTimeoutOption = Duration(60),
     scratch: ScratchOption = None,
     since: SinceOption = None,
     until: UntilOption = None,
@@ -88,14 +96,14 @@ def runs(
     environment: Environment = context.obj
     from kipctl.pipeline.analysis import Question, analyse_runs
     from kipctl.pipeline.inputs import is_little
-    from kipctl.pipeline.period import duration_us, parse_period
+    from kipctl.pipeline.period import parse_period
     from kipctl.pipeline.preflight import check_runs, check_save
     from kipctl.pipeline.session import spark_session
     from kipctl.report.analysis_tables import analysis_tables
     from kipctl.trace.runs import path_of
 
     place = place_of(master, conf, start_timeout, scratch)
-    question = Question(_names(by or ["run,arm"]), duration_us("--window", window), limit)
+    question = Question(_names(by or ["run,arm"]), window.us, limit)
     period = parse_period(since, until)
     paths = [path_of(text, environment.variables) for text in run]
     check_runs(paths)
@@ -148,7 +156,7 @@ def request_log(
     ] = None,
     master: MasterOption = "local[*]",
     conf: ConfOption = None,
-    start_timeout: StartTimeoutOption = "60s",
+    start_timeout: StartTimeoutOption = Duration(60),
     scratch: ScratchOption = None,
     since: SinceOption = None,
     until: UntilOption = None,

@@ -5,7 +5,12 @@ from typing import Annotated
 import typer
 
 from kipctl.cli.environment import Environment
-from kipctl.cli.options import BootstrapOption, OutputOption, parse_pause
+from kipctl.cli.options import (
+    BootstrapOption,
+    OutputOption,
+    pause,
+)
+from kipctl.durations import Duration
 from kipctl.report.formats import OutputFormat
 
 TIMEOUT_S = 10.0
@@ -23,23 +28,26 @@ def brokers(
         ),
     ] = None,
     look_again: Annotated[
-        str,
+        Duration,
         typer.Option(
             "--look-again",
             metavar="DURATION",
+            parser=pause,
             help="While data is being reassigned: see after so long whether it goes on; 0s: not."
             " A throttle may stop it for 11 s.",
         ),
-    ] = "12s",
+    ] = Duration(12),
+    everything: Annotated[
+        bool, typer.Option("--all", help="Print features, APIs and settings too.")
+    ] = False,
     bootstrap_server: BootstrapOption = None,
     output: OutputOption = OutputFormat.AUTO,
 ) -> None:
-    """Show brokers' versions, features and settings, what is wrong, and what to change.
+    """Show what is wrong with brokers and what to change, and how they are.
 
     Each finding says what follows from it when leaders move. With --metrics-url the brokers' own
     counts of requests and errors stand beside those that kipctl sent meanwhile.
     """
-    look_again_s = parse_pause(look_again)
     environment = context.ensure_object(Environment)
     from kipctl.cli.broker_reports import brokers_report
     from kipctl.cluster.inspect.doctor import diagnose
@@ -53,6 +61,6 @@ def brokers(
     for url in metrics_url:
         demand_url(url)
     with Cluster(access, timeout_s=TIMEOUT_S) as cluster:
-        facts = examine(cluster, tuple(dict.fromkeys(metrics_url)), look_again_s)
+        facts = examine(cluster, tuple(dict.fromkeys(metrics_url)), look_again)
         environment.say_what_may_be_hidden(cluster, facts.snapshot.topics)
-    environment.report(brokers_report(facts, diagnose(facts)), output)
+    environment.report(brokers_report(facts, diagnose(facts), everything), output)

@@ -15,9 +15,9 @@ from kipctl.cli.options import (
     BootstrapOption,
     OutputOption,
     YesOption,
-    finite,
-    parse_pause,
+    duration,
 )
+from kipctl.durations import Duration
 from kipctl.errors import UsageError
 from kipctl.report.formats import OutputFormat
 from kipctl.report.tables import Column, Report, Table
@@ -72,22 +72,20 @@ UntilOption = Annotated[
     ),
 ]
 LongTimeoutOption = Annotated[
-    float | None,
+    Duration | None,
     typer.Option(
         "--timeout",
-        metavar="SECONDS",
-        min=0.1,
-        callback=finite,
-        help="How long to wait for a batch (60), or with --until for all of it (600).",
+        metavar="DURATION",
+        parser=duration,
+        help="How long to wait for a batch (1m), or with --until for all of it (10m).",
     ),
 ]
 TimeoutOption = Annotated[
-    float,
+    Duration,
     typer.Option(
         "--timeout",
-        metavar="SECONDS",
-        min=0.1,
-        callback=finite,
+        metavar="DURATION",
+        parser=duration,
         help="How long to wait for a batch.",
     ),
 ]
@@ -105,7 +103,7 @@ def preferred(
     json_file: FileOption = None,
     dry_run: DryRunOption = False,
     batch: BatchOption = 1000,
-    between: BetweenOption = "0s",
+    between: BetweenOption = Duration(0),
     yes: YesOption = False,
     until: UntilOption = None,
     timeout: LongTimeoutOption = None,
@@ -129,7 +127,6 @@ def preferred(
     from kipctl.cluster.snapshot import look_again, take_snapshot
     from kipctl.transport.request import Cluster
 
-    between_s = parse_pause(between)
     if until is not None:
         parse_until(until)
     chosen = _asked(topic or [], partition or [], every, json_file, broker or [])
@@ -162,7 +159,7 @@ def preferred(
                     before,
                     timeout_s=timeout or DEFAULT_TIMEOUT_S,
                     batch=batch,
-                    between_s=between_s,
+                    between_s=between,
                 )
         else:
             before = shown
@@ -172,7 +169,7 @@ def preferred(
                     cluster,
                     before.by_id,
                     batch=batch,
-                    between_s=between_s,
+                    between_s=between,
                     timeout_s=timeout or UNTIL_TIMEOUT_S,
                     progress=progress,
                 )
@@ -198,7 +195,7 @@ def unclean(
     json_file: FileOption = None,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
-    timeout: TimeoutOption = 60.0,
+    timeout: TimeoutOption = Duration(60),
     bootstrap_server: BootstrapOption = None,
     output: OutputOption = OutputFormat.AUTO,
 ) -> None:

@@ -14,7 +14,13 @@ from kipctl.cli.experiment_options import (
     RunsOption,
     run_folders,
 )
-from kipctl.cli.options import OutputOption, RecordSizeOption, ThroughputOption, finite
+from kipctl.cli.options import (
+    OutputOption,
+    RecordSizeOption,
+    ThroughputOption,
+    duration,
+)
+from kipctl.durations import Duration
 from kipctl.report.formats import OutputFormat
 from kipctl.report.tables import Report
 
@@ -37,9 +43,15 @@ def closest_replica(
     ] = None,
     partitions: Annotated[int, typer.Option("--partitions", help="Of the topic.")] = 12,
     seconds: Annotated[
-        float,
-        typer.Option("--seconds", callback=finite, help="How long a run is before the rack goes."),
-    ] = 15,
+        Duration,
+        typer.Option(
+            "--for",
+            "--seconds",
+            metavar="DURATION",
+            parser=duration,
+            help="How long a run is before the rack goes.",
+        ),
+    ] = Duration(15),
     stay: Annotated[
         bool, typer.Option("--stay", help="Do not end the brokers of the consumer's rack.")
     ] = False,

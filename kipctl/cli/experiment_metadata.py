@@ -22,6 +22,7 @@ from kipctl.cli.options import (
     RecordSizeOption,
     YesOption,
 )
+from kipctl.durations import Duration
 from kipctl.experiments.metadata.plan import Phase
 from kipctl.report.formats import OutputFormat
 from kipctl.report.tables import Report
@@ -44,7 +45,7 @@ def metadata(
     topics: Annotated[int, typer.Option("--topics", help="Made for the run, and removed.")] = 200,
     partitions: Annotated[int, typer.Option("--partitions", help="Of each topic.")] = 3,
     throughput: InTurnThroughputOption = 300,
-    seconds: PhaseSecondsOption = 6,
+    seconds: PhaseSecondsOption = Duration(6),
     record_size: RecordSizeOption = 100,
     phase: Annotated[
         list[Phase] | None,

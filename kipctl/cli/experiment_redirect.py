@@ -13,7 +13,13 @@ from kipctl.cli.experiment_options import (
     RecordRunsOption,
     run_folders,
 )
-from kipctl.cli.options import OutputOption, RecordSizeOption, finite
+from kipctl.cli.options import (
+    OutputOption,
+    RecordSizeOption,
+    duration,
+    pause,
+)
+from kipctl.durations import Duration
 from kipctl.errors import UsageError
 from kipctl.report.formats import OutputFormat
 from kipctl.report.tables import Report
@@ -54,25 +60,32 @@ def redirect(
         int, typer.Option("--partitions", help="Of the topic, all of whose leaders rotate.")
     ] = 100,
     every: Annotated[
-        float | None,
+        Duration | None,
         typer.Option(
             "--every",
-            metavar="SECONDS",
-            callback=finite,
-            help="Between two rotations. Default: 2.5, or what stale Metadata needs.",
+            metavar="DURATION",
+            parser=duration,
+            help="Between two rotations. Default: 2.5s, or what stale Metadata needs.",
         ),
     ] = None,
     metadata_delay: Annotated[
-        str, typer.Option("--metadata-delay", metavar="TIME", help="Hold answers to Metadata.")
-    ] = "0ms",
+        Duration,
+        typer.Option(
+            "--metadata-delay",
+            metavar="DURATION",
+            parser=pause,
+            help="Hold answers to Metadata so long.",
+        ),
+    ] = Duration(0),
     stale_metadata: Annotated[
-        str,
+        Duration,
         typer.Option(
             "--stale-metadata",
-            metavar="TIME",
+            metavar="DURATION",
+            parser=pause,
             help="For so long after a change, let Metadata show the leaders of before.",
         ),
-    ] = "0ms",
+    ] = Duration(0),
     gain_curve: Annotated[
         bool,
         typer.Option(
@@ -117,7 +130,6 @@ def redirect(
     from kipctl.experiments.redirect.gain_curve import STALENESS_MS
     from kipctl.experiments.redirect.plan import Scale, nodes_of, planned
     from kipctl.report.experiment_tables import redirect_tables
-    from kipctl.tap.spec import parse_us
 
     if scale not in ("default", "kip"):
         raise UsageError(f"--scale is {scale}; it is default or kip.")
@@ -126,7 +138,7 @@ def redirect(
     if curve and not predict:
         raise UsageError("--curve is for --predict.")
     size = Scale.QUICK if quick else Scale(scale)
-    conditions = Conditions(parse_us(metadata_delay), parse_us(stale_metadata))
+    conditions = Conditions(metadata_delay.us, stale_metadata.us)
     gain_curve = gain_curve or (predict and not curve)
     if gain_curve and conditions.stale_metadata_us:
         raise UsageError("A gain curve has its own staleness.", "Leave --stale-metadata out.")

@@ -12,7 +12,12 @@ from kipctl.cli.experiment_options import (
     run_folders,
     whole_numbers,
 )
-from kipctl.cli.options import OutputOption, finite
+from kipctl.cli.options import (
+    OutputOption,
+    duration,
+    finite,
+)
+from kipctl.durations import Duration
 from kipctl.errors import UsageError
 from kipctl.report.formats import OutputFormat
 from kipctl.report.tables import Report
@@ -46,12 +51,12 @@ def roll(
         bool, typer.Option("--uncontrolled", help="Kill brokers, as when a machine fails.")
     ] = False,
     every: Annotated[
-        float | None,
+        Duration | None,
         typer.Option(
             "--every",
-            metavar="SECONDS",
-            callback=finite,
-            help="From a broker's return to the next restart. Default: 2.",
+            metavar="DURATION",
+            parser=duration,
+            help="From a broker's return to the next restart. Default: 2s.",
         ),
     ] = None,
     scale: Annotated[

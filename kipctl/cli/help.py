@@ -89,7 +89,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "kipctl perf e2e --during rotate --record moved",
         "kipctl perf e2e --forever --throughput 200 --metrics 9464 --record canary",
     ),
-    "perf metadata": ("kipctl perf metadata --topics 10 --seconds 5",),
+    "perf metadata": ("kipctl perf metadata --topics 10 --for 5s",),
     "experiment redirect": ("kipctl experiment redirect --quick",),
     "experiment roll": ("kipctl experiment roll --quick",),
     "experiment closest-replica": ("kipctl experiment closest-replica --quick",),

@@ -8,13 +8,13 @@ from typing import Annotated, NamedTuple
 
 import typer
 
+from kipctl.durations import Duration
 from kipctl.errors import UsageError
 from kipctl.pipeline.place import Place, parse_conf
 from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.report.formats import OutputFormat
 
 _UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9}
-_SECONDS = {"s": 1, "m": 60, "h": 3600}
 
 
 def finite(value: float | None) -> float | None:
@@ -22,6 +22,36 @@ def finite(value: float | None) -> float | None:
     if value is not None and not math.isfinite(value):
         raise typer.BadParameter(f"{value} is not a number to count with.")
     return value
+
+
+def duration(text: str) -> Duration:
+    """The parser of an option that is a time; a bare number is seconds."""
+    return _over_zero(pause(text))
+
+
+def pause(text: str) -> Duration:
+    """The same where 0 means none."""
+    return _parsed(text, "s")
+
+
+def milliseconds(text: str) -> Duration:
+    """The same for options of Kafka's own tools, where a bare number is milliseconds."""
+    return _over_zero(_parsed(text, "ms"))
+
+
+def _parsed(text: str, unit: str) -> Duration:
+    if isinstance(text, Duration):
+        return text  # an option's default
+    try:
+        return Duration.parse(text, unit)
+    except UsageError as wrong:
+        raise typer.BadParameter(str(wrong)) from None
+
+
+def _over_zero(seconds: Duration) -> Duration:
+    if not seconds:
+        raise typer.BadParameter("it has to be more than 0.")
+    return seconds
 
 
 BootstrapOption = Annotated[
@@ -60,10 +90,11 @@ StrictOption = Annotated[
     ),
 ]
 StartTimeoutOption = Annotated[
-    str,
+    Duration,
     typer.Option(
         "--start-timeout",
         metavar="DURATION",
+        parser=duration,
         help="How long to wait for the first executor of a cluster.",
     ),
 ]
@@ -107,12 +138,12 @@ DuringOption = Annotated[
     ),
 ]
 EveryOption = Annotated[
-    float | None,
+    Duration | None,
     typer.Option(
         "--every",
-        metavar="SECONDS",
-        callback=finite,
-        help="Between two such actions; default 5, or half of a shorter load.",
+        metavar="DURATION",
+        parser=duration,
+        help="Between two such actions; default 5s, or half of a shorter load.",
     ),
 ]
 CountOption = Annotated[
@@ -152,8 +183,14 @@ InTurnThroughputOption = Annotated[
     ),
 ]
 PhaseSecondsOption = Annotated[
-    float,
-    typer.Option("--seconds", callback=finite, help="How long steady and leader-changes last."),
+    Duration,
+    typer.Option(
+        "--for",
+        "--seconds",
+        metavar="DURATION",
+        parser=duration,
+        help="How long steady and leader-changes last.",
+    ),
 ]
 USUAL_RATE = 1000
 NumRecordsOption = Annotated[
@@ -208,9 +245,11 @@ PrintMetricsOption = Annotated[
 ]
 
 
-def place_of(master: str, conf: list[str] | None, start_timeout: str, scratch: str | None) -> Place:
+def place_of(
+    master: str, conf: list[str] | None, start_timeout: float, scratch: str | None
+) -> Place:
     """Where Spark runs, by these options. Raises UsageError."""
-    return Place(master, parse_conf(conf or []), parse_duration(start_timeout), scratch)
+    return Place(master, parse_conf(conf or []), start_timeout, scratch)
 
 
 def record_folder(text: str | None, variables: Mapping[str, str]) -> Path | None:
@@ -236,8 +275,13 @@ BatchOption = Annotated[
     ),
 ]
 BetweenOption = Annotated[
-    str,
-    typer.Option("--between", metavar="DURATION", help="Wait so long between batches; 0s: not."),
+    Duration,
+    typer.Option(
+        "--between",
+        metavar="DURATION",
+        parser=pause,
+        help="Wait so long between batches; 0s: not.",
+    ),
 ]
 
 
@@ -248,17 +292,3 @@ def parse_rate(text: str) -> int:
     if not rate:
         raise UsageError(f"{text!r} is not a rate.", "Write it as 50MB/s, 800kB/s or 1.5GB/s.")
     return rate
-
-
-def parse_pause(text: str) -> float:
-    """Seconds in a time such as `10s`, or 0 in `0s`. Raises UsageError."""
-    return 0.0 if text.strip() == "0s" else parse_duration(text)
-
-
-def parse_duration(text: str) -> float:
-    """Seconds in a time such as `30s`, `1.5m` or `1h`. Raises UsageError."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh])", text.strip(), re.ASCII)
-    seconds = float(match[1]) * _SECONDS[match[2]] if match else 0.0
-    if not seconds:
-        raise UsageError(f"{text!r} is not a time to wait.", "Write it as 30s, 5m or 1h.")
-    return seconds

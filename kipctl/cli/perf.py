@@ -31,7 +31,7 @@ from kipctl.cli.options import (
     WorkersOption,
     YesOption,
     load_of,
-    parse_duration,
+    milliseconds,
     record_folder,
 )
 from kipctl.cli.perf_consume import consume
@@ -46,6 +46,7 @@ from kipctl.cli.perf_results import (
     show,
     status_of_failed,
 )
+from kipctl.durations import Duration
 from kipctl.errors import UsageError
 from kipctl.pipeline.place import parse_conf
 from kipctl.probe.leadership import LeaderDiscovery
@@ -118,8 +119,14 @@ def produce(
     ] = None,
     print_metrics: PrintMetricsOption = False,
     reporting_interval: Annotated[
-        int, typer.Option("--reporting-interval", metavar="MS", help="Between progress lines.")
-    ] = 5000,
+        Duration,
+        typer.Option(
+            "--reporting-interval",
+            metavar="MS|DURATION",
+            parser=milliseconds,
+            help="Between progress lines.",
+        ),
+    ] = Duration(5),
     leader_discovery: LeaderDiscoveryOption = LeaderDiscovery.KIP951,
     during: DuringOption = None,
     every: EveryOption = None,
@@ -130,7 +137,7 @@ def produce(
     workers: WorkersOption = 1,
     master: MasterOrHereOption = None,
     conf: ConfOption = None,
-    start_timeout: StartTimeoutOption = "60s",
+    start_timeout: StartTimeoutOption = Duration(60),
     bootstrap_server: BootstrapOption = None,
     strict: StrictOption = False,
     output: OutputOption = OutputFormat.AUTO,
@@ -176,11 +183,11 @@ def produce(
         force=force,
         partitions=partitions,
         replication_factor=replication_factor,
-        reporting_interval_s=reporting_interval / 1000,
+        reporting_interval_s=reporting_interval,
         workers=workers,
         master=master,
         conf=parse_conf(conf or []),
-        start_timeout_s=parse_duration(start_timeout),
+        start_timeout_s=start_timeout,
     )
     confirm_moves(environment, plan.probe.access, plan.probe.topic, plan.during, yes)
     result = run(plan, Listeners(environment.message, environment.message))

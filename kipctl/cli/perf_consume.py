@@ -22,7 +22,7 @@ from kipctl.cli.options import (
     StrictOption,
     WorkersOption,
     YesOption,
-    parse_duration,
+    milliseconds,
     record_folder,
 )
 from kipctl.cli.perf_results import (
@@ -34,6 +34,7 @@ from kipctl.cli.perf_results import (
     show,
     status_of_failed,
 )
+from kipctl.durations import Duration
 from kipctl.errors import UsageError
 from kipctl.pipeline.place import parse_conf
 from kipctl.probe.leadership import LeaderDiscovery
@@ -78,8 +79,14 @@ def consume(
         int | None, typer.Option("--socket-buffer-size", help="Bytes of the receive buffer.")
     ] = None,
     timeout: Annotated[
-        int, typer.Option("--timeout", metavar="MS", help="End when no record came for so long.")
-    ] = 10_000,
+        Duration,
+        typer.Option(
+            "--timeout",
+            metavar="MS|DURATION",
+            parser=milliseconds,
+            help="End when no record came for so long.",
+        ),
+    ] = Duration(10),
     group: Annotated[
         str | None,
         typer.Option("--group", help="Taken and left alone: partitions are assigned."),
@@ -98,8 +105,14 @@ def consume(
         typer.Option("--show-detailed-stats", help="Print Kafka's line for each interval."),
     ] = False,
     reporting_interval: Annotated[
-        int, typer.Option("--reporting-interval", metavar="MS", help="Between progress lines.")
-    ] = 5000,
+        Duration,
+        typer.Option(
+            "--reporting-interval",
+            metavar="MS|DURATION",
+            parser=milliseconds,
+            help="Between progress lines.",
+        ),
+    ] = Duration(5),
     hide_header: Annotated[
         bool, typer.Option("--hide-header", help="Leave Kafka's header line out.")
     ] = False,
@@ -112,7 +125,7 @@ def consume(
     workers: WorkersOption = 1,
     master: MasterOrHereOption = None,
     conf: ConfOption = None,
-    start_timeout: StartTimeoutOption = "60s",
+    start_timeout: StartTimeoutOption = Duration(60),
     bootstrap_server: BootstrapOption = None,
     strict: StrictOption = False,
     output: OutputOption = OutputFormat.AUTO,
@@ -161,7 +174,7 @@ def consume(
             access=access,
             topic=topic,
             num_records=num_records,
-            timeout_ms=timeout,
+            timeout_ms=timeout.ms,
             partitions=tuple(partition or ()),
             offset=NO_OFFSET if offset is None else offset,
             discovery=leader_discovery,
@@ -171,12 +184,12 @@ def consume(
         every_s=USUAL_EVERY_S if every is None else every,
         count=count,
         record=record_folder(record, environment.variables),
-        reporting_interval_s=reporting_interval / 1000,
+        reporting_interval_s=reporting_interval,
         show_detailed_stats=show_detailed_stats,
         workers=workers,
         master=master,
         conf=parse_conf(conf or []),
-        start_timeout_s=parse_duration(start_timeout),
+        start_timeout_s=start_timeout,
     )
     confirm_moves(environment, access, topic, plan.during, yes)
     result = run(plan, Listeners(environment.message, environment.message))
@@ -197,7 +210,7 @@ def consume(
     if outcome.records < num_records and given_up < outcome.partitions:
         environment.message(
             f"kipctl: {outcome.records:,} of {num_records:,} records were there: none came for "
-            f"{timeout} ms (--timeout)."
+            f"{timeout} (--timeout)."
         )
     if outcome.errors:
         reported = ", ".join(f"{count} x {name}" for name, count in outcome.errors.items())

@@ -32,8 +32,9 @@ from kipctl.cli.options import (
     WarmupOption,
     WorkersOption,
     YesOption,
+    duration,
     load_of,
-    parse_duration,
+    milliseconds,
     record_folder,
 )
 from kipctl.cli.perf_results import (
@@ -45,6 +46,7 @@ from kipctl.cli.perf_results import (
     show,
     status_of_failed,
 )
+from kipctl.durations import Duration
 from kipctl.errors import UsageError
 from kipctl.pipeline.place import parse_conf
 from kipctl.probe.leadership import LeaderDiscovery
@@ -81,9 +83,14 @@ def e2e(
         typer.Option("--command-config", help="File of settings that both clients have."),
     ] = None,
     timeout: Annotated[
-        int,
-        typer.Option("--timeout", metavar="MS", help="After the last send: end when none came."),
-    ] = 10_000,
+        Duration,
+        typer.Option(
+            "--timeout",
+            metavar="MS|DURATION",
+            parser=milliseconds,
+            help="After the last send: end when none came for so long.",
+        ),
+    ] = Duration(10),
     forever: Annotated[
         bool,
         typer.Option(
@@ -91,22 +98,24 @@ def e2e(
         ),
     ] = False,
     keep: Annotated[
-        str | None,
+        Duration | None,
         typer.Option(
             "--keep",
             metavar="DURATION",
+            parser=duration,
             help="With --forever: how much of the newest trace is kept; default 1h.",
         ),
     ] = None,
     lost_after: Annotated[
-        str,
+        Duration,
         typer.Option(
             "--lost-after",
             metavar="DURATION",
+            parser=duration,
             help="With --forever or --metrics: lost is what did not come so long after its "
             "acknowledgement.",
         ),
-    ] = "60s",
+    ] = Duration(60),
     metrics: Annotated[
         str | None,
         typer.Option(
@@ -126,7 +135,7 @@ def e2e(
     workers: WorkersOption = 1,
     master: MasterOrHereOption = None,
     conf: ConfOption = None,
-    start_timeout: StartTimeoutOption = "60s",
+    start_timeout: StartTimeoutOption = Duration(60),
     bootstrap_server: BootstrapOption = None,
     strict: StrictOption = False,
     output: OutputOption = OutputFormat.AUTO,
@@ -205,16 +214,16 @@ def e2e(
             workers=workers,
             master=master,
             conf=parse_conf(conf or []),
-            start_timeout_s=parse_duration(start_timeout),
+            start_timeout_s=start_timeout,
             topic_configs=TOPIC_OF_DAYS if forever else {},
         ),
         consumer=consumer_config(consumed),
-        quiet_s=timeout / 1000,
+        quiet_s=timeout,
         watched=Watched(
             forever=forever,
-            keep_s=parse_duration(keep or "1h"),
+            keep_s=3600.0 if keep is None else keep,
             metrics=None if metrics is None else parse_listen(metrics),
-            lost_after_s=parse_duration(lost_after),
+            lost_after_s=lost_after,
         ),
     )
     confirm_moves(environment, access, plan.produce.probe.topic, plan.produce.during, yes)

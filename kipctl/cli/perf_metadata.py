@@ -16,6 +16,7 @@ from kipctl.cli.options import (
     YesOption,
 )
 from kipctl.cli.perf_results import report_denied, status_of_failed
+from kipctl.durations import Duration
 from kipctl.experiments.metadata.plan import ClientKind, Phase
 from kipctl.probe.metadata_policy import TopicPolicy
 from kipctl.report.formats import OutputFormat
@@ -36,7 +37,7 @@ def metadata(
     ] = 1000,
     partitions: Annotated[int, typer.Option("--partitions", help="Of each topic.")] = 3,
     throughput: InTurnThroughputOption = 500,
-    seconds: PhaseSecondsOption = 6,
+    seconds: PhaseSecondsOption = Duration(6),
     record_size: RecordSizeOption = 100,
     phase: Annotated[
         list[Phase] | None,

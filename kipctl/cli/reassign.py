@@ -13,10 +13,10 @@ from kipctl.cli.options import (
     BootstrapOption,
     OutputOption,
     YesOption,
-    finite,
-    parse_pause,
+    duration,
     parse_rate,
 )
+from kipctl.durations import Duration
 from kipctl.errors import UsageError
 from kipctl.report.formats import OutputFormat
 
@@ -201,7 +201,7 @@ def reassign(
         ),
     ] = False,
     batch: BatchOption = 1000,
-    between: BetweenOption = "10s",
+    between: BetweenOption = Duration(10),
     concurrent: Annotated[
         int | None,
         typer.Option(
@@ -235,13 +235,12 @@ def reassign(
     ] = False,
     yes: YesOption = False,
     timeout: Annotated[
-        float | None,
+        Duration | None,
         typer.Option(
             "--timeout",
-            metavar="SECONDS",
-            min=0.1,
-            callback=finite,
-            help="How long all of it may take, pauses too. Default: 300 s for each batch.",
+            metavar="DURATION",
+            parser=duration,
+            help="How long all of it may take, pauses too. Default: 5m for each batch.",
         ),
     ] = None,
     bootstrap_server: BootstrapOption = None,
@@ -303,7 +302,6 @@ def reassign(
         raise UsageError("--entry and --journal exclude one another.", _HELP_PAGE)
     if cancel and sum((bool(topics), everything, bool(entry), plan is not None)) > 1:
         raise UsageError("--cancel takes one of --topic, --plan, --entry and --all.", _HELP_PAGE)
-    between_s = parse_pause(between)
     rate = None if throttle is None else parse_rate(throttle)
     environment = context.ensure_object(Environment)
     from kipctl.cli import (
@@ -341,7 +339,7 @@ def reassign(
             measure and not dry_run,
             partitions or output is OutputFormat.CSV,
             timeout,
-            Pace(batch, between_s, rate, concurrent),
+            Pace(batch, between, rate, concurrent),
             rate,
             journal,
             output,

@@ -9,12 +9,19 @@ import typer
 
 from kipctl.cli import replica_selection_documents as documents
 from kipctl.cli.environment import Environment
-from kipctl.cli.options import BootstrapOption, OutputOption, finite, parse_duration
+from kipctl.cli.options import (
+    BootstrapOption,
+    OutputOption,
+    duration,
+    finite,
+)
+from kipctl.durations import Duration
 from kipctl.errors import InterruptedRunError, PartlyDoneError, ThresholdError, UsageError
 from kipctl.report.formats import OutputFormat
 from kipctl.report.replica_selection_tables import (
     flip_line,
     flips_table,
+    selection_answer,
     selection_tables,
     walk_tables,
 )
@@ -63,13 +70,19 @@ def replica_selection(
     watch: Annotated[
         bool, typer.Option("--watch", help="Tell each change as it happens, until Ctrl-C.")
     ] = False,
-    duration: Annotated[
-        str | None, typer.Option("--for", metavar="SECONDS", help="End --watch after 60, or 5m.")
+    period: Annotated[
+        Duration | None,
+        typer.Option(
+            "--for", metavar="DURATION", parser=duration, help="End --watch after so long."
+        ),
     ] = None,
     rate_over: Annotated[
-        str | None,
+        Duration | None,
         typer.Option(
-            "--rate-over", metavar="SECONDS", help="Measure for so long how much is written."
+            "--rate-over",
+            metavar="DURATION",
+            parser=duration,
+            help="Measure for so long how much is written.",
         ),
     ] = None,
     price_per_gb: Annotated[
@@ -93,6 +106,9 @@ def replica_selection(
         StockClient | None,
         typer.Option("--client", help="Also let this client read a few records, and watch it."),
     ] = None,
+    partitions: Annotated[
+        bool, typer.Option("--partitions", help="Print every partition, however many there are.")
+    ] = False,
     bootstrap_server: BootstrapOption = None,
     output: OutputOption = OutputFormat.AUTO,
 ) -> None:
@@ -104,7 +120,7 @@ def replica_selection(
     environment = context.ensure_object(Environment)
     if explain is not None and topic:
         raise UsageError("--topic does not go with --explain, which names its own.")
-    _refuse_together(explain, watch, duration, rate_over, price_per_gb, require_local, client)
+    _refuse_together(explain, watch, period, rate_over, price_per_gb, require_local, client)
     from kipctl.cluster.inspect.replica_facts import chosen, chosen_one, observe
     from kipctl.cluster.inspect.replica_traffic import below, parse_percent
     from kipctl.cluster.snapshot import take_snapshot
@@ -112,8 +128,6 @@ def replica_selection(
 
     one = None if explain is None else _one(explain)
     limit = None if require_local is None else parse_percent(require_local)
-    over_s = None if rate_over is None else _seconds(rate_over)
-    for_s = None if duration is None else _seconds(duration)
     racks = list(dict.fromkeys(client_rack or ()))
     access = environment.access(bootstrap_server)
     timeout_s = _WATCH_TIMEOUT_S if watch else _TIMEOUT_S
@@ -129,27 +143,35 @@ def replica_selection(
             environment.report(Report(COMMAND, walked, walk_tables(walked)), output)
             return
         if watch:
-            _watch(environment, cluster, wanted, found, for_s, output)
+            _watch(environment, cluster, wanted, found, period, output)
             return
         found, summaries, unreported = _summaries(
-            environment, cluster, wanted, racks, found, over_s
+            environment, cluster, wanted, racks, found, rate_over
         )
     failed = () if limit is None else below(summaries, limit)
     reads = _client_reads(environment, access, found) if client else ()
-    document = documents.document(found, summaries, unreported, reads, over_s, price_per_gb)
-    environment.report(Report(COMMAND, document, selection_tables(document)), output)
+    document = documents.document(found, summaries, unreported, reads, rate_over, price_per_gb)
+    environment.report(
+        Report(
+            COMMAND,
+            document,
+            selection_tables(document, partitions),
+            opening=(selection_answer(document),),
+        ),
+        output,
+    )
     if limit is not None and failed:
         raise _below(failed, limit)
     _demand_all_reported(found)
-    if over_s is not None:
+    if rate_over is not None:
         _demand_rates(unreported)
 
 
 def _refuse_together(
     explain: str | None,
     watch: bool,
-    duration: str | None,
-    rate_over: str | None,
+    period: float | None,
+    rate_over: float | None,
     price_per_gb: float | None,
     require_local: str | None,
     client: StockClient | None,
@@ -167,17 +189,13 @@ def _refuse_together(
             raise UsageError(f"{given[0]} does not go with {name}.", "Run them one by one.")
     if all(alone.values()):
         raise UsageError("--explain and --watch exclude one another.")
-    if duration is not None and not watch:
+    if period is not None and not watch:
         raise UsageError("--for does not go without --watch.")
     if price_per_gb is not None and rate_over is None:
         raise UsageError(
             "--price-per-gb needs --rate-over: a price takes bytes per second.",
-            "Add --rate-over 30.",
+            "Add --rate-over 30s.",
         )
-
-
-def _seconds(text: str) -> float:
-    return parse_duration(text if text[-1:].isalpha() else f"{text}s")
 
 
 def _one(text: str) -> str:
@@ -215,7 +233,7 @@ def _summaries(
     if over_s is None:
         summaries = summarize(found.choices, before.held)
         return found, summaries, unreported(summaries, before.missing)
-    with environment.progress(f"Measuring for {over_s:g} s how much is written."):
+    with environment.progress(f"Measuring for {Duration(over_s)} how much is written."):
         time.sleep(over_s)
     now = take_snapshot(cluster, wanted.topics).only(p.id for p in wanted.partitions)
     found = observe(cluster, now, racks)
@@ -249,7 +267,7 @@ def _watch(
     from kipctl.cluster.inspect.replica_selection_watch import watch
     from kipctl.signals import noted_signals
 
-    until = "until Ctrl-C" if for_s is None else f"for {for_s:g} s"
+    until = "until Ctrl-C" if for_s is None else f"for {Duration(for_s)}"
     environment.message(
         f"Watching {len(wanted.partitions)} partitions, read in"
         f" {len(found.choices) // max(1, len(wanted.partitions))} racks, {until}."

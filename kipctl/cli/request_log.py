@@ -8,7 +8,13 @@ import typer
 
 from kipctl.cli.environment import Environment
 from kipctl.cli.leader_reports import listing
-from kipctl.cli.options import BootstrapOption, OutputOption, YesOption, parse_duration
+from kipctl.cli.options import (
+    BootstrapOption,
+    OutputOption,
+    YesOption,
+    duration,
+)
+from kipctl.durations import Duration
 from kipctl.errors import InterruptedRunError, PartlyDoneError, UsageError
 from kipctl.report.formats import OutputFormat
 from kipctl.report.tables import Report
@@ -41,10 +47,13 @@ def on(
     all_brokers: Annotated[
         bool, typer.Option("--all-brokers", help="At every broker of the cluster.")
     ] = False,
-    duration: Annotated[
-        str | None,
+    period: Annotated[
+        Duration | None,
         typer.Option(
-            "--for", metavar="TIME", help="Switch it off again after 30s, 5m or 1h, or on Ctrl-C."
+            "--for",
+            metavar="DURATION",
+            parser=duration,
+            help="Switch it off again after so long, or on Ctrl-C.",
         ),
     ] = None,
     until_off: Annotated[
@@ -76,11 +85,10 @@ def on(
     environment = context.ensure_object(Environment)
     if bool(broker) == all_brokers:
         raise UsageError("Give --broker (repeatable) or --all-brokers, one of them.")
-    if (duration is None) != until_off:
+    if (period is None) != until_off:
         raise UsageError(
             "Give --for TIME, after which it is switched off again, or --until-off, one of them."
         )
-    seconds = None if duration is None else parse_duration(duration)
     from kipctl.cluster.metrics_url import demand_url
     from kipctl.cluster.request_log import chosen_brokers, levels_of
     from kipctl.transport.request import Cluster
@@ -93,11 +101,11 @@ def on(
         brokers = chosen_brokers(cluster, broker or ())
         # Opens every connection too, while Ctrl-C may still end it at any moment.
         levels = levels_of(cluster, brokers)
-        _confirm(environment, cluster, brokers, seconds, urls, yes)
-        if seconds is None:
+        _confirm(environment, cluster, brokers, period, urls, yes)
+        if period is None:
             _until_off(environment, cluster, levels, broker or (), output)
         else:
-            _on_for(environment, cluster, levels, seconds, output)
+            _on_for(environment, cluster, levels, period, output)
 
 
 def _confirm(
@@ -118,7 +126,7 @@ def _confirm(
         return
     rates = request_rates(urls, take_snapshot(cluster, ()).brokers)
     environment.message(estimate(brokers, rates, seconds))
-    how_long = "until it is switched off" if seconds is None else f"for {seconds:g} s"
+    how_long = "until it is switched off" if seconds is None else f"for {Duration(seconds)}"
     environment.confirm(
         f"Log every request that {named(brokers)} answer{'' if len(brokers) > 1 else 's'},"
         f" {how_long}?",

@@ -11,10 +11,10 @@ from kipctl.cli.options import (
     BootstrapOption,
     OutputOption,
     YesOption,
-    finite,
-    parse_duration,
-    parse_pause,
+    duration,
+    pause,
 )
+from kipctl.durations import Duration
 from kipctl.errors import UsageError
 from kipctl.report.formats import OutputFormat
 
@@ -72,19 +72,23 @@ def roll(
         ),
     ] = None,
     guard_patience: Annotated[
-        str,
+        Duration,
         typer.Option(
-            "--guard-patience", metavar="DURATION", help="How long it may be crossed in a pause."
+            "--guard-patience",
+            metavar="DURATION",
+            parser=duration,
+            help="How long it may be crossed in a pause.",
         ),
-    ] = "10m",
+    ] = Duration(600),
     guard_quiet: Annotated[
-        str,
+        Duration,
         typer.Option(
             "--guard-quiet",
             metavar="DURATION",
+            parser=pause,
             help="So long it is quiet before the roll goes on.",
         ),
-    ] = "30s",
+    ] = Duration(30),
     guard_action: Annotated[
         str,
         typer.Option(
@@ -108,27 +112,25 @@ def roll(
         ),
     ] = False,
     timeout: Annotated[
-        float,
+        Duration,
         typer.Option(
             "--timeout",
-            metavar="SECONDS",
-            min=0.1,
-            callback=finite,
+            metavar="DURATION",
+            parser=duration,
             help="For each wait, as until a broker is in sync.",
         ),
-    ] = 600.0,
+    ] = Duration(600),
     exec_timeout: Annotated[
-        float,
+        Duration,
         typer.Option(
             "--exec-timeout",
-            metavar="SECONDS",
-            min=0.1,
-            callback=finite,
+            metavar="DURATION",
+            parser=duration,
             help="After it the command is ended.",
         ),
-    ] = 300.0,
+    ] = Duration(300),
     batch: BatchOption = 1000,
-    between: BetweenOption = "0s",
+    between: BetweenOption = Duration(0),
     yes: YesOption = False,
     bootstrap_server: BootstrapOption = None,
     output: OutputOption = OutputFormat.AUTO,
@@ -174,12 +176,12 @@ def roll(
         parse_command(command) if command is not None else (),
         guards=tuple(dict.fromkeys(" ".join(text.split()) for text in guard or ())),
         guard_action=guard_action,
-        guard_patience_s=parse_duration(guard_patience),
-        guard_quiet_s=parse_pause(guard_quiet),
+        guard_patience_s=guard_patience,
+        guard_quiet_s=guard_quiet,
         metrics_urls=urls,
         timeout_s=timeout,
         exec_timeout_s=exec_timeout,
-        between_s=parse_pause(between),
+        between_s=between,
         batch=batch,
         force=force,
     )

@@ -17,6 +17,7 @@ from kipctl.cli.options import (
     YesOption,
     place_of,
 )
+from kipctl.durations import Duration
 from kipctl.errors import PartlyDoneError, ThresholdError, UsageError
 from kipctl.report.formats import OutputFormat
 from kipctl.report.tables import Report, Table
@@ -173,7 +174,7 @@ def compare(
     ] = None,
     master: MasterOption = "local[*]",
     conf: ConfOption = None,
-    start_timeout: StartTimeoutOption = "60s",
+    start_timeout: StartTimeoutOption = Duration(60),
     scratch: ScratchOption = None,
     output: OutputOption = OutputFormat.AUTO,
 ) -> None:

@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kipctl.cli.environment import Environment
-from kipctl.cli.options import ConfOption, OutputOption, parse_duration
+from kipctl.cli.options import (
+    ConfOption,
+    OutputOption,
+    duration,
+)
+from kipctl.durations import Duration
 from kipctl.report.formats import OutputFormat
 from kipctl.report.tables import Column, Report, Table
 
@@ -21,9 +26,12 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 IdleTimeoutOption = Annotated[
-    str,
+    Duration,
     typer.Option(
-        "--idle-timeout", metavar="DURATION", help="It ends when nobody has used it for so long."
+        "--idle-timeout",
+        metavar="DURATION",
+        parser=duration,
+        help="It ends when nobody has used it for so long.",
     ),
 ]
 
@@ -36,7 +44,7 @@ ForceOption = Annotated[
 def start(
     context: typer.Context,
     conf: ConfOption = None,
-    idle_timeout: IdleTimeoutOption = "10m",
+    idle_timeout: IdleTimeoutOption = Duration(600),
     output: OutputOption = OutputFormat.AUTO,
 ) -> None:
     """Start a JVM that waits for analyses; it takes up to 2 GB, or spark.driver.memory."""
@@ -44,10 +52,10 @@ def start(
     from kipctl.pipeline import warm
     from kipctl.pipeline.place import Place, parse_conf
 
-    place, timeout_s = Place(conf=parse_conf(conf or [])), parse_duration(idle_timeout)
+    place = Place(conf=parse_conf(conf or []))
     with environment.progress("Starting Spark."):
-        status = warm.start(place, timeout_s)
-    if status.idle_timeout_s != timeout_s:
+        status = warm.start(place, idle_timeout)
+    if status.idle_timeout_s != idle_timeout:
         environment.message(
             f"One runs already, and ends after {status.idle_timeout_s:.0f} s without use. "
             "For another time end it first: kipctl spark stop."

@@ -12,9 +12,11 @@ from kipctl.cli.options import (
     BootstrapOption,
     OutputOption,
     RecordOption,
-    parse_duration,
+    duration,
+    pause,
     record_folder,
 )
+from kipctl.durations import Duration
 from kipctl.errors import UsageError
 from kipctl.report.formats import OutputFormat
 from kipctl.report.tables import Report
@@ -62,10 +64,11 @@ def tap(
         bool, typer.Option("--drop-hints", help="Take the leader hints out of answers.")
     ] = False,
     stale_metadata: Annotated[
-        str | None,
+        Duration | None,
         typer.Option(
             "--stale-metadata",
-            metavar="TIME",
+            metavar="DURATION",
+            parser=pause,
             help="For so long after a change show the leaders of before in Metadata.",
         ),
     ] = None,
@@ -75,9 +78,14 @@ def tap(
             "--reset", metavar="RATE", help="Reset connections at random, as in 2/s or 10/min."
         ),
     ] = None,
-    duration: Annotated[
-        str | None,
-        typer.Option("--for", metavar="TIME", help="End after 30s, 5m or 1h; else with Ctrl-C."),
+    period: Annotated[
+        Duration | None,
+        typer.Option(
+            "--for",
+            metavar="DURATION",
+            parser=duration,
+            help="End after so long; else with Ctrl-C.",
+        ),
     ] = None,
     certificate: Annotated[
         str, typer.Option("--certificate", metavar="PEM", help="Speak TLS to clients, with this.")
@@ -107,10 +115,9 @@ def tap(
     from kipctl.report.tap_tables import tap_tables
     from kipctl.security.settings import over_tls
     from kipctl.signals import noted_signals
-    from kipctl.tap.spec import TapSpec, TlsFiles, parse_caps, parse_delays, parse_rate, parse_us
+    from kipctl.tap.spec import TapSpec, TlsFiles, parse_caps, parse_delays, parse_rate
 
     environment: Environment = context.obj
-    seconds = parse_duration(duration) if duration is not None else None
     if ca and not tls_to_brokers:
         raise UsageError("--ca is for --tls-to-brokers.", "Give both.")
     revised = partial(over_tls, authorities=ca) if tls_to_brokers else dict
@@ -121,7 +128,7 @@ def tap(
         caps=parse_caps(cap) if cap is not None else (),
         delays=parse_delays(delay) if delay is not None else (),
         drop_hints=drop_hints,
-        stale_metadata_us=parse_us(stale_metadata) if stale_metadata is not None else 0,
+        stale_metadata_us=stale_metadata.us if stale_metadata is not None else 0,
         resets_per_s=parse_rate(reset) if reset is not None else 0.0,
         tls=TlsFiles(certificate=certificate, key=key),
     )
@@ -130,7 +137,7 @@ def tap(
     plan = TapPlan(spec, record_folder(record, environment.variables))
     _warn(environment, spec)
     with noted_signals() as ended:
-        document = run(plan, lambda tap: _wait(environment, plan, tap, ended, seconds))
+        document = run(plan, lambda tap: _wait(environment, plan, tap, ended, period))
     environment.report(Report("tap", document, tap_tables(document)), output)
 
 

@@ -6,7 +6,12 @@ from typing import Annotated
 import typer
 
 from kipctl.cli.environment import Environment
-from kipctl.cli.options import BootstrapOption, OutputOption, finite
+from kipctl.cli.options import (
+    BootstrapOption,
+    OutputOption,
+    duration,
+)
+from kipctl.durations import Duration
 from kipctl.report.formats import OutputFormat
 from kipctl.report.tables import Column, Report, Table
 
@@ -32,11 +37,9 @@ def wait(
         ),
     ] = None,
     timeout: Annotated[
-        float,
-        typer.Option(
-            "--timeout", metavar="SECONDS", min=0.1, callback=finite, help="How long to wait."
-        ),
-    ] = 300.0,
+        Duration,
+        typer.Option("--timeout", metavar="DURATION", parser=duration, help="How long to wait."),
+    ] = Duration(300),
     bootstrap_server: BootstrapOption = None,
     output: OutputOption = OutputFormat.AUTO,
 ) -> None:

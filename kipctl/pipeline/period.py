@@ -1,15 +1,10 @@
 """`--since` and `--until`: a part of a trace, by wall clock or from its start."""
 
-import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from kipctl.durations import Duration
 from kipctl.errors import UsageError
-
-_UNITS_S = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
-_LONGEST_S = 36_525 * 86400
-"""A century: microseconds since the epoch fit into 64 bits many times over."""
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,27 +70,18 @@ def parse_period(since: str | None, until: str | None) -> Period:
     return period
 
 
-def duration_us(option: str, text: str) -> int:
-    """A duration such as 500ms, 10s, 1m30s, in microseconds. Raises UsageError."""
-    parts = _DURATION.findall(text)
-    if not parts or "".join(number + unit for number, unit in parts) != text:
-        raise UsageError(f"{option} {text!r} is no duration.", "For instance: 500ms, 10s, 1m30s.")
-    seconds = sum(float(number) * _UNITS_S[unit] for number, unit in parts)
-    if seconds > _LONGEST_S:
-        raise UsageError(f"{option} {text}: a duration is a century at most.")
-    return round(seconds * 1e6)
-
-
 def _parse_moment(option: str, text: str) -> Moment:
-    if _DURATION.match(text):
-        return Moment(duration_us(option, text), is_wall=False)
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise UsageError(
-            f"{option} {text!r} is neither a time nor a duration.",
-            "For instance: 2026-01-31T12:00:00 (UTC), 2026-01-31T12:00+01:00; 10s after the start.",
-        ) from None
+        try:
+            return Moment(Duration.parse(text).us, is_wall=False)
+        except UsageError as wrong:
+            raise UsageError(
+                f"{option}: {wrong.what} Nor is it a time.",
+                "For instance: 2026-01-31T12:00:00 (UTC), 2026-01-31T12:00+01:00; 10s after the"
+                " start.",
+            ) from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     return Moment(round(moment.timestamp() * 1e6), is_wall=True)

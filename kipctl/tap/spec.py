@@ -5,6 +5,7 @@ import ssl
 from dataclasses import dataclass
 from ipaddress import ip_address
 
+from kipctl.durations import Duration
 from kipctl.errors import UsageError
 from kipctl.protocol.address import host_port
 from kipctl.protocol.api import ApiKey
@@ -13,8 +14,6 @@ from kipctl.transport.access import Access, parse_address
 EVERYWHERE = ("0.0.0.0", "::")
 """Hosts that stand for all addresses of this machine: clients are told the one they came to."""
 _NAMES = {"".join(part.title() for part in key.name.split("_")): key for key in ApiKey}
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(us|ms|s)", re.ASCII)
-_US = {"us": 1, "ms": 1000, "s": 1_000_000}
 _RATE = re.compile(r"(\d+(?:\.\d+)?)/(s|m|min|h)", re.ASCII)
 _SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600}
 
@@ -125,15 +124,7 @@ def parse_caps(text: str) -> tuple[tuple[int, int], ...]:
 def parse_delays(text: str) -> tuple[tuple[int, int], ...]:
     """`Metadata=300ms`: for how long answers are held, in microseconds. Raises UsageError."""
     pairs = _pairs("--delay", text, "Metadata=300ms")
-    return tuple((_api(name), parse_us(value)) for name, value in pairs)
-
-
-def parse_us(text: str) -> int:
-    """Microseconds in a time such as `300ms` or `1.5s`. Raises UsageError."""
-    found = _DURATION.fullmatch(text.strip())
-    if not found:
-        raise UsageError(f"{text!r} is no time.", "Write it as 300ms or 1.5s.")
-    return round(float(found[1]) * _US[found[2]])
+    return tuple((_api(name), Duration.parse(value, "").us) for name, value in pairs)
 
 
 def parse_rate(text: str) -> float:

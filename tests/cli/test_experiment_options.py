@@ -22,7 +22,7 @@ from kipctl.errors import ExitStatus, UsageError
         ("roll --throughput 0", "--throughput must be above 0."),
         ("roll --arms probe", "'probe' is no arm."),
         ("closest-replica --clients kafka-python", "'kafka-python' is no arm."),
-        ("closest-replica --seconds 0", "--throughput and --seconds must be above 0."),
+        ("closest-replica --for 0", "more than 0"),
         ("metadata --clients probe-kip951", "'probe-kip951' is no client of this experiment."),
         ("metadata --phase startup --phase never", "Invalid value for '--phase'"),
     ],

@@ -41,9 +41,9 @@ def refused(arguments: list[str], bootstrap_server: str = "127.0.0.1:1") -> tupl
         ("reassign --list --entry 2026", "--entry does not go with --list"),
         ("reassign --rollback --entry=", "--entry is empty"),
         ("reassign --rotate --topic t --batch 0", "1"),
-        ("reassign --rotate --topic t --between soon", "not a time to wait"),
-        ("reassign --rotate --topic t --timeout 0", "0.1"),
-        ("reassign --rotate --topic t --timeout -3", "0.1"),
+        ("reassign --rotate --topic t --between soon", "not a duration"),
+        ("reassign --rotate --topic t --timeout 0", "more than 0"),
+        ("reassign --rotate --topic t --timeout -3", "not a duration"),
     ],
 )
 def test_options_of_reassign_that_do_not_go_together(arguments: str, message: str) -> None:
@@ -94,7 +94,7 @@ def test_a_bootstrap_server_that_is_none(arguments: str) -> None:
         ("--for 5s --broker 1 --all-brokers", "Give --broker (repeatable) or --all-brokers"),
         ("--all-brokers", "Give --for TIME"),
         ("--all-brokers --for 5s --until-off", "Give --for TIME"),
-        ("--all-brokers --for soon", "'soon' is not a time to wait"),
+        ("--all-brokers --for soon", "'soon' is not a duration"),
     ],
 )
 def test_where_the_request_log_is_switched_on_and_for_how_long_has_to_be_said(

@@ -17,7 +17,7 @@ from kipctl.errors import ExitStatus
         ("--quick --scale kip", "--quick and --scale kip cannot both be"),
         ("--curve a", "--curve is for --predict"),
         ("--gain-curve --stale-metadata 1s", "A gain curve has its own staleness"),
-        ("--stale-metadata 1", "'1' is no time"),
+        ("--stale-metadata 1x", "'1x' is not a duration"),
         ("--arms java", "'java' is no arm"),
         ("--acks 0", "--acks is 0; it is one of 1, all"),
         ("--every 20 --num-records 1000", "no rotation is due within them"),

@@ -6,7 +6,6 @@ from typing import Any, cast
 
 import pytest
 
-from kipctl.cli.options import parse_duration
 from kipctl.cluster.request_log import (
     LoggerLevel,
     chosen_brokers,
@@ -293,16 +292,3 @@ def test_waiting_ends_when_asked_to_and_when_the_time_is_over() -> None:
     assert asked == [30.0] * 3
     assert told[0] == "The request log is on at brokers 1, 2, for 300 s"
     assert not stay_on(levels, 1e-9, third_time, told.append)
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"), [("30s", 30), ("1.5m", 90), ("2h", 7200), (" 1s ", 1), ("0.5s", 0.5)]
-)
-def test_times_have_a_unit(text: str, seconds: float) -> None:
-    assert parse_duration(text) == seconds
-
-
-@pytest.mark.parametrize("text", ["", "5", "s", "-5s", "0s", "5 s", "1d", "1m30s", "nans", "٣s"])
-def test_other_times_are_wrong_usage(text: str) -> None:
-    with pytest.raises(UsageError, match="is not a time to wait"):
-        parse_duration(text)

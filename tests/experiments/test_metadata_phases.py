@@ -63,8 +63,8 @@ def test_phases_have_their_order_and_begin_with_startup(
         ({"topics": 1}, "--topics is 1; it must be at least 2."),
         ({"partitions": 0}, "--partitions is 0"),
         ({"record_size": 0}, "--record-size is 0"),
-        ({"throughput": -1}, "--throughput and --seconds must be above 0."),
-        ({"seconds": float("nan")}, "--throughput and --seconds must be above 0."),
+        ({"throughput": -1}, "--throughput and --for must be above 0."),
+        ({"seconds": float("nan")}, "--throughput and --for must be above 0."),
     ],
 )
 def test_what_makes_no_sense_is_refused(settings: dict[str, Any], told: str) -> None:

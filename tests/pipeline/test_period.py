@@ -3,30 +3,14 @@
 import pytest
 
 from kipctl.errors import UsageError
-from kipctl.pipeline.period import Moment, duration_us, parse_period
+from kipctl.pipeline.period import Moment, parse_period
 
 NOON_US = 1_769_860_800_000_000
 """2026-01-31, noon, UTC."""
 
 
-@pytest.mark.parametrize(
-    ("text", "us"),
-    [("10s", 10_000_000), ("500ms", 500_000), ("1m30s", 90_000_000), ("0.5h", 1_800_000_000)],
-)
-def test_durations(text: str, us: int) -> None:
-    assert duration_us("--window", text) == us
-
-
-@pytest.mark.parametrize("text", ["", "10", "s", "10 s", "10s later", "-5s", "1x"])
-def test_what_is_no_duration(text: str) -> None:
-    with pytest.raises(UsageError, match="--window"):
-        duration_us("--window", text)
-
-
 @pytest.mark.parametrize("text", ["99999999999999999d", "36525d1ms", "9" * 400 + "s"])
 def test_a_duration_that_no_trace_has(text: str) -> None:
-    with pytest.raises(UsageError, match="a century at most"):
-        duration_us("--since", text)
     with pytest.raises(UsageError, match="a century at most"):
         parse_period(text, None)
 

@@ -11,7 +11,6 @@ from kipctl.tap.spec import (
     parse_caps,
     parse_delays,
     parse_rate,
-    parse_us,
 )
 from kipctl.transport.access import Access, parse_address
 
@@ -20,13 +19,6 @@ def test_caps_and_delays_are_by_api():
     assert parse_caps("Produce=9,Fetch=15") == ((0, 9), (1, 15))
     assert parse_caps(" metadata = 12 ") == ((3, 12),)
     assert parse_delays("Metadata=300ms,FindCoordinator=1.5s") == ((3, 300_000), (10, 1_500_000))
-
-
-@pytest.mark.parametrize(
-    ("text", "us"), [("300ms", 300_000), ("1s", 1_000_000), ("0.5s", 500_000), ("20us", 20)]
-)
-def test_times(text, us):
-    assert parse_us(text) == us
 
 
 @pytest.mark.parametrize(
@@ -58,8 +50,8 @@ def test_addresses(text, address):
         lambda: parse_caps("Produkt=9"),
         lambda: parse_caps(""),
         lambda: parse_delays("Metadata=300"),
-        lambda: parse_us("1 day"),
-        lambda: parse_us("-1s"),
+        lambda: parse_delays("Metadata=1 day"),
+        lambda: parse_delays("Metadata=-1s"),
         lambda: parse_rate("2"),
         lambda: parse_rate("0/s"),
         lambda: parse_address("9092"),

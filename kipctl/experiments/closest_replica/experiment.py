@@ -87,7 +87,7 @@ class ClosestPlan:
             if value < least:
                 raise UsageError(f"{name} is {value}; it must be at least {least}.")
         if self.throughput <= 0 or self.seconds <= 0:
-            raise UsageError("--throughput and --seconds must be above 0.")
+            raise UsageError("--throughput and --for must be above 0.")
 
 
 @dataclass(frozen=True, slots=True)

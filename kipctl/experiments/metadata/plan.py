@@ -69,7 +69,7 @@ class MetadataPlan:
             if value < least:
                 raise UsageError(f"{name} is {value}; it must be at least {least}.")
         if not self.throughput > 0 or not self.seconds > 0:
-            raise UsageError("--throughput and --seconds must be above 0.")
+            raise UsageError("--throughput and --for must be above 0.")
         for url in self.metrics_urls:
             demand_url(url)
 
