@@ -233,6 +233,9 @@ _kipctl() {
         'kipctl perf e2e --consumer-property') return ;;
         'kipctl perf e2e --command-config') compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
         'kipctl perf e2e --timeout') return ;;
+        'kipctl perf e2e --keep') return ;;
+        'kipctl perf e2e --lost-after') return ;;
+        'kipctl perf e2e --metrics') return ;;
         'kipctl perf e2e --leader-discovery') COMPREPLY=($(compgen -W 'kip951 refresh baseline' -- "$current")); return ;;
         'kipctl perf e2e --during') return ;;
         'kipctl perf e2e --every') return ;;
@@ -456,7 +459,7 @@ _kipctl() {
         'kipctl inspect hints') words='' options='--topic --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
         'kipctl perf') words='consume e2e metadata produce' options=--help ;;
         'kipctl perf consume') words='' options='--topic --num-records --messages --partition --offset --from-latest --client-rack --fetch-size --socket-buffer-size --timeout --group --command-property --command-config --consumer.config --print-metrics --show-detailed-stats --reporting-interval --hide-header --leader-discovery --during --every --count --record --yes --workers --master --conf --start-timeout --bootstrap-server --cluster --expect-cluster --map --strict --output --help' ;;
-        'kipctl perf e2e') words='' options='--num-records --throughput --record-size --producer-acks --topic --partitions --replication-factor --warmup-records --client-rack --producer-property --consumer-property --command-config --timeout --print-metrics --leader-discovery --during --every --count --record --force --yes --workers --master --conf --start-timeout --bootstrap-server --cluster --expect-cluster --map --strict --output --help' ;;
+        'kipctl perf e2e') words='' options='--num-records --throughput --record-size --producer-acks --topic --partitions --replication-factor --warmup-records --client-rack --producer-property --consumer-property --command-config --timeout --forever --keep --lost-after --metrics --print-metrics --leader-discovery --during --every --count --record --force --yes --workers --master --conf --start-timeout --bootstrap-server --cluster --expect-cluster --map --strict --output --help' ;;
         'kipctl perf metadata') words='' options='--topics --partitions --throughput --for --seconds --record-size --phase --client --policy --command-property --metrics-url --yes --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
         'kipctl perf produce') words='' options='--num-records --throughput --record-size --payload-file --payload-delimiter --topic --partitions --replication-factor --warmup-records --command-property --producer-props --command-config --producer.config --print-metrics --reporting-interval --leader-discovery --during --every --count --record --force --yes --workers --master --conf --start-timeout --bootstrap-server --cluster --expect-cluster --map --strict --output --help' ;;
         'kipctl experiment') words='redirect roll closest-replica metadata' options=--help ;;

@@ -13,7 +13,7 @@ VALUE_NAMES: Mapping[type, str] = {int: "INTEGER", float: "NUMBER", Path: "PATH"
 PANELS: Mapping[str, Mapping[str, str]] = {
     "": {
         "Cluster": "bootstrap_server cluster command_config expect_cluster map metrics_url",
-        "While it runs": "during every count leader_discovery",
+        "While it runs": "during every count leader_discovery forever keep lost_after metrics",
         "Workers on Spark": "workers master conf start_timeout scratch",
         "Asking first": "dry_run yes force",
         "Output": "output record print_metrics show_detailed_stats reporting_interval hide_header"
@@ -84,7 +84,11 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "kipctl perf produce --topic orders --force --num-records 60000 --throughput 2000",
     ),
     "perf consume": ("kipctl perf consume --topic orders",),
-    "perf e2e": ("kipctl perf e2e", "kipctl perf e2e --during rotate --record moved"),
+    "perf e2e": (
+        "kipctl perf e2e",
+        "kipctl perf e2e --during rotate --record moved",
+        "kipctl perf e2e --forever --throughput 200 --metrics 9464 --record canary",
+    ),
     "perf metadata": ("kipctl perf metadata --topics 10 --for 5s",),
     "experiment redirect": ("kipctl experiment redirect --quick",),
     "experiment roll": ("kipctl experiment roll --quick",),

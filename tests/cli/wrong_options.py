@@ -73,6 +73,7 @@ NEEDS_LAB = frozenset(
 """Without a lab of that name their right command line is wrong usage too."""
 
 ALONE = {
+    ("perf e2e", "--keep"): "--forever",
     ("reassign", "--entry"): "--rollback --yes",
     ("reassign", "--plan"): "--yes",
     ("reassign", "--drain"): "--yes",
@@ -212,6 +213,9 @@ WRONG: dict[str, tuple[str, ...]] = {
     "--security": ("gssapi", ""),
     "--since": _MOMENT,
     "--socket-buffer-size": ("-2", "x"),
+    "--keep": ("5", "5s", "0s"),
+    "--metrics": ("", "host", "70000", "host:port"),
+    "--lost-after": ("soon", "0.5s"),
     "--start-timeout": ("soon", "0s", "-5s", "5y"),
     "--stale-metadata": ("1x", "soon", "-1ms"),
     "--throughput": _RATE,
