@@ -157,7 +157,7 @@ def roll(
         raise UsageError("--manual asks, and there is no terminal to ask on.", "Use --exec.")
     from kipctl.cli import roll_modes
     from kipctl.cluster.metrics_url import demand_url
-    from kipctl.roll.guard import parse_guard
+    from kipctl.guard.guard import parse_guard
     from kipctl.roll.record import How
     from kipctl.roll.restart import parse_command
     from kipctl.transport.request import Cluster

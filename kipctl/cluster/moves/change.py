@@ -1,5 +1,6 @@
 """Changes carried out from end to end: reassign, elect, and wait until every broker knows."""
 
+import math
 import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -17,6 +18,7 @@ from kipctl.cluster.moves.copying import Copied, Copying
 from kipctl.cluster.moves.elect import LOOK
 from kipctl.cluster.moves.elections import DEFAULT_TIMEOUT_S, ElectionHeld, elect_preferred
 from kipctl.cluster.moves.entry import Entry, EntryState, How
+from kipctl.cluster.moves.guardian import UNGUARDED, GivenUpError, Guardian, LooksOn
 from kipctl.cluster.moves.guards import BUSY, changed_since, unplanned
 from kipctl.cluster.moves.pacing import AT_ONCE, Pace, Seldom, next_moves
 from kipctl.cluster.moves.plan import Move, Plan
@@ -51,6 +53,7 @@ from kipctl.trace.clock import now_us
 from kipctl.transport.request import Cluster
 
 UNDO = "Undo: kipctl reassign --rollback"
+GO_ON = "Go on: kipctl reassign --resume."
 BATCH_TIMEOUT_S = 300.0
 """For each batch, where no time is given for the whole."""
 NOTHING_ACCEPTED = "of the batch before it nothing was accepted"
@@ -70,6 +73,7 @@ def reassign(
     timeout_s: float | None = DEFAULT_TIMEOUT_S,
     pace: Pace = AT_ONCE,
     additional: bool = True,
+    guardian: Guardian = UNGUARDED,
 ) -> Reassigned:
     """Submit the plan and wait until the cluster has carried it out.
 
@@ -77,12 +81,13 @@ def reassign(
     together, and the pauses between them, have `timeout_s`; None gives each batch BATCH_TIMEOUT_S.
     Partitions that were refused are in the result, and so are those that somebody else has changed
     since the plan was made, or is reassigning. Unless `additional` nothing is submitted while
-    anything else in the cluster is being reassigned.
+    anything else in the cluster is being reassigned. While the `guardian` holds it up nothing is
+    submitted, and no leader elected; what is under way goes on.
 
     Raises RefusedError when nothing was accepted, PartlyDoneError when it ended before all was
     done, TimedOutError, UnreachableError, and InterruptedRunError.
     """
-    how = _How(on_event, progress, timeout_s, pace, additional)
+    how = _How(on_event, progress, timeout_s, pace, additional, guardian)
     change = _Change(cluster, plan, entry, how)
     reassigned = change.carry_out()
     change.finish()
@@ -96,6 +101,7 @@ class _How:
     timeout_s: float | None
     pace: Pace
     additional: bool
+    guardian: Guardian
 
 
 @dataclass(slots=True)
@@ -144,6 +150,8 @@ class _Change:
             for number, batch in enumerate(batches):
                 if number:
                     self._pause(number, len(batches))
+                else:
+                    self._until_quiet(0.0)
                 if not self._submit_and_wait(batch):
                     left = (move.id for later in batches[number + 1 :] for move in later.moves)
                     self._leave_out(dict.fromkeys(left, NOTHING_ACCEPTED))
@@ -174,7 +182,10 @@ class _Change:
         deadline = self.deadline()
         self.accepted += under_way.moves
         self.is_changed = self.is_sent = True
-        await_finished(self.cluster, under_way.target, deadline, self.how.progress)
+        guardian = self.how.guardian
+        await_finished(
+            self.cluster, under_way.target, deadline, self.how.progress, lambda _: guardian.look()
+        )
         self.finished_us = now_us()
         if self.elects:
             self.elect_in_place(under_way.preferred_leaders, deadline)
@@ -200,8 +211,24 @@ class _Change:
             )
         self.how.progress(f"{done} of {batches} batches are done; the next one in {between_s:g} s")
         self._demand_no_pause(done, batches)
-        time.sleep(between_s)
+        self.how.guardian.sleep(between_s)
+        self._until_quiet(0.0)
         self._demand_no_pause(done, batches)
+
+    def _until_quiet(self, deadline: float, *, anew: bool = True) -> float:
+        """Wait while the guard holds the change up; returns the deadline, later by that time.
+
+        That of the whole does not move: it raises TimedOutError.
+        """
+        began = time.monotonic()
+        has_whole = self.how.timeout_s is not None
+        self.how.guardian.demand_quiet(until=self.deadline() if has_whole else math.inf, anew=anew)
+        return deadline if has_whole else deadline + time.monotonic() - began
+
+    def _look(self, busy: Collection[PartitionId]) -> None:
+        """While these are being reassigned: how far they are, and whether the guard is crossed."""
+        self.copying.look(busy)
+        self.how.guardian.look()
 
     def _demand_no_pause(self, done: int, batches: int) -> None:
         """Raise PartlyDoneError when somebody has asked for a pause."""
@@ -235,6 +262,7 @@ class _Change:
                 chosen = Plan(next_moves(left.moves, under_way, most))
             left = left.without(chosen.target)
             if accepted.moves and chosen.moves:
+                deadline = self._until_quiet(deadline, anew=False)
                 _, chosen = self._still_as_planned(chosen, deadline, busy)
             taken = self._submitted(chosen, deadline) if chosen.moves else chosen
             accepted = Plan((*accepted.moves, *taken.moves))
@@ -242,12 +270,12 @@ class _Change:
             self.copying.submitted(taken)
             if left.moves:
                 submitted = busy | taken.target.keys()
-                busy = await_one(self.cluster, submitted, deadline, self.copying.look)
+                busy = await_one(self.cluster, submitted, deadline, self._look)
                 if seldom.is_due(time.monotonic()):
                     done = len(accepted.moves) - len(busy)
                     how.progress(f"{done} of {len(batch.moves)} partitions reassigned")
         if accepted.moves:
-            await_finished(self.cluster, accepted.target, deadline, how.progress, self.copying.look)
+            await_finished(self.cluster, accepted.target, deadline, how.progress, self._look)
         return accepted
 
     def _still_as_planned(
@@ -302,6 +330,7 @@ class _Change:
 
     def elect(self, expected: Mapping[PartitionId, int], now: Snapshot, deadline: float) -> None:
         """Elect these preferred leaders, and wait until the brokers know them."""
+        deadline = self._until_quiet(deadline, anew=False)
         self.how.progress(f"Electing the preferred leaders of {len(expected)} partitions")
         with self._partly_done_if_refused():
             self.elections.append(
@@ -311,6 +340,7 @@ class _Change:
                     now.only(expected),
                     on_event=self.how.on_event,
                     timeout_s=max(FIRST_POLL_S, deadline - time.monotonic()),
+                    guardian=LooksOn(self.how.guardian),
                 )
             )
 
@@ -338,6 +368,14 @@ class _Change:
                 raise InterruptedRunError("Interrupted before anything was changed.") from None
             raise InterruptedRunError(
                 f"Interrupted. {_how_far(self.cluster, self.plan)}", self.next_step
+            ) from None
+        except GivenUpError as error:
+            if not self.is_sent:
+                self._mark(EntryState.REFUSED)
+                raise RefusedError(f"{error.what} Nothing was changed.") from None
+            raise PartlyDoneError(
+                f"{error.what} {_how_far(self.cluster, self.plan)}",
+                f"{GO_ON} {self.undo}" if self.undo == UNDO else self.next_step,
             ) from None
         except (RefusedError, UsageError) as error:
             if not self.is_changed:
@@ -371,12 +409,13 @@ def rotate_leaders(
     timeout_s: float | None = DEFAULT_TIMEOUT_S,
     pace: Pace = AT_ONCE,
     additional: bool = True,
+    guardian: Guardian = UNGUARDED,
 ) -> LeadersMoved:
     """Carry the plan out, and elect its preferred leaders after each batch.
 
     As `reassign`; it raises what that and `elect_preferred` do.
     """
-    how = _How(on_event, progress, timeout_s, pace, additional)
+    how = _How(on_event, progress, timeout_s, pace, additional, guardian)
     change = _Change(cluster, plan, entry, how, elects=True)
     reassigned = change.carry_out()
     change.finish()
@@ -394,13 +433,14 @@ def roll_back(
     timeout_s: float | None = DEFAULT_TIMEOUT_S,
     pace: Pace = AT_ONCE,
     additional: bool = True,
+    guardian: Guardian = UNGUARDED,
 ) -> LeadersMoved:
     """Carry out a way back (`kipctl.cluster.moves.rollback`), and elect the leaders of before.
 
     `in_place` are the leaders to elect where the replicas are back already. What was refused does
     not hold up the others. It raises what `rotate_leaders` does.
     """
-    how = _How(on_event, progress, timeout_s, pace, additional)
+    how = _How(on_event, progress, timeout_s, pace, additional, guardian)
     change = _Change(
         cluster, plan, entry, how, elects=True, undo="Go on with it: kipctl reassign --rollback"
     )
@@ -422,6 +462,7 @@ def go_on(
     progress: Progress = ignore_progress,
     timeout_s: float | None = DEFAULT_TIMEOUT_S,
     additional: bool = True,
+    guardian: Guardian = UNGUARDED,
 ) -> LeadersMoved:
     """Do what is left of a change that was cut off, in the way it was begun (`how`).
 
@@ -429,7 +470,7 @@ def go_on(
     raises what `rotate_leaders` does.
     """
     pace = Pace(how.batch, how.between_s, how.throttle, how.concurrent)
-    act = _How(on_event, progress, timeout_s, pace, additional)
+    act = _How(on_event, progress, timeout_s, pace, additional, guardian)
     is_begun = entry.state is not EntryState.PREPARED
     change = _Change(
         cluster,
