@@ -31,6 +31,11 @@ _kipctl() {
         'kipctl reassign --between') return ;;
         'kipctl reassign --concurrent-moves') return ;;
         'kipctl reassign --throttle') return ;;
+        'kipctl reassign --guard') return ;;
+        'kipctl reassign --guard-patience') return ;;
+        'kipctl reassign --guard-quiet') return ;;
+        'kipctl reassign --guard-action') return ;;
+        'kipctl reassign --metrics-url') return ;;
         'kipctl reassign --timeout') return ;;
         'kipctl reassign --bootstrap-server') return ;;
         'kipctl reassign --cluster') return ;;
@@ -131,6 +136,10 @@ _kipctl() {
         'kipctl elect preferred --json-file') compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
         'kipctl elect preferred --batch') return ;;
         'kipctl elect preferred --between') return ;;
+        'kipctl elect preferred --guard') return ;;
+        'kipctl elect preferred --guard-patience') return ;;
+        'kipctl elect preferred --guard-quiet') return ;;
+        'kipctl elect preferred --metrics-url') return ;;
         'kipctl elect preferred --until') return ;;
         'kipctl elect preferred --timeout') return ;;
         'kipctl elect preferred --bootstrap-server') return ;;
@@ -424,7 +433,7 @@ _kipctl() {
     esac
     case "$command" in
         kipctl) words='reassign wait roll tap demo lab clusters elect inspect perf experiment request-log analyze runs spark' options='--debug --version --help' ;;
-        'kipctl reassign') words='' options='--rotate --drain --leaders-off --leader --balance --add --replace --replication-factor --rack-aware --plan --rollback --resume --list --verify --cancel --history --pause --entry --journal --topic --all-topics --all --dry-run --partitions --force --additional --change-replication-factor --batch --between --concurrent-moves --throttle --clear-throttles --measure --yes --timeout --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
+        'kipctl reassign') words='' options='--rotate --drain --leaders-off --leader --balance --add --replace --replication-factor --rack-aware --plan --rollback --resume --list --verify --cancel --history --pause --entry --journal --topic --all-topics --all --dry-run --partitions --force --additional --change-replication-factor --batch --between --concurrent-moves --throttle --clear-throttles --measure --guard --guard-patience --guard-quiet --guard-action --metrics-url --yes --timeout --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
         'kipctl wait') words='' options='--until --topic --timeout --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
         'kipctl roll') words='' options='--brokers --exec --manual --lab --dry-run --resume --abandon --was-restarted --guard --guard-patience --guard-quiet --guard-action --metrics-url --force --timeout --exec-timeout --batch --between --yes --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
         'kipctl tap') words='' options='--listen --advertise --cap --delay --drop-hints --stale-metadata --reset --for --certificate --key --tls-to-brokers --ca --record --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
@@ -445,7 +454,7 @@ _kipctl() {
         'kipctl clusters add') words='' options='--bootstrap-server --command-config --rack --metrics-url --protected --id --map --help' ;;
         'kipctl clusters test') words='' options='--topic --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
         'kipctl elect') words='preferred unclean' options=--help ;;
-        'kipctl elect preferred') words='' options='--topic --partition --broker --all --json-file --dry-run --batch --between --yes --until --timeout --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
+        'kipctl elect preferred') words='' options='--topic --partition --broker --all --json-file --dry-run --batch --between --guard --guard-patience --guard-quiet --metrics-url --yes --until --timeout --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
         'kipctl elect unclean') words='' options='--topic --partition --all --internal --json-file --dry-run --yes --timeout --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
         'kipctl inspect') words='brokers replica-selection metadata leaders hints' options=--help ;;
         'kipctl inspect brokers') words='' options='--metrics-url --look-again --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;

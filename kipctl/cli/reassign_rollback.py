@@ -25,14 +25,17 @@ from kipctl.cli.reassign_modes import (
     say_plan,
 )
 from kipctl.cli.reassign_reports import REASSIGN, plan_report, with_skipped
-from kipctl.errors import RefusedError
+from kipctl.errors import KipctlError, PartlyDoneError, RefusedError
+from kipctl.report.tables import Report
 
 if TYPE_CHECKING:
+    from kipctl.cluster.moves.change_outcome import LeadersMoved
     from kipctl.cluster.moves.entry import Entry
     from kipctl.cluster.moves.journal import Journal
     from kipctl.cluster.moves.plan import Plan
     from kipctl.cluster.moves.reassign import Ongoing
     from kipctl.cluster.moves.rollback import WayBack
+    from kipctl.cluster.moves.throttle import StillSet
     from kipctl.cluster.snapshot import Snapshot
 
 _AGAIN = "Try again: kipctl reassign --rollback"
@@ -109,44 +112,107 @@ def roll_back(asked: Asked) -> None:
 
 
 def _carry_out(asked: Asked, kept: "Journal", entry: "Entry", seen: _Seen) -> None:
-    from kipctl.cluster.moves.change import roll_back as rolled_back
     from kipctl.cluster.moves.change_outcome import demand_all_done
-    from kipctl.cluster.moves.entry import EntryState
-    from kipctl.cluster.moves.guards import demand_same
     from kipctl.cluster.moves.throttle import demand_put_back
 
-    moved = None
-    with kept.locked(asked.origin):
-        if seen.own:
-            _cancel(asked, entry, seen.own)
-        still_set = put_throttles_back(asked, kept, entry)
-        entry = entry.again()
-        again = _look(asked, entry)
-        way = again.way
-        demand_same(seen.way.plan, way.plan.without(one.id for one in seen.own))
-        known = again.snapshot.only((*way.in_place, *way.plan.target))
-        if way.plan.moves or way.in_place:
-            title = f"Rolling back {len(way.plan.moves)} partitions"
-            whole = _whole(way, known)
-            with (
-                asked.recorded(kept, whole, undoes=entry.id) as record,
-                asked.environment.progress(title) as progress,
-            ):
-                if entry.is_open:
-                    mark(asked, entry, EntryState.DONE)  # what is left of it is not to be done
-                how = asked.carrying_out(record, progress)
-                moved = rolled_back(asked.cluster, way.plan, way.in_place, **how)
-        is_whole = way.is_whole and not (moved and moved.failures)
-        if is_whole and entry.state is not EntryState.UNDONE:
-            mark(asked, entry, EntryState.UNDONE)
-    if moved is None:
+    with kept.locked(asked.origin), asked.guarded(kept, len(seen.way.plan.moves)):
+        gone = _go_back(asked, kept, entry, seen)
+    if gone.moved is None:
         _say_undone(asked, entry)
     else:
-        after = afterwards(asked.cluster, known.topics)
-        report = moved_report(REASSIGN, moved, known, after, asked.every_row)
-        asked.report(with_skipped(report, way.plan))
+        asked.report(gone.report(asked))
+        moved = gone.moved
         demand_all_done(moved.failures, moved.done, _AGAIN, has_changed=moved.has_changed)
-    demand_put_back(still_set)
+    demand_put_back(gone.still_set)
+
+
+@dataclass(frozen=True, slots=True)
+class _Gone:
+    """What came of a way back; `moved` is None where all was as before already."""
+
+    way: "WayBack"
+    known: "Snapshot"
+    moved: "LeadersMoved | None"
+    still_set: Sequence["StillSet"]
+
+    def report(self, asked: Asked) -> Report:
+        if self.moved is None:
+            return Report(REASSIGN, {}, ())
+        after = afterwards(asked.cluster, self.known.topics)
+        report = moved_report(REASSIGN, self.moved, self.known, after, asked.every_row)
+        return with_skipped(report, self.way.plan)
+
+
+def _go_back(asked: Asked, kept: "Journal", entry: "Entry", seen: _Seen) -> _Gone:
+    """The way back that was seen, in the lock of the journal. Raises KipctlError."""
+    from kipctl.cluster.moves.change import roll_back as rolled_back
+    from kipctl.cluster.moves.entry import EntryState
+    from kipctl.cluster.moves.guards import demand_same
+
+    moved = None
+    if seen.own:
+        _cancel(asked, entry, seen.own)
+    still_set = put_throttles_back(asked, kept, entry)
+    entry = entry.again()
+    again = _look(asked, entry)
+    way = again.way
+    demand_same(seen.way.plan, way.plan.without(one.id for one in seen.own))
+    known = again.snapshot.only((*way.in_place, *way.plan.target))
+    if way.plan.moves or way.in_place:
+        title = f"Rolling back {len(way.plan.moves)} partitions"
+        whole = _whole(way, known)
+        with (
+            asked.recorded(kept, whole, undoes=entry.id) as record,
+            asked.environment.progress(title) as progress,
+        ):
+            if entry.is_open:
+                mark(asked, entry, EntryState.DONE)  # what is left of it is not to be done
+            how = asked.carrying_out(record, progress)
+            moved = rolled_back(asked.cluster, way.plan, way.in_place, **how)
+    is_whole = way.is_whole and not (moved and moved.failures)
+    if is_whole and entry.state is not EntryState.UNDONE:
+        mark(asked, entry, EntryState.UNDONE)
+    return _Gone(way, known, moved, still_set)
+
+
+def put_back(
+    asked: Asked, kept: "Journal", entry: "Entry", stopped: KipctlError, report: Report
+) -> Report:
+    """Undo a change whose guard gave up, in the lock of the journal, unasked and unguarded.
+
+    What came of it is added to what stopped the change. Returns the report of both.
+    """
+    from kipctl.cluster.moves.change_outcome import demand_all_done
+    from kipctl.cluster.moves.rollback import BACK, GONE
+    from kipctl.cluster.moves.throttle import demand_put_back
+
+    if entry.undoes:
+        stopped.what += " A way back is not rolled back itself."
+        return report
+    asked = replace(asked, guard=asked.guard.nobody())
+    try:
+        seen = _look(asked, entry)
+        demand_replicas(asked, seen.way.plan)
+        demand_room(asked, in_numbers(asked, seen.way.plan, seen.snapshot))
+        gone = _go_back(asked, kept, entry, seen)
+        moved = gone.moved
+        if moved:
+            demand_all_done(moved.failures, moved.done, _AGAIN, has_changed=moved.has_changed)
+        demand_put_back(gone.still_set)
+        if not gone.way.is_whole:
+            held = next(one for one in gone.way.plan.skipped if one.reason not in (BACK, GONE))
+            raise PartlyDoneError(f"{held.id}: {held.reason}.")
+    except KipctlError as failed:
+        stopped.what += f" It was not all rolled back: {failed.what}"
+        stopped.next_step = _AGAIN
+        return report
+    count = moved.done if moved else 0
+    stopped.what += f" Then it was rolled back: {count:,} partitions were brought back."
+    stopped.next_step = "See: kipctl reassign --history"
+    back = gone.report(asked)
+    return replace(
+        back, document={**back.document, **report.document, "state": "undone", "rolled_back": True}
+    )
 
 
 def _whole(way: "WayBack", known: "Snapshot") -> "Plan":

@@ -8,7 +8,8 @@ from kipctl.cli.environment import Environment
 from kipctl.cli.guard import confirm_unless_lab
 from kipctl.errors import RefusedError, UsageError
 from kipctl.report.formats import OutputFormat
-from kipctl.report.roll_tables import brokers_table, guard_table, plan_closing, plan_tables
+from kipctl.report.guard_tables import guard_table
+from kipctl.report.roll_tables import brokers_table, plan_closing, plan_tables
 from kipctl.report.tables import Report
 
 if TYPE_CHECKING:

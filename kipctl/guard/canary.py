@@ -1,4 +1,4 @@
-"""What clients feel of a roll: a producer of kipctl's own, on a topic whose leaders move along."""
+"""What clients feel: a producer of kipctl's own, on a topic whose leaders move along."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -78,9 +78,14 @@ class Felt:
 
 @contextmanager
 def canary(
-    cluster: Cluster, conditions: Iterable[Condition], message: Callable[[str], None]
+    cluster: Cluster,
+    conditions: Iterable[Condition],
+    message: Callable[[str], None],
+    at_least: int = 0,
 ) -> Iterator[Callable[[], dict[str, float | None]]]:
     """Produce, acks=all, to a topic that is made for it and removed after the block.
+
+    It has two partitions a broker, or `at_least` so many.
 
     Yields what tells the conditions' values; of one that broke off none is known. Raises
     KipctlError when it cannot begin.
@@ -94,7 +99,7 @@ def canary(
         throughput=RATE,
         record_size=_RECORD_SIZE,
     )
-    partitions = _PARTITIONS_A_BROKER * len(cluster.nodes)
+    partitions = max(at_least, _PARTITIONS_A_BROKER * len(cluster.nodes))
     with own_topic(cluster, partitions, 0, message), OnThisMachine()(spec) as probe:
 
         def take() -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from kipctl.cluster.moves.guardian import GivenUpError
 from kipctl.cluster.moves.guards import min_insync_replicas
+from kipctl.cluster.moves.pacing import Seldom
 from kipctl.cluster.moves.reassign import Progress, ongoing
 from kipctl.cluster.snapshot import PartitionId, Snapshot, take_snapshot
 from kipctl.errors import RefusedError, TimedOutError, UnreachableError
@@ -60,9 +61,10 @@ class Guarding:
         if anew:
             self._next = 0.0
         self.look(away)
-        told = ""
+        told, seldom = "", Seldom()
         while self.guard.verdict is Verdict.PAUSE:
-            if (text := f"Paused: {self.guard}") != told:
+            text = f"Paused: {self.guard}"
+            if text != told and seldom.is_due(time.monotonic()):
                 told = text
                 self.progress(text)
             if time.monotonic() > until:

@@ -114,7 +114,7 @@ def _given_up_explained(held: Sequence[ElectionHeld]) -> Iterator[None]:
         yield
     except GivenUpError as given_up:
         moved = sum(one.count(Outcome.ELECTED) for one in held)
-        if not held:
+        if not held and not given_up.next_step:  # it was before the first election
             raise RefusedError(f"{given_up.what} No leader was moved.") from None
         raise PartlyDoneError(f"{given_up.what} {moved:,} leaders were moved.", REPEAT) from None
 

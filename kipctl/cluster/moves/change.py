@@ -330,7 +330,8 @@ class _Change:
 
     def elect(self, expected: Mapping[PartitionId, int], now: Snapshot, deadline: float) -> None:
         """Elect these preferred leaders, and wait until the brokers know them."""
-        deadline = self._until_quiet(deadline, anew=False)
+        # What was copied took its time; an order of replicas is taken at once.
+        deadline = self._until_quiet(deadline, anew=self.plan.copies_data)
         self.how.progress(f"Electing the preferred leaders of {len(expected)} partitions")
         with self._partly_done_if_refused():
             self.elections.append(

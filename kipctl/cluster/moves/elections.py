@@ -76,12 +76,13 @@ def elect_preferred(
     """Hold preferred elections, and wait until the brokers watched show the expected leaders.
 
     `before` tells who led until now; `expected` the preferred leaders. A batch has `timeout_s`;
-    `between_s` goes by before the next one, which waits while the `guardian` holds it up. Events of leaders seen carry the time they were seen
-    at, and may be told of a little later.
+    `between_s` goes by before the next one, which waits while the `guardian` holds it up. Events of
+    leaders seen carry the time they were seen at, and may be told of a little later.
 
     Raises TimedOutError when the brokers do not show them in time or the outcome is not known,
     UnreachableError, RefusedError, and PartlyDoneError when a batch is refused, or the guard gives
-    up, after others were held. How far it came is in the message, and is a note of what Ctrl-C raises.
+    up, after others were held. How far it came is in the message, and is a note of what Ctrl-C
+    raises.
     """
     run = _Run(len(expected))
     run.brokers = tuple(broker.id for broker in sample(before.brokers))
@@ -182,7 +183,8 @@ class _Run:
         except GivenUpError as given_up:
             if not self.asked:
                 raise RefusedError(f"{given_up.what} No leader was moved.") from None
-            raise PartlyDoneError(f"{given_up.what} {self}", REPEAT) from None
+            given_up.what, given_up.next_step = f"{given_up.what} {self}", REPEAT
+            raise
         except RefusedError as refused:
             if not self.outcomes:
                 raise
