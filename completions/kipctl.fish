@@ -4,7 +4,7 @@ function __kipctl_at --description 'Whether the command line has come to the com
     set -l command kipctl
     for word in (commandline -opc)[2..]
         switch "$command $word"
-            case 'kipctl reassign' 'kipctl wait' 'kipctl roll' 'kipctl tap' 'kipctl demo' 'kipctl lab' 'kipctl lab up' 'kipctl lab status' 'kipctl lab down' 'kipctl lab stop' 'kipctl lab start' 'kipctl lab restart' 'kipctl lab pause' 'kipctl lab resume' 'kipctl lab logs' 'kipctl clusters' 'kipctl clusters list' 'kipctl clusters show' 'kipctl clusters add' 'kipctl clusters test' 'kipctl elect' 'kipctl elect preferred' 'kipctl elect unclean' 'kipctl inspect' 'kipctl inspect brokers' 'kipctl inspect replica-selection' 'kipctl inspect metadata' 'kipctl inspect leaders' 'kipctl inspect hints' 'kipctl perf' 'kipctl perf consume' 'kipctl perf e2e' 'kipctl perf metadata' 'kipctl perf produce' 'kipctl experiment' 'kipctl experiment redirect' 'kipctl experiment roll' 'kipctl experiment closest-replica' 'kipctl experiment metadata' 'kipctl request-log' 'kipctl request-log on' 'kipctl request-log off' 'kipctl request-log status' 'kipctl analyze' 'kipctl analyze runs' 'kipctl analyze request-log' 'kipctl runs' 'kipctl runs list' 'kipctl runs show' 'kipctl runs repair' 'kipctl runs compare' 'kipctl runs export' 'kipctl runs remove' 'kipctl spark' 'kipctl spark start' 'kipctl spark status' 'kipctl spark stop'
+            case 'kipctl reassign' 'kipctl wait' 'kipctl roll' 'kipctl tap' 'kipctl demo' 'kipctl lab' 'kipctl lab up' 'kipctl lab status' 'kipctl lab down' 'kipctl lab stop' 'kipctl lab start' 'kipctl lab restart' 'kipctl lab pause' 'kipctl lab resume' 'kipctl lab logs' 'kipctl clusters' 'kipctl clusters list' 'kipctl clusters show' 'kipctl clusters add' 'kipctl clusters test' 'kipctl elect' 'kipctl elect preferred' 'kipctl elect unclean' 'kipctl inspect' 'kipctl inspect brokers' 'kipctl inspect replica-selection' 'kipctl inspect metadata' 'kipctl inspect leaders' 'kipctl inspect hints' 'kipctl perf' 'kipctl perf consume' 'kipctl perf e2e' 'kipctl perf metadata' 'kipctl perf produce' 'kipctl experiment' 'kipctl experiment redirect' 'kipctl experiment roll' 'kipctl experiment closest-replica' 'kipctl experiment metadata' 'kipctl experiment batch' 'kipctl request-log' 'kipctl request-log on' 'kipctl request-log off' 'kipctl request-log status' 'kipctl analyze' 'kipctl analyze runs' 'kipctl analyze request-log' 'kipctl runs' 'kipctl runs list' 'kipctl runs show' 'kipctl runs repair' 'kipctl runs compare' 'kipctl runs export' 'kipctl runs remove' 'kipctl spark' 'kipctl spark start' 'kipctl spark status' 'kipctl spark stop'
                 set command "$command $word"
         end
     end
@@ -432,6 +432,7 @@ complete -c kipctl -n '__kipctl_at kipctl experiment' -a redirect -d 'KIP-951\'s
 complete -c kipctl -n '__kipctl_at kipctl experiment' -a roll -d 'Restart brokers one by one under load, and show what that costs producer and consumer'
 complete -c kipctl -n '__kipctl_at kipctl experiment' -a closest-replica -d 'Read from leaders and from the closest replica, and show what that saves and costs (KIP-392)'
 complete -c kipctl -n '__kipctl_at kipctl experiment' -a metadata -d 'Produce to many topics with any client, and show its Metadata requests by cause (KIP-526)'
+complete -c kipctl -n '__kipctl_at kipctl experiment' -a batch -d 'How many leaders to move at a time: batch size against time and what clients felt'
 complete -c kipctl -n '__kipctl_at kipctl experiment' -l help -d 'Show this message and exit'
 complete -c kipctl -n '__kipctl_at kipctl experiment redirect' -l arms -x -d 'Clients under test: probe-kip951|refresh|baseline, java-X.Y.Z with -capped or -unhinted, librdkafka with -Nms (its backoff)'
 complete -c kipctl -n '__kipctl_at kipctl experiment redirect' -l runs -x -d 'Of each arm, in turn'
@@ -519,6 +520,25 @@ complete -c kipctl -n '__kipctl_at kipctl experiment metadata' -l expect-cluster
 complete -c kipctl -n '__kipctl_at kipctl experiment metadata' -l map -x -d 'Reach a broker at another address, as through a tunnel; repeatable'
 complete -c kipctl -n '__kipctl_at kipctl experiment metadata' -s o -l output -x -a 'auto table plain json csv' -d 'auto is table on a terminal and plain elsewhere'
 complete -c kipctl -n '__kipctl_at kipctl experiment metadata' -l help -d 'Show this message and exit'
+complete -c kipctl -n '__kipctl_at kipctl experiment batch' -l batches -x -d 'Leaders moved at a time; all: at once'
+complete -c kipctl -n '__kipctl_at kipctl experiment batch' -l runs -x -d 'Of each batch size, sizes taking turns'
+complete -c kipctl -n '__kipctl_at kipctl experiment batch' -l rotations -x -d 'Of all leaders, in each run'
+complete -c kipctl -n '__kipctl_at kipctl experiment batch' -l partitions -x -d 'Of the topic, all of whose leaders rotate'
+complete -c kipctl -n '__kipctl_at kipctl experiment batch' -l throughput -x -d 'Records per second'
+complete -c kipctl -n '__kipctl_at kipctl experiment batch' -l record-size -x -d 'Bytes of a record\'s value'
+complete -c kipctl -n '__kipctl_at kipctl experiment batch' -l acks -x -d 'Of the producer'
+complete -c kipctl -n '__kipctl_at kipctl experiment batch' -l leader-discovery -x -a 'kip951 refresh baseline' -d 'How the new leader is found: by the broker\'s hint, by a Metadata refresh at once, or as clients before KIP-951 did'
+complete -c kipctl -n '__kipctl_at kipctl experiment batch' -l quick -d 'A version of about a minute: it shows, it proves little'
+complete -c kipctl -n '__kipctl_at kipctl experiment batch' -l brokers -x -d 'Brokers of the lab'
+complete -c kipctl -n '__kipctl_at kipctl experiment batch' -l controllers -x -d 'Controllers of the lab'
+complete -c kipctl -n '__kipctl_at kipctl experiment batch' -l bootstrap-server -x -d 'The cluster to use'
+complete -c kipctl -n '__kipctl_at kipctl experiment batch' -l cluster -x -d 'A cluster of clusters.toml (kipctl clusters)'
+complete -c kipctl -n '__kipctl_at kipctl experiment batch' -l command-config -x -d 'Properties of Java\'s clients: TLS and SASL'
+complete -c kipctl -n '__kipctl_at kipctl experiment batch' -l expect-cluster -x -d 'Refuse a cluster of another id'
+complete -c kipctl -n '__kipctl_at kipctl experiment batch' -l map -x -d 'Reach a broker at another address, as through a tunnel; repeatable'
+complete -c kipctl -n '__kipctl_at kipctl experiment batch' -l record -x -d 'Keep the trace of each run: NAME-.'
+complete -c kipctl -n '__kipctl_at kipctl experiment batch' -s o -l output -x -a 'auto table plain json csv' -d 'auto is table on a terminal and plain elsewhere'
+complete -c kipctl -n '__kipctl_at kipctl experiment batch' -l help -d 'Show this message and exit'
 complete -c kipctl -n '__kipctl_at kipctl request-log' -a on -d 'Let brokers log each request that they answer: kafka.request.logger at DEBUG'
 complete -c kipctl -n '__kipctl_at kipctl request-log' -a off -d 'Let brokers log no more requests: kafka.request.logger at WARN, as Kafka comes'
 complete -c kipctl -n '__kipctl_at kipctl request-log' -a status -d 'Show at which brokers the request log is on'

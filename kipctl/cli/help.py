@@ -91,6 +91,10 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "experiment redirect": ("kipctl experiment redirect --quick",),
     "experiment roll": ("kipctl experiment roll --quick",),
     "experiment closest-replica": ("kipctl experiment closest-replica --quick",),
+    "experiment batch": (
+        "kipctl experiment batch --quick",
+        "kipctl experiment batch --batches 1,10,100 --partitions 100 --runs 5",
+    ),
     "experiment metadata": ("kipctl experiment metadata --quick",),
     "request-log on": ("kipctl request-log on --broker 1 --for 5m",),
     "request-log off": ("kipctl request-log off --broker 1",),

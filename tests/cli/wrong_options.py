@@ -33,6 +33,7 @@ VALID = {
     "experiment redirect": "",
     "experiment roll": "",
     "experiment closest-replica": "",
+    "experiment batch": "",
     "experiment metadata": "",
     "request-log on": "--all-brokers --until-off --yes",
     "request-log off": "",
@@ -127,6 +128,7 @@ WRONG: dict[str, tuple[str, ...]] = {
     "--arms": ("java", "", "probe-kip951,,", "java-4"),
     "--bootstrap-server": ("localhost", "127.0.0.1:x", "127.0.0.1:0", "127.0.0.1:65536", ":1"),
     "--batch": (*_COUNT, "10001"),
+    "--batches": ("", "0", "-1", "few", "1,", "1.5"),
     "--between": ("soon", "0", "-5s", "10", "5d", ""),
     "--look-again": ("soon", "0", "-5s", "10", "5d", ""),
     "--broker": _NOT_NEGATIVE,
@@ -205,6 +207,7 @@ WRONG: dict[str, tuple[str, ...]] = {
     "--require-local": ("most", "101%", "-1%", ""),
     "--reset": ("often", "0/s", "-1/s", "nan/s"),
     "--restarts": _NOT_NEGATIVE,
+    "--rotations": _COUNT,
     "--runs": _COUNT,
     "--save": ("{run}", "{broken}", "{broken}/below/it"),
     "--scale": ("large", ""),
@@ -230,7 +233,7 @@ WRONG: dict[str, tuple[str, ...]] = {
 }
 """By an option's name, wherever it is."""
 
-EXPERIMENTS = ("redirect", "roll", "closest-replica", "metadata")
+EXPERIMENTS = ("redirect", "roll", "closest-replica", "batch", "metadata")
 PATTERNS = (
     "clusters test",
     "reassign",

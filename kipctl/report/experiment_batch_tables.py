@@ -1,0 +1,152 @@
+"""Tables of `experiment batch`, from the document that `--output json` prints."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kipctl.report.perf_tables import doubts_tables
+from kipctl.report.tables import Cell, Column, Table
+from kipctl.report.verdicts import VERDICT_COLUMNS, verdict_cells, verdict_notes
+
+Document = Mapping[str, Any]
+_MEASURES = {
+    "rotation": "rotation",
+    "latency_p99": "latency p99",
+    "move_wait": "wait for a moved leader, p50",
+}
+
+
+def batch_tables(document: Document) -> tuple[Table, ...]:
+    """The answer in a sentence for each size, what it is made of, and how sizes differ."""
+    return (
+        *doubts_tables(document),
+        _answer(document),
+        _arms(document),
+        *((_differences(document),) if document["differences"] else ()),
+    )
+
+
+def _answer(document: Document) -> Table:
+    return Table(
+        f"A rotation of {document['arms'][0]['leaders']} leaders, and what its clients felt",
+        (),
+        (),
+        tuple(map(sentence, document["arms"])),
+        "answer",
+    )
+
+
+def sentence(arm: Document) -> str:
+    """What a batch size came to: its time, and what clients felt."""
+    leaders, seconds = arm["leaders"], arm["rotation_ms"] / 1000
+    moved = f"{_sized(arm)}: {leaders} leaders moved in {seconds:.1f} s"
+    moved += _between([ms / 1000 for ms in arm["rotation_ms_by_run"]], "s")
+    waits = arm["move_wait_ms"]
+    if waits is None:
+        waited = "clients met no moved leader in some run"
+    else:
+        waited = f"clients waited {waits:.1f} ms for a moved leader (p50)"
+        waited += _between(arm["move_wait_ms_by_run"], "ms")
+    latency = arm["latency_p99_ms"]
+    if latency is None:
+        return f"{moved}; {waited}."
+    return f"{moved}; {waited}, and records took {latency:.0f} ms (p99) meanwhile."
+
+
+def _sized(arm: Document) -> str:
+    if arm["batches"] == 1:
+        return "all at once"
+    return "one at a time" if arm["batch"] == 1 else f"batches of {arm['batch']}"
+
+
+def _between(by_run: Sequence[float | None], unit: str) -> str:
+    known = [value for value in by_run if value is not None]
+    if len(known) < 2:
+        return ""
+    return f" ({min(known):.1f} to {max(known):.1f} {unit} by run)"
+
+
+def _arms(document: Document) -> Table:
+    version = document["kafka_version"]
+    return Table(
+        f"By batch size, {document['runs']} run{'s'[: document['runs'] != 1]} each,"
+        f" acks={document['acks']}, {document['throughput']:,.0f} records/s, leader discovery"
+        f" {document['leader_discovery']}" + (f", Kafka {version}" if version else ""),
+        (
+            Column("batch", right=True),
+            "batches",
+            Column("rotation s", 2),
+            Column("rotation of each run", right=True),
+            Column("p50 ms", 1),
+            Column("p99 ms", 1),
+            Column("p99 of each run", right=True),
+            "moves met",
+            Column("wait p50 ms", 1),
+            Column("wait of each run", right=True),
+            Column("wait p99 ms", 1),
+            Column("longest ms", 1),
+            Column("waited in a rotation ms", 1),
+            "records failed",
+        ),
+        tuple(map(_row, document["arms"])),
+        (
+            "Rotation: from the first request until every broker knew the last leader; without"
+            " pauses (--between) between batches. p50 and p99: of records that were due meanwhile,"
+            " from then to their acknowledgement. Wait: for a moved leader that a batch met, from"
+            " the first refusal to the send that succeeded, what the client itself took. Waited in"
+            " a rotation: for all of them together.",
+        ),
+        "arms",
+    )
+
+
+def _row(arm: Document) -> tuple[Cell, ...]:
+    waits = arm["moves"]["wait_ms"]
+    return (
+        "all" if arm["batches"] == 1 else str(arm["batch"]),
+        arm["batches"],
+        arm["rotation_ms"] / 1000,
+        _each([ms / 1000 for ms in arm["rotation_ms_by_run"]]),
+        arm["latency_p50_ms"],
+        arm["latency_p99_ms"],
+        _each(arm["latency_p99_ms_by_run"]),
+        arm["moves"]["met"],
+        arm["move_wait_ms"],
+        _each(arm["move_wait_ms_by_run"]),
+        waits["p99"] if arm["moves"]["met"] else None,
+        waits["max"] if arm["moves"]["met"] else None,
+        arm["waited_ms"],
+        arm["records_failed"],
+    )
+
+
+def _each(by_run: Sequence[float | None]) -> str:
+    return " | ".join("-" if value is None else f"{value:,.1f}" for value in by_run)
+
+
+def _differences(document: Document) -> Table:
+    largest = max(arm["batch"] for arm in document["arms"])
+    shown = "all" if document["arms"][-1]["batches"] == 1 else str(largest)
+    return Table(
+        f"Each batch size compared with {shown}",
+        (
+            Column("batch", right=True),
+            "measure",
+            Column(f"{shown}, ms", 1),
+            Column("with it, ms", 1),
+            Column("cut %", 1),
+            *VERDICT_COLUMNS,
+        ),
+        tuple(
+            (
+                str(one["with"]),
+                _MEASURES[one["measure"]],
+                one["without_ms"],
+                one["with_ms"],
+                one["cut_percent"],
+                *verdict_cells(one),
+            )
+            for one in document["differences"]
+        ),
+        verdict_notes(document["differences"]),
+        "differences",
+    )
