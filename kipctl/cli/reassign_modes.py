@@ -91,13 +91,14 @@ class Asked:
         self.environment.report(self.guard.with_seen(report), self.output)
 
     @contextmanager
-    def guarded(self, kept: "Journal", partitions: int) -> Iterator[None]:
-        """Inside, so many partitions are changed under the guard, if there is one.
+    def guarded(self, kept: "Journal", along: int = 0) -> Iterator[None]:
+        """Inside, the cluster is changed under the guard, if there is one.
 
-        Whatever stops the change: what the guard saw is reported. When it gives up, and is to roll
-        back, the change is undone.
+        With a change of `along` partitions leaders of a canary's topic are to move. Whatever stops
+        the change: what the guard saw is reported. When it gives up, and is to roll back, the
+        change is undone.
         """
-        with self.guard.canary(-(-partitions // self.pace.batch)):
+        with self.guard.canary(-(-along // self.pace.batch)):
             try:
                 yield
             except KipctlError as stopped:
@@ -270,7 +271,7 @@ def carry_out_plan(asked: Asked, path: Path) -> None:
         ):
             return reassign(cluster, again.plan, **asked.carrying_out(entry, progress))
 
-    with kept.locked(asked.origin), asked.guarded(kept, len(seen.plan.moves)):
+    with kept.locked(asked.origin), asked.guarded(kept):
         done, measured_load = _measured(carry_out, asked)
     report = reassigned_report(done, afterwards(cluster, done.plan.topics), asked.every_row)
     asked.report(_with_measured_load(with_skipped(report, seen.plan), measured_load))

@@ -115,7 +115,7 @@ def _carry_out(asked: Asked, kept: "Journal", entry: "Entry", how: "How", left: 
         environment.message("Some of it has ended, or was changed, since it was shown.")
     asked.guard.entry = entry
     with (
-        asked.guarded(kept, again.count),
+        asked.guarded(kept),
         throttled(cluster, entry, left.moves, environment.message, to_set),
         environment.progress(f"Going on with {again.count} partitions") as progress,
     ):

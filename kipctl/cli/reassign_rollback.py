@@ -115,7 +115,7 @@ def _carry_out(asked: Asked, kept: "Journal", entry: "Entry", seen: _Seen) -> No
     from kipctl.cluster.moves.change_outcome import demand_all_done
     from kipctl.cluster.moves.throttle import demand_put_back
 
-    with kept.locked(asked.origin), asked.guarded(kept, len(seen.way.plan.moves)):
+    with kept.locked(asked.origin), asked.guarded(kept):
         gone = _go_back(asked, kept, entry, seen)
     if gone.moved is None:
         _say_undone(asked, entry)

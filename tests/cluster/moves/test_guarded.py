@@ -16,8 +16,12 @@ from on_lab import Kipctl, Ran
 from reassigning import VERSIONS, Held, Reassigning, Replicas, kipctl_on
 from scripted_broker import ScriptedBroker
 
+from kipctl.cli.environment import Environment
+from kipctl.cli.guarding import guarded, read_guard
 from kipctl.cluster.moves.plan import Move, Plan
-from kipctl.cluster.snapshot import PartitionId
+from kipctl.cluster.moves.planners.rotation import rotate
+from kipctl.cluster.snapshot import PartitionId, take_snapshot
+from kipctl.experiments.plan import OWN_TOPIC
 from kipctl.guard.along import batches_of, spread
 from kipctl.protocol.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from kipctl.protocol.metadata import MetadataRequest, MetadataResponse
@@ -25,6 +29,8 @@ from kipctl.protocol.reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
 )
+from kipctl.transport.access import Access
+from kipctl.transport.request import Cluster
 
 ASTRAY = PartitionId("other", 0)
 GUARD = ("--guard", "urp > 0", "--guard-quiet", "0s")
@@ -376,6 +382,26 @@ def test_own_leaders_are_spread_evenly(moves: int, own: int, order: str) -> None
     assert sorted(move.id for move in whole.moves) == sorted(
         move.id for move in (*some("m", moves), *some("o", own))
     )
+
+
+@pytest.mark.parametrize(("batch", "own"), [(2, 2), (1, 3), (10, 1)])
+def test_the_canarys_leaders_move_along_about_one_a_batch_and_are_no_part_of_the_plan(
+    tmp_path: Path, batch: int, own: int
+) -> None:
+    with world(tmp_path, suffers_after=-1) as w:
+        w.fake.partitions |= {PartitionId(OWN_TOPIC, n): Held((1, 2), 1) for n in range(4)}
+        with Cluster(Access(f"127.0.0.1:{w.fake.port}"), "test") as cluster:
+            asked = read_guard(["p99 > 1s"], "1s", "1s", "stop", [], moves_along=True)
+            watched = guarded(Environment(), cluster, asked)
+            now = take_snapshot(cluster)
+            assert watched.without_canary(now) == now
+            assert watched.along(rotate(now), batch) == rotate(now)  # no canary, nothing along
+            watched.has_canary = True
+            left = watched.without_canary(now)
+            assert set(left.topics) == {"t", "other"}
+            plan = rotate(left.only(one.id for one in left.partitions if one.id != ASTRAY))
+            topics = [move.id.topic for move in watched.along(plan, batch).moves]
+    assert (topics.count("t"), topics.count(OWN_TOPIC)) == (3, own)
 
 
 @pytest.mark.parametrize(("moves", "size", "count"), [(0, 5, 0), (1, 5, 1), (10, 5, 2), (11, 5, 3)])
