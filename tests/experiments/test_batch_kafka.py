@@ -17,9 +17,7 @@ from kipctl.transport.request import Cluster
 pytestmark = pytest.mark.kafka
 
 
-def test_batches_of_two_sizes_are_measured_and_recorded(
-    lab: Lab, cluster: Cluster, tmp_path: Path
-) -> None:
+def test_batches_of_two_sizes_are_measured_and_recorded(lab: Lab, tmp_path: Path) -> None:
     out, err = StringIO(), StringIO()
     environment = Environment(
         stdin=StringIO(),
@@ -46,4 +44,5 @@ def test_batches_of_two_sizes_are_measured_and_recorded(
     of_one = recorded["sizes-batch-2.1"].description
     assert (of_one["command"], of_one["batch"]) == ("perf produce", 2)
     assert [one["partitions"] for one in of_one["summary"]["actions"]] == [8, 8]
-    await_no_own_topics(cluster)
+    with Cluster(lab.access) as cluster:
+        await_no_own_topics(cluster)
