@@ -160,17 +160,17 @@ class Guarded:
 
         return now.only(one.id for one in now.partitions if one.id.topic != OWN_TOPIC)
 
-    def along(self, plan: "Plan", batch: int) -> "Plan":
-        """The plan, with leaders of the canary's topic that move along, about one a batch."""
+    def along(self, plan: "Plan", batch: int) -> "tuple[Plan, int]":
+        """The plan with leaders of the canary's topic that move along, and how large its batches
+        are with them: one more in each, as far as that topic has partitions."""
         if not self.has_canary:
-            return plan
+            return plan, batch
         from kipctl.cluster.moves.planners.rotation import rotate
         from kipctl.cluster.snapshot import take_snapshot
         from kipctl.experiments.plan import OWN_TOPIC
-        from kipctl.guard.along import batches_of, spread
+        from kipctl.guard.along import along
 
-        own = rotate(take_snapshot(self.cluster, [OWN_TOPIC])).moves
-        return spread(plan, own[: batches_of(plan, batch)])
+        return along(plan, rotate(take_snapshot(self.cluster, [OWN_TOPIC])).moves, batch)
 
     def look_only(self) -> None:
         """What a dry run shows: what the guard sees now."""

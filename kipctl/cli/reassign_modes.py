@@ -148,15 +148,17 @@ class Asked:
             )
             return
 
-    def carrying_out(self, entry: "Entry", progress: Callable[[str], None]) -> dict[str, Any]:
-        """How a change is carried out, as its functions take it."""
+    def carrying_out(
+        self, entry: "Entry", progress: Callable[[str], None], batch: int = 0
+    ) -> dict[str, Any]:
+        """How a change is carried out, as its functions take it; in batches of --batch, or so."""
         self.guard.entry = entry
         self.guard.guarding.progress = progress
         return {
             "entry": entry,
             "progress": progress,
             "timeout_s": self.timeout_s,
-            "pace": self.pace,
+            "pace": replace(self.pace, batch=batch or self.pace.batch),
             "additional": self.additional,
             "guardian": self.guard.guarding,
         }
@@ -202,10 +204,11 @@ def rotate(asked: Asked) -> None:
     def carry_out() -> LeadersMoved:
         again = ask_again(asked, plan_with_made)
         demand_same(seen.plan, again.plan, made)
-        plan = asked.guard.along(again.plan, asked.pace.batch)
+        plan, batch = asked.guard.along(again.plan, asked.pace.batch)
         title = f"Rotating {len(plan.moves)} partitions"
         with asked.recorded(kept, plan) as entry, environment.progress(title) as progress:
-            return rotate_leaders(cluster, plan, **asked.carrying_out(entry, progress))
+            how = asked.carrying_out(entry, progress, batch)
+            return rotate_leaders(cluster, plan, **how)
 
     with kept.locked(asked.origin), asked.guarded(kept, len(seen.plan.moves)):
         moved, measured_load = _measured(carry_out, asked)

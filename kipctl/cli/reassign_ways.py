@@ -102,10 +102,11 @@ def carry_out_way(asked: Asked, way: "Way") -> None:
     with kept.locked(asked.origin), asked.guarded(kept, len(seen.plan.moves)):
         again = ask_again(asked, planner)
         demand_same(seen.plan, again.plan)
-        plan = asked.guard.along(again.plan, asked.pace.batch)
+        plan, batch = asked.guard.along(again.plan, asked.pace.batch)
         title = f"Reassigning {len(plan.moves)} partitions"
         with asked.recorded(kept, plan) as entry, environment.progress(title) as progress:
-            moved = rotate_leaders(cluster, plan, **asked.carrying_out(entry, progress))
+            how = asked.carrying_out(entry, progress, batch)
+            moved = rotate_leaders(cluster, plan, **how)
     before = seen.snapshot.only(move.id for move in seen.plan.moves)
     after = afterwards(cluster, seen.plan.topics)
     report = moved_report(REASSIGN, moved, before, after, asked.every_row)

@@ -22,7 +22,7 @@ from kipctl.cluster.moves.plan import Move, Plan
 from kipctl.cluster.moves.planners.rotation import rotate
 from kipctl.cluster.snapshot import PartitionId, take_snapshot
 from kipctl.experiments.plan import OWN_TOPIC
-from kipctl.guard.along import batches_of, spread
+from kipctl.guard.along import along
 from kipctl.protocol.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from kipctl.protocol.metadata import MetadataRequest, MetadataResponse
 from kipctl.protocol.reassignments import (
@@ -363,29 +363,34 @@ def test_a_guard_that_would_do_nothing_is_refused(tmp_path: Path, words: str, sa
 
 
 @pytest.mark.parametrize(
-    ("moves", "own", "order"),
+    ("moves", "own", "batch", "in_batches"),
     [
-        (4, 0, "mmmm"),
-        (4, 1, "ommmm"),
-        (4, 2, "ommomm"),
-        (6, 3, "ommommomm"),
-        (1, 3, "ooom"),
-        (0, 2, "oo"),
+        (4, 0, 2, "mm mm"),
+        (4, 9, 4, "ommmm"),
+        (4, 9, 2, "omm omm"),
+        (5, 9, 2, "omm omm om"),
+        (3, 9, 1, "om om om"),
+        (3, 9, 10, "ommm"),
+        (0, 9, 10, ""),
+        # More batches than leaders that could move along.
+        (8, 2, 2, "om mm mo mm mm"),
     ],
 )
-def test_own_leaders_are_spread_evenly(moves: int, own: int, order: str) -> None:
+def test_one_of_the_canarys_leaders_moves_in_each_batch(
+    moves: int, own: int, batch: int, in_batches: str
+) -> None:
     def some(topic: str, count: int) -> tuple[Move, ...]:
         return tuple(Move(PartitionId(topic, n), (1, 2), (2, 1), 1) for n in range(count))
 
-    whole = spread(Plan(some("m", moves)), some("o", own))
-    assert "".join(move.id.topic for move in whole.moves) == order
-    assert sorted(move.id for move in whole.moves) == sorted(
-        move.id for move in (*some("m", moves), *some("o", own))
-    )
+    plan, size = along(Plan(some("m", moves)), some("o", own), batch)
+    batches = ["".join(move.id.topic for move in one.moves) for one in plan.batches(size)]
+    assert " ".join(batches) == in_batches
+    of_plan = [move for move in plan.moves if move.id.topic == "m"]
+    assert of_plan == list(some("m", moves))
 
 
 @pytest.mark.parametrize(("batch", "own"), [(2, 2), (1, 3), (10, 1)])
-def test_the_canarys_leaders_move_along_about_one_a_batch_and_are_no_part_of_the_plan(
+def test_the_canarys_leaders_move_along_and_are_no_part_of_the_plan(
     tmp_path: Path, batch: int, own: int
 ) -> None:
     with world(tmp_path, suffers_after=-1) as w:
@@ -395,16 +400,11 @@ def test_the_canarys_leaders_move_along_about_one_a_batch_and_are_no_part_of_the
             watched = guarded(Environment(), cluster, asked)
             now = take_snapshot(cluster)
             assert watched.without_canary(now) == now
-            assert watched.along(rotate(now), batch) == rotate(now)  # no canary, nothing along
+            assert watched.along(rotate(now), batch) == (rotate(now), batch)  # no canary
             watched.has_canary = True
             left = watched.without_canary(now)
             assert set(left.topics) == {"t", "other"}
             plan = rotate(left.only(one.id for one in left.partitions if one.id != ASTRAY))
-            topics = [move.id.topic for move in watched.along(plan, batch).moves]
-    assert (topics.count("t"), topics.count(OWN_TOPIC)) == (3, own)
-
-
-@pytest.mark.parametrize(("moves", "size", "count"), [(0, 5, 0), (1, 5, 1), (10, 5, 2), (11, 5, 3)])
-def test_batches_are_counted(moves: int, size: int, count: int) -> None:
-    plan = Plan(tuple(Move(PartitionId("t", n), (1, 2), (2, 1), 1) for n in range(moves)))
-    assert batches_of(plan, size) == count == len(list(plan.batches(size)))
+            whole, size = watched.along(plan, batch)
+    topics = [move.id.topic for move in whole.moves]
+    assert (topics.count("t"), topics.count(OWN_TOPIC), size) == (3, own, batch + 1)
