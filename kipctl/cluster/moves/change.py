@@ -222,7 +222,14 @@ class _Change:
         """
         began = time.monotonic()
         has_whole = self.how.timeout_s is not None
-        self.how.guardian.demand_quiet(until=self.deadline() if has_whole else math.inf, anew=anew)
+        until = self.deadline() if has_whole else math.inf
+        try:
+            self.how.guardian.demand_quiet(until=until, anew=anew)
+        except TimedOutError as error:
+            if not self.is_sent:
+                self._mark(EntryState.REFUSED)
+                error.what += " Nothing was changed."
+            raise
         return deadline if has_whole else deadline + time.monotonic() - began
 
     def _look(self, busy: Collection[PartitionId]) -> None:

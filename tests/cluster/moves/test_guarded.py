@@ -264,7 +264,9 @@ def test_the_time_for_the_whole_ends_in_a_pause_too(tmp_path: Path) -> None:
         ran = w.kipctl(*ROTATE, *PATIENT, "--timeout", "1")
         assert ran.status == 6
         assert "The time allowed has ended in a pause: the guard is crossed: urp > 0" in ran.err
+        assert "Nothing was changed." in ran.err
         assert w.fake.altered == []
+        assert w.states() == ["refused"]
     assert guard_of(ran)["given_up"] is False
 
 
