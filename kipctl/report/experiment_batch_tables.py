@@ -49,7 +49,7 @@ def sentence(arm: Document) -> str:
     latency = arm["latency_p99_ms"]
     if latency is None:
         return f"{moved}; {waited}."
-    return f"{moved}; {waited}, and records took {latency:.0f} ms (p99) meanwhile."
+    return f"{moved}; {waited}, and records took {latency:.0f} ms (p99)."
 
 
 def _sized(arm: Document) -> str:
@@ -85,15 +85,18 @@ def _arms(document: Document) -> Table:
             Column("wait p99 ms", 1),
             Column("longest ms", 1),
             Column("waited in a rotation ms", 1),
+            Column(f"records over {document['arms'][0]['late_ms']} ms in a rotation", 1),
+            Column("of each run", right=True),
             "records failed",
         ),
         tuple(map(_row, document["arms"])),
         (
             "Rotation: from the first request until every broker knew the last leader; without"
             " pauses (--between) between batches. p50 and p99: of records that were due meanwhile,"
-            " from then to their acknowledgement. Wait: for a moved leader that a batch met, from"
-            " the first refusal to the send that succeeded, what the client itself took. Waited in"
-            " a rotation: for all of them together.",
+            f" and for {document['settle_s']:g} s after it, from then to their acknowledgement."
+            " Wait: for a moved leader that a batch met, from the first refusal to the send that"
+            " succeeded, what the client itself took. Waited in a rotation: for all of them"
+            " together.",
         ),
         "arms",
     )
@@ -115,6 +118,8 @@ def _row(arm: Document) -> tuple[Cell, ...]:
         waits["p99"] if arm["moves"]["met"] else None,
         waits["max"] if arm["moves"]["met"] else None,
         arm["waited_ms"],
+        arm["late_records"],
+        _each(arm["late_records_by_run"]),
         arm["records_failed"],
     )
 

@@ -1,6 +1,7 @@
 """What batch sizes come to, by table: rotations, latency meanwhile, waits, differences, words."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from redirect_runs import SECOND, batch, redirect, table
@@ -50,6 +51,16 @@ def test_a_run_is_its_rotations_the_records_due_meanwhile_and_its_waits() -> Non
     assert (run.latency_ms(0.5), run.latency_ms(0.99)) == (40, 40)
     assert len(run.moves) == 3
     assert run.waited_ms == 9.0  # 18 ms in two rotations
+
+
+def test_what_a_rotation_leaves_behind_is_its_own() -> None:
+    run = run_of(2.0, 140, rotations=2)
+    assert (run.latency.total, run.late) == (400, 200)
+    later = replace(run, after_us=SECOND)
+    assert (later.latency.total, later.late) == (600, 200)  # those that came later took 5 ms
+    assert (later.latency_ms(0.5), later.rotation_ms) == (140, 2000)
+    arm = arm_document(20, LEADERS, [run, run_of(1.0, 40)])
+    assert (arm["late_records"], arm["late_records_by_run"]) == (100, [200, 0])
 
 
 def test_of_a_rotation_in_which_no_record_was_due_there_is_no_latency() -> None:
@@ -116,14 +127,13 @@ def test_what_spoils_it_is_said() -> None:
             1,
             [run_of(10, 6, [4.0] * 9)],
             "one at a time: 60 leaders moved in 10.0 s; clients waited 4.0 ms for a moved leader"
-            " (p50), and records took 6 ms (p99) meanwhile.",
+            " (p50), and records took 6 ms (p99).",
         ),
         (
             20,
             [run_of(2, 40, [4.0]), run_of(8, 40, [4.0])],
             "batches of 20: 60 leaders moved in 4.0 s (2.0 to 8.0 s by run); clients waited 4.0 ms"
-            " for a moved leader (p50) (4.0 to 4.0 ms by run), and records took 40 ms (p99)"
-            " meanwhile.",
+            " for a moved leader (p50) (4.0 to 4.0 ms by run), and records took 40 ms (p99).",
         ),
         (
             60,
@@ -143,6 +153,7 @@ def test_the_answer_comes_first() -> None:
         "acks": "all",
         "throughput": 300.0,
         "leader_discovery": "kip951",
+        "settle_s": 2.0,
     }
     tables = batch_tables({**about, **document(LEADERS, found())})
     assert [one.name for one in tables] == ["answer", "arms", "differences"]

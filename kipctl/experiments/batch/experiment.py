@@ -71,6 +71,7 @@ def run_batches(
         "throughput": plan.throughput,
         "record_size": plan.record_size,
         "runs": plan.runs,
+        "settle_s": plan.settle_s,
         **document(plan.partitions, found),
     }
 
@@ -155,6 +156,7 @@ def _one(
         rows["redirects"],
         int(batches[batches[:, _BATCH["error"]] != 0, _BATCH["records"]].sum()),
         busy,
+        settle_us,
     )
 
 

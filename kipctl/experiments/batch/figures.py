@@ -12,6 +12,8 @@ from kipctl.measure.doubts import Observed, doubts, few_moves_doubts
 from kipctl.measure.moves import MOVE_COLUMNS, moves, moves_document, wait_ms
 from kipctl.trace.rows import IntRows
 
+LATE_MS = 100
+"""Who waits so long for a record notices."""
 _WAIT = MOVE_COLUMNS.index("wait_us")
 _MORE_MOVES = "more --rotations, --partitions or --throughput let clients meet more."
 
@@ -28,13 +30,18 @@ class Rotation:
 @dataclass(frozen=True, slots=True)
 class BatchRun:
     """One run of a batch size. `redirect_rows` are of `trace.columns`, `failed` are records;
-    `busy` is the share of this machine's CPU time that was used."""
+    `busy` is the share of this machine's CPU time that was used.
+
+    What a rotation leaves behind goes on when all brokers know (followers that asked the new leader
+    too early wait): what is due for `after_us` microseconds after it is its own.
+    """
 
     rotations: tuple[Rotation, ...]
     records: Records
     redirect_rows: IntRows
     failed: int = 0
     busy: float | None = None
+    after_us: int = 0
 
     @property
     def rotation_ms(self) -> float:
@@ -44,14 +51,23 @@ class BatchRun:
 
     @property
     def latency(self) -> Distribution:
-        """Of the records that were due while leaders moved, from then to their acknowledgement."""
-        rows = [self.records.due(one.began_us, one.ended_us) for one in self.rotations]
+        """Of the records that were due while leaders moved and just after, from then to their
+        acknowledgement."""
+        after_us = self.after_us
+        rows = [self.records.due(one.began_us, one.ended_us + after_us) for one in self.rotations]
         return distribution([(of_one[:, 0], of_one[:, 1]) for of_one in rows])
 
     def latency_ms(self, q: float) -> float | None:
         """A quantile of it; None where no record was due meanwhile."""
         latency = self.latency
         return latency.quantile(q) / 1000 if latency.total else None
+
+    @property
+    def late(self) -> float:
+        """How many of those records took longer than LATE_MS, of one rotation."""
+        latency = self.latency
+        is_late = latency.values > 1000 * LATE_MS
+        return int(latency.counts[is_late].sum()) / len(self.rotations)
 
     @property
     def moves(self) -> IntRows:
@@ -70,7 +86,7 @@ MEASURES: Mapping[str, Callable[[BatchRun], float | None]] = {
     "move_wait": lambda run: wait_ms(run.moves),
 }
 """What sizes are compared by, in milliseconds: the time of a rotation, p99 of the records that were
-due meanwhile, and the median wait for a moved leader."""
+due meanwhile and just after, and the median wait for a moved leader."""
 
 
 def arm_document(size: int, leaders: int, runs: Sequence[BatchRun]) -> dict[str, Any]:
@@ -88,6 +104,9 @@ def arm_document(size: int, leaders: int, runs: Sequence[BatchRun]) -> dict[str,
         **_by_run("latency_p99_ms", [run.latency_ms(0.99) for run in runs]),
         **_by_run("move_wait_ms", [wait_ms(of_run) for of_run in met]),
         **_by_run("waited_ms", [run.waited_ms for run in runs]),
+        "late_ms": LATE_MS,
+        "late_records": sum(run.late for run in runs) / len(runs),
+        "late_records_by_run": [run.late for run in runs],
         "latency_ms": together.as_ms(),
         "moves": moves_document(met),
         "moves_met_by_run": [len(of_run) for of_run in met],

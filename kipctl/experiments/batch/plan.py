@@ -22,7 +22,7 @@ class BatchPlan:
     """`runs` runs of each batch size, in each of which all leaders rotate so often.
 
     Sizes are partitions; a record's size is bytes, the rate records per second, times seconds.
-    Between two rotations, and before the first, `settle_s` go by.
+    Before the first rotation and after each `settle_s` go by.
     """
 
     sizes: tuple[int, ...]
@@ -33,7 +33,7 @@ class BatchPlan:
     record_size: int = 1000
     acks: str = "all"
     discovery: LeaderDiscovery = LeaderDiscovery.KIP951
-    settle_s: float = 1.0
+    settle_s: float = 2.0
     broker_warmup_s: float = 15.0
 
     def __post_init__(self) -> None:
