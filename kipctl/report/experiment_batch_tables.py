@@ -37,19 +37,20 @@ def _answer(document: Document) -> Table:
 
 def sentence(arm: Document) -> str:
     """What a batch size came to: its time, and what clients felt."""
-    leaders, seconds = arm["leaders"], arm["rotation_ms"] / 1000
-    moved = f"{_sized(arm)}: {leaders} leaders moved in {seconds:.1f} s"
-    moved += _between([ms / 1000 for ms in arm["rotation_ms_by_run"]], "s")
-    waits = arm["move_wait_ms"]
-    if waits is None:
-        waited = "clients met no moved leader in some run"
-    else:
-        waited = f"clients waited {waits:.1f} ms for a moved leader (p50)"
-        waited += _between(arm["move_wait_ms_by_run"], "ms")
-    latency = arm["latency_p99_ms"]
-    if latency is None:
-        return f"{moved}; {waited}."
-    return f"{moved}; {waited}, and records took {latency:.0f} ms (p99)."
+    seconds = [ms / 1000 for ms in arm["rotation_ms_by_run"]]
+    moved = f"{arm['leaders']} leaders moved in {arm['rotation_ms'] / 1000:.1f} s"
+    if between := _between(seconds):
+        moved += f" ({between})"
+    felt = "clients met no moved leader in some run"
+    if arm["move_wait_ms"] is not None:
+        by_run = ", ".join(filter(None, ("p50", _between(arm["move_wait_ms_by_run"]))))
+        felt = f"clients waited {arm['move_wait_ms']:.1f} ms for a moved leader ({by_run})"
+    if arm["latency_p99_ms"] is not None:
+        felt += (
+            f", records took {arm['latency_p99_ms']:,.0f} ms (p99), and"
+            f" {arm['late_records']:,.0f} in a rotation over {arm['late_ms']} ms"
+        )
+    return f"{_sized(arm)}: {moved}; {felt}."
 
 
 def _sized(arm: Document) -> str:
@@ -58,11 +59,9 @@ def _sized(arm: Document) -> str:
     return "one at a time" if arm["batch"] == 1 else f"batches of {arm['batch']}"
 
 
-def _between(by_run: Sequence[float | None], unit: str) -> str:
+def _between(by_run: Sequence[float | None]) -> str:
     known = [value for value in by_run if value is not None]
-    if len(known) < 2:
-        return ""
-    return f" ({min(known):.1f} to {max(known):.1f} {unit} by run)"
+    return f"{min(known):.1f} to {max(known):.1f} by run" if len(known) > 1 else ""
 
 
 def _arms(document: Document) -> Table:

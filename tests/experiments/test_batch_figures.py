@@ -127,13 +127,14 @@ def test_what_spoils_it_is_said() -> None:
             1,
             [run_of(10, 6, [4.0] * 9)],
             "one at a time: 60 leaders moved in 10.0 s; clients waited 4.0 ms for a moved leader"
-            " (p50), and records took 6 ms (p99).",
+            " (p50), records took 6 ms (p99), and 0 in a rotation over 100 ms.",
         ),
         (
             20,
-            [run_of(2, 40, [4.0]), run_of(8, 40, [4.0])],
-            "batches of 20: 60 leaders moved in 4.0 s (2.0 to 8.0 s by run); clients waited 4.0 ms"
-            " for a moved leader (p50) (4.0 to 4.0 ms by run), and records took 40 ms (p99).",
+            [run_of(2, 240, [4.0]), run_of(8, 240, [4.0])],
+            "batches of 20: 60 leaders moved in 4.0 s (2.0 to 8.0 by run); clients waited 4.0 ms"
+            " for a moved leader (p50, 4.0 to 4.0 by run), records took 240 ms (p99), and 500 in a"
+            " rotation over 100 ms.",
         ),
         (
             60,
