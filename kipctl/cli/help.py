@@ -15,6 +15,7 @@ PANELS: Mapping[str, Mapping[str, str]] = {
         "Cluster": "bootstrap_server cluster command_config expect_cluster map metrics_url",
         "While it runs": "during every count leader_discovery forever keep lost_after metrics",
         "Workers on Spark": "workers master conf start_timeout scratch",
+        "The guard": "guard guard_patience guard_quiet guard_action",
         "Asking first": "dry_run yes force",
         "Output": "output record print_metrics show_detailed_stats reporting_interval hide_header"
         " strict save",
@@ -39,6 +40,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "kipctl reassign --rotate --topic orders --dry-run",
         "kipctl reassign --drain 3 --throttle 50MB/s",
         "kipctl reassign --leaders-off 3 --yes",
+        "kipctl reassign --rotate --all-topics --batch 20 --guard 'p99 > 50ms for 10s'",
         "kipctl reassign --rollback",
     ),
     "roll": (
@@ -93,6 +95,10 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "experiment redirect": ("kipctl experiment redirect --quick",),
     "experiment roll": ("kipctl experiment roll --quick",),
     "experiment closest-replica": ("kipctl experiment closest-replica --quick",),
+    "experiment batch": (
+        "kipctl experiment batch --quick",
+        "kipctl experiment batch --batches 1,10,100 --partitions 100 --runs 5",
+    ),
     "experiment metadata": ("kipctl experiment metadata --quick",),
     "request-log on": ("kipctl request-log on --broker 1 --for 5m",),
     "request-log off": ("kipctl request-log off --broker 1",),

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kipctl.cli.environment import Environment
+from kipctl.cli.guarding import Guarded
 from kipctl.cli.leader_reports import moved_report
 from kipctl.cli.reassign_reports import (
     REASSIGN,
@@ -15,10 +16,11 @@ from kipctl.cli.reassign_reports import (
     plan_report,
     reassigned_report,
     rotations_report,
+    stopped_report,
     verified_report,
     with_skipped,
 )
-from kipctl.errors import RefusedError
+from kipctl.errors import KipctlError, RefusedError
 from kipctl.report.formats import OutputFormat
 from kipctl.report.plan_tables import copied_lines, in_short, too_little_room
 from kipctl.report.tables import Report
@@ -63,6 +65,7 @@ class Asked:
     throttle: int | None
     file: Path | None
     output: OutputFormat
+    guard: Guarded
 
     @property
     def step_timeout_s(self) -> float:
@@ -83,7 +86,33 @@ class Asked:
         return journal(cluster_id, self.environment.variables)
 
     def report(self, report: Report) -> None:
-        self.environment.report(report, self.output)
+        """Print it, with what the guard saw; in a dry run, what it sees now."""
+        if self.dry_run:
+            self.guard.look_only()
+        self.environment.report(self.guard.with_seen(report), self.output)
+
+    @contextmanager
+    def guarded(self, kept: "Journal", along: int = 0) -> Iterator[None]:
+        """Inside, the cluster is changed under the guard, if there is one.
+
+        With a change of `along` partitions leaders of a canary's topic are to move. Whatever stops
+        the change: what the guard saw is reported. When it gives up, and is to roll back, the
+        change is undone.
+        """
+        with self.guard.canary(-(-along // self.pace.batch)):
+            try:
+                yield
+            except KipctlError as stopped:
+                if not self.guard.is_asked:
+                    raise
+                entry = self.guard.entry and self.guard.entry.again()
+                report = stopped_report(entry, stopped.what)
+                if entry and entry.may_be_undone and self.guard.rolls_back:
+                    from kipctl.cli.reassign_rollback import put_back
+
+                    report = put_back(self, kept, entry, stopped, report)
+                self.report(report)
+                raise
 
     @contextmanager
     def recorded(
@@ -133,14 +162,19 @@ class Asked:
                 f" more: kipctl reassign --resume or --rollback, with --entry {open_ones[0].id}"
             )
 
-    def carrying_out(self, entry: "Entry", progress: Callable[[str], None]) -> dict[str, Any]:
-        """How a change is carried out, as its functions take it."""
+    def carrying_out(
+        self, entry: "Entry", progress: Callable[[str], None], batch: int = 0
+    ) -> dict[str, Any]:
+        """How a change is carried out, as its functions take it; in batches of --batch, or so."""
+        self.guard.entry = entry
+        self.guard.guarding.progress = progress
         return {
             "entry": entry,
             "progress": progress,
             "timeout_s": self.timeout_s,
-            "pace": self.pace,
+            "pace": replace(self.pace, batch=batch or self.pace.batch),
             "additional": self.additional,
+            "guardian": self.guard.guarding,
         }
 
 
@@ -184,11 +218,13 @@ def rotate(asked: Asked) -> None:
     def carry_out() -> LeadersMoved:
         again = ask_again(asked, plan_with_made)
         demand_same(seen.plan, again.plan, made)
-        title = f"Rotating {len(again.plan.moves)} partitions"
-        with asked.recorded(kept, again.plan, []) as entry, environment.progress(title) as progress:
-            return rotate_leaders(cluster, again.plan, **asked.carrying_out(entry, progress))
+        plan, batch = asked.guard.along(again.plan, asked.pace.batch)
+        title = f"Rotating {len(plan.moves)} partitions"
+        with asked.recorded(kept, plan, []) as entry, environment.progress(title) as progress:
+            how = asked.carrying_out(entry, progress, batch)
+            return rotate_leaders(cluster, plan, **how)
 
-    with kept.locked(asked.origin):
+    with kept.locked(asked.origin), asked.guarded(kept, len(seen.plan.moves)):
         moved, measured_load = _measured(carry_out, asked)
     topics = [*seen.plan.topics, *made]
     before = seen.snapshot.only(move.id for move in seen.plan.moves)
@@ -254,7 +290,7 @@ def carry_out_plan(asked: Asked, path: Path) -> None:
         ):
             return reassign(cluster, again.plan, **asked.carrying_out(entry, progress))
 
-    with kept.locked(asked.origin):
+    with kept.locked(asked.origin), asked.guarded(kept):
         done, measured_load = _measured(carry_out, asked)
     report = reassigned_report(done, afterwards(cluster, done.plan.topics), asked.every_row)
     asked.report(_with_measured_load(with_skipped(report, seen.plan), measured_load))
@@ -317,7 +353,7 @@ def ask_again(asked: Asked, planner: "Planner") -> "Survey":
     """The same after the question. Raises RefusedError when something is being reassigned now."""
     from kipctl.cluster.moves.guards import demand_quiet, survey
 
-    again = survey(asked.cluster, planner)
+    again = survey(asked.cluster, lambda now: planner(asked.guard.without_canary(now)))
     demand_quiet(again.busy, additional=asked.additional)
     return again
 

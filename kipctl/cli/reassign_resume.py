@@ -113,10 +113,13 @@ def _carry_out(asked: Asked, kept: "Journal", entry: "Entry", how: "How", left: 
     _, before, again = _look(asked, entry)
     if (again.plan.target, again.in_place) != (left.plan.target, left.in_place):
         environment.message("Some of it has ended, or was changed, since it was shown.")
+    asked.guard.entry = entry
     with (
+        asked.guarded(kept),
         throttled(cluster, entry, left.moves, environment.message, [], to_set),
         environment.progress(f"Going on with {again.count} partitions") as progress,
     ):
+        asked.guard.guarding.progress = progress
         moved = go_on(
             cluster,
             again,
@@ -126,6 +129,7 @@ def _carry_out(asked: Asked, kept: "Journal", entry: "Entry", how: "How", left: 
             timeout_s=asked.timeout_s,
             additional=asked.additional,
             is_to_pause=kept.is_to_pause,
+            guardian=asked.guard.guarding,
         )
     still_set = put_throttles_back(asked, kept, entry)
     _end(asked, kept, entry, is_whole=again.is_whole and not moved.failures)

@@ -29,15 +29,18 @@ from kipctl.cli.reassign_modes import (
     say_plan,
 )
 from kipctl.cli.reassign_reports import REASSIGN, cancelled_report, plan_report, with_skipped
-from kipctl.errors import PartlyDoneError, RefusedError, UsageError
+from kipctl.errors import KipctlError, PartlyDoneError, RefusedError, UsageError
+from kipctl.report.tables import Report
 
 if TYPE_CHECKING:
     from kipctl.cluster.moves.cancel import Cancelled
+    from kipctl.cluster.moves.change_outcome import LeadersMoved
     from kipctl.cluster.moves.entry import Entry
     from kipctl.cluster.moves.journal import Journal
     from kipctl.cluster.moves.plan import Plan
     from kipctl.cluster.moves.reassign import Ongoing
     from kipctl.cluster.moves.rollback import WayBack
+    from kipctl.cluster.moves.throttle import StillSet
     from kipctl.cluster.snapshot import Snapshot
 
 _RECENT = timedelta(hours=1)
@@ -116,63 +119,134 @@ def roll_back(asked: Asked) -> None:
 
 
 def _carry_out(asked: Asked, kept: "Journal", entry: "Entry", seen: _Seen) -> None:
-    from kipctl.cluster.moves.change import roll_back as rolled_back
     from kipctl.cluster.moves.change_outcome import demand_all_done
-    from kipctl.cluster.moves.entry import EntryState
-    from kipctl.cluster.moves.guards import demand_same
     from kipctl.cluster.moves.throttle import demand_put_back
 
-    moved, cancelled = None, None
     done: list[str] = []
+    with kept.locked(asked.origin), asked.guarded(kept), _partly_done_after(done):
+        gone = _go_back(asked, kept, entry, seen, done)
+    moved, next_step = gone.moved, f"Try again: {_command(asked, entry)}"
+    if report := gone.report(asked):
+        asked.report(report)
+    if moved is not None:
+        if gone.again.way.left:
+            _say_left_open(asked, entry, gone.again.way)
+        has_changed = moved.has_changed or bool(done)
+        demand_all_done(moved.failures, moved.done, next_step, has_changed=has_changed)
+    with _partly_done_after(done):
+        _demand_undone(asked, entry, gone.again, next_step, has_moved=moved is not None)
+    demand_put_back(gone.still_set)
+
+
+@dataclass(frozen=True, slots=True)
+class _Gone:
+    """What came of a way back: what was seen `again` before it, `known` of what it changes.
+
+    `cancelled` is None where nothing was on its way, `moved` where nothing was to be moved.
+    """
+
+    again: _Seen
+    known: "Snapshot"
+    cancelled: "Cancelled | None"
+    moved: "LeadersMoved | None"
+    still_set: "Sequence[StillSet]"
+
+    def report(self, asked: Asked) -> Report | None:
+        """None where there is nothing to report."""
+        if self.moved is not None:
+            after = afterwards(asked.cluster, self.known.topics)
+            report = moved_report(REASSIGN, self.moved, self.known, after, asked.every_row)
+        elif self.cancelled is not None:
+            topics = sorted({one.topic for one in self.cancelled.cancelled})
+            after = afterwards(asked.cluster, topics)
+            report = cancelled_report(self.cancelled, after, asked.every_row)
+        else:
+            return None
+        return with_skipped(report, self.again.way.plan)
+
+
+def _go_back(asked: Asked, kept: "Journal", entry: "Entry", seen: _Seen, done: list[str]) -> _Gone:
+    """The way back that was seen, in the lock of the journal. Raises KipctlError.
+
+    `done` gets a sentence for what cannot be taken back any more.
+    """
+    from kipctl.cluster.moves.change import roll_back as rolled_back
+    from kipctl.cluster.moves.entry import EntryState
+    from kipctl.cluster.moves.guards import demand_same
+
+    moved, cancelled = None, None
     own = [one.id for one in seen.own]
-    with kept.locked(asked.origin), _partly_done_after(done):
+    entry = entry.again()
+    again = _look(asked, entry)
+    demand_same(seen.way.plan, again.way.plan.without(own))
+    if own:
+        cancelled = _cancel(asked, entry, seen.own)
+        if cancelled.cancelled:
+            done.append(f"{len(cancelled.cancelled)} reassignments are cancelled.")
+    is_throttled = bool(throttled_for(asked, kept, entry))
+    still_set = list(put_throttles_back(asked, kept, entry))
+    if is_throttled:
+        done.append(f"The throttle is {'not all ' if still_set else ''}put back.")
+    if own or is_throttled:
         entry = entry.again()
         again = _look(asked, entry)
         demand_same(seen.way.plan, again.way.plan.without(own))
-        if own:
-            cancelled = _cancel(asked, entry, seen.own)
-            if cancelled.cancelled:
-                done.append(f"{len(cancelled.cancelled)} reassignments are cancelled.")
-        is_throttled = bool(throttled_for(asked, kept, entry))
-        still_set = list(put_throttles_back(asked, kept, entry))
-        if is_throttled:
-            done.append(f"The throttle is {'not all ' if still_set else ''}put back.")
-        if own or is_throttled:
-            entry = entry.again()
-            again = _look(asked, entry)
-            demand_same(seen.way.plan, again.way.plan.without(own))
-        way = again.way
-        known = again.snapshot.only((*way.in_place, *way.plan.target))
-        if way.plan.moves or way.in_place:
-            title = f"Rolling back {len(way.plan.moves)} partitions"
-            whole = _whole(way, known)
-            with (
-                asked.recorded(kept, whole, still_set, undoes=entry.id) as record,
-                asked.environment.progress(title) as progress,
-            ):
-                if entry.is_open:
-                    mark(asked, entry, EntryState.DONE)  # what is left of it is not to be done
-                how = asked.carrying_out(record, progress)
-                moved = rolled_back(asked.cluster, way.plan, way.in_place, **how)
-        is_undone = not way.left and not again.own and not (moved and moved.failures)
-        if is_undone and entry.state is not EntryState.UNDONE:
-            mark(asked, entry, EntryState.UNDONE)
-    next_step = f"Try again: {_command(asked, entry)}"
-    if moved is not None:
-        after = afterwards(asked.cluster, known.topics)
-        report = moved_report(REASSIGN, moved, known, after, asked.every_row)
-        asked.report(with_skipped(report, way.plan))
-        if way.left:
-            _say_left_open(asked, entry, way)
-        has_changed = moved.has_changed or bool(done)
-        demand_all_done(moved.failures, moved.done, next_step, has_changed=has_changed)
-    elif cancelled is not None:
-        topics = sorted({one.topic for one in cancelled.cancelled})
-        report = cancelled_report(cancelled, afterwards(asked.cluster, topics), asked.every_row)
-        asked.report(with_skipped(report, way.plan))
-    with _partly_done_after(done):
-        _demand_undone(asked, entry, again, next_step, has_moved=moved is not None)
-    demand_put_back(still_set)
+    way = again.way
+    known = again.snapshot.only((*way.in_place, *way.plan.target))
+    if way.plan.moves or way.in_place:
+        title = f"Rolling back {len(way.plan.moves)} partitions"
+        whole = _whole(way, known)
+        with (
+            asked.recorded(kept, whole, still_set, undoes=entry.id) as record,
+            asked.environment.progress(title) as progress,
+        ):
+            if entry.is_open:
+                mark(asked, entry, EntryState.DONE)  # what is left of it is not to be done
+            how = asked.carrying_out(record, progress)
+            moved = rolled_back(asked.cluster, way.plan, way.in_place, **how)
+    is_undone = not way.left and not again.own and not (moved and moved.failures)
+    if is_undone and entry.state is not EntryState.UNDONE:
+        mark(asked, entry, EntryState.UNDONE)
+    return _Gone(again, known, cancelled, moved, still_set)
+
+
+def put_back(
+    asked: Asked, kept: "Journal", entry: "Entry", stopped: KipctlError, report: Report
+) -> Report:
+    """Undo a change whose guard gave up, in the lock of the journal, unasked and unguarded.
+
+    What came of it is added to what stopped the change. Returns the report of both.
+    """
+    from kipctl.cluster.moves.change_outcome import demand_all_done
+    from kipctl.cluster.moves.throttle import demand_put_back
+
+    if entry.undoes:
+        stopped.what += " A way back is not rolled back itself."
+        return report
+    asked = replace(asked, guard=asked.guard.nobody())
+    again = f"Try again: {_command(asked, entry)}"
+    try:
+        seen = _look(asked, entry)
+        demand_replicas(asked, seen.way.plan)
+        demand_room(asked, in_numbers(asked, seen.way.plan, seen.snapshot))
+        gone = _go_back(asked, kept, entry, seen, [])
+        moved = gone.moved
+        if moved:
+            demand_all_done(moved.failures, moved.done, again, has_changed=moved.has_changed)
+        demand_put_back(gone.still_set)
+        if left := gone.again.way.left:
+            raise PartlyDoneError(f"{left[0].id}: {left[0].reason}.")
+    except KipctlError as failed:
+        stopped.what += f" It was not all rolled back: {failed.what}"
+        stopped.next_step = again
+        return report
+    count = moved.done if moved else 0
+    stopped.what += f" Then it was rolled back: {count:,} partitions were brought back."
+    stopped.next_step = "See: kipctl reassign --history"
+    back = gone.report(asked) or Report(REASSIGN, {}, ())
+    return replace(
+        back, document={**back.document, **report.document, "state": "undone", "rolled_back": True}
+    )
 
 
 @contextmanager

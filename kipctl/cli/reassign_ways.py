@@ -102,15 +102,17 @@ def carry_out_way(asked: Asked, way: "Way") -> None:
         f"{way.option}: change {len(seen.plan.moves)} partitions?{factor}", asked.yes
     )
     still_set: list[StillSet] = []
-    with kept.locked(asked.origin):
+    with kept.locked(asked.origin), asked.guarded(kept, len(seen.plan.moves)):
         again = ask_again(asked, planner)
         demand_same(seen.plan, again.plan)
-        title = f"Reassigning {len(again.plan.moves)} partitions"
+        plan, batch = asked.guard.along(again.plan, asked.pace.batch)
+        title = f"Reassigning {len(plan.moves)} partitions"
         with (
-            asked.recorded(kept, again.plan, still_set) as entry,
+            asked.recorded(kept, plan, still_set) as entry,
             environment.progress(title) as progress,
         ):
-            moved = rotate_leaders(cluster, again.plan, **asked.carrying_out(entry, progress))
+            how = asked.carrying_out(entry, progress, batch)
+            moved = rotate_leaders(cluster, plan, **how)
     before = seen.snapshot.only(move.id for move in seen.plan.moves)
     after = afterwards(cluster, seen.plan.topics)
     report = moved_report(REASSIGN, moved, before, after, asked.every_row)

@@ -5,6 +5,16 @@ from typing import Annotated
 import typer
 
 from kipctl.cli.environment import Environment
+from kipctl.cli.guarding import (
+    PATIENCE,
+    QUIET,
+    ROLLBACK,
+    STOP,
+    GuardOption,
+    GuardPatienceOption,
+    GuardQuietOption,
+    MetricsUrlOption,
+)
 from kipctl.cli.options import (
     BatchOption,
     BetweenOption,
@@ -12,14 +22,13 @@ from kipctl.cli.options import (
     OutputOption,
     YesOption,
     duration,
-    pause,
 )
 from kipctl.durations import Duration
 from kipctl.errors import UsageError
 from kipctl.report.formats import OutputFormat
 
 _HELP_PAGE = "See `kipctl roll --help`."
-_ACTIONS = ("stop", "rollback")
+_ACTIONS = (STOP, ROLLBACK)
 
 
 def roll(
@@ -62,33 +71,9 @@ def roll(
             help="With --resume: whether the broker in hand was, where that cannot be seen.",
         ),
     ] = None,
-    guard: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--guard",
-            metavar="CONDITION",
-            help="What pauses the roll: 'urp > 10', 'under-min-isr > 0', 'offline > 0', 'metric "
-            "NAME > 5', 'p99 > 50ms for 10s', 'moved-wait p50 > 20ms'; repeatable.",
-        ),
-    ] = None,
-    guard_patience: Annotated[
-        Duration,
-        typer.Option(
-            "--guard-patience",
-            metavar="DURATION",
-            parser=duration,
-            help="How long it may be crossed in a pause.",
-        ),
-    ] = Duration(600),
-    guard_quiet: Annotated[
-        Duration,
-        typer.Option(
-            "--guard-quiet",
-            metavar="DURATION",
-            parser=pause,
-            help="So long it is quiet before the roll goes on.",
-        ),
-    ] = Duration(30),
+    guard: GuardOption = None,
+    guard_patience: GuardPatienceOption = PATIENCE,
+    guard_quiet: GuardQuietOption = QUIET,
     guard_action: Annotated[
         str,
         typer.Option(
@@ -96,15 +81,8 @@ def roll(
             metavar="stop|rollback",
             help="After its patience: stop, or also put the leaders back.",
         ),
-    ] = "stop",
-    metrics_url: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--metrics-url",
-            metavar="URL",
-            help="Where a broker's JMX exporter serves its metrics; repeatable, one per broker.",
-        ),
-    ] = None,
+    ] = STOP,
+    metrics_url: MetricsUrlOption = None,
     force: Annotated[
         bool,
         typer.Option(
@@ -159,7 +137,7 @@ def roll(
         raise UsageError("--manual asks, and there is no terminal to ask on.", "Use --exec.")
     from kipctl.cli import roll_modes
     from kipctl.cluster.metrics_url import demand_url
-    from kipctl.roll.guard import parse_guard
+    from kipctl.guard.guard import parse_guard
     from kipctl.roll.record import How
     from kipctl.roll.restart import parse_command
     from kipctl.transport.request import Cluster

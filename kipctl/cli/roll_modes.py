@@ -8,13 +8,14 @@ from kipctl.cli.environment import Environment
 from kipctl.cli.guard import confirm_unless_lab
 from kipctl.errors import RefusedError, UsageError
 from kipctl.report.formats import OutputFormat
-from kipctl.report.roll_tables import brokers_table, guard_table, plan_closing, plan_tables
+from kipctl.report.guard_tables import guard_table
+from kipctl.report.roll_tables import brokers_table, plan_closing, plan_tables
 from kipctl.report.tables import Report
 
 if TYPE_CHECKING:
     from kipctl.cluster.moves.entry import Origin
     from kipctl.cluster.moves.journal import Journal
-    from kipctl.roll.gauges import Guarding
+    from kipctl.guard.gauges import Guarding
     from kipctl.roll.plan import RollPlan
     from kipctl.roll.record import How, RollRecord, Rolls
     from kipctl.transport.request import Cluster
@@ -67,7 +68,7 @@ class Asked:
 
 def dry_run(asked: Asked) -> None:
     """Show order, risks, what is not known, and what the guard sees now."""
-    from kipctl.roll.gauges import GivenUpError
+    from kipctl.cluster.moves.guardian import GivenUpError
 
     plan = asked.plan()
     document: dict[str, Any] = plan.as_document()
@@ -206,7 +207,7 @@ def _carry_out(asked: Asked, record: "RollRecord") -> None:
             guarding = _guarding(asked, how, progress)
             conditions = [gauge.condition for gauge in guarding.guard.gauges]
             if felt := [one for one in conditions if one.kind.is_felt]:
-                from kipctl.roll.canary import canary
+                from kipctl.guard.canary import canary
 
                 guarding.felt = meanwhile.enter_context(
                     canary(asked.cluster, felt, environment.message)
@@ -246,9 +247,9 @@ def _table(record: "RollRecord") -> Any:
 
 
 def _guarding(asked: Asked, how: "How", progress: Any = None) -> "Guarding":
-    from kipctl.roll.gauges import Guarding
-    from kipctl.roll.guard import Guard, parse_guard
-    from kipctl.roll.metrics import Exporters
+    from kipctl.guard.gauges import Guarding
+    from kipctl.guard.guard import Guard, parse_guard
+    from kipctl.guard.metrics import Exporters
 
     guard = Guard.of(map(parse_guard, how.guards), how.guard_patience_s, how.guard_quiet_s)
     told = progress or asked.environment.message

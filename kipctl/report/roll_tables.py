@@ -1,4 +1,4 @@
-"""What `kipctl roll` prints: order and risks, what became of each broker, what its guard saw."""
+"""What `kipctl roll` prints: order and risks, what became of each broker."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -88,29 +88,3 @@ def brokers_table(steps: Sequence[Mapping[str, Any]]) -> Table:
         for step in steps
     )
     return Table("Brokers", columns, rows)
-
-
-def guard_table(guard: Mapping[str, Any]) -> Table:
-    """What each condition was seen to be; latencies are seconds."""
-    columns = ("Guard", Column("Last", 3), Column("Worst", 3), "Looks", "Not known", "Crossed")
-    rows: tuple[tuple[Cell, ...], ...] = tuple(
-        (
-            one["guard"],
-            one["last"],
-            one["worst"],
-            one["looks"],
-            one["not_known"],
-            one["crossed"],
-        )
-        for one in guard["conditions"]
-    )
-    notes = []
-    if any(one["guard"].startswith(("p", "moved-wait")) for one in guard["conditions"]):
-        notes.append("Latencies and waits are in seconds.")
-    if guard["pauses"]:
-        given_up = ", and gave up in the end" if guard["given_up"] else ""
-        notes.append(
-            f"It paused {guard['pauses']} times, {guard['paused_seconds']:.1f} s of pauses that"
-            f" ended{given_up}."
-        )
-    return Table("Guard", columns, rows, tuple(notes))

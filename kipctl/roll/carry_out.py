@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TextIO
 
+from kipctl.cluster.moves.guardian import GivenUpError
 from kipctl.cluster.moves.reassign import Progress
 from kipctl.cluster.snapshot import Snapshot
 from kipctl.errors import (
@@ -22,7 +23,7 @@ from kipctl.errors import (
     UnreachableError,
     UsageError,
 )
-from kipctl.roll.gauges import GivenUpError, Guarding
+from kipctl.guard.gauges import Guarding
 from kipctl.roll.leaders import Leaders, movable_leaders
 from kipctl.roll.marks import Judged, Mark, judge
 from kipctl.roll.next_act import NOT_LOOKED, Act, Command, Look, Next, Phase, next_act

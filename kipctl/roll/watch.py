@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from kipctl.cluster.moves.conditions import Condition, look, unmet
 from kipctl.cluster.snapshot import Snapshot
 from kipctl.errors import KipctlError, RefusedError, TimedOutError, UnreachableError
+from kipctl.guard.metrics import Exporters
 from kipctl.protocol.error_codes import ErrorCode
 from kipctl.protocol.init_producer_id import InitProducerIdRequest
 from kipctl.protocol.metadata import MetadataRequest
 from kipctl.roll.facts import ask_facts
 from kipctl.roll.marks import Mark
-from kipctl.roll.metrics import Exporters
 from kipctl.roll.plan import Facts
 from kipctl.transport.request import Cluster
 

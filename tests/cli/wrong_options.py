@@ -33,6 +33,7 @@ VALID = {
     "experiment redirect": "",
     "experiment roll": "",
     "experiment closest-replica": "",
+    "experiment batch": "",
     "experiment metadata": "",
     "request-log on": "--all-brokers --until-off --yes",
     "request-log off": "",
@@ -128,6 +129,7 @@ WRONG: dict[str, tuple[str, ...]] = {
     "--arms": ("java", "", "probe-kip951,,", "java-4"),
     "--bootstrap-server": ("localhost", "127.0.0.1:x", "127.0.0.1:0", "127.0.0.1:65536", ":1"),
     "--batch": (*_COUNT, "10001"),
+    "--batches": ("", "0", "-1", "few", "1,", "1.5"),
     "--between": ("soon", "-5s", "5y", ""),
     "--look-again": ("soon", "-5s", "5y", ""),
     "--broker": _NOT_NEGATIVE,
@@ -206,6 +208,7 @@ WRONG: dict[str, tuple[str, ...]] = {
     "--require-local": ("most", "101%", "-1%", ""),
     "--reset": ("often", "0/s", "-1/s", "nan/s"),
     "--restarts": _NOT_NEGATIVE,
+    "--rotations": _COUNT,
     "--runs": _COUNT,
     "--save": ("{run}", "{broken}", "{broken}/below/it"),
     "--scale": ("large", ""),
@@ -233,7 +236,7 @@ WRONG: dict[str, tuple[str, ...]] = {
 }
 """By an option's name, wherever it is."""
 
-EXPERIMENTS = ("redirect", "roll", "closest-replica", "metadata")
+EXPERIMENTS = ("redirect", "roll", "closest-replica", "batch", "metadata")
 PATTERNS = (
     "clusters test",
     "reassign",
@@ -253,7 +256,10 @@ WRONG_HERE: dict[tuple[str, str], tuple[str, ...]] = {
     ("wait", "--until"): ("soon", "", "in-sync,", "in-sync preferred"),
     ("roll", "--brokers"): ("x", "-1", "1.5", "1,,2", ""),
     ("runs compare", "--by"): (),
-    **{(f"experiment {name}", "--record"): ("a name", "*", "{broken}") for name in EXPERIMENTS},
+    **{
+        (name, "--record"): ("a name", "*", "{broken}")
+        for name in ("demo", *(f"experiment {name}" for name in EXPERIMENTS))
+    },
     **{(f"experiment {name}", "--brokers"): (*_COUNT, "1", "101") for name in EXPERIMENTS},
     ("experiment closest-replica", "--client-rack"): ("nowhere", "rack-9"),
     **{(f"{name}", "--topic"): () for name in PATTERNS},

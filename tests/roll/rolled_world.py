@@ -16,12 +16,12 @@ from plan_worlds import cluster_of
 from kipctl.cluster.moves.entry import Origin
 from kipctl.cluster.moves.journal import Journal
 from kipctl.cluster.snapshot import Snapshot
+from kipctl.guard.gauges import GivenUpError, Guarding
+from kipctl.guard.guard import Guard
+from kipctl.guard.metrics import Exporters
 from kipctl.roll.carry_out import Roll
-from kipctl.roll.gauges import GivenUpError, Guarding
-from kipctl.roll.guard import Guard
 from kipctl.roll.leaders import Leaders
 from kipctl.roll.marks import BLOCK, Mark
-from kipctl.roll.metrics import Exporters
 from kipctl.roll.plan import Facts, plan_roll
 from kipctl.roll.record import How, RollRecord, Rolls, read_roll
 from kipctl.roll.watch import Watcher

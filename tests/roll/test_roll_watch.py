@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 
 import pytest
+from kipctl.guard.metrics import Exporters
 from scripted_broker import HANG_UP, Asked, ScriptedBroker
 
 from kipctl.protocol.message import Response
@@ -16,7 +17,6 @@ from kipctl.protocol.metadata import (
     MetadataResponse,
     MetadataResponseBroker,
 )
-from kipctl.roll.metrics import Exporters
 from kipctl.roll.watch import Watcher
 from kipctl.transport.request import Cluster
 

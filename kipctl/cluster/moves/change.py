@@ -1,5 +1,6 @@
 """Changes carried out from end to end: reassign, elect, and wait until every broker knows."""
 
+import math
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -17,6 +18,7 @@ from kipctl.cluster.moves.copying import Copied, Copying
 from kipctl.cluster.moves.elect import LOOK
 from kipctl.cluster.moves.elections import DEFAULT_TIMEOUT_S, ElectionHeld, elect_preferred
 from kipctl.cluster.moves.entry import Entry, EntryState, How
+from kipctl.cluster.moves.guardian import UNGUARDED, GivenUpError, Guardian, LooksOn
 from kipctl.cluster.moves.guards import BUSY, changed_since, unplanned
 from kipctl.cluster.moves.pacing import AT_ONCE, Pace, Seldom, next_moves
 from kipctl.cluster.moves.plan import Move, Plan
@@ -54,6 +56,7 @@ from kipctl.trace.clock import now_us
 from kipctl.transport.request import Cluster
 
 UNDO = "Undo: kipctl reassign --rollback"
+GO_ON = "Go on: kipctl reassign --resume."
 BATCH_TIMEOUT_S = 300.0
 """For each batch, where no time is given for the whole; while it copies data, for a standstill of
 that."""
@@ -74,6 +77,7 @@ def reassign(
     timeout_s: float | None = DEFAULT_TIMEOUT_S,
     pace: Pace = AT_ONCE,
     additional: bool = True,
+    guardian: Guardian = UNGUARDED,
 ) -> Reassigned:
     """Submit the plan and wait until the cluster has carried it out.
 
@@ -83,12 +87,13 @@ def reassign(
     for so long.
     Partitions that were refused are in the result, and so are those that somebody else has changed
     since the plan was made, or is reassigning. Unless `additional` nothing is submitted while
-    anything else in the cluster is being reassigned.
+    anything else in the cluster is being reassigned. While the `guardian` holds it up nothing is
+    submitted, and no leader elected; what is under way goes on.
 
     Raises RefusedError when nothing was accepted, PartlyDoneError when it ended before all was
     done, TimedOutError, UnreachableError, and InterruptedRunError.
     """
-    how = _How(on_event, progress, timeout_s, pace, additional)
+    how = _How(on_event, progress, timeout_s, pace, additional, guardian)
     change = _Change(cluster, plan, entry, how)
     reassigned = change.carry_out()
     change.finish()
@@ -102,6 +107,7 @@ class _How:
     timeout_s: float | None
     pace: Pace
     additional: bool
+    guardian: Guardian
     is_to_pause: Callable[[], bool] | None = None
     """Where that is not to be seen beside the entry's file."""
 
@@ -177,6 +183,8 @@ class _Change:
             for number, batch in enumerate(batches):
                 if number:
                     self._pause(number, len(batches))
+                else:
+                    self._until_quiet()
                 if not self._submit_and_wait(batch, f"{number} of {len(batches)} batches"):
                     left = (move.id for later in batches[number + 1 :] for move in later.moves)
                     self._leave_out(dict.fromkeys(left, NOTHING_ACCEPTED))
@@ -212,8 +220,8 @@ class _Change:
         self._say_if_not_told(copying)
         copying.submitted(under_way)
         with self._while_it_copies(copying) as later:
-            target, deadline = under_way.target, self.deadline()
-            await_finished(self.cluster, target, deadline, progress, copying.look, later)
+            target, deadline, look = under_way.target, self.deadline(), self._looking(copying)
+            await_finished(self.cluster, target, deadline, progress, look, later)
         self.finished_us = now_us()
         if self.elects:
             self.elect_in_place(under_way.preferred_leaders, self.deadline())
@@ -241,7 +249,28 @@ class _Change:
         ends = time.monotonic() + between_s
         while (left_s := ends - time.monotonic()) > 0:
             self._demand_no_pause(f"{done} of {batches} batches")
-            time.sleep(min(left_s, LAST_POLL_S))
+            self.how.guardian.sleep(min(left_s, LAST_POLL_S))
+        self._until_quiet()
+
+    def _until_quiet(self, *, anew: bool = True) -> None:
+        """Wait while the guard holds the change up, until the time for the whole is over."""
+        until = self.deadline() if self.how.timeout_s is not None else math.inf
+        try:
+            self.how.guardian.demand_quiet(until=until, anew=anew)
+        except TimedOutError as error:
+            if not self.is_sent:
+                self._mark(EntryState.REFUSED)
+                error.what += " Nothing was changed."
+            raise
+
+    def _looking(self, copying: Copying) -> Callable[[Collection[PartitionId]], None]:
+        """While these are being reassigned: how far they are, and whether the guard is crossed."""
+
+        def look(busy: Collection[PartitionId]) -> None:
+            copying.look(busy)
+            self.how.guardian.look()
+
+        return look
 
     @property
     def _is_to_pause(self) -> bool:
@@ -284,6 +313,7 @@ class _Change:
                 chosen = Plan(next_moves(left.moves, under_way, most))
             rest = left.without(chosen.target)
             if accepted.moves and chosen.moves:
+                self._until_quiet(anew=False)
                 _, chosen = self._still_as_planned(chosen, self.deadline(), busy)
                 if self._is_to_pause:
                     self.not_begun = len(left.moves)
@@ -295,7 +325,7 @@ class _Change:
             self.copying.submitted(taken)
             if left.moves:
                 submitted = busy | taken.target.keys()
-                look, deadline = self.copying.look, self.deadline()
+                look, deadline = self._looking(self.copying), self.deadline()
                 with self._while_it_copies(self.copying) as later:
                     busy = await_one(self.cluster, submitted, deadline, look, later)
                 ended = {one: to for one, to in accepted.target.items() if one in submitted - busy}
@@ -308,7 +338,7 @@ class _Change:
         if accepted.moves:
             target, deadline = accepted.target, self.deadline()
             with self._while_it_copies(self.copying) as later:
-                look = self.copying.look
+                look = self._looking(self.copying)
                 await_finished(self.cluster, target, deadline, how.progress, look, later)
         return accepted
 
@@ -364,6 +394,9 @@ class _Change:
 
     def elect(self, expected: Mapping[PartitionId, int], now: Snapshot, deadline: float) -> None:
         """Elect these preferred leaders, and wait until the brokers know them."""
+        # What was copied took its time; an order of replicas is taken at once.
+        self._until_quiet(anew=self.plan.copies_data)
+        deadline = self.deadline()
         self.how.progress(f"Electing the preferred leaders of {len(expected)} partitions")
         with self._partly_done_if_refused():
             self.elections.append(
@@ -373,6 +406,7 @@ class _Change:
                     now.only(expected),
                     on_event=self.how.on_event,
                     timeout_s=max(FIRST_POLL_S, deadline - time.monotonic()),
+                    guardian=LooksOn(self.how.guardian),
                 )
             )
 
@@ -400,6 +434,14 @@ class _Change:
                 raise InterruptedRunError("Interrupted before anything was changed.") from None
             raise InterruptedRunError(
                 f"Interrupted. {_how_far(self.cluster, self.plan)}", self.next_step
+            ) from None
+        except GivenUpError as error:
+            if not self.is_sent:
+                self._mark(EntryState.REFUSED)
+                raise RefusedError(f"{error.what} Nothing was changed.") from None
+            raise PartlyDoneError(
+                f"{error.what} {_how_far(self.cluster, self.plan)}",
+                f"{GO_ON} {self.undo}" if self.undo == UNDO else self.next_step,
             ) from None
         except (RefusedError, UsageError) as error:
             if not self.is_changed:
@@ -433,12 +475,13 @@ def rotate_leaders(
     timeout_s: float | None = DEFAULT_TIMEOUT_S,
     pace: Pace = AT_ONCE,
     additional: bool = True,
+    guardian: Guardian = UNGUARDED,
 ) -> LeadersMoved:
     """Carry the plan out, and elect its preferred leaders after each batch.
 
     As `reassign`; it raises what that and `elect_preferred` do.
     """
-    how = _How(on_event, progress, timeout_s, pace, additional)
+    how = _How(on_event, progress, timeout_s, pace, additional, guardian)
     change = _Change(cluster, plan, entry, how, elects=True)
     reassigned = change.carry_out()
     change.finish()
@@ -456,13 +499,14 @@ def roll_back(
     timeout_s: float | None = DEFAULT_TIMEOUT_S,
     pace: Pace = AT_ONCE,
     additional: bool = True,
+    guardian: Guardian = UNGUARDED,
 ) -> LeadersMoved:
     """Carry out a way back (`kipctl.cluster.moves.rollback`), and elect the leaders of before.
 
     `in_place` are the leaders to elect where the replicas are back already. What was refused does
     not hold up the others. It raises what `rotate_leaders` does.
     """
-    how = _How(on_event, progress, timeout_s, pace, additional)
+    how = _How(on_event, progress, timeout_s, pace, additional, guardian)
     change = _Change(
         cluster, plan, entry, how, elects=True, undo="Go on with it: kipctl reassign --rollback"
     )
@@ -484,6 +528,7 @@ def go_on(
     progress: Progress = ignore_progress,
     timeout_s: float | None = DEFAULT_TIMEOUT_S,
     additional: bool = True,
+    guardian: Guardian = UNGUARDED,
     is_to_pause: Callable[[], bool] | None = None,
 ) -> LeadersMoved:
     """Do what is left of a change that was cut off, in the way it was begun (`how`).
@@ -493,7 +538,7 @@ def go_on(
     what `rotate_leaders` does.
     """
     pace = Pace(how.batch, how.between_s, how.throttle, how.concurrent)
-    act = _How(on_event, progress, timeout_s, pace, additional, is_to_pause)
+    act = _How(on_event, progress, timeout_s, pace, additional, guardian, is_to_pause)
     is_begun = entry.state is not EntryState.PREPARED
     change = _Change(
         cluster,

@@ -4,7 +4,7 @@ import pytest
 from plan_worlds import cluster_of
 
 from kipctl.errors import UsageError
-from kipctl.roll.guard import (
+from kipctl.guard.guard import (
     Condition,
     Guard,
     Kind,
@@ -100,6 +100,23 @@ def test_what_lacks_only_the_broker_in_hand_is_not_counted(
 ) -> None:
     snapshot = cluster_of((1, 2, 3), (1, 2), (1, 3), (9,), isr=[(1, 2), None, (1,)])
     assert count_partitions(kind, snapshot, {"t": 2}, away) == count
+
+
+@pytest.mark.parametrize(
+    ("adding", "count"),
+    [
+        ((3,), 0),  # it is being copied there
+        ((), 1),
+        ((2,), 1),
+        ((2, 3), 0),
+    ],
+)
+def test_a_replica_that_is_being_added_is_not_missed_yet(
+    adding: tuple[int, ...], count: int
+) -> None:
+    snapshot = cluster_of((1, 2, 3), isr=[(1, 2)])
+    busy = {snapshot.partitions[0].id: adding}
+    assert count_partitions(Kind.UNDER_REPLICATED, snapshot, {}, None, busy) == count
 
 
 def test_a_topic_of_unknown_min_insync_is_not_under_it() -> None:

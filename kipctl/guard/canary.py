@@ -1,4 +1,4 @@
-"""What clients feel of a roll: a producer of kipctl's own, on a topic whose leaders move along."""
+"""What clients feel: a producer of kipctl's own, on a topic whose leaders move along."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -10,10 +10,10 @@ import numpy as np
 from kipctl.experiments.begin import OnThisMachine
 from kipctl.experiments.own_topic import own_topic
 from kipctl.experiments.plan import OWN_TOPIC
+from kipctl.guard.guard import Condition, Kind
 from kipctl.measure.distribution import Counting
 from kipctl.measure.moves import MOVE_COLUMNS, moves
 from kipctl.probe.produce.run import ProbeSpec
-from kipctl.roll.guard import Condition, Kind
 from kipctl.trace.clock import now_us
 from kipctl.trace.columns import COLUMNS
 from kipctl.trace.rows import IntRows
@@ -78,9 +78,14 @@ class Felt:
 
 @contextmanager
 def canary(
-    cluster: Cluster, conditions: Iterable[Condition], message: Callable[[str], None]
+    cluster: Cluster,
+    conditions: Iterable[Condition],
+    message: Callable[[str], None],
+    at_least: int = 0,
 ) -> Iterator[Callable[[], dict[str, float | None]]]:
     """Produce, acks=all, to a topic that is made for it and removed after the block.
+
+    It has two partitions a broker, or `at_least` so many.
 
     Yields what tells the conditions' values; of one that broke off none is known. Raises
     KipctlError when it cannot begin.
@@ -94,7 +99,7 @@ def canary(
         throughput=RATE,
         record_size=_RECORD_SIZE,
     )
-    partitions = _PARTITIONS_A_BROKER * len(cluster.nodes)
+    partitions = max(at_least, _PARTITIONS_A_BROKER * len(cluster.nodes))
     with own_topic(cluster, partitions, 0, message), OnThisMachine()(spec) as probe:
 
         def take() -> None:
