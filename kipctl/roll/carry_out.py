@@ -91,6 +91,8 @@ class Roll:
         self._restarting = EarlierCommand(step.process) if step.process else None
         self._since = time.monotonic()
         while (step := self.record.step(broker)).phase is not Phase.DONE:
+            if step.phase is not Phase.RESTARTING:
+                self._demand_no_pause()
             looked, snapshot = self._look(step)
             self.guarding.look(self._away(step), snapshot)
             what = next_act(step.phase, looked)
@@ -172,9 +174,18 @@ class Roll:
             )
         if step.phase is Phase.WAITING:
             step = self._note(step.begin(Phase.LEADERS_OFF, since=self.leaders.newest_entry()))
-        moved = self.leaders.move_off(step.broker, lambda: self.guarding.demand_quiet(None))
+        moved = self.leaders.move_off(step.broker, self._before_batch)
         self._note(step.begin(Phase.LEADERS_OFF, moved=step.moved + moved))
         self.message(f"Broker {step.broker}: {moved:,} leaders moved off it.")
+
+    def _before_batch(self) -> None:
+        self._demand_no_pause()
+        self.guarding.demand_quiet(None)
+
+    def _demand_no_pause(self) -> None:
+        """Raise PartlyDoneError when somebody has asked for a pause (`reassign --pause`)."""
+        if self.leaders.changes.is_to_pause:
+            raise PartlyDoneError("Paused, as was asked for.")
 
     def _restart(self, step: Step) -> None:
         """Call for the restart, after a last look at what it risks now."""

@@ -207,6 +207,11 @@ class Journal:
             "See what is being reassigned: kipctl reassign --list",
         )
 
+    @property
+    def is_to_pause(self) -> bool:
+        """Whether somebody has asked whoever holds the lock to stop (`ask_to_pause`)."""
+        return (self.folder / PAUSE).exists()
+
     def _make_folder(self) -> None:
         missing = [path for path in (self.folder, *self.folder.parents) if not path.exists()]
         make_private(self.folder)
