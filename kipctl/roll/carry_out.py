@@ -67,6 +67,7 @@ class Roll:
     _offs: int = field(default=0, init=False)
     _since: float = field(default=0.0, init=False)
     _told: str = field(default="", init=False)
+    _doubts: set[str] = field(default_factory=set, init=False)
 
     def run(self) -> RollRecord:
         """Every broker that is left, one after the other; returns the record as it is then.
@@ -191,7 +192,12 @@ class Roll:
         """Call for the restart, after a last look at what it risks now."""
         how, broker = self.record.how, step.broker
         self.guarding.demand_quiet(None)
-        demand_safe(plan_roll(self.watcher.facts(), [broker]), force=how.force)
+        plan = plan_roll(self.watcher.facts(), [broker])
+        for unknown in plan.not_known:
+            if unknown not in self._doubts:
+                self._doubts.add(unknown)
+                self.message(f"Not known: {unknown}")
+        demand_safe(plan, force=how.force)
         mark = self._mark_before(broker)
         self.watcher.forget()
         self._is_called_here = True

@@ -16,6 +16,8 @@ _EVERY_S = 1.0
 _SHARE = 0.1
 """Of the time that looks may take, where they take long."""
 _AT_LEAST_EVERY_S = 5.0
+_PATIENCE_S = 2.0
+"""With an answer about topics that is cut off; what is not known then is asked at the next look."""
 
 
 class GivenUpError(PartlyDoneError):
@@ -86,12 +88,14 @@ class Guarding:
                 self._ask_min_insync(seen)
         except (UnreachableError, TimedOutError):
             return values | dict.fromkeys((one.text for one in counted), None)
+        counts = {
+            one.text: count_partitions(one.kind, seen, self._min_insync, away) for one in counted
+        }
         return values | {
-            one.text: float(count_partitions(one.kind, seen, self._min_insync, away))
-            for one in counted
+            text: None if count is None else float(count) for text, count in counts.items()
         }
 
     def _ask_min_insync(self, seen: Snapshot) -> None:
-        """Of topics that were not asked for yet."""
-        if new := [topic for topic in seen.topics if topic not in self._min_insync]:
-            self._min_insync |= min_insync_replicas(self.cluster, new)
+        """Of topics of which it is not known yet."""
+        if new := [topic for topic in seen.topics if self._min_insync.get(topic) is None]:
+            self._min_insync |= min_insync_replicas(self.cluster, new, _PATIENCE_S)

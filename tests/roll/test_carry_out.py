@@ -176,3 +176,10 @@ def test_a_pause_does_not_leave_a_broker_whose_restart_is_called(tmp_path: Path)
         world.roll(record).run()
     assert world.restarts == [1]
     assert world.again(record).step(1).phase is Phase.RESTARTED
+
+
+def test_what_the_last_look_before_a_restart_does_not_know_is_said_once(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.roll(world.begin()).run()
+    unknown = [one for one in world.said if one.startswith("Not known: Which brokers are")]
+    assert len(unknown) == 1
