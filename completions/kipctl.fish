@@ -77,7 +77,7 @@ complete -c kipctl -n '__kipctl_at kipctl reassign' -l expect-cluster -x -d 'Ref
 complete -c kipctl -n '__kipctl_at kipctl reassign' -l map -x -d 'Reach a broker at another address, as through a tunnel; repeatable'
 complete -c kipctl -n '__kipctl_at kipctl reassign' -s o -l output -x -a 'auto table plain json csv' -d 'auto is table on a terminal and plain elsewhere'
 complete -c kipctl -n '__kipctl_at kipctl reassign' -l help -d 'Show this message and exit'
-complete -c kipctl -n '__kipctl_at kipctl wait' -l until -x -d 'in-sync: every replica is in sync; preferred: the first replica leads; converged: every broker shows the same leaders; no-reassignment: none goes on'
+complete -c kipctl -n '__kipctl_at kipctl wait' -l until -x -d 'in-sync: every replica is in sync; preferred: the first replica leads; converged: every broker answers, and those compared (20 at a time) show the same leaders; no-reassignment: none goes on'
 complete -c kipctl -n '__kipctl_at kipctl wait' -l topic -x -d 'A topic or glob; repeatable'
 complete -c kipctl -n '__kipctl_at kipctl wait' -l timeout -x -d 'How long to wait'
 complete -c kipctl -n '__kipctl_at kipctl wait' -l bootstrap-server -x -d 'Brokers to ask first'

@@ -80,13 +80,14 @@ def _named(tables: Mapping[str, Table]) -> tuple[Table, ...]:
 
 
 def _brokers(facts: "ClusterFacts") -> tuple[Table, list[dict[str, Value]]]:
-    from kipctl.cluster.inspect.doctor_left_behind import needed_by
+    from kipctl.cluster.inspect.doctor_left_behind import may_be_needed, needed_by
 
     snapshot = facts.snapshot
     leader_counts = snapshot.leaders_per_broker
     preferred = Counter(p.preferred_leader for p in snapshot.partitions)
     not_in_sync = Counter(r for p in snapshot.partitions for r in p.replicas if r not in p.isr)
     needed = needed_by(facts)
+    doubtful = may_be_needed(facts)
     return listing(
         "Brokers",
         {
@@ -109,14 +110,15 @@ def _brokers(facts: "ClusterFacts") -> tuple[Table, list[dict[str, Value]]]:
                 leader_counts[one.id],
                 preferred[one.id],
                 not_in_sync[one.id],
-                needed[one.id],
+                needed[one.id] or (None if one.id in doubtful else 0),
                 one.silence is None,
             )
             for one in facts.brokers
         ),
         (
             "Needed by: partitions that would refuse acks=all, or have no leader, if the broker"
-            " stopped now.",
+            " stopped now."
+            + (" Nothing: min.insync.replicas of some is not known." if doubtful else ""),
         ),
     )
 

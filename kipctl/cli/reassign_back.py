@@ -165,7 +165,8 @@ def pause(asked: Asked) -> None:
     kept = asked.journal(asked.cluster.metadata(()).cluster_id or "")
     who = kept.ask_to_pause()
     asked.environment.message(
-        f"It stops after its batch: {who}. To go on then: kipctl reassign --resume"
+        f"It stops after its batch: {who}. To go on then: kipctl reassign --resume (of a roll:"
+        " kipctl roll --resume)"
     )
 
 

@@ -19,6 +19,8 @@ _EVERY_S = 1.0
 _SHARE = 0.1
 """Of the time that looks may take, where they take long."""
 _AT_LEAST_EVERY_S = 5.0
+_PATIENCE_S = 2.0
+"""With an answer about topics that is cut off; what is not known then is asked at the next look."""
 
 
 @dataclass(slots=True)
@@ -99,9 +101,12 @@ class Guarding:
                 self._ask_min_insync(seen)
         except (UnreachableError, TimedOutError):
             return values | dict.fromkeys((one.text for one in counted), None)
-        return values | {
-            one.text: float(count_partitions(one.kind, seen, self._min_insync, away, adding))
+        counts = {
+            one.text: count_partitions(one.kind, seen, self._min_insync, away, adding)
             for one in counted
+        }
+        return values | {
+            text: None if count is None else float(count) for text, count in counts.items()
         }
 
     def _adding(self) -> dict[PartitionId, tuple[int, ...]]:
@@ -112,6 +117,6 @@ class Guarding:
             return {}
 
     def _ask_min_insync(self, seen: Snapshot) -> None:
-        """Of topics that were not asked for yet."""
-        if new := [topic for topic in seen.topics if topic not in self._min_insync]:
-            self._min_insync |= min_insync_replicas(self.cluster, new)
+        """Of topics of which it is not known yet."""
+        if new := [topic for topic in seen.topics if self._min_insync.get(topic) is None]:
+            self._min_insync |= min_insync_replicas(self.cluster, new, _PATIENCE_S)

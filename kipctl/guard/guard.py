@@ -138,9 +138,11 @@ def count_partitions(
     min_insync: Mapping[str, int | None],
     away: int | None = None,
     adding: Mapping[PartitionId, Collection[int]] | None = None,
-) -> int:
-    """How many partitions are so. What lacks the broker `away` alone, which is being restarted, is
-    as well as it can be: its state before and after counts, and that the plan has accepted.
+) -> int | None:
+    """How many partitions are so; None where min.insync.replicas of one is asked for and not known.
+
+    What lacks the broker `away` alone, which is being restarted, is as well as it can be: its state
+    before and after counts, and that the plan has accepted.
 
     Replicas that a reassignment is `adding` are not missed before they are there, as brokers count
     it (`Partition.isUnderReplicated`, since Kafka 2.5).
@@ -155,7 +157,10 @@ def count_partitions(
                 )
                 found += not meant <= isr
             case Kind.UNDER_MIN_ISR:
-                found += len(isr) < (min_insync.get(partition.id.topic) or 0)
+                least = min_insync.get(partition.id.topic)
+                if least is None:
+                    return None
+                found += len(isr) < least
             case Kind.OFFLINE:
                 found += partition.leader == NO_LEADER and not (
                     away in partition.replicas and set(partition.isr) <= {away}

@@ -68,6 +68,7 @@ class Roll:
     _offs: int = field(default=0, init=False)
     _since: float = field(default=0.0, init=False)
     _told: str = field(default="", init=False)
+    _doubts: set[str] = field(default_factory=set, init=False)
 
     def run(self) -> RollRecord:
         """Every broker that is left, one after the other; returns the record as it is then.
@@ -92,6 +93,8 @@ class Roll:
         self._restarting = EarlierCommand(step.process) if step.process else None
         self._since = time.monotonic()
         while (step := self.record.step(broker)).phase is not Phase.DONE:
+            if step.phase is not Phase.RESTARTING:
+                self._demand_no_pause()
             looked, snapshot = self._look(step)
             self.guarding.look(self._away(step), snapshot)
             what = next_act(step.phase, looked)
@@ -173,15 +176,29 @@ class Roll:
             )
         if step.phase is Phase.WAITING:
             step = self._note(step.begin(Phase.LEADERS_OFF, since=self.leaders.newest_entry()))
-        moved = self.leaders.move_off(step.broker, lambda: self.guarding.demand_quiet(None))
+        moved = self.leaders.move_off(step.broker, self._before_batch)
         self._note(step.begin(Phase.LEADERS_OFF, moved=step.moved + moved))
         self.message(f"Broker {step.broker}: {moved:,} leaders moved off it.")
+
+    def _before_batch(self) -> None:
+        self._demand_no_pause()
+        self.guarding.demand_quiet(None)
+
+    def _demand_no_pause(self) -> None:
+        """Raise PartlyDoneError when somebody has asked for a pause (`reassign --pause`)."""
+        if self.leaders.changes.is_to_pause():
+            raise PartlyDoneError("Paused, as was asked for.")
 
     def _restart(self, step: Step) -> None:
         """Call for the restart, after a last look at what it risks now."""
         how, broker = self.record.how, step.broker
         self.guarding.demand_quiet(None)
-        demand_safe(plan_roll(self.watcher.facts(), [broker]), force=how.force)
+        plan = plan_roll(self.watcher.facts(), [broker])
+        for unknown in plan.not_known:
+            if unknown not in self._doubts:
+                self._doubts.add(unknown)
+                self.message(f"Not known: {unknown}")
+        demand_safe(plan, force=how.force)
         mark = self._mark_before(broker)
         self.watcher.forget()
         self._is_called_here = True

@@ -2,6 +2,7 @@
 
 from kipctl.cluster.moves.guards import min_insync_replicas
 from kipctl.cluster.moves.reassign import ongoing
+from kipctl.cluster.reach import may_be_hidden, none_shown
 from kipctl.cluster.snapshot import PartitionId, take_snapshot
 from kipctl.errors import KipctlError, RefusedError
 from kipctl.protocol.describe_cluster import DescribeClusterRequest
@@ -43,6 +44,9 @@ def ask_facts(cluster: Cluster) -> Facts:
         fenced = fenced_brokers(cluster)
     except KipctlError as failed:
         not_known.append(f"Which registered brokers are down is not known: {failed.what}")
+    hidden = none_shown(cluster, snapshot.topics)
+    if snapshot.topics and (some := may_be_hidden(cluster, snapshot.topics)):
+        not_known.append(some)
     return Facts(
         snapshot,
         voters,
@@ -51,6 +55,7 @@ def ask_facts(cluster: Cluster) -> Facts:
         min_insync_replicas(cluster, snapshot.topics),
         moving,
         tuple(not_known),
+        hidden,
     )
 
 

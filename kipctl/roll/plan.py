@@ -23,7 +23,8 @@ class Facts:
     `voters` are the ids of the controllers and `active` is the one that leads them; None where the
     cluster does not tell. `fenced` are brokers that are registered and not in use. `min_insync` is
     min.insync.replicas by topic, None where it is not told. `moving` are partitions that are being
-    reassigned, and `not_known` says in sentences what could not be asked.
+    reassigned, and `not_known` says in sentences what could not be asked. `none_shown` says that
+    the client may not Describe any topic, where that may be why there is none.
     """
 
     snapshot: Snapshot
@@ -33,6 +34,7 @@ class Facts:
     min_insync: Mapping[str, int | None] = field(default_factory=dict)
     moving: tuple[PartitionId, ...] = ()
     not_known: tuple[str, ...] = ()
+    none_shown: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,8 @@ class Risk:
 
     `lost` have no other replica in sync: nobody can read or write them. `below` have fewer in sync
     than min.insync.replicas: acks=all writes are refused. `single` are left with one in-sync
-    replica, and still take writes. Of `unknown` min.insync.replicas is not known. Topics that
+    replica, and still take writes. Of `unknown` min.insync.replicas is not known: they may be
+    below it. Topics that
     kipctl has made for a run of its own hold nobody's data, and are in none of these.
     """
 
@@ -59,8 +62,8 @@ class Risk:
 
     @property
     def is_harmful(self) -> bool:
-        """Whether clients cannot write, or read, some partitions meanwhile."""
-        return bool(self.lost or self.below)
+        """Whether clients cannot write, or read, some partitions meanwhile, or may not be able."""
+        return bool(self.lost or self.below or self.unknown)
 
     def as_document(self) -> dict[str, Any]:
         """For JSON: counts, and some of the partitions."""
@@ -156,13 +159,22 @@ def demand_safe(plan: RollPlan, *, force: bool) -> None:
             f"The roll is refused: {plan.refused[0]}{more}.",
             "Wait until all is in sync: kipctl wait --until in-sync,converged,no-reassignment",
         )
-    harmful = [step for step in plan.steps if step.is_harmful]
-    if harmful and not force:
+    if force:
+        return
+    harmful = [step for step in plan.steps if step.lost or step.below]
+    if harmful:
         one = harmful[0]
         raise RefusedError(
             f"Restarting {len(harmful)} of {len(plan.steps)} brokers stops partitions: broker"
             f" {one.broker}: {risk_in_words(one)}.",
             "See all: kipctl roll --dry-run. Add replicas, or insist with --force.",
+        )
+    if doubtful := [step for step in plan.steps if step.is_harmful]:
+        one = doubtful[0]
+        raise RefusedError(
+            f"Whether restarting {len(doubtful)} of {len(plan.steps)} brokers stops partitions is"
+            f" not known: broker {one.broker}: {risk_in_words(one)}.",
+            "It takes the right to DescribeConfigs of topics. Repeat it, or insist with --force.",
         )
 
 
@@ -173,6 +185,8 @@ def risk_in_words(risk: Risk) -> str:
         parts.append(f"{_some(risk.lost)} without any replica")
     if risk.below:
         parts.append(f"{_some(risk.below)} below min.insync.replicas")
+    if risk.unknown:
+        parts.append(f"{_some(risk.unknown)} of unknown min.insync.replicas")
     return ", ".join(parts)
 
 
@@ -228,6 +242,8 @@ def _role(broker: int, facts: Facts) -> str:
 
 def _refusals(facts: Facts) -> Iterable[str]:
     snapshot = facts.snapshot
+    if facts.none_shown:
+        yield facts.none_shown.removesuffix(".")
     behind = [p for p in snapshot.partitions if set(p.isr) != set(p.replicas)]
     if behind:
         missing = sorted({b for p in behind for b in set(p.replicas) - set(p.isr)})

@@ -1,7 +1,7 @@
 """Looks at a cluster during a roll: whether a broker is there, and whether it is a new process."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kipctl.cluster.moves.conditions import Condition, look, unmet
 from kipctl.cluster.snapshot import Snapshot
@@ -31,6 +31,7 @@ class Watcher:
     cluster: Cluster
     exporters: Exporters
     was_away: bool = False
+    _looks: int = field(default=0, init=False)
 
     def forget(self) -> None:
         """Another broker is in hand, or another restart of it."""
@@ -89,7 +90,8 @@ class Watcher:
 
         Raises UnreachableError and TimedOutError.
         """
-        seen = look(self.cluster, None, WANTED)
+        seen = look(self.cluster, None, WANTED, self._looks)
+        self._looks += 1
         return seen.snapshot, "; ".join(filter(None, (unmet(one, seen) for one in WANTED)))
 
     def facts(self) -> Facts:

@@ -119,8 +119,10 @@ def test_a_replica_that_is_being_added_is_not_missed_yet(
     assert count_partitions(Kind.UNDER_REPLICATED, snapshot, {}, None, busy) == count
 
 
-def test_a_topic_of_unknown_min_insync_is_not_under_it() -> None:
-    assert count_partitions(Kind.UNDER_MIN_ISR, cluster_of((1,)), {"t": None}) == 0
+def test_where_min_insync_is_not_known_the_count_is_not_either() -> None:
+    for known in ({"t": None}, {}):
+        assert count_partitions(Kind.UNDER_MIN_ISR, cluster_of((1,)), known) is None
+        assert count_partitions(Kind.UNDER_REPLICATED, cluster_of((1,)), known) == 0
 
 
 def seen(guard: Guard, *looks: tuple[float, float | None]) -> list[Verdict]:

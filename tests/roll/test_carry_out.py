@@ -149,3 +149,37 @@ def test_an_operator_who_goes_away_stops_it(tmp_path: Path) -> None:
         world = World(tmp_path, stdin=stdin)
         with pytest.raises(PartlyDoneError, match="nobody said that it was done"):
             world.roll(world.begin(way="manual")).run()
+
+
+def test_a_pause_that_is_asked_for_stops_it_before_the_next_step(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    record = world.begin()
+    pause = tmp_path / "journal" / "pause"
+    pause.parent.mkdir()
+    pause.touch()
+    with pytest.raises(PartlyDoneError, match=r"Paused.* 0 of 3 brokers are done") as stopped:
+        world.roll(record).run()
+    assert stopped.value.next_step == "Go on: kipctl roll --resume"
+    assert not world.restarts
+    assert not world.history
+    pause.unlink()  # as the next that takes the lock does
+    assert world.roll(world.again(record)).run().state is RollState.DONE
+    assert world.restarts == [1, 2, 3]
+
+
+def test_a_pause_does_not_leave_a_broker_whose_restart_is_called(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    pause = tmp_path / "journal" / "pause"
+    pause.parent.mkdir()
+    record = world.begin("sh", "-c", f'echo 1 >> "{world.ran}"; touch "{pause}"', timeout_s=5)
+    with pytest.raises(PartlyDoneError, match="Paused"):
+        world.roll(record).run()
+    assert world.restarts == [1]
+    assert world.again(record).step(1).phase is Phase.RESTARTED
+
+
+def test_what_the_last_look_before_a_restart_does_not_know_is_said_once(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.roll(world.begin()).run()
+    unknown = [one for one in world.said if one.startswith("Not known: Which brokers are")]
+    assert len(unknown) == 1

@@ -51,6 +51,7 @@ def test_racks_one_by_one_controllers_after_brokers_the_active_one_last(
         ((1,), 1, 1, 0, 0, 0),
         ((2, 3, 4), 2, 0, 0, 0, 0),
         ((1, 2), None, 0, 0, 1, 1),
+        ((1, 2, 3), None, 0, 0, 0, 1),
         ((1,), None, 1, 0, 0, 0),
         ((1, 2), 3, 0, 0, 1, 0),  # refuses acks=all writes already
     ],
@@ -66,7 +67,7 @@ def test_what_the_restart_of_broker_1_risks(
         single,
         unknown,
     ]
-    assert step.is_harmful == bool(lost or below)
+    assert step.is_harmful == bool(lost or below or unknown)
     assert (step.leaders, step.replicas) == (int(replicas[0] == 1), int(1 in replicas))
 
 
@@ -97,6 +98,21 @@ def test_a_restart_that_stops_partitions_has_to_be_insisted_on() -> None:
         demand_safe(plan, force=False)
     assert "2 of 4 brokers" in no.value.what
     demand_safe(plan, force=True)
+
+
+def test_a_restart_of_which_nobody_knows_what_it_stops_has_to_be_insisted_on() -> None:
+    plan = plan_roll(Facts(cluster_of((1, 2, 3)), frozenset(), 9, min_insync={"t": None}))
+    with pytest.raises(RefusedError, match="not known: broker 1: t-0 of unknown") as no:
+        demand_safe(plan, force=False)
+    assert "DescribeConfigs" in no.value.next_step
+    demand_safe(plan, force=True)
+
+
+def test_a_client_that_is_shown_no_topic_cannot_roll() -> None:
+    nothing = "No topic is shown: there is none, or none that User:alice may Describe."
+    plan = plan_roll(Facts(cluster_of(), frozenset(), 9, none_shown=nothing))
+    with pytest.raises(RefusedError, match="No topic is shown"):
+        demand_safe(plan, force=True)
 
 
 def test_a_broker_that_is_not_there_cannot_be_chosen() -> None:

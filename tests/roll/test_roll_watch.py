@@ -8,9 +8,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 
 import pytest
-from kipctl.guard.metrics import Exporters
 from scripted_broker import HANG_UP, Asked, ScriptedBroker
 
+from kipctl.guard.metrics import Exporters
 from kipctl.protocol.message import Response
 from kipctl.protocol.metadata import (
     MetadataRequest,

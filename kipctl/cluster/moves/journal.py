@@ -225,7 +225,7 @@ class Journal:
         )
 
     def is_to_pause(self) -> bool:
-        """True when somebody has asked whoever holds the lock to pause."""
+        """Whether somebody has asked whoever holds the lock to stop (`ask_to_pause`)."""
         return (self.folder / PAUSE).exists()
 
     def _make_folder(self) -> None:
