@@ -7,7 +7,7 @@ import io
 import os
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TextIO
 
@@ -44,13 +44,15 @@ class World:
     give producer ids, `tells_starts` whether controllers have metrics, and `brings_back` whether
     somebody moves leaders back at once. The guard gives up when it is asked for the time
     `gives_up_at`; Ctrl-C comes at moment `interrupted_at`. An operator who is asked for a restart
-    does it, and presses Enter by the descriptor `types_to`.
+    does it, and presses Enter by the descriptor `types_to`. For so many looks, `late_looks`,
+    controller 103 is not caught up.
     """
 
     folder: Path
     status: int = 0
     tells_ids: bool = True
     tells_starts: bool = True
+    late_looks: int = 0
     brings_back: bool = False
     gives_up_at: int = -1
     interrupted_at: int = -1
@@ -176,7 +178,11 @@ class SeenWorld(Watcher):
 
     def quorum_unmet(self) -> str:
         self.world.moment()
-        return unmet_of(self.world.quorum)
+        quorum = self.world.quorum
+        if self.world.late_looks:
+            self.world.late_looks -= 1
+            quorum = replace(quorum, voters=(*quorum.voters[:2], Voter(103)))
+        return unmet_of(quorum)
 
     def active_controller(self) -> int | None:
         self.world.moment()

@@ -234,3 +234,18 @@ def test_what_a_canary_waited_is_told_by_node_also_after_a_stop(
     again.new_waits = lambda: next(late, ())
     again.run()
     assert [step.waits_s for step in world.again(record).steps] == [(0.25, 0.5), (0.125,)]
+
+
+def test_while_a_controller_is_not_caught_up_none_is_restarted(tmp_path: Path) -> None:
+    world = World(tmp_path, late_looks=2)
+    world.roll(world.begin(brokers=(1,), controllers=True)).run()
+    assert world.restarts == [1, 102, 103, 101]
+    waited = world.said.index("Controller 102: controller 103 is not caught up")
+    assert waited < world.said.index("Restarting controller 102 (c:9).")
+    world = World(tmp_path / "never", late_looks=10**6)
+    world.folder.mkdir()
+    record = world.begin(brokers=None, controllers=True, timeout_s=0.0)
+    with pytest.raises(TimedOutError, match="controller 103 is not caught up") as stopped:
+        world.roll(record).run()
+    assert "Stopped at controller 102 (waiting); 0 of 3 nodes are done" in stopped.value.what
+    assert not world.restarts
