@@ -23,6 +23,7 @@ import json
 import os
 import random
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -512,6 +513,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=random.randrange(10**6))
     parser.add_argument("--output", type=OutputFormat, default=OutputFormat.AUTO)
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     ended: list[Moment] = []
     with tempfile.TemporaryDirectory() as folder:
         os.environ["XDG_STATE_HOME"] = folder

@@ -6,12 +6,15 @@ The script says where it is, and goes on once another client than kipctl has had
 import os
 import subprocess
 import sys
+from contextlib import suppress
 
 import pytest
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic, PartitionMetadata
 from on_lab import in_sync, wait_until_everywhere
 
 from kipctl.lab.cluster import Lab
+from kipctl.lab.node import Node
 from kipctl.transport.request import Cluster
 
 pytestmark = pytest.mark.kafka
@@ -40,15 +43,19 @@ echo end
 
 
 def shown(lab: Lab) -> dict[int, list[PartitionMetadata]]:
-    """Every partition of the lab as each broker that answers shows it, asked anew."""
-    found = {}
-    for node in lab.nodes:
-        if node.id < 100 and node.pid:
-            # With one address, and new, it has nobody else to ask.
-            admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{node.port}", "log_level": 0})
-            topics = admin.list_topics(timeout=60).topics.values()
-            found[node.id] = [one for topic in topics for one in topic.partitions.values()]
-    return found
+    """Every partition of the lab as each broker that runs shows it, asked anew."""
+    return {node.id: shown_by(node) for node in lab.nodes if node.id < 100 and node.pid}
+
+
+def shown_by(node: Node) -> list[PartitionMetadata]:
+    """A client that is new asks the one address that it has (-1), or soon any other broker."""
+    while True:
+        admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{node.port}", "log_level": 0})
+        with suppress(KafkaException):
+            answer = admin.list_topics(timeout=30)
+            if answer.orig_broker_id in (-1, node.id):
+                topics = answer.topics.values()
+                return [one for topic in topics for one in topic.partitions.values()]
 
 
 def lacking(partitions: list[PartitionMetadata]) -> list[PartitionMetadata]:
