@@ -59,6 +59,9 @@ def load(
             "acks": "all",
             "enable.idempotence": True,
             "delivery.timeout.ms": DELIVERY_TIMEOUT_MS,
+            # With more, what follows a refused batch makes it begin a new epoch of its producer id,
+            # and send again what another leader may have (librdkafka's issue 4953).
+            "max.in.flight.requests.per.connection": 1,
             "log_level": 0,
         }
     )
