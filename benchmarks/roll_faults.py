@@ -163,7 +163,7 @@ class Bench:
         with self.start(*words) as process:
             try:
                 said, _ = process.communicate(timeout=PATIENCE_S)
-            except subprocess.TimeoutExpired:
+            except BaseException:
                 process.kill()
                 raise
             return Ran(process.returncode, said)
@@ -314,7 +314,7 @@ class Striker(threading.Thread):
     """Lets the fault happen, and ends it."""
 
     def __init__(self, lab: Lab, fault: Fault) -> None:
-        super().__init__()
+        super().__init__(daemon=True)
         self.lab, self.fault = lab, fault
         self.has_struck = threading.Event()
 
