@@ -46,6 +46,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "roll": (
         "kipctl roll --dry-run",
         "kipctl roll --exec 'ssh {host} systemctl restart kafka' --guard 'under-min-isr > 0'",
+        "kipctl roll --brokers none --controllers --manual",
         "kipctl roll --resume",
     ),
     "wait": ("kipctl wait --until in-sync,preferred --timeout 600",),

@@ -1,4 +1,4 @@
-"""`kipctl roll`: brokers restarted one after the other, with their leaders off them meanwhile."""
+"""`kipctl roll`: nodes restarted one after the other, with brokers' leaders off them meanwhile."""
 
 from typing import Annotated
 
@@ -29,21 +29,34 @@ from kipctl.report.formats import OutputFormat
 
 _HELP_PAGE = "See `kipctl roll --help`."
 _ACTIONS = (STOP, ROLLBACK)
+_NONE = "none"
 
 
 def roll(
     context: typer.Context,
     brokers: Annotated[
         str | None,
-        typer.Option("--brokers", metavar="ID,...", help="Only these brokers. Default: all."),
+        typer.Option(
+            "--brokers",
+            metavar="ID,...",
+            help="Only these brokers. Default: all. With --controllers also none.",
+        ),
     ] = None,
+    controllers: Annotated[
+        bool,
+        typer.Option(
+            "--controllers",
+            help="After the brokers also the controllers that are none, the active one last.",
+        ),
+    ] = False,
     command: Annotated[
         str | None,
         typer.Option(
             "--exec",
             metavar="COMMAND",
             help="What restarts a broker, as 'ssh {host} systemctl restart kafka'; {host}, {port}, "
-            "{broker} and {rack} are put in. No shell runs it; its status has to be 0.",
+            "{broker} (its id), {rack} and {role} are put in. No shell runs it; its status has to "
+            "be 0.",
         ),
     ] = None,
     manual: Annotated[
@@ -117,8 +130,8 @@ def roll(
 
     For each: leaders off it, the restart, a wait until it is in sync everywhere, leaders back. One
     of --exec, --manual and --lab says how. Racks come one by one, controllers after brokers, the
-    active one last. It stops at the first doubt, and says where; --resume goes on, also after a
-    kipctl that was killed.
+    active one last; those that are no brokers with --controllers only. It stops at the first doubt,
+    and says where; --resume goes on, also after a kipctl that was killed.
     """
     ways = {"--exec": command is not None, "--manual": manual, "--lab": lab}
     given = [name for name, is_given in ways.items() if is_given]
@@ -132,6 +145,8 @@ def roll(
         raise UsageError("--was-restarted is yes or no, and goes with --resume.", _HELP_PAGE)
     if guard_action not in _ACTIONS:
         raise UsageError(f"--guard-action {guard_action!r} is none of {', '.join(_ACTIONS)}.")
+    if brokers == _NONE and not controllers:
+        raise UsageError("--brokers none goes with --controllers.", _HELP_PAGE)
     environment = context.ensure_object(Environment)
     if manual and not dry_run and not environment.stdin.isatty():
         raise UsageError("--manual asks, and there is no terminal to ask on.", "Use --exec.")
@@ -165,7 +180,9 @@ def roll(
     )
     with Cluster(access, timeout_s=roll_modes.ANSWER_S) as cluster:
         said = None if was_restarted is None else was_restarted == "yes"
-        asked = roll_modes.Asked(environment, cluster, how, _ids(brokers), said, yes, output)
+        asked = roll_modes.Asked(
+            environment, cluster, how, _ids(brokers), controllers, said, yes, output
+        )
         if dry_run:
             roll_modes.dry_run(asked)
         elif resume:
@@ -176,9 +193,10 @@ def roll(
             roll_modes.begin(asked)
 
 
-def _ids(text: str | None) -> tuple[int, ...]:
-    if text is None:
-        return ()
+def _ids(text: str | None) -> tuple[int, ...] | None:
+    """() is all of them, None is none."""
+    if text is None or text == _NONE:
+        return () if text is None else None
     words = [word.strip() for word in text.split(",")]
     if not all(word.isascii() and word.isdigit() for word in words):
         raise UsageError(f"--brokers {text!r} are no ids.", "Write them as 1,2,3.")

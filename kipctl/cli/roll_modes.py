@@ -9,7 +9,7 @@ from kipctl.cli.guard import confirm_unless_lab
 from kipctl.errors import RefusedError, UsageError
 from kipctl.report.formats import OutputFormat
 from kipctl.report.guard_tables import guard_table
-from kipctl.report.roll_tables import brokers_table, plan_closing, plan_tables
+from kipctl.report.roll_tables import node_tables, plan_closing, plan_tables
 from kipctl.report.tables import Report
 
 if TYPE_CHECKING:
@@ -32,7 +32,9 @@ class Asked:
     environment: Environment
     cluster: "Cluster"
     how: "How"
-    brokers: tuple[int, ...]
+    brokers: tuple[int, ...] | None
+    """() for all, None for none."""
+    controllers: bool
     was_restarted: bool | None
     yes: bool
     output: OutputFormat
@@ -63,7 +65,7 @@ class Asked:
         from kipctl.roll.facts import ask_facts
         from kipctl.roll.plan import plan_roll
 
-        return plan_roll(ask_facts(self.cluster), self.brokers)
+        return plan_roll(ask_facts(self.cluster), self.brokers, controllers=self.controllers)
 
 
 def dry_run(asked: Asked) -> None:
@@ -90,8 +92,8 @@ def dry_run(asked: Asked) -> None:
 
 
 def begin(asked: Asked) -> None:
-    """Look, refuse, ask, look again, and restart one broker after the other."""
-    from kipctl.roll.plan import demand_safe, risk_in_words
+    """Look, refuse, ask, look again, and restart one node after the other."""
+    from kipctl.roll.plan import demand_safe, node_name, risk_in_words
 
     environment, how = asked.environment, _with_lab(asked, asked.how)
     _demand_ended(asked)
@@ -102,9 +104,9 @@ def begin(asked: Asked) -> None:
         environment.message(line)
     for risk in plan.steps:
         if risk.is_harmful:
-            environment.message(f"Broker {risk.broker}: {risk_in_words(risk)}")
-    order = ", ".join(str(step.broker) for step in plan.steps)
-    question = f"Restart brokers {order}, one after the other ({_in_words(how)})?"
+            name = node_name(risk.broker, risk.role).capitalize()
+            environment.message(f"{name}: {risk_in_words(risk)}")
+    question = f"Restart {_order(plan)}, one after the other ({_in_words(how)})?"
     confirm_unless_lab(environment, asked.cluster, question, asked.yes)
     with asked.changes.locked(asked.origin):
         _demand_ended(asked)  # another may have begun one since
@@ -163,19 +165,20 @@ def abandon(asked: Asked) -> None:
     closing = []
     for step in record.left:
         if step.at:
-            closing.append(f"Broker {step.broker} is as it was left ({step.phase}): see to it.")
+            name = step.name.capitalize()
+            closing.append(f"{name} is as it was left ({step.phase}): see to it.")
         if step.has_moved:
             closing += (
                 f"Its leaders back: kipctl reassign --rollback --entry {entry.id}"
                 for entry in entries_of(asked.changes, record.origin, step.since)
             )
     closing.append("The roll is abandoned.")
-    report = Report(ROLL, record_document(record), (_table(record),), tuple(closing))
+    report = Report(ROLL, record_document(record), _tables(record), tuple(closing))
     asked.environment.report(report, asked.output)
 
 
 def record_document(record: "RollRecord") -> dict[str, Any]:
-    """For JSON: the record, with the seconds that the restarts took."""
+    """For JSON: the record, with the seconds that the restarts took, and that clients waited."""
     from kipctl.roll.next_act import Phase
     from kipctl.roll.record import IN_SYNC
 
@@ -183,12 +186,25 @@ def record_document(record: "RollRecord") -> dict[str, Any]:
         {
             "restarted_seconds": step.seconds(Phase.RESTARTING, Phase.RESTARTED),
             "in_sync_seconds": step.seconds(Phase.RESTARTING, IN_SYNC),
+            "waits": _waits(step.waits_s),
         }
         for step in record.steps
     ]
     document = record.as_document()
     steps = [one | took for one, took in zip(document["steps"], seconds, strict=True)]
     return document | {"steps": steps}
+
+
+def _waits(seconds: tuple[float, ...] | None) -> dict[str, Any] | None:
+    if seconds is None:
+        return None
+    from statistics import median
+
+    return {
+        "moves": len(seconds),
+        "p50_seconds": median(seconds) if seconds else None,
+        "max_seconds": max(seconds, default=None),
+    }
 
 
 def _carry_out(asked: Asked, record: "RollRecord") -> None:
@@ -199,8 +215,8 @@ def _carry_out(asked: Asked, record: "RollRecord") -> None:
     environment, how = asked.environment, record.how
     if how.way == "manual" and not environment.stdin.isatty():
         raise UsageError("The roll asks for each restart, and there is no terminal to ask on.")
-    title = f"Restarting {len(record.left)} brokers"
-    rolling = None
+    title = f"Restarting {len(record.left)} {record.kind}"
+    rolling, new_waits = None, None
     try:
         with ExitStack() as meanwhile:
             progress = meanwhile.enter_context(environment.progress(title))
@@ -209,9 +225,8 @@ def _carry_out(asked: Asked, record: "RollRecord") -> None:
             if felt := [one for one in conditions if one.kind.is_felt]:
                 from kipctl.guard.canary import canary
 
-                guarding.felt = meanwhile.enter_context(
-                    canary(asked.cluster, felt, environment.message)
-                )
+                probe = meanwhile.enter_context(canary(asked.cluster, felt, environment.message))
+                guarding.felt, new_waits = probe, probe.new_waits
             leaders = Leaders(
                 asked.cluster, asked.changes, record.origin, how.batch, how.timeout_s, progress
             )
@@ -224,6 +239,7 @@ def _carry_out(asked: Asked, record: "RollRecord") -> None:
                 environment.message,
                 progress,
                 asked.was_restarted,
+                new_waits,
             )
             rolling.run()
     finally:  # what was done is printed, however it ends
@@ -233,17 +249,19 @@ def _carry_out(asked: Asked, record: "RollRecord") -> None:
 
 def _report(record: "RollRecord", guarding: "Guarding") -> Report:
     document = record_document(record)
-    tables = [_table(record)]
+    tables = list(_tables(record))
     if record.how.guards:
         document["guard"] = guarding.guard.as_document()
         tables.append(guard_table(document["guard"]))
     done = len(record.steps) - len(record.left)
-    closing = f"{done} of {len(record.steps)} brokers are restarted; the roll is {record.state}."
+    closing = (
+        f"{done} of {len(record.steps)} {record.kind} are restarted; the roll is {record.state}."
+    )
     return Report(ROLL, document, tuple(tables), (closing,))
 
 
-def _table(record: "RollRecord") -> Any:
-    return brokers_table(record_document(record)["steps"])
+def _tables(record: "RollRecord") -> tuple[Any, ...]:
+    return node_tables(record_document(record)["steps"])
 
 
 def _guarding(asked: Asked, how: "How", progress: Any = None) -> "Guarding":
@@ -267,12 +285,21 @@ def _with_lab(asked: Asked, how: "How") -> "How":
 
 
 def _demand_commands(plan: "RollPlan", how: "How") -> None:
-    """Raise UsageError when the command cannot be made for one of the brokers."""
+    """Raise UsageError when the command cannot be made for one of the nodes."""
     from kipctl.roll.restart import command_for
 
     for step in plan.steps:
+        role = "controller" if step.is_apart else "broker"
         if how.way == "exec":
-            command_for(how.command, step.broker, step.host, step.port, step.rack)
+            command_for(how.command, step.broker, step.host, step.port, step.rack, role)
+
+
+def _order(plan: "RollPlan") -> str:
+    """`brokers 1, 2, 3 and controllers 102, 103, 101`."""
+    brokers = ", ".join(str(step.broker) for step in plan.steps if not step.is_apart)
+    controllers = ", ".join(str(step.broker) for step in plan.steps if step.is_apart)
+    named = (("brokers", brokers), ("controllers", controllers))
+    return " and ".join(f"{kind} {ids}" for kind, ids in named if ids)
 
 
 def _in_words(how: "How") -> str:

@@ -1,22 +1,49 @@
-"""Looks at a cluster during a roll: whether a broker is there, and whether it is a new process."""
+"""Looks at a cluster during a roll: whether a node is there, and whether it is a new process."""
 
+import socket
+import time
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from kipctl.cluster.moves.conditions import Condition, look, unmet
-from kipctl.cluster.snapshot import Snapshot
+from kipctl.cluster.snapshot import Broker, Snapshot
 from kipctl.errors import KipctlError, RefusedError, TimedOutError, UnreachableError
 from kipctl.guard.metrics import Exporters
+from kipctl.protocol.address import Address
 from kipctl.protocol.error_codes import ErrorCode
 from kipctl.protocol.init_producer_id import InitProducerIdRequest
 from kipctl.protocol.metadata import MetadataRequest
 from kipctl.roll.facts import ask_facts
 from kipctl.roll.marks import Mark
 from kipctl.roll.plan import Facts
+from kipctl.roll.quorum import ask_quorum, differing, unmet_of
 from kipctl.transport.request import Cluster
 
 WANTED = (Condition.IN_SYNC, Condition.CONVERGED)
 _EMPTY = MetadataRequest(topics=())
+_CONNECT_S = 2.0
+SILENT_S = 2.0
+"""A controller that fetches nothing for so long is away: it asks twice a second at least
+(MAX_FETCH_WAIT_MS of Kafka's raft client)."""
+
+
+class Watched(Protocol):
+    """A look at the node in hand."""
+
+    was_away: bool
+
+    def forget(self) -> None:
+        """Another node is in hand, or another restart of it."""
+        ...
+
+    def is_there(self, node: int) -> bool:
+        """Whether it runs, as far as that can be seen."""
+        ...
+
+    def mark(self, node: int) -> Mark:
+        """What only this life of its process tells. Raises UnreachableError, TimedOutError."""
+        ...
 
 
 @dataclass(slots=True)
@@ -94,6 +121,32 @@ class Watcher:
         self._looks += 1
         return seen.snapshot, "; ".join(filter(None, (unmet(one, seen) for one in WANTED)))
 
+    def quorum_unmet(self) -> str:
+        """Which controller is not caught up, or which broker knows another active one; "" for none.
+
+        Raises UnreachableError and TimedOutError.
+        """
+        try:
+            quorum = ask_quorum(self.cluster)
+        except RefusedError as refused:
+            return refused.what.rstrip(".")
+        return unmet_of(quorum) or differing(self.cluster, self._brokers(), quorum)
+
+    def active_controller(self) -> int | None:
+        """None while it is not known."""
+        try:
+            return ask_quorum(self.cluster).active
+        except KipctlError:
+            return None
+
+    def controller(self, place: Address | None) -> Watched:
+        """Who looks at a controller that is no broker; None: where it listens is not known."""
+        return ControllerWatcher(self.cluster, self.exporters, place)
+
+    def _brokers(self) -> tuple[Broker, ...]:
+        nodes = self.cluster.metadata(()).brokers
+        return tuple(Broker(one.node_id, one.host, one.port, one.rack) for one in nodes)
+
     def facts(self) -> Facts:
         """What a restart that is to begin now is judged by. Raises UnreachableError."""
         return ask_facts(self.cluster)
@@ -120,3 +173,75 @@ class Watcher:
 def _is_refusal(error: UnreachableError) -> bool:
     """Whether its machine says that nobody listens at its port."""
     return isinstance(error.__cause__, ConnectionRefusedError)
+
+
+@dataclass(slots=True)
+class ControllerWatcher:
+    """Looks at one controller that is no broker.
+
+    Clients have nothing to ask it for, and its listener may be secured otherwise than theirs, or
+    closed to them. So it is looked at whether it takes connections. Where it never took one from
+    here it counts what it fetches of the metadata log, as the active controller tells.
+    """
+
+    cluster: Cluster
+    exporters: Exporters
+    place: Address | None
+    was_away: bool = False
+    _takes_connections: bool = field(default=False, init=False)
+    _unheard_since: float | None = field(default=None, init=False)
+
+    def forget(self) -> None:
+        """Its restart is called for, once more."""
+        self.was_away = False
+        self._unheard_since = None
+
+    def is_there(self, node: int) -> bool:
+        """Whether it takes connections; where it does not from here, whether it fetches."""
+        try:
+            if self._connects():
+                self._takes_connections = True
+                return True
+        except OSError:  # it may hang, or kipctl's own network is lost: that is no restart
+            return False if self._takes_connections else self._is_heard(node)
+        if self._takes_connections:
+            self.was_away = True
+            return False
+        return self._is_heard(node)
+
+    def mark(self, node: int) -> Mark:
+        """When it started, and the epoch that it leads in. Raises UnreachableError, TimedOutError,
+        also while there is no active controller."""
+        try:
+            quorum = ask_quorum(self.cluster)
+        except RefusedError as refused:
+            raise UnreachableError(refused.what) from None
+        led = quorum.epoch if quorum.active == node else None
+        return Mark(None, self.exporters.started_at(node), led)
+
+    def _connects(self) -> bool:
+        """Whether its port takes them, or refuses. Raises OSError where neither is the answer."""
+        if self.place is None:
+            return False
+        try:
+            address = self.cluster.access.mapped(self.place)
+            socket.create_connection(address, _CONNECT_S).close()
+        except ConnectionRefusedError:
+            return False
+        return True
+
+    def _is_heard(self, node: int) -> bool:
+        try:
+            voter = ask_quorum(self.cluster).voter(node)
+        except KipctlError:
+            return False
+        silent_ms = voter.silent_ms if voter else None
+        if silent_ms is not None and silent_ms <= SILENT_S * 1000:
+            self._unheard_since = None
+            return True
+        now = time.monotonic()
+        if self._unheard_since is None:
+            self._unheard_since = now
+        if silent_ms is not None or now - self._unheard_since > SILENT_S:
+            self.was_away = True
+        return False

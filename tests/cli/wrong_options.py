@@ -254,7 +254,7 @@ WRONG_HERE: dict[tuple[str, str], tuple[str, ...]] = {
     ("elect unclean", "--partition"): ("t", "t:x", "t:-1"),
     ("elect preferred", "--until"): ("soon", "", "balanced,"),
     ("wait", "--until"): ("soon", "", "in-sync,", "in-sync preferred"),
-    ("roll", "--brokers"): ("x", "-1", "1.5", "1,,2", ""),
+    ("roll", "--brokers"): ("x", "-1", "1.5", "1,,2", "", "none"),
     ("runs compare", "--by"): (),
     **{
         (name, "--record"): ("a name", "*", "{broken}")
