@@ -417,7 +417,9 @@ def _drain_is_true(one: Bench, ran: Ran, before: dict[int, int | None], wrong: l
         how = "nothing was changed"
         if "Nothing was changed" in ran.said:
             wrong.append(one.difference(_replicas_as_before(one)))
-        elif not re.search(r"kipctl reassign .*--(resume|rollback|verify|cancel)", ran.said):
+        elif not re.search(
+            r"kipctl reassign .*--(resume|rollback|verify|cancel|clear-throttles)", ran.said
+        ):
             wrong.append(f"it does not say what is left to do: {ran}")
         again = one.run("reassign", "--resume", *TIMEOUT)
         if "othing is left to resume" in again.said:

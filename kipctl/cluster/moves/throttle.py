@@ -112,11 +112,13 @@ def _read_change(entry: object) -> Change:
 
 @dataclass(frozen=True, slots=True)
 class StillSet:
-    """A setting that could not be put back, and why; `is_away` if its broker cannot be reached."""
+    """A setting that could not be put back, and why; `is_away` if its broker cannot be reached,
+    `is_foreign` if somebody else has set it since."""
 
     setting: Setting
     reason: str
     is_away: bool = False
+    is_foreign: bool = False
 
     def __str__(self) -> str:
         return f"{self.setting}: {self.reason}"
@@ -229,7 +231,8 @@ def _put_back_group(cluster: Cluster, changes: Sequence[Change]) -> Iterator[Sti
         if now[one.setting] in (one.before, one.during):
             own[one.setting] = one.before
         else:
-            yield StillSet(one.setting, f"somebody else has set it to {now[one.setting]}")
+            why = f"somebody else has set it to {now[one.setting]}"
+            yield StillSet(one.setting, why, is_foreign=True)
     for answer in _write(cluster, own):
         if answer.error_code and answer.error_code not in _GONE:
             why = answer.error_message or error_text(answer.error_code)
@@ -248,12 +251,16 @@ def demand_put_back(still_set: Sequence[StillSet], *, is_forgotten: bool = False
     if not still_set:
         return
     more = f" And {len(still_set) - 1} more." if len(still_set) > 1 else ""
+    own = [one for one in still_set if not (one.is_away or one.is_foreign)]
     here = [one.setting for one in still_set if is_forgotten or not one.is_away]
     away = [one.setting.name for one in still_set if one.is_away]
     steps = []
+    if own and not is_forgotten:
+        steps.append(f"Put it back: {CLEAR}.")
     if here:
         steps.append(
-            f"Remove it: kafka-configs --alter --entity-type {here[0].kind}s --entity-name"
+            f"{'Or remove' if steps else 'Remove'} it: kafka-configs --alter --entity-type"
+            f" {here[0].kind}s --entity-name"
             f" {here[0].name} --delete-config {here[0].config}"
         )
     if away and not is_forgotten:

@@ -105,3 +105,16 @@ def test_a_throttle_that_stays_is_named_with_the_command_that_removes_it() -> No
     assert "--entity-name 4 --delete-config" in error.value.next_step
     assert "--clear-throttles" not in error.value.next_step
     assert read_throttle(Throttle(()).document()) == Throttle(())
+
+
+def test_who_could_put_it_back_is_told_how_and_what_others_have_set_is_not_taken_back() -> None:
+    setting = Setting(BROKER, "3", LEADER_RATE)
+    remove = "kafka-configs --alter --entity-type brokers --entity-name 3 --delete-config"
+    with pytest.raises(PartlyDoneError) as refused:
+        demand_put_back([StillSet(setting, "it was busy.")])
+    assert refused.value.next_step.startswith(
+        f"Put it back: kipctl reassign --clear-throttles. Or remove it: {remove}"
+    )
+    with pytest.raises(PartlyDoneError) as foreign:
+        demand_put_back([StillSet(setting, "somebody else has set it to 9", is_foreign=True)])
+    assert foreign.value.next_step.startswith(f"Remove it: {remove}")
