@@ -33,7 +33,7 @@ from kipctl.cli.options import (
 from kipctl.durations import Duration
 from kipctl.errors import KipctlError, UsageError
 from kipctl.report.formats import OutputFormat
-from kipctl.report.tables import Column, Report, Table
+from kipctl.report.tables import Column, Report, Table, paragraphs
 
 if TYPE_CHECKING:
     from kipctl.cluster.moves.unclean import Leaderless
@@ -383,7 +383,7 @@ def _astray_report(astray: "Snapshot", asked: int) -> Report:
         "elect preferred",
         {"partitions": partitions},
         (table,),
-        (f"{len(partitions):,} of {asked:,} partitions. Nothing was changed.",),
+        opening=paragraphs(f"{len(partitions):,} of {asked:,} partitions. Nothing was changed."),
     )
 
 
@@ -431,7 +431,9 @@ def _unclean_report(found: "Sequence[Leaderless]", asked: int) -> Report:
         "elect unclean",
         {"partitions": partitions},
         (table,),
-        (f"{len(found):,} of {asked:,} partitions have no leader. Nothing was changed.",),
+        opening=paragraphs(
+            f"{len(found):,} of {asked:,} partitions have no leader. Nothing was changed."
+        ),
     )
 
 

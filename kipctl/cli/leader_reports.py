@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kipctl.report.tables import Cell, Column, Report, Table
+from kipctl.report.tables import Cell, Column, Report, Table, paragraphs
 
 if TYPE_CHECKING:
     from kipctl.cluster.moves.change_outcome import LeadersMoved
@@ -107,7 +107,8 @@ def moved_report(
             "entry": entry.id if entry else None,
         },
         (bounded(table, every_row), timeline),
-        (_sentence(moved, len(before.brokers)), *what_was_copied(copied), *undo),
+        undo,
+        paragraphs(_sentence(moved, len(before.brokers)), *what_was_copied(copied)),
     )
 
 

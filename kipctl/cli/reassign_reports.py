@@ -14,7 +14,7 @@ from kipctl.report.plan_tables import (
     left_alone_table,
     links_table,
 )
-from kipctl.report.tables import Report, Table
+from kipctl.report.tables import Report, Table, paragraphs
 
 if TYPE_CHECKING:
     from kipctl.cluster.moves.cancel import Cancelled
@@ -67,7 +67,8 @@ def plan_report(
             **(about or {}),
         },
         tuple(tables),
-        (in_short(shown), *copied_lines(shown), *others, *closing),
+        tuple(closing),
+        paragraphs(in_short(shown), *copied_lines(shown), *others),
     )
 
 
@@ -93,6 +94,7 @@ def rotations_report(plan: "Plan", every_row: bool = False) -> Report:
             "Nothing was changed. Choose topics: kipctl reassign --rotate --topic NAME, or"
             " --all-topics.",
         ),
+        paragraphs(f"A rotation would move {len(plan.moves):,} leaders of {len(moved)} topics."),
     )
 
 
@@ -155,7 +157,7 @@ def reassigned_report(done: "Reassigned", after: "Snapshot", every_row: bool = F
         },
         ((*m.id, m.before, now[m.id].replicas, now[m.id].leader) for m in there),
     )
-    closing = [f"{len(done.plan.moves)} partitions are reassigned.", *what_was_copied(done.copied)]
+    closing = []
     if astray := sum(not now[move.id].is_led_by_preferred for move in there):
         closing.append(
             f"{astray} are not led by their preferred replica:"
@@ -175,6 +177,9 @@ def reassigned_report(done: "Reassigned", after: "Snapshot", every_row: bool = F
         },
         (bounded(table, every_row),),
         tuple(closing),
+        paragraphs(
+            f"{len(done.plan.moves)} partitions are reassigned.", *what_was_copied(done.copied)
+        ),
     )
 
 
@@ -222,7 +227,7 @@ def verified_report(
         REASSIGN,
         {"partitions": partitions, "counts": dict(counts)},
         (bounded(table, every_row),),
-        (", ".join(f"{count} {state}" for state, count in counts.items()) + ".",),
+        opening=paragraphs(", ".join(f"{count} {state}" for state, count in counts.items()) + "."),
     )
 
 

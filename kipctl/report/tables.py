@@ -111,6 +111,11 @@ class Paragraph:
     tone: Tone = Tone.NONE
 
 
+def paragraphs(*sentences: str) -> tuple[Paragraph, ...]:
+    """Each on lines of its own."""
+    return tuple(map(Paragraph, sentences))
+
+
 @dataclass(frozen=True, slots=True)
 class Report:
     """A command's whole result.
