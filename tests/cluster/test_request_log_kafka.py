@@ -216,7 +216,7 @@ def test_where_it_is_no_lab_it_is_asked_with_what_it_will_cost(
     assert ran.status == status, ran.err
     assert "How many requests they answer is not known" in ran.err
     if not yes:
-        assert "Log every request that brokers 1, 2, 3 answer, for 1 s?" in ran.err
+        assert "Log every request that brokers 1, 2, 3 answer, for 1s?" in ran.err
         assert "Repeat with --yes." in ran.err
     assert levels(cluster) == ["WARN"] * 3
 
