@@ -36,9 +36,9 @@ from kipctl.trace.settings import actions_in_short, settings
 
 Rows = list[dict[str, Any]]
 
-MOST_BUCKETS = 200
+MOST_BUCKETS = 150
 """On the time axis."""
-MOST_TIMELINES = 6
+MOST_TIMELINES = 4
 """Runs whose course is drawn; the distributions are of all."""
 MOST_SLOWEST = 20
 """Redirected batches of which each attempt is shown."""

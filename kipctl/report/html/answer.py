@@ -49,7 +49,7 @@ def _moved(document: Document) -> str:
     named = first_few((f"{times:,} x {kind}" for kind, times in kinds.items()), 4)
     partitions = sum(action["partitions"] or 0 for action in done)
     runs = len(document["runs"])
-    said = f"{named} moved the leaders of {counted(partitions, 'partition')} in all"
+    said = f"{named}, of {counted(partitions, 'partition')} in all"
     said += f", over {runs:,} runs" if runs > 1 else ""
     return said + (f" ({counted(failed, 'action')} failed)." if failed else ".")
 
@@ -81,28 +81,19 @@ def client(row: Mapping[str, Any], among: Rows) -> str:
 
 
 def _hints(redirects: Rows) -> str:
-    if not redirects:
-        return ""
-    errors, present, followed, known, ignored = (
-        sum(row[name] for row in redirects)
-        for name in (
-            "errors",
-            "hints_present",
-            "hints_followed",
-            "hints_known",
-            "hints_ignored",
-        )
-    )
+    """Of each arm, or client, how many of its refusals named a leader, and what it did then."""
+    said = [(client(row, redirects), _used(row)) for row in redirects if row["errors"]]
+    if len(said) == 1:
+        return f"Hints: {said[0][1]}."
+    shown = first_few((f"{whose} {used}" for whose, used in said), _MOST_ARMS, "; ")
+    return f"Hints: {shown}." if said else ""
+
+
+def _used(row: Mapping[str, Any]) -> str:
+    present, used = row["hints_present"], row["hints_followed"] + row["hints_known"]
     if not present:
-        return f"None of {counted(errors, 'refusal')} named the new leader."
-    used = followed + known
-    said = (
-        f"{present:,} of {counted(errors, 'refusal')} named a leader, of which clients followed "
-        f"{followed:,}"
-    )
-    said += f" and knew {known:,} already" if known else ""
-    said += f", and {ignored:,} were ignored" if ignored else ""
-    return said + ("." if used or ignored else ": hints were not used.")
+        return f"none in {counted(row['errors'], 'refusal')}"
+    return f"in {present:,} of {counted(row['errors'], 'refusal')}, used {used:,} times"
 
 
 def _settled(records: Rows) -> str:

@@ -6,6 +6,8 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import PathPatch
+from matplotlib.path import Path
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from kipctl.report.html.svg import (
@@ -28,6 +30,7 @@ MOST_ACTIONS = 60
 """Lines of actions that are drawn."""
 _LINES = (("p50_us", "p50", 0, 1.6), ("p99_us", "p99", 1, 1.4), ("max_us", "max", 2, 1.2))
 _MOST_BROKERS = len(SERIES)
+_MOST_NAMED = 160
 _ROW = 20.0
 
 
@@ -63,11 +66,11 @@ def timeline_picture(timeline: Document, bucket_us: int, actions: Rows, number: 
                 case "leaders":
                     _leaders(axes, leaders, timeline, colours, is_narrow=is_narrow)
                 case "refused":
-                    plain_axes(axes, "Refused: redirected, a bucket")
-                    _bars(axes, refused, bucket_us)
+                    plain_axes(axes, "Refused batches and Fetches")
+                    _bars(axes, refused, bucket_us, 3 if is_narrow else 1)
                 case "metadata":
                     plain_axes(axes, "Metadata requests by cause")
-                    _bars(axes, metadata, bucket_us)
+                    _bars(axes, metadata, bucket_us, 3 if is_narrow else 1)
             for action in actions[:MOST_ACTIONS]:
                 at = action["called_us"] / 1e6
                 axes.axvline(at, color=FG, linewidth=0.8, linestyle=(0, (4, 3)), zorder=3)
@@ -187,8 +190,14 @@ def _is_one(broker: int | None) -> bool:
 
 
 def _named(row: Mapping[str, Any]) -> str:
+    """Topics with the numbers of their partitions."""
+    by_topic: dict[str, list[str]] = {}
+    for name in row["names"]:
+        topic, _, partition = name.rpartition("-")
+        by_topic.setdefault(topic, []).append(partition)
     more = row["count"] - len(row["names"])
-    return ", ".join(row["names"]) + (f" and {more:,} more" if more else "")
+    shown = "; ".join(f"{topic} {', '.join(numbers)}" for topic, numbers in by_topic.items())
+    return shown + (f" and {more:,} more" if more else "")
 
 
 def _in_turn(leads: Sequence[tuple[int, int | None]]) -> str:
@@ -253,6 +262,8 @@ def _leaders(
     begin, end = timeline["from_us"], timeline["until_us"]
     least = (end - begin) * (0.06 if is_narrow else 0.025)
     labels = []
+    bands: dict[int | None, list[Path]] = {}
+    named: list[tuple[float, int, str]] = []
     for at, row in enumerate(rows):
         name = row["names"][0] if row["count"] == 1 else f"{row['count']:,} partitions"
         labels.append(short(name, 14 if is_narrow else 24))
@@ -261,34 +272,43 @@ def _leaders(
         for (since, broker), until in zip(leads, ends, strict=True):
             if until <= since:
                 continue
-            known = broker is not None and broker in colours
-            axes.broken_barh(
-                [(since / 1e6, (until - since) / 1e6)],
-                (at - 0.42, 0.84),
-                facecolors=colours[broker] if broker is not None and known else "none",
-                edgecolors=MUTED,
+            known = broker if broker in colours else None
+            left, right = since / 1e6, until / 1e6
+            corners = [(left, at - 0.42), (right, at - 0.42), (right, at + 0.42), (left, at + 0.42)]
+            bands.setdefault(known, []).append(Path([*corners, corners[0]], closed=True))
+            if until - since >= least:
+                named.append(((left + right) / 2, at, "none" if known is None else str(known)))
+    for broker, paths in bands.items():
+        axes.add_patch(
+            PathPatch(
+                Path.make_compound_path(*paths),
+                facecolor="none" if broker is None else colours[broker],
+                edgecolor=MUTED,
                 linewidth=0.4,
                 alpha=0.4,
-                hatch=None if known else "////",
+                hatch="////" if broker is None else None,
             )
-            if until - since >= least:
-                middle = (since + until) / 2e6
-                text = str(broker) if known else "none"
-                axes.text(middle, at, text, ha="center", va="center", clip_on=True)
+        )
+    for middle, at, broker_name in named[:_MOST_NAMED]:
+        axes.text(middle, at, broker_name, ha="center", va="center", clip_on=True)
     axes.set_yticks(range(len(rows)), labels)
     axes.set_ylim(len(rows) - 0.5, -0.5)
     axes.grid(visible=False)
 
 
-def _bars(axes: Axes, rows: Mapping[str, Sequence[tuple[int, int]]], bucket_us: int) -> None:
-    """A row for each name; a bar for each bucket, as high as the logarithm of its count."""
+def _bars(
+    axes: Axes, by_name: Mapping[str, Sequence[tuple[int, int]]], bucket_us: int, together: int
+) -> None:
+    """A row for each name; a bar for each bucket, or so many of them together, as high as the
+    logarithm of its count."""
+    rows = {name: _merged(of, together) for name, of in by_name.items()}
     most = max((count for of in rows.values() for _, count in of), default=1)
     labels = []
     for at, (name, of) in enumerate(rows.items()):
         x: list[float] = []
         y: list[float] = []
         for number, count in of:
-            when = (number + 0.5) * bucket_us / 1e6
+            when = (number + 0.5) * together * bucket_us / 1e6
             x += [when, when, math.nan]
             y += [at + 0.4, at + 0.4 - 0.8 * math.log1p(count) / math.log1p(most), math.nan]
         axes.plot(x, y, color=SERIES[at % len(SERIES)], linewidth=2.4, solid_capstyle="butt")
@@ -296,6 +316,14 @@ def _bars(axes: Axes, rows: Mapping[str, Sequence[tuple[int, int]]], bucket_us: 
     axes.set_yticks(range(len(rows)), labels)
     axes.set_ylim(len(rows) - 0.5, -0.55)
     axes.grid(visible=False, axis="y")
+
+
+def _merged(counts: Sequence[tuple[int, int]], together: int) -> list[tuple[int, int]]:
+    """So many neighbouring buckets as one."""
+    found: dict[int, int] = {}
+    for number, count in counts:
+        found[number // together] = found.get(number // together, 0) + count
+    return sorted(found.items())
 
 
 def _number_actions(axes: Axes, actions: Rows, timeline: Document, *, is_narrow: bool) -> None:

@@ -1,6 +1,6 @@
 """A report of recorded runs as one HTML page: no network, no script."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,6 +27,7 @@ Document = Mapping[str, Any]
 
 _MOST_DOUBTS = 20
 _MOST_RUNS = 60
+_MOST_STEPS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,7 @@ def page(document: Document, comparisons: Sequence[Document] = (), version: str 
         *_timelines(document, keep),
         *_spreads(document, keep),
         *_slowest(document),
-        *_tables(document),
+        *_tables(document, pictures.keys()),
         *_runs(document),
     ]
     links = "".join(f'<a href="#{of}">{text(shown)}</a> ' for of, shown, _ in sections)
@@ -190,7 +191,7 @@ def _slowest(document: Document) -> Iterator[Section]:
             ),
         )
         drawn = waterfall_picture(batch, number)
-        figure = html_figure(drawn, table, attempts, caption="")
+        figure = html_figure(drawn, table, attempts, caption="", most=_MOST_STEPS)
         shown.append(details(f"{number}. {batch_words(batch)}", figure))
     yield "slowest", "The slowest redirected batches", "".join(shown)
 
@@ -199,10 +200,16 @@ def _id(broker: int | None) -> str:
     return "-" if broker is None or broker < 0 else str(broker)
 
 
-def _tables(document: Document) -> Iterator[Section]:
-    tables = analysis_tables(document["analysis"])
-    inside = "".join(details(table.title, html_table(table)) for table in tables)
-    yield "tables", "All tables", inside
+_BESIDE = {"waits": "moves", "latency": "latency", "metadata": "metadata", "racks": "reads"}
+"""Tables that stand beside a picture, by the picture's name."""
+
+
+def _tables(document: Document, pictures: Collection[str]) -> Iterator[Section]:
+    shown = {table for name, table in _BESIDE.items() if name in pictures}
+    tables = [of for of in analysis_tables(document["analysis"]) if of.name not in shown]
+    if tables:
+        inside = "".join(details(table.title, html_table(table)) for table in tables)
+        yield "tables", "All other tables", inside
 
 
 def _runs(document: Document) -> Iterator[Section]:

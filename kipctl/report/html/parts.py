@@ -7,7 +7,7 @@ from kipctl.report.html.svg import Picture
 from kipctl.report.printable import printable
 from kipctl.report.tables import Table
 
-MOST_ROWS = 250
+MOST_ROWS = 100
 """Rows of a table that are shown in a page."""
 _LONG = 40
 
@@ -54,8 +54,8 @@ def html_table(table: Table, most: int = MOST_ROWS) -> str:
 
 def _right(is_right: bool, shown: str = "") -> str:
     if is_right:
-        return ' class="right"'
-    return ' class="words"' if len(shown) > _LONG else ""
+        return ' class="r"'
+    return ' class="w"' if len(shown) > _LONG else ""
 
 
 def details(summary: str, *inside: str) -> str:
@@ -63,12 +63,16 @@ def details(summary: str, *inside: str) -> str:
     return f"<details><summary>{text(summary)}</summary>{''.join(inside)}</details>"
 
 
-def html_figure(picture: Picture, *tables: Table, caption: str | None = None) -> str:
-    """A picture, what it shows in words, and its numbers as tables that can be opened."""
+def html_figure(
+    picture: Picture, *tables: Table, caption: str | None = None, most: int = MOST_ROWS
+) -> str:
+    """A picture, what it shows in words, and its numbers as tables that can be opened, of which so
+    many rows are shown. `caption` stands in place of the words."""
     narrow = "narrow" if picture.wide else "small"
     drawn = picture.wide.replace("<svg ", '<svg class="wide" ', 1)
     drawn += picture.narrow.replace("<svg ", f'<svg class="{narrow}" ', 1)
-    shown = details("The same as tables", *map(html_table, tables)) if tables else ""
+    rows = "".join(html_table(table, most) for table in tables)
+    shown = details("The same as tables", rows) if tables else ""
     said = text(picture.says if caption is None else caption)
     return f"<figure>{drawn}<figcaption>{said}</figcaption></figure>{shown}"
 

@@ -15,9 +15,10 @@ from kipctl.report.html.words import counted, milliseconds
 Document = Mapping[str, Any]
 Rows = Sequence[Mapping[str, Any]]
 
-MOST_LINES = 60
+MOST_LINES = 30
 """Runs whose distributions are drawn."""
 MOST_ARMS = 12
+_MOST_EDGES = 120
 MOST_BARS = 24
 
 
@@ -113,8 +114,7 @@ def _curves(name: str, title: str, says: str, rows: Rows, *, slower: bool) -> Pi
         lowest = 1.0
         named = set()
         for row in rows[:MOST_LINES]:
-            x = [upto_us / 1000 for upto_us, _ in row["bins"]]
-            upto = list(accumulate(count for _, count in row["bins"]))
+            x, upto = _summed(row["bins"])
             if slower:
                 y = [1 - count / upto[-1] for count in upto[:-1]]
                 lowest = min([lowest, *y])
@@ -151,6 +151,17 @@ def _curves(name: str, title: str, says: str, rows: Rows, *, slower: bool) -> Pi
         figure.legend(loc="outside upper left", ncols=2 if is_narrow else 4, handlelength=3)
 
     return picture(name, title, says, draw, (330, 280))
+
+
+def _summed(bins: Sequence[tuple[float, int]]) -> tuple[list[float], list[int]]:
+    """Edges in milliseconds, and how many took up to that; of many edges each so manieth."""
+    summed = [
+        (upto_us / 1000, count)
+        for (upto_us, _), count in zip(bins, accumulate(n for _, n in bins), strict=True)
+    ]
+    step = -(-len(summed) // _MOST_EDGES)
+    kept = summed[::step] if (len(summed) - 1) % step == 0 else [*summed[::step], summed[-1]]
+    return [at for at, _ in kept], [count for _, count in kept]
 
 
 Bars = Sequence[tuple[str, float, str]]

@@ -101,7 +101,8 @@ def picture(
 
 def short(text: str, longest: int = _LONGEST) -> str:
     """A name as a label: control characters written out, its middle left out where it is long."""
-    shown = printable(text).replace("\n", " ").replace("\t", " ").strip() or "-"
+    plain = text.encode("utf-8", "replace").decode()
+    shown = printable(plain).replace("\n", " ").replace("\t", " ").strip() or "-"
     if len(shown) > longest:
         half = (longest - 1) // 2
         shown = f"{shown[:half]}…{shown[-half:]}"
@@ -141,9 +142,15 @@ def _ours(svg: str, name: str, title: str, says: str, width: float, height: floa
     """The SVG for a page of ours: its ids are its own, its colours variables, its words said."""
     body = svg[svg.index(">", svg.index("<svg")) + 1 :]
     body = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", body, flags=re.DOTALL)
-    body = re.sub(r'(\bid=")', rf"\1{name}-", body)
+    named = set(re.findall(r'(?:xlink:href="|url\()#([^")]+)', body))
+    body = re.sub(
+        r' id="([^"]*)"',
+        lambda found: f' id="{name}-{found[1]}"' if found[1] in named else "",
+        body,
+    )
     body = re.sub(r'((?:xlink:href="|url\()#)', rf"\1{name}-", body)
-    body = re.sub(r"font: ([^;\"]*?)'[^;\"]*", r"font: \1system-ui, sans-serif", body)
+    body = re.sub(r'\b(?:d|x|y)="[^"]*"', _shortened, body)
+    body = re.sub(r' transform="rotate\(-0 [^"]*"|font-family: [^;"]*(?:; )?|<g>\s*</g>', "", body)
     for colour, variable in _VARIABLES.items():
         body = body.replace(colour, f"var({variable})")
     body = re.sub(r"\n\s*", "\n", body)
@@ -154,3 +161,9 @@ def _ours(svg: str, name: str, title: str, says: str, width: float, height: floa
         f'aria-labelledby="{name}-t {name}-d"><title id="{name}-t">{shown[0]}</title>'
         f'<desc id="{name}-d">{shown[1]}</desc>{body.strip()}'
     )
+
+
+def _shortened(attribute: re.Match[str]) -> str:
+    """Coordinates to a tenth of a pixel, without spaces that nothing needs."""
+    exact = re.sub(r"(\.\d)\d+", r"\1", attribute[0])
+    return re.sub(r"\s*([MLQCz])\s*", r"\1", exact)
