@@ -30,7 +30,6 @@ HtmlOption = Annotated[
     typer.Option("--html", metavar="FILE", help="Write the page there, in place of an older one."),
 ]
 _ENOUGH_ARMS = range(2, 5)
-_LEAST_RUNS = 2
 _LOOKED_AT = 200
 
 
@@ -61,8 +60,8 @@ def report(
 
     It needs no network and no script. Latency, leaders, actions and Metadata requests stand on one
     time axis; then the waits for moved leaders by arm, latencies, causes, racks, the slowest
-    redirected batches by phase, all tables of `kipctl analyze`, and for two to four arms of two or
-    more runs each the verdicts of `kipctl runs compare`.
+    redirected batches by phase, all tables of `kipctl analyze`, and for two to four arms of three
+    or more runs each the verdicts of `kipctl runs compare`.
     """
     environment: Environment = context.obj
     from kipctl.pipeline.inputs import is_little
@@ -157,11 +156,12 @@ def _comparisons(spark: "SparkSession", document: Mapping[str, Any]) -> list[dic
     from kipctl.cli.runs import comparison_document  # which imports this module
     from kipctl.pipeline.compare import compare
     from kipctl.pipeline.inputs import open_runs
+    from kipctl.verdict import LEAST_RUNS
 
     by_arm: dict[str, list[str]] = {}
     for run, opened in zip(document["runs"], document["analysis"]["runs"], strict=True):
         by_arm.setdefault(run["arm"], []).append(opened["path"])
-    if len(by_arm) not in _ENOUGH_ARMS or min(map(len, by_arm.values())) < _LEAST_RUNS:
+    if len(by_arm) not in _ENOUGH_ARMS or min(map(len, by_arm.values())) < LEAST_RUNS:
         return []
     (first, of_first), *others = by_arm.items()
     a = open_runs(spark, of_first)

@@ -129,11 +129,12 @@ def _described(run: RecordedRun, span: tuple[int, int] | None) -> dict[str, Any]
 
 
 def _spans(source: Source) -> dict[str, tuple[int, int]]:
-    """Of each run that has any rows: from the first moment of the period to the last."""
+    """Of each run that has any rows: its first moment and its last, of those in the period."""
     moments = (
         (source.batches, "intended_us", "acked_us"),
         (source.rpcs, "sent_us", "received_us"),
         (source.reads, "time_us", "time_us"),
+        (source.within(source.trace.actions, "called_us"), "called_us", "converged_us"),
     )
     both = reduce(
         DataFrame.unionAll,

@@ -31,6 +31,7 @@ MOST_ACTIONS = 60
 _LINES = (("p50_us", "p50", 0, 1.6), ("p99_us", "p99", 1, 1.4), ("max_us", "max", 2, 1.2))
 _MOST_BROKERS = len(SERIES)
 _MOST_NAMED = 160
+_MARKS = ("o", "s", "^")
 _ROW = 20.0
 
 
@@ -229,7 +230,6 @@ def _latency(axes: Axes, rows: Rows, bucket_us: int, *, is_narrow: bool) -> None
             last = row["window"]
             at.append((last + 0.5) * bucket_us / 1e6)
             shown.append(max(1, row[name]) / 1000)
-        is_single = len(rows) == 1
         axes.plot(
             at,
             shown,
@@ -237,8 +237,15 @@ def _latency(axes: Axes, rows: Rows, bucket_us: int, *, is_narrow: bool) -> None
             color=SERIES[style],
             linestyle=DASHES[style],
             linewidth=width,
-            marker="o" if is_single else "",
-            markersize=4,
+        )
+        alone = _alone([row["window"] for row in rows])
+        axes.plot(
+            [(rows[number]["window"] + 0.5) * bucket_us / 1e6 for number in alone],
+            [max(1, rows[number][name]) / 1000 for number in alone],
+            color=SERIES[style],
+            linestyle="none",
+            marker=_MARKS[style],
+            markersize=3,
         )
     values = [max(1, row[name]) / 1000 for row in rows for name, *_ in _LINES]
     axes.set_ylim(*log_limits(values))
@@ -253,6 +260,12 @@ def _latency(axes: Axes, rows: Rows, bucket_us: int, *, is_narrow: bool) -> None
         columnspacing=0.8 if is_narrow else 1.2,
         handletextpad=0.4,
     )
+
+
+def _alone(numbers: Sequence[int]) -> list[int]:
+    """The positions of buckets without a neighbour: no line leads to them."""
+    there = set(numbers)
+    return [at for at, of in enumerate(numbers) if not there & {of - 1, of + 1}]
 
 
 def _leaders(

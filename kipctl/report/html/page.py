@@ -51,11 +51,14 @@ def page(document: Document, comparisons: Sequence[Document] = (), version: str 
 
     names = [run["run"] for run in document["runs"]]
     title = f"kipctl report: {', '.join(names[:3])}" + (" and others" if len(names) > 3 else "")
+    verdicts = list(_verdicts(comparisons))
     sections = [
-        *_verdicts(comparisons),
+        # Of two sides, whether they differ is the question.
+        *(verdicts if len(comparisons) == 1 else ()),
         *_timelines(document, keep),
         *_spreads(document, keep),
         *_slowest(document),
+        *(verdicts if len(comparisons) > 1 else ()),
         *_tables(document, pictures.keys()),
         *_runs(document),
     ]

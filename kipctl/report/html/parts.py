@@ -10,6 +10,7 @@ from kipctl.report.tables import Table
 MOST_ROWS = 100
 """Rows of a table that are shown in a page."""
 _LONG = 40
+_NOTES = 4
 
 
 def text(shown: object) -> str:
@@ -42,12 +43,16 @@ def html_table(table: Table, most: int = MOST_ROWS) -> str:
     notes = list(table.notes)
     if len(table.rows) > most:
         notes.insert(0, f"{most:,} of {len(table.rows):,} rows are shown.")
-    under = "".join(f'<p class="note">{text(note)}</p>' for note in notes)
+    under = "".join(f'<p class="note">{text(note)}</p>' for note in notes[:_NOTES])
+    if len(notes) > _NOTES:
+        more = (f'<p class="note">{text(note)}</p>' for note in notes[_NOTES:])
+        under += details("More of it", *more)
     if not table.rows:
         return f"<p>{text(table.title)}</p>{under}"
     return (
+        f'<p class="title">{text(table.title)}</p>'
         f'<div class="scroll" tabindex="0" role="region" aria-label="{text(table.title)}">'
-        f"<table><caption>{text(table.title)}</caption><thead><tr>{head}</tr></thead>"
+        f'<table aria-label="{text(table.title)}"><thead><tr>{head}</tr></thead>'
         f"<tbody>\n{body}\n</tbody></table></div>{under}"
     )
 
