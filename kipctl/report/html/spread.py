@@ -256,7 +256,7 @@ def waterfall_picture(batch: Mapping[str, Any], number: int) -> Picture:
         axes.set_yticks(range(len(shown)), [phase for phase, *_ in shown])
         axes.set_ylim(len(shown) - 0.4, -0.6)
         axes.set_xlim(0, max(1, batch["latency_us"]) / 1000)
-        axes.set_xlabel("milliseconds since it was due (the number is the attempt)")
+        axes.set_xlabel("ms since it was due (number: attempt)")
         axes.grid(visible=False, axis="y")
         axes.locator_params(axis="x", nbins=5)
 

@@ -112,7 +112,7 @@ def short(text: str, longest: int = _LONGEST) -> str:
 
 def plain_axes(axes: Axes, title: str = "") -> None:
     """No ticks, and a title."""
-    axes.tick_params(length=0)
+    axes.tick_params(length=0, pad=6)
     if title:
         axes.set_title(title, fontweight="bold")
 
