@@ -148,7 +148,8 @@ def write_page(
 def _file_name(run: str) -> str:
     """A run's name, or the last part of its folder, for a file's."""
     last = run.rstrip("/").rpartition("/")[2]
-    return "".join(c if c.isalnum() or c in "._+=@-" else "-" for c in last) or "run"
+    kept = "".join(c if c.isalnum() or c in "._+=@-" else "-" for c in last)
+    return kept.strip("-.") or "runs"
 
 
 def _comparisons(spark: "SparkSession", document: Mapping[str, Any]) -> list[dict[str, Any]]:

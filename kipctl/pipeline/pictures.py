@@ -46,7 +46,7 @@ MOST_CHANGES = 20_000
 """Changes of leaders that are read of a run."""
 BINS_A_DECADE = 50
 """Of times, on a logarithmic axis: a bin's upper edge is 4.7 % above the one before it."""
-_STEPS_US = [int(factor * 10**power) for power in range(3, 13) for factor in (1, 2, 5)]
+_STEPS_US = [int(factor * 10**power) for power in range(3, 13) for factor in (1, 2, 2.5, 5)]
 _EPISODE = (*BATCH, "episode")
 _ARM_TABLES = ("records", "moves", "redirects")
 

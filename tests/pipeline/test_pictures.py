@@ -80,12 +80,6 @@ def test_the_page_shows_the_numbers_of_analyze(kipctl_again: OneProcess, tmp_pat
         "metadata",
         "racks",
     }
-    # A page of kipctl's own is replaced, and nothing else is.
-    assert kipctl_again("report", folder, "--html", file).status == ExitStatus.DONE
-    (tmp_path / "notes.html").write_text("<p>mine</p>")
-    refused = kipctl_again("report", folder, "--html", tmp_path / "notes.html")
-    assert refused.status == ExitStatus.USAGE
-    assert (tmp_path / "notes.html").read_text() == "<p>mine</p>"
 
 
 @pytest.mark.spark
@@ -126,6 +120,33 @@ def test_what_is_drawn_is_what_is_counted(spark: SparkSession, tmp_path: Path) -
     assert of_arm["failed"] == sum(row["failed"] for row in analysis["records"])
 
 
+@pytest.mark.spark
+def test_two_sides_are_compared_in_a_page(kipctl_again: OneProcess, tmp_path: Path) -> None:
+    for number, factor in enumerate((1.0, 1.0, 1.0, 2.0, 2.0, 2.0)):
+        experiment_run(tmp_path / f"r{number}", seed=number, records=RECORDS, factor=factor)
+    sides = [",".join(str(tmp_path / f"r{at + n}") for n in range(3)) for at in (0, 3)]
+    file = tmp_path / "page.html"
+    said = kipctl_again("runs", "compare", *sides, "--html", file, "--output", "json")
+    assert said.status == ExitStatus.DONE, said.err
+    shown = Tables(file.read_text()).tables
+    [(_, *verdicts)] = [rows for title, rows in shown.items() if title.startswith("A: r0, r1, r2;")]
+    assert [row[0] for row in verdicts] == [
+        f"{measure['title']}, {measure['unit']}" for measure in said.document["measures"]
+    ]
+    told = {
+        measure["title"]: measure["verdict"].split(":")[0] for measure in said.document["measures"]
+    }
+    assert {row[0].rpartition(",")[0]: row[-1] for row in verdicts} == told
+    # The sides take the place of the arms.
+    assert [
+        row[0] for row in shown["Moved leaders: how long each made the client wait, by arm"]
+    ] == [
+        "arm",
+        "A",
+        "B",
+    ]
+
+
 def of_run(rows: list[dict[str, Any]], run: str, **known: Any) -> list[dict[str, Any]]:
     wanted = {"run": run, **known}.items()
     return [row for row in rows if wanted <= row.items()]
@@ -163,7 +184,14 @@ def test_leaders_are_those_before_and_those_that_brokers_showed(
 
 @pytest.mark.parametrize(
     ("lasts_us", "expected_us"),
-    [(0, 1000), (150_000, 1000), (150_001, 2000), (30_000_000, 200_000), (10**15, 10**13 // 2)],
+    [
+        (0, 1000),
+        (150_000, 1000),
+        (150_001, 2000),
+        (30_000_000, 200_000),
+        (30_500_000, 250_000),
+        (10**15, 10**13 // 2),
+    ],
 )
 def test_a_bucket_is_a_round_number(lasts_us: int, expected_us: int) -> None:
     assert bucket(lasts_us) == expected_us

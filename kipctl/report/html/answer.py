@@ -90,10 +90,12 @@ def _hints(redirects: Rows) -> str:
 
 
 def _used(row: Mapping[str, Any]) -> str:
-    present, used = row["hints_present"], row["hints_followed"] + row["hints_known"]
-    if not present:
-        return f"none in {counted(row['errors'], 'refusal')}"
-    return f"in {present:,} of {counted(row['errors'], 'refusal')}, used {used:,} times"
+    refusals = counted(row["errors"], "refusal")
+    if not row["hints_present"]:
+        return f"none in {refusals}"
+    known = f", known already {row['hints_known']:,} times" if row["hints_known"] else ""
+    present, followed = row["hints_present"], row["hints_followed"]
+    return f"in {present:,} of {refusals}, followed {followed:,} times{known}"
 
 
 def _settled(records: Rows) -> str:
