@@ -32,6 +32,7 @@ from kipctl.pipeline.table import Source
 from kipctl.pipeline.tables import TABLES, moves_met, redirected, with_causes
 from kipctl.protocol.api import ApiKey
 from kipctl.trace.codes import PHASES
+from kipctl.trace.runs import hidden
 from kipctl.trace.settings import actions_in_short, settings
 
 Rows = list[dict[str, Any]]
@@ -113,7 +114,7 @@ def _bin(value: str) -> Column:
 
 
 def _described(run: RecordedRun, span: tuple[int, int] | None) -> dict[str, Any]:
-    description = run.description
+    description = hidden(run.description)
     return {
         "run": run.name,
         "arm": run.arm,

@@ -167,11 +167,18 @@ def test_leaders_are_those_before_and_those_that_brokers_showed(
     batch = {"first_seq": 0, "bytes": 1, "intended_us": 0, "sent_us": 1, "acked_us": 900_000}
     write_run(
         tmp_path / "run",
-        {"cluster_before": cluster | {"partitions": before}},
+        {
+            "cluster_before": cluster | {"partitions": before},
+            "producer": {"acks": "1", "sasl.jaas.config": "a password", "ssl.key": "a key"},
+        },
         batches=[batch],
         events=[called, *seen],
     )
-    [drawn] = report_document(spark, [str(tmp_path / "run")])["timelines"]
+    document = report_document(spark, [str(tmp_path / "run")])
+    assert document["runs"][0]["settings"]["acks"] == "1"
+    assert "a password" not in str(document)
+    assert "a key" not in str(document)
+    [drawn] = document["timelines"]
     assert drawn["leaders"]["rows"] == [
         {"names": ["t-0"], "count": 1, "leads": [(0, 1), (300_000, 2)]},
         {"names": ["t-1"], "count": 1, "leads": [(0, 1)]},
