@@ -167,8 +167,8 @@ def plan(place: Place) -> None:
 def rollback(place: Place) -> None:
     """Of the plan, and of the rotation before it."""
     before = place.leaders()
-    place.kipctl("reassign --rollback --yes")
-    place.kipctl("reassign --rollback --yes")
+    for entry in place.kipctl("reassign --history")["entries"][:2]:
+        place.kipctl(f"reassign --rollback --entry {entry['id']} --yes")
     demand_moved(before, place.leaders())
 
 

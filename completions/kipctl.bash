@@ -11,7 +11,7 @@ _kipctl() {
     fi
     for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
         case "$command $word" in
-            'kipctl reassign' | 'kipctl wait' | 'kipctl roll' | 'kipctl report' | 'kipctl tap' | 'kipctl demo' | 'kipctl lab' | 'kipctl lab up' | 'kipctl lab status' | 'kipctl lab down' | 'kipctl lab stop' | 'kipctl lab start' | 'kipctl lab restart' | 'kipctl lab pause' | 'kipctl lab resume' | 'kipctl lab logs' | 'kipctl clusters' | 'kipctl clusters list' | 'kipctl clusters show' | 'kipctl clusters add' | 'kipctl clusters test' | 'kipctl elect' | 'kipctl elect preferred' | 'kipctl elect unclean' | 'kipctl inspect' | 'kipctl inspect brokers' | 'kipctl inspect replica-selection' | 'kipctl inspect metadata' | 'kipctl inspect leaders' | 'kipctl inspect hints' | 'kipctl perf' | 'kipctl perf consume' | 'kipctl perf e2e' | 'kipctl perf metadata' | 'kipctl perf produce' | 'kipctl experiment' | 'kipctl experiment redirect' | 'kipctl experiment roll' | 'kipctl experiment closest-replica' | 'kipctl experiment metadata' | 'kipctl request-log' | 'kipctl request-log on' | 'kipctl request-log off' | 'kipctl request-log status' | 'kipctl analyze' | 'kipctl analyze runs' | 'kipctl analyze request-log' | 'kipctl runs' | 'kipctl runs list' | 'kipctl runs show' | 'kipctl runs repair' | 'kipctl runs compare' | 'kipctl runs export' | 'kipctl runs remove' | 'kipctl spark' | 'kipctl spark start' | 'kipctl spark status' | 'kipctl spark stop') command+=" $word" ;;
+            'kipctl reassign' | 'kipctl wait' | 'kipctl roll' | 'kipctl report' | 'kipctl tap' | 'kipctl demo' | 'kipctl lab' | 'kipctl lab up' | 'kipctl lab status' | 'kipctl lab down' | 'kipctl lab stop' | 'kipctl lab start' | 'kipctl lab restart' | 'kipctl lab pause' | 'kipctl lab resume' | 'kipctl lab logs' | 'kipctl clusters' | 'kipctl clusters list' | 'kipctl clusters show' | 'kipctl clusters add' | 'kipctl clusters test' | 'kipctl elect' | 'kipctl elect preferred' | 'kipctl elect unclean' | 'kipctl inspect' | 'kipctl inspect brokers' | 'kipctl inspect replica-selection' | 'kipctl inspect metadata' | 'kipctl inspect leaders' | 'kipctl inspect hints' | 'kipctl perf' | 'kipctl perf consume' | 'kipctl perf e2e' | 'kipctl perf metadata' | 'kipctl perf produce' | 'kipctl experiment' | 'kipctl experiment redirect' | 'kipctl experiment roll' | 'kipctl experiment closest-replica' | 'kipctl experiment metadata' | 'kipctl experiment batch' | 'kipctl request-log' | 'kipctl request-log on' | 'kipctl request-log off' | 'kipctl request-log status' | 'kipctl analyze' | 'kipctl analyze runs' | 'kipctl analyze request-log' | 'kipctl runs' | 'kipctl runs list' | 'kipctl runs show' | 'kipctl runs repair' | 'kipctl runs compare' | 'kipctl runs export' | 'kipctl runs remove' | 'kipctl spark' | 'kipctl spark start' | 'kipctl spark status' | 'kipctl spark stop') command+=" $word" ;;
         esac
     done
     case "$command $previous" in
@@ -31,6 +31,11 @@ _kipctl() {
         'kipctl reassign --between') return ;;
         'kipctl reassign --concurrent-moves') return ;;
         'kipctl reassign --throttle') return ;;
+        'kipctl reassign --guard') return ;;
+        'kipctl reassign --guard-patience') return ;;
+        'kipctl reassign --guard-quiet') return ;;
+        'kipctl reassign --guard-action') return ;;
+        'kipctl reassign --metrics-url') return ;;
         'kipctl reassign --timeout') return ;;
         'kipctl reassign --bootstrap-server') return ;;
         'kipctl reassign --cluster') return ;;
@@ -91,6 +96,7 @@ _kipctl() {
         'kipctl tap --expect-cluster') return ;;
         'kipctl tap --map') return ;;
         'kipctl tap -o' | 'kipctl tap --output') COMPREPLY=($(compgen -W 'auto table plain json csv' -- "$current")); return ;;
+        'kipctl demo --record') return ;;
         'kipctl demo -o' | 'kipctl demo --output') COMPREPLY=($(compgen -W 'auto table plain json csv' -- "$current")); return ;;
         'kipctl lab up --name') return ;;
         'kipctl lab up --brokers') return ;;
@@ -140,6 +146,10 @@ _kipctl() {
         'kipctl elect preferred --json-file') compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
         'kipctl elect preferred --batch') return ;;
         'kipctl elect preferred --between') return ;;
+        'kipctl elect preferred --guard') return ;;
+        'kipctl elect preferred --guard-patience') return ;;
+        'kipctl elect preferred --guard-quiet') return ;;
+        'kipctl elect preferred --metrics-url') return ;;
         'kipctl elect preferred --until') return ;;
         'kipctl elect preferred --timeout') return ;;
         'kipctl elect preferred --bootstrap-server') return ;;
@@ -241,6 +251,9 @@ _kipctl() {
         'kipctl perf e2e --consumer-property') return ;;
         'kipctl perf e2e --command-config') compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
         'kipctl perf e2e --timeout') return ;;
+        'kipctl perf e2e --keep') return ;;
+        'kipctl perf e2e --lost-after') return ;;
+        'kipctl perf e2e --metrics') return ;;
         'kipctl perf e2e --leader-discovery') COMPREPLY=($(compgen -W 'kip951 refresh baseline' -- "$current")); return ;;
         'kipctl perf e2e --during') return ;;
         'kipctl perf e2e --every') return ;;
@@ -369,6 +382,23 @@ _kipctl() {
         'kipctl experiment metadata --expect-cluster') return ;;
         'kipctl experiment metadata --map') return ;;
         'kipctl experiment metadata -o' | 'kipctl experiment metadata --output') COMPREPLY=($(compgen -W 'auto table plain json csv' -- "$current")); return ;;
+        'kipctl experiment batch --batches') return ;;
+        'kipctl experiment batch --runs') return ;;
+        'kipctl experiment batch --rotations') return ;;
+        'kipctl experiment batch --partitions') return ;;
+        'kipctl experiment batch --throughput') return ;;
+        'kipctl experiment batch --record-size') return ;;
+        'kipctl experiment batch --acks') return ;;
+        'kipctl experiment batch --leader-discovery') COMPREPLY=($(compgen -W 'kip951 refresh baseline' -- "$current")); return ;;
+        'kipctl experiment batch --brokers') return ;;
+        'kipctl experiment batch --controllers') return ;;
+        'kipctl experiment batch --bootstrap-server') return ;;
+        'kipctl experiment batch --cluster') return ;;
+        'kipctl experiment batch --command-config') return ;;
+        'kipctl experiment batch --expect-cluster') return ;;
+        'kipctl experiment batch --map') return ;;
+        'kipctl experiment batch --record') return ;;
+        'kipctl experiment batch -o' | 'kipctl experiment batch --output') COMPREPLY=($(compgen -W 'auto table plain json csv' -- "$current")); return ;;
         'kipctl request-log on --broker') return ;;
         'kipctl request-log on --for') return ;;
         'kipctl request-log on --metrics-url') return ;;
@@ -434,12 +464,12 @@ _kipctl() {
     esac
     case "$command" in
         kipctl) words='reassign wait roll report tap demo lab clusters elect inspect perf experiment request-log analyze runs spark' options='--debug --version --help' ;;
-        'kipctl reassign') words='' options='--rotate --drain --leaders-off --leader --balance --add --replace --replication-factor --rack-aware --plan --rollback --resume --list --verify --cancel --history --pause --entry --journal --topic --all-topics --all --dry-run --partitions --force --additional --change-replication-factor --batch --between --concurrent-moves --throttle --clear-throttles --measure --yes --timeout --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
+        'kipctl reassign') words='' options='--rotate --drain --leaders-off --leader --balance --add --replace --replication-factor --rack-aware --plan --rollback --resume --list --verify --cancel --history --pause --entry --journal --topic --all-topics --all --dry-run --partitions --force --additional --change-replication-factor --batch --between --concurrent-moves --throttle --clear-throttles --measure --guard --guard-patience --guard-quiet --guard-action --metrics-url --yes --timeout --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
         'kipctl wait') words='' options='--until --topic --timeout --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
-        'kipctl roll') words='' options='--brokers --exec --manual --lab --dry-run --resume --abandon --was-restarted --guard --guard-patience --guard-quiet --guard-action --metrics-url --force --timeout --exec-timeout --batch --between --yes --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
+        'kipctl roll') words='' options='--brokers --controllers --exec --manual --lab --dry-run --resume --abandon --was-restarted --guard --guard-patience --guard-quiet --guard-action --metrics-url --force --timeout --exec-timeout --batch --between --yes --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
         'kipctl report') words='' options='--html --svg --master --conf --start-timeout --scratch --since --until --output --help' ;;
         'kipctl tap') words='' options='--listen --advertise --cap --delay --drop-hints --stale-metadata --reset --for --certificate --key --tls-to-brokers --ca --record --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
-        'kipctl demo') words='' options='--output --help' ;;
+        'kipctl demo') words='' options='--record --output --help' ;;
         'kipctl lab') words='up status down stop start restart pause resume logs' options=--help ;;
         'kipctl lab up') words='' options='--name --brokers --controllers --racks --kafka-version --kafka-home --config --port --request-log --metrics --security --acl --host --output --help' ;;
         'kipctl lab status') words='' options='--name --output --help' ;;
@@ -456,24 +486,25 @@ _kipctl() {
         'kipctl clusters add') words='' options='--bootstrap-server --command-config --rack --metrics-url --protected --id --map --help' ;;
         'kipctl clusters test') words='' options='--topic --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
         'kipctl elect') words='preferred unclean' options=--help ;;
-        'kipctl elect preferred') words='' options='--topic --partition --broker --all --json-file --dry-run --batch --between --yes --until --timeout --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
+        'kipctl elect preferred') words='' options='--topic --partition --broker --all --json-file --dry-run --batch --between --guard --guard-patience --guard-quiet --metrics-url --yes --until --timeout --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
         'kipctl elect unclean') words='' options='--topic --partition --all --internal --json-file --dry-run --yes --timeout --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
         'kipctl inspect') words='brokers replica-selection metadata leaders hints' options=--help ;;
-        'kipctl inspect brokers') words='' options='--metrics-url --look-again --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
-        'kipctl inspect replica-selection') words='' options='--topic --client-rack --explain --watch --for --rate-over --price-per-gb --require-local --client --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
+        'kipctl inspect brokers') words='' options='--metrics-url --look-again --all --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
+        'kipctl inspect replica-selection') words='' options='--topic --client-rack --explain --watch --for --rate-over --price-per-gb --require-local --client --partitions --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
         'kipctl inspect metadata') words='' options='--topic --measure-convergence --moves --yes --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
-        'kipctl inspect leaders') words='' options='--topic --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
+        'kipctl inspect leaders') words='' options='--topic --partitions --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
         'kipctl inspect hints') words='' options='--topic --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
         'kipctl perf') words='consume e2e metadata produce' options=--help ;;
         'kipctl perf consume') words='' options='--topic --num-records --messages --partition --offset --from-latest --client-rack --fetch-size --socket-buffer-size --timeout --group --command-property --command-config --consumer.config --print-metrics --show-detailed-stats --reporting-interval --hide-header --leader-discovery --during --every --count --record --yes --workers --master --conf --start-timeout --bootstrap-server --cluster --expect-cluster --map --strict --output --help' ;;
-        'kipctl perf e2e') words='' options='--num-records --throughput --record-size --producer-acks --topic --partitions --replication-factor --warmup-records --client-rack --producer-property --consumer-property --command-config --timeout --print-metrics --leader-discovery --during --every --count --record --force --yes --workers --master --conf --start-timeout --bootstrap-server --cluster --expect-cluster --map --strict --output --help' ;;
+        'kipctl perf e2e') words='' options='--num-records --throughput --record-size --producer-acks --topic --partitions --replication-factor --warmup-records --client-rack --producer-property --consumer-property --command-config --timeout --forever --keep --lost-after --metrics --print-metrics --leader-discovery --during --every --count --record --force --yes --workers --master --conf --start-timeout --bootstrap-server --cluster --expect-cluster --map --strict --output --help' ;;
         'kipctl perf metadata') words='' options='--topics --partitions --throughput --for --seconds --record-size --phase --client --policy --command-property --metrics-url --yes --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
         'kipctl perf produce') words='' options='--num-records --throughput --record-size --payload-file --payload-delimiter --topic --partitions --replication-factor --warmup-records --command-property --producer-props --command-config --producer.config --print-metrics --reporting-interval --leader-discovery --during --every --count --record --force --yes --workers --master --conf --start-timeout --bootstrap-server --cluster --expect-cluster --map --strict --output --help' ;;
-        'kipctl experiment') words='redirect roll closest-replica metadata' options=--help ;;
+        'kipctl experiment') words='redirect roll closest-replica metadata batch' options=--help ;;
         'kipctl experiment redirect') words='' options='--arms --runs --acks --num-records --throughput --record-size --partitions --every --metadata-delay --stale-metadata --gain-curve --predict --curve --scale --quick --brokers --controllers --bootstrap-server --cluster --command-config --expect-cluster --map --record --output --help' ;;
         'kipctl experiment roll') words='' options='--arms --acks --partitions --restarts --uncontrolled --every --scale --throughput --record-size --runs --workers --quick --brokers --controllers --record --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
         'kipctl experiment closest-replica') words='' options='--clients --client-rack --partitions --for --seconds --stay --uncontrolled --throughput --record-size --runs --quick --brokers --controllers --record --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
         'kipctl experiment metadata') words='' options='--clients --topics --partitions --throughput --for --seconds --record-size --phase --quick --brokers --controllers --record --yes --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
+        'kipctl experiment batch') words='' options='--batches --runs --rotations --partitions --throughput --record-size --acks --leader-discovery --quick --brokers --controllers --bootstrap-server --cluster --command-config --expect-cluster --map --record --output --help' ;;
         'kipctl request-log') words='on off status' options=--help ;;
         'kipctl request-log on') words='' options='--broker --all-brokers --for --until-off --metrics-url --yes --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
         'kipctl request-log off') words='' options='--broker --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;

@@ -118,6 +118,8 @@ def runs(
             environment.message(f"{opened['run']} failed, and is analysed as it is: {failed}")
         elif opened["stopped"]:
             environment.message(f"{opened['run']} was interrupted, and is analysed as it is.")
+        if opened["end_of"]:
+            environment.message(f"{opened['run']} is the end of a longer run: {opened['end_of']}.")
     environment.report(Report("analyze", document, analysis_tables(document)), output)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kipctl.cli.leader_reports import Value, listing
 from kipctl.protocol.address import host_port
-from kipctl.report.tables import Report, Table
+from kipctl.report.tables import Paragraph, Report, Table, Tone
 
 if TYPE_CHECKING:
     from kipctl.cluster.broker_metrics import BrokerMetrics
@@ -25,16 +25,25 @@ COUNTED = {
 LEADER_ERRORS = ("NOT_LEADER_OR_FOLLOWER", "FENCED_LEADER_EPOCH")
 
 
-def brokers_report(facts: "ClusterFacts", findings: "tuple[Finding, ...]") -> Report:
-    """Tables of what is so, and the findings last, where a terminal still shows them."""
+def brokers_report(
+    facts: "ClusterFacts", findings: "tuple[Finding, ...]", everything: bool = False
+) -> Report:
+    """The findings, then the brokers; features, APIs and settings where `everything` is asked for.
+
+    JSON and CSV, which programs read, have all of it.
+    """
     by_broker, brokers = _brokers(facts)
     by_feature, features = _features(facts)
     by_api, apis = _apis(facts)
     by_setting, settings = _settings(facts)
-    tables = {"brokers": by_broker, "features": by_feature, "apis": by_api, "settings": by_setting}
+    tables = {"brokers": by_broker}
     if facts.metrics:
         tables |= {"counts": _counts(facts), "connections": _connections(facts)}
-    tables["findings"] = _findings(findings)
+    details = {"features": by_feature, "apis": by_api, "settings": by_setting}
+    if everything:
+        tables |= details
+    further = {} if everything else details
+    further["findings"] = _findings(findings)
     severities = Counter(str(finding.severity) for finding in findings)
     return Report(
         "inspect brokers",
@@ -59,19 +68,26 @@ def brokers_report(facts: "ClusterFacts", findings: "tuple[Finding, ...]") -> Re
             ],
             "severities": dict(severities),
         },
-        tuple(replace(table, name=name) for name, table in tables.items()),
-        (_sentence(severities),),
+        _named(tables),
+        () if everything else ("Features, APIs and settings: add --all.",),
+        (_answer(facts, severities), *map(_paragraph, findings)),
+        _named(further),
     )
 
 
+def _named(tables: Mapping[str, Table]) -> tuple[Table, ...]:
+    return tuple(replace(table, name=name) for name, table in tables.items())
+
+
 def _brokers(facts: "ClusterFacts") -> tuple[Table, list[dict[str, Value]]]:
-    from kipctl.cluster.inspect.doctor_left_behind import needed_by
+    from kipctl.cluster.inspect.doctor_left_behind import may_be_needed, needed_by
 
     snapshot = facts.snapshot
     leader_counts = snapshot.leaders_per_broker
     preferred = Counter(p.preferred_leader for p in snapshot.partitions)
     not_in_sync = Counter(r for p in snapshot.partitions for r in p.replicas if r not in p.isr)
     needed = needed_by(facts)
+    doubtful = may_be_needed(facts)
     return listing(
         "Brokers",
         {
@@ -94,14 +110,15 @@ def _brokers(facts: "ClusterFacts") -> tuple[Table, list[dict[str, Value]]]:
                 leader_counts[one.id],
                 preferred[one.id],
                 not_in_sync[one.id],
-                needed[one.id],
+                needed[one.id] or (None if one.id in doubtful else 0),
                 one.silence is None,
             )
             for one in facts.brokers
         ),
         (
             "Needed by: partitions that would refuse acks=all, or have no leader, if the broker"
-            " stopped now.",
+            " stopped now."
+            + (" Nothing: min.insync.replicas of some is not known." if doubtful else ""),
         ),
     )
 
@@ -297,25 +314,31 @@ def _requests(counts: Mapping[tuple[str, int], int]) -> list[dict[str, object]]:
 
 
 def _findings(findings: "tuple[Finding, ...]") -> Table:
-    """A row for each sentence: in one row they would be wider than any terminal."""
-    rows: list[tuple[Value, ...]] = []
-    for number, finding in enumerate(findings, 1):
-        rows.append((number, str(finding.severity), "what", finding.what))
-        rows.append((number, str(finding.severity), "consequence", finding.consequence))
-        rows.append((number, str(finding.severity), "change", finding.change))
     table, _ = listing(
         "Findings",
-        {"finding": "Finding", "severity": "Severity", "says": "Says", "text": "Text"},
-        rows,
+        {"severity": "Severity", "what": "What", "consequence": "Consequence", "change": "Change"},
+        ((str(one.severity), one.what, one.consequence, one.change) for one in findings),
     )
     return table
 
 
-def _sentence(severities: Counter[str]) -> str:
+def _answer(facts: "ClusterFacts", severities: Counter[str]) -> Paragraph:
+    """How the cluster is, in a sentence."""
+    releases = {release for one in facts.brokers if (release := _release(facts, one))}
+    whose = f"{len(facts.brokers)} brokers of Kafka {', '.join(sorted(releases)) or '?'}"
     if not severities:
-        return "Nothing was found wrong. Nothing was changed."
-    reported = ", ".join(f"{count} {name}{'s'[: count > 1]}" for name, count in severities.items())
-    return f"Found: {reported}. Nothing was changed."
+        return Paragraph(f"Nothing is wrong with {whose}. Nothing was changed.", tone=Tone.GOOD)
+    counted = ", ".join(f"{count} {name}{'s'[: count > 1]}" for name, count in severities.items())
+    return Paragraph(f"{counted} at {whose}. Nothing was changed.")
+
+
+def _paragraph(finding: "Finding") -> Paragraph:
+    tones = {"problem": Tone.BAD, "warning": Tone.WARNING}
+    return Paragraph(
+        f"{finding.severity}: {finding.what}",
+        (finding.consequence, finding.change),
+        tones.get(finding.severity, Tone.NONE),
+    )
 
 
 def _alike(values: Mapping[int, str]) -> str | None:

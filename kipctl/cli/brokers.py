@@ -37,10 +37,13 @@ def brokers(
             " A throttle may stop it for 11 s.",
         ),
     ] = Duration(12),
+    everything: Annotated[
+        bool, typer.Option("--all", help="Print features, APIs and settings too.")
+    ] = False,
     bootstrap_server: BootstrapOption = None,
     output: OutputOption = OutputFormat.AUTO,
 ) -> None:
-    """Show brokers' versions, features and settings, what is wrong, and what to change.
+    """Show what is wrong with brokers and what to change, and how they are.
 
     Each finding says what follows from it when leaders move. With --metrics-url the brokers' own
     counts of requests and errors stand beside those that kipctl sent meanwhile.
@@ -60,4 +63,4 @@ def brokers(
     with Cluster(access, timeout_s=TIMEOUT_S) as cluster:
         facts = examine(cluster, tuple(dict.fromkeys(metrics_url)), look_again)
         environment.say_what_may_be_hidden(cluster, facts.snapshot.topics)
-    environment.report(brokers_report(facts, diagnose(facts)), output)
+    environment.report(brokers_report(facts, diagnose(facts), everything), output)

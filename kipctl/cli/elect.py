@@ -1,6 +1,7 @@
 """`kipctl elect`: leader elections, preferred and unclean."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -8,6 +9,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kipctl.cli.environment import Environment
+from kipctl.cli.guarding import (
+    PATIENCE,
+    QUIET,
+    STOP,
+    Guarded,
+    GuardOption,
+    GuardPatienceOption,
+    GuardQuietOption,
+    MetricsUrlOption,
+    guarded,
+    read_guard,
+)
 from kipctl.cli.leader_reports import ids, listing, moved_report
 from kipctl.cli.options import (
     BatchOption,
@@ -18,7 +31,7 @@ from kipctl.cli.options import (
     duration,
 )
 from kipctl.durations import Duration
-from kipctl.errors import UsageError
+from kipctl.errors import KipctlError, UsageError
 from kipctl.report.formats import OutputFormat
 from kipctl.report.tables import Column, Report, Table
 
@@ -104,6 +117,10 @@ def preferred(
     dry_run: DryRunOption = False,
     batch: BatchOption = 1000,
     between: BetweenOption = Duration(0),
+    guard: GuardOption = None,
+    guard_patience: GuardPatienceOption = PATIENCE,
+    guard_quiet: GuardQuietOption = QUIET,
+    metrics_url: MetricsUrlOption = None,
     yes: YesOption = False,
     until: UntilOption = None,
     timeout: LongTimeoutOption = None,
@@ -114,7 +131,8 @@ def preferred(
 
     Partitions that their preferred replica leads already are left alone. --dry-run lists the
     others. With --until balanced those whose preferred replica is not in sync are waited for, and
-    elected as soon as it is: after the restart of a broker this brings its leaders back.
+    elected as soon as it is: after the restart of a broker this brings its leaders back. A guard
+    that gives up leaves leaders where they are: an election has no way back.
     """
     environment = context.ensure_object(Environment)
     from kipctl.cluster.moves.balanced import (
@@ -130,14 +148,20 @@ def preferred(
     if until is not None:
         parse_until(until)
     chosen = _asked(topic or [], partition or [], every, json_file, broker or [])
+    guard_asked = read_guard(
+        guard or (), guard_patience, guard_quiet, STOP, metrics_url or (), moves_along=False
+    )
     with Cluster(environment.access(bootstrap_server)) as cluster:
+        watched = guarded(environment, cluster, guard_asked)
         seen = take_snapshot(cluster, named=topic or [])
         if every or topic or broker:
             environment.say_what_may_be_hidden(cluster, seen.topics, topic or [])
         shown = chosen(seen)
         astray = shown.only(one.id for one in shown.not_led_by_preferred)
         if dry_run or not astray.partitions:
-            listed = _astray_report(astray, len(shown.partitions))
+            if dry_run:
+                watched.look_only()
+            listed = watched.with_seen(_astray_report(astray, len(shown.partitions)))
             environment.report(_bounded(listed, output), output)
             return
         environment.confirm(
@@ -152,7 +176,7 @@ def preferred(
             before = now.only(one.id for one in now.not_led_by_preferred)
             expected = {one.id: one.preferred_leader for one in before.partitions}
             title = f"Electing the preferred leaders of {len(expected)} partitions"
-            with environment.progress(title):
+            with _reported(watched, title, output):
                 held = elect_preferred(
                     cluster,
                     expected,
@@ -160,11 +184,12 @@ def preferred(
                     timeout_s=timeout or DEFAULT_TIMEOUT_S,
                     batch=batch,
                     between_s=between,
+                    guardian=watched.guarding,
                 )
         else:
             before = shown
             title = f"Electing until {len(before.partitions):,} partitions are led as preferred"
-            with environment.progress(title) as progress:
+            with _reported(watched, title, output) as progress:
                 held = elect_until_balanced(
                     cluster,
                     before.by_id,
@@ -172,17 +197,34 @@ def preferred(
                     between_s=between,
                     timeout_s=timeout or UNTIL_TIMEOUT_S,
                     progress=progress,
+                    guardian=watched.guarding,
                 )
         moved = LeadersMoved(None, held)
         after = look_again(cluster, before.topics)
-    environment.report(
-        _bounded(moved_report("elect preferred", moved, before, after), output), output
-    )
+    report = watched.with_seen(moved_report("elect preferred", moved, before, after))
+    environment.report(_bounded(report, output), output)
     demand_all_done(
         moved.failures,
         len(held.outcomes) - len(moved.failures),
         "See their replicas: kipctl inspect leaders",
     )
+
+
+@contextmanager
+def _reported(
+    watched: Guarded, title: str, output: OutputFormat
+) -> Iterator[Callable[[str], None]]:
+    """Inside, elections are held under the guard, if any; whatever stops them, it is reported."""
+    environment = watched.environment
+    with environment.progress(title) as progress, watched.canary():
+        watched.guarding.progress = progress
+        try:
+            yield progress
+        except KipctlError as stopped:
+            if watched.is_asked:
+                report = Report("elect preferred", {"stopped": stopped.what}, ())
+                environment.report(watched.with_seen(report), output)
+            raise
 
 
 @app.command()
@@ -203,12 +245,14 @@ def unclean(
 
     Records that the elected replica does not have are gone, acknowledged or not. Only partitions
     that have no leader, before and after the question, are elected; without any nothing is done.
-    --dry-run lists them, with who would lead and what may be lost.
+    --dry-run lists them, with who would lead and what may be lost. Those of which more would be
+    lost after the question than it showed are left out.
     """
     environment = context.ensure_object(Environment)
     from kipctl.cluster.moves.change_outcome import LeadersMoved, demand_all_done
     from kipctl.cluster.moves.elections import elect_unclean
-    from kipctl.cluster.moves.unclean import examine
+    from kipctl.cluster.moves.reassign import LeftOut
+    from kipctl.cluster.moves.unclean import examine, worse
     from kipctl.cluster.snapshot import look_again, take_snapshot
     from kipctl.transport.request import Cluster
 
@@ -251,6 +295,16 @@ def unclean(
             environment.message(
                 f"{recovered:,} of them have a leader again or are gone, and are left alone."
             )
+        # A broker may be gone since: what was confirmed is this leader, and no greater loss.
+        was = {one.id: one for one in found}
+        reasons = {one.id: worse(was[one.id], one) for one in examine(cluster, before)}
+        changed = [LeftOut(one, why) for one, why in reasons.items() if why]
+        next_step = "Start a broker that holds a replica."
+        if changed:
+            next_step += " Or repeat the command, and look at what would be lost again."
+            before = before.only(one for one, why in reasons.items() if not why)
+        if not before.partitions:
+            demand_all_done(changed, 0, next_step)
         with environment.progress(f"Electing leaders of {len(before.partitions)} partitions"):
             held = elect_unclean(cluster, before.by_id, timeout)
         moved = LeadersMoved(None, held)
@@ -259,9 +313,7 @@ def unclean(
         _bounded(moved_report("elect unclean", moved, before, after), output), output
     )
     demand_all_done(
-        moved.failures,
-        len(held.outcomes) - len(moved.failures),
-        "Start a broker that holds a replica.",
+        (*changed, *moved.failures), len(held.outcomes) - len(moved.failures), next_step
     )
 
 

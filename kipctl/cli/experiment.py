@@ -1,7 +1,8 @@
-"""`kipctl experiment`: what the KIPs claim, measured again, for kipctl's clients and for others."""
+"""`kipctl experiment`: what the KIPs claim, and how to move leaders, measured on real brokers."""
 
 import typer
 
+from kipctl.cli.experiment_batch import batch
 from kipctl.cli.experiment_closest_replica import closest_replica
 from kipctl.cli.experiment_metadata import metadata
 from kipctl.cli.experiment_redirect import redirect
@@ -14,3 +15,4 @@ app.command()(redirect)
 app.command()(roll)
 app.command()(closest_replica)
 app.command()(metadata)
+app.command()(batch)

@@ -13,8 +13,9 @@ VALUE_NAMES: Mapping[type, str] = {int: "INTEGER", float: "NUMBER", Path: "PATH"
 PANELS: Mapping[str, Mapping[str, str]] = {
     "": {
         "Cluster": "bootstrap_server cluster command_config expect_cluster map metrics_url",
-        "While it runs": "during every count leader_discovery",
+        "While it runs": "during every count leader_discovery forever keep lost_after metrics",
         "Workers on Spark": "workers master conf start_timeout scratch",
+        "The guard": "guard guard_patience guard_quiet guard_action",
         "Asking first": "dry_run yes force",
         "Output": "output record print_metrics show_detailed_stats reporting_interval hide_header"
         " strict save html svg",
@@ -39,11 +40,13 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "kipctl reassign --rotate --topic orders --dry-run",
         "kipctl reassign --drain 3 --throttle 50MB/s",
         "kipctl reassign --leaders-off 3 --yes",
+        "kipctl reassign --rotate --all-topics --batch 20 --guard 'p99 > 50ms for 10s'",
         "kipctl reassign --rollback",
     ),
     "roll": (
         "kipctl roll --dry-run",
         "kipctl roll --exec 'ssh {host} systemctl restart kafka' --guard 'under-min-isr > 0'",
+        "kipctl roll --brokers none --controllers --manual",
         "kipctl roll --resume",
     ),
     "wait": ("kipctl wait --until in-sync,preferred --timeout 600",),
@@ -84,11 +87,19 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "kipctl perf produce --topic orders --force --num-records 60000 --throughput 2000",
     ),
     "perf consume": ("kipctl perf consume --topic orders",),
-    "perf e2e": ("kipctl perf e2e", "kipctl perf e2e --during rotate --record moved"),
+    "perf e2e": (
+        "kipctl perf e2e",
+        "kipctl perf e2e --during rotate --record moved",
+        "kipctl perf e2e --forever --throughput 200 --metrics 9464 --record canary",
+    ),
     "perf metadata": ("kipctl perf metadata --topics 10 --for 5s",),
     "experiment redirect": ("kipctl experiment redirect --quick",),
     "experiment roll": ("kipctl experiment roll --quick",),
     "experiment closest-replica": ("kipctl experiment closest-replica --quick",),
+    "experiment batch": (
+        "kipctl experiment batch --quick",
+        "kipctl experiment batch --batches 1,10,100 --partitions 100 --runs 5",
+    ),
     "experiment metadata": ("kipctl experiment metadata --quick",),
     "request-log on": ("kipctl request-log on --broker 1 --for 5m",),
     "request-log off": ("kipctl request-log off --broker 1",),

@@ -1,5 +1,6 @@
 """`kipctl inspect`: who leads what, and whether brokers send KIP-951 hints."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -7,21 +8,24 @@ import typer
 from kipctl.cli.brokers import brokers
 from kipctl.cli.environment import Environment
 from kipctl.cli.inspect_metadata import metadata
-from kipctl.cli.leader_reports import listing
+from kipctl.cli.leader_reports import A_FEW, listing
 from kipctl.cli.options import BootstrapOption, OutputOption
 from kipctl.cli.replica_selection import replica_selection
 from kipctl.report.formats import OutputFormat
-from kipctl.report.tables import Cell, Column, Report, Table
+from kipctl.report.tables import Cell, Column, Paragraph, Report, Table, Tone
 
 if TYPE_CHECKING:
     from kipctl.cluster.inspect.hints import Checked
-    from kipctl.cluster.snapshot import Snapshot
+    from kipctl.cluster.snapshot import Partition, Snapshot
 
 app = typer.Typer(help="Look at a cluster; nothing is changed unasked.", no_args_is_help=True)
 app.command()(brokers)
 app.command()(replica_selection)
 app.command()(metadata)
 
+PartitionsOption = Annotated[
+    bool, typer.Option("--partitions", help="Print every partition, however many there are.")
+]
 TopicOption = Annotated[
     list[str] | None, typer.Option("--topic", metavar="TOPIC", help="A topic or glob; repeatable.")
 ]
@@ -31,12 +35,14 @@ TopicOption = Annotated[
 def leaders(
     context: typer.Context,
     topic: TopicOption = None,
+    partitions: PartitionsOption = False,
     bootstrap_server: BootstrapOption = None,
     output: OutputOption = OutputFormat.AUTO,
 ) -> None:
-    """Show each partition's leader and replicas, and how evenly brokers lead.
+    """Show how evenly brokers lead, and each partition's leader and replicas.
 
-    Without --topic all topics are shown, internal ones too.
+    Without --topic all topics are shown, internal ones too. Partitions and topics with something
+    amiss come first.
     """
     environment = context.ensure_object(Environment)
     from kipctl.cluster.snapshot import select, take_snapshot
@@ -45,7 +51,8 @@ def leaders(
     with Cluster(environment.access(bootstrap_server)) as cluster:
         snapshot = take_snapshot(cluster, named=topic or [])
         environment.say_what_may_be_hidden(cluster, snapshot.topics, topic or [])
-    environment.report(_leaders_report(select(snapshot, topic) if topic else snapshot), output)
+    shown = select(snapshot, topic) if topic else snapshot
+    environment.report(_leaders_report(shown, partitions), output)
 
 
 @app.command()
@@ -72,7 +79,8 @@ def hints(
     environment.report(_hints_report(checked, bool(snapshot.partitions)), output)
 
 
-def _leaders_report(snapshot: "Snapshot") -> Report:
+def _leaders_report(snapshot: "Snapshot", every_row: bool) -> Report:
+    most = 0 if every_row else A_FEW
     by_partition, partitions = listing(
         "Partitions",
         {
@@ -95,7 +103,7 @@ def _leaders_report(snapshot: "Snapshot") -> Report:
                 p.isr,
                 p.offline,
             )
-            for p in snapshot.partitions
+            for p in sorted(snapshot.partitions, key=_is_in_order)
         ),
     )
     leader_counts = snapshot.leaders_per_broker
@@ -140,14 +148,14 @@ def _leaders_report(snapshot: "Snapshot") -> Report:
                 part.imbalance_percent,
                 part.leader_skew,
             )
-            for topic, part in snapshot.per_topic.items()
+            for topic, part in sorted(
+                snapshot.per_topic.items(), key=lambda item: -len(item[1].not_led_by_preferred)
+            )
         ),
     )
-    by_topic = Table(
-        by_topic.title, (*by_topic.columns[:4], Column("Leader skew", digits=2)), by_topic.rows
+    by_topic = replace(
+        by_topic, columns=(*by_topic.columns[:4], Column("Leader skew", digits=2)), most=most
     )
-    astray, total = len(snapshot.not_led_by_preferred), len(snapshot.partitions)
-    skew = snapshot.leader_skew
     return Report(
         "inspect leaders",
         {
@@ -155,21 +163,40 @@ def _leaders_report(snapshot: "Snapshot") -> Report:
             "brokers": brokers,
             "topics": topics,
             "imbalance_percent": snapshot.imbalance_percent,
-            "leader_skew": skew,
+            "leader_skew": snapshot.leader_skew,
             "without_leader": len(snapshot.leaderless),
         },
-        (by_partition, by_broker, by_topic),
-        (
+        (by_broker, by_topic, replace(by_partition, most=most)),
+        opening=(_leaders_answer(snapshot),),
+    )
+
+
+def _is_in_order(partition: "Partition") -> bool:
+    """Whether its preferred replica leads it, and all replicas are in sync."""
+    return (
+        partition.leader == partition.preferred_leader
+        and len(partition.isr) == len(partition.replicas)
+        and not partition.offline
+    )
+
+
+def _leaders_answer(snapshot: "Snapshot") -> Paragraph:
+    astray, total = len(snapshot.not_led_by_preferred), len(snapshot.partitions)
+    lost, skew = len(snapshot.leaderless), snapshot.leader_skew
+    if not total:
+        return Paragraph("No partition is shown.")
+    if astray:
+        first = (
             f"{astray} of {total} partitions ({snapshot.imbalance_percent:.1f} %) are not led by"
             " their preferred replica."
-            + (f" {len(snapshot.leaderless)} have no leader." if snapshot.leaderless else "")
-            + (
-                f" The broker that leads most leads {skew:.2f} times the mean."
-                if skew is not None
-                else ""
-            ),
-        ),
-    )
+        )
+    else:
+        first = f"All {total} partitions are led by their preferred replica."
+    if lost:
+        first += f" {lost} have no leader."
+    if skew is not None:
+        first += f" The broker that leads most leads {skew:.2f} times the mean."
+    return Paragraph(first, tone=Tone.BAD if lost else Tone.WARNING if astray else Tone.GOOD)
 
 
 def _hints_report(checked: "tuple[Checked, ...]", has_partitions: bool) -> Report:
@@ -232,10 +259,12 @@ def _hints_report(checked: "tuple[Checked, ...]", has_partitions: bool) -> Repor
             "hinting_in_fetch": in_fetch,
         },
         (_hints_table(checked),),
-        (
-            _nobody_told(in_fetch, len(checked) - not_asked)
-            if no_right and not_asked + no_right == len(checked)
-            else _hints_sentence(hinting, drafts, not_asked, len(checked), has_partitions),
+        opening=(
+            Paragraph(
+                _nobody_told(in_fetch, len(checked) - not_asked)
+                if no_right and not_asked + no_right == len(checked)
+                else _hints_sentence(hinting, drafts, not_asked, len(checked), has_partitions)
+            ),
         ),
     )
 

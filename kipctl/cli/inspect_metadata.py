@@ -10,7 +10,7 @@ from kipctl.cli.leader_reports import ids, listing
 from kipctl.cli.options import BootstrapOption, OutputOption, YesOption
 from kipctl.errors import UsageError
 from kipctl.report.formats import OutputFormat
-from kipctl.report.tables import Column, Report, Table
+from kipctl.report.tables import Column, Paragraph, Report, Table, Tone
 
 if TYPE_CHECKING:
     from kipctl.cluster.inspect.metadata_cost import Cost
@@ -128,7 +128,9 @@ def _report(
         table, convergence = _convergence(seen)
         tables.append(table)
         document["convergence"] = convergence
-    return Report("inspect metadata", document, tuple(tables), sentences(compared, alive, dead))
+    tone = Tone.GOOD if compared.agree else Tone.WARNING
+    opening = tuple(Paragraph(said, tone=tone) for said in sentences(compared, alive, dead))
+    return Report("inspect metadata", document, tuple(tables), opening=opening)
 
 
 def _costs(cost: "tuple[Cost, ...]") -> tuple[Table, list[dict[str, object]]]:

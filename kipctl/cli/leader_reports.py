@@ -124,9 +124,8 @@ def what_was_copied(copied: "Copied | None") -> tuple[str, ...]:
 
 
 def way_back_line(entry: "Entry") -> str:
-    """How the change of this entry is undone; rollbacks are chosen by their id only."""
-    chosen = f" --entry {entry.id}" if entry.undoes else ""
-    return f"Undo: kipctl reassign --rollback{chosen} (saved in {entry.saved})"
+    """How the change of this entry is undone, and no other one."""
+    return f"Undo: kipctl reassign --rollback --entry {entry.id} (saved in {entry.saved})"
 
 
 def _steps_ms(moved: "LeadersMoved") -> dict[str, float]:

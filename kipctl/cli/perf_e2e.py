@@ -32,6 +32,7 @@ from kipctl.cli.options import (
     WarmupOption,
     WorkersOption,
     YesOption,
+    duration,
     load_of,
     milliseconds,
     record_folder,
@@ -90,6 +91,39 @@ def e2e(
             help="After the last send: end when none came for so long.",
         ),
     ] = Duration(10),
+    forever: Annotated[
+        bool,
+        typer.Option(
+            "--forever", help="Until Ctrl-C or SIGTERM: then the usual result and status."
+        ),
+    ] = False,
+    keep: Annotated[
+        Duration | None,
+        typer.Option(
+            "--keep",
+            metavar="DURATION",
+            parser=duration,
+            help="With --forever: how much of the newest trace is kept; default 1h.",
+        ),
+    ] = None,
+    lost_after: Annotated[
+        Duration,
+        typer.Option(
+            "--lost-after",
+            metavar="DURATION",
+            parser=duration,
+            help="With --forever or --metrics: lost is what did not come so long after its "
+            "acknowledgement.",
+        ),
+    ] = Duration(60),
+    metrics: Annotated[
+        str | None,
+        typer.Option(
+            "--metrics",
+            metavar="[HOST:]PORT",
+            help="Serve Prometheus text there while it runs; HOST is 127.0.0.1 by default.",
+        ),
+    ] = None,
     print_metrics: PrintMetricsOption = False,
     leader_discovery: LeaderDiscoveryOption = LeaderDiscovery.KIP951,
     during: DuringOption = None,
@@ -111,10 +145,18 @@ def e2e(
     Latency counts from when a record should have been sent to the Fetch answer that brought it, so
     a stall on either side is charged to every record that had to wait. The last lines on stdout are
     those of Kafka's own EndToEndLatency.
+
+    --forever watches for days what others do to the cluster: memory and disk do not grow.
     """
     from kipctl.experiments.actions import parse_action
     from kipctl.experiments.conduct import Listeners
-    from kipctl.experiments.e2e import EndToEndPlan, end_to_end
+    from kipctl.experiments.e2e import (
+        FOREVER_RECORDS,
+        TOPIC_OF_DAYS,
+        EndToEndPlan,
+        end_to_end,
+    )
+    from kipctl.experiments.long_watch import Watched, parse_listen
     from kipctl.experiments.perf import PerfPlan
     from kipctl.experiments.plan import OWN_TOPIC
     from kipctl.probe.config import parse_pairs
@@ -126,6 +168,10 @@ def e2e(
 
     environment: Environment = context.obj
     load = load_of(num_records, warmup_records, throughput, every)
+    if forever and num_records is not None:
+        raise UsageError("--forever has no end, and --num-records is one.", "Leave one of them.")
+    if keep is not None and not forever:
+        raise UsageError("--keep goes with --forever: a run that ends keeps all of its trace.")
     shared = given_properties(command_config, None)
     produced = {"client.id": "kipctl-perf", **shared, **parse_pairs(producer_property or [])}
     consumed = {"client.id": "kipctl-perf-consumer", **shared}
@@ -151,7 +197,7 @@ def e2e(
             probe=ProbeSpec(
                 access=access,
                 topic=OWN_TOPIC if topic is None else topic,
-                num_records=load.records,
+                num_records=FOREVER_RECORDS if forever else load.records,
                 throughput=throughput,
                 record_size=record_size,
                 warmup_records=load.warmup,
@@ -169,9 +215,16 @@ def e2e(
             master=master,
             conf=parse_conf(conf or []),
             start_timeout_s=start_timeout,
+            topic_configs=TOPIC_OF_DAYS if forever else {},
         ),
         consumer=consumer_config(consumed),
         quiet_s=timeout,
+        watched=Watched(
+            forever=forever,
+            keep_s=3600.0 if keep is None else keep,
+            metrics=None if metrics is None else parse_listen(metrics),
+            lost_after_s=lost_after,
+        ),
     )
     confirm_moves(environment, access, plan.produce.probe.topic, plan.produce.during, yes)
     result = end_to_end(plan, Listeners(environment.message, environment.message))

@@ -7,6 +7,19 @@ from typing import Annotated
 import typer
 
 from kipctl.cli.environment import Environment
+from kipctl.cli.guarding import (
+    PATIENCE,
+    QUIET,
+    ROLLBACK,
+    STOP,
+    GuardActionOption,
+    GuardOption,
+    GuardPatienceOption,
+    GuardQuietOption,
+    MetricsUrlOption,
+    guarded,
+    read_guard,
+)
 from kipctl.cli.options import (
     BatchOption,
     BetweenOption,
@@ -46,6 +59,9 @@ _GOES_WITH = {
     "--concurrent-moves": (*_COPYING, "--plan", "--rollback"),
     "--additional": ("--rotate", *_WAYS, "--plan", "--resume", "--rollback"),
     "--change-replication-factor": ("--plan",),
+    "--guard": ("--rotate", *_WAYS, "--plan", "--resume", "--rollback"),
+    "--guard-action": ("--rotate", *_WAYS, "--plan", "--resume"),
+    "--metrics-url": ("--rotate", *_WAYS, "--plan", "--resume", "--rollback"),
 }
 """The ways that an option is for."""
 
@@ -233,6 +249,11 @@ def reassign(
             "what that cost the producer; --rotate rotates that topic along.",
         ),
     ] = False,
+    guard: GuardOption = None,
+    guard_patience: GuardPatienceOption = PATIENCE,
+    guard_quiet: GuardQuietOption = QUIET,
+    guard_action: GuardActionOption = STOP,
+    metrics_url: MetricsUrlOption = None,
     yes: YesOption = False,
     timeout: Annotated[
         Duration | None,
@@ -240,7 +261,8 @@ def reassign(
             "--timeout",
             metavar="DURATION",
             parser=duration,
-            help="How long all of it may take, pauses too. Default: 5m for each batch.",
+            help="How long all of it may take, pauses too. Default: 5m for each batch; while data "
+            "is copied no limit, until it stands still for 5m.",
         ),
     ] = None,
     bootstrap_server: BootstrapOption = None,
@@ -287,6 +309,9 @@ def reassign(
         "--concurrent-moves": concurrent is not None,
         "--additional": additional,
         "--change-replication-factor": change_factor,
+        "--guard": bool(guard),
+        "--guard-action": guard_action == ROLLBACK,
+        "--metrics-url": bool(metrics_url),
     }
     _check_options(
         [name for name, given in modes.items() if given],
@@ -325,6 +350,19 @@ def reassign(
         rack_aware,
         force,
     )
+    guard_asked = read_guard(
+        guard or (),
+        guard_patience,
+        guard_quiet,
+        guard_action,
+        metrics_url or (),
+        moves_along=rotate or way is not None,
+    )
+    if measure and any(one.kind.is_felt for one in guard_asked.conditions):
+        raise UsageError(
+            "--measure and a --guard of latencies or waits exclude one another.",
+            "Both produce to a topic of kipctl's own: measure, or guard.",
+        )
     with Cluster(environment.access(bootstrap_server)) as cluster:
         asked = reassign_modes.Asked(
             environment,
@@ -343,6 +381,7 @@ def reassign(
             rate,
             journal,
             output,
+            guarded(environment, cluster, guard_asked),
         )
         if rotate and not (topics or all_topics):
             reassign_modes.show_rotations(asked)

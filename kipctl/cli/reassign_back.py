@@ -24,10 +24,12 @@ from kipctl.report.tables import Report, Table
 
 if TYPE_CHECKING:
     from kipctl.cluster.moves.cancel import Chosen
+    from kipctl.cluster.moves.journal import Journal
     from kipctl.cluster.moves.reassign import Ongoing
     from kipctl.cluster.snapshot import PartitionId
 
 _SHOWN_ENTRIES = 20
+BEGUN_LATE = "it was begun while others were cancelled; cancel again"
 
 
 def history(asked: Asked) -> None:
@@ -44,10 +46,14 @@ def cancel(asked: Asked, path: Path | None, everything: bool) -> None:
     from kipctl.cluster.moves.cancel import cancel as cancelled_by
     from kipctl.cluster.moves.change_outcome import demand_all_done
     from kipctl.cluster.moves.kafka_json import read_reassignment
+    from kipctl.cluster.moves.reassign import LeftOut
 
     named = None if path is None else read_reassignment(path).assignment
-    busy = ongoing_of(asked)
-    chosen = _chosen(asked, busy, named, everything)
+    kept = asked.journal(asked.cluster.metadata(()).cluster_id or "")
+    chosen = _chosen(asked, kept, ongoing_of(asked), named, everything)
+    if not (asked.dry_run or chosen.stop) and _stop_who_moves(asked, kept, chosen, named):
+        # It may have begun something since.
+        chosen = _chosen(asked, kept, ongoing_of(asked), named, everything)
     others = (
         (f"{len(chosen.left_alone)} others are left alone: choose with --topic, --plan or --all.",)
         if chosen.left_alone
@@ -70,6 +76,8 @@ def cancel(asked: Asked, path: Path | None, everything: bool) -> None:
     asked.environment.confirm(
         f"Cancel the reassignment of {len(chosen.stop)} partitions?{by}", asked.yes
     )
+    if _stop_who_moves(asked, kept, chosen, named):
+        chosen = _with_begun_since(asked, kept, chosen, named)
     with asked.environment.progress(f"Cancelling {len(chosen.stop)} reassignments"):
         cancelled = cancelled_by(asked.cluster, chosen, asked.step_timeout_s)
     topics = sorted({partition_id.topic for partition_id in cancelled.cancelled})
@@ -77,16 +85,69 @@ def cancel(asked: Asked, path: Path | None, everything: bool) -> None:
     report = cancelled_report(cancelled, after, asked.every_row)
     asked.say_if_unfinished(asked.journal(after.cluster_id))
     asked.report(replace(report, closing=(*report.closing, *others)))
+    late = _with_begun_since(asked, kept, chosen, named)
+    asked_for = {one.id for one in chosen.stop}
+    begun_late = (LeftOut(one.id, BEGUN_LATE) for one in late.stop if one.id not in asked_for)
     demand_all_done(
-        cancelled.refused,
+        (*cancelled.refused, *begun_late),
         len(cancelled.cancelled),
         "See: kipctl reassign --list",
         has_changed=bool(cancelled.cancelled),
     )
 
 
+def _stop_who_moves(
+    asked: Asked, kept: "Journal", chosen: "Chosen", named: "Collection[PartitionId] | None"
+) -> bool:
+    """Let the kipctl that runs begin nothing more, unless it is not its moves that are chosen.
+
+    What is cancelled would make room for its next moves, or be followed by its next batch.
+    """
+    if not (chosen.started or _may_concern(asked, kept, named)):
+        return False
+    try:
+        who = kept.ask_to_pause()
+    except RefusedError:
+        return False
+    asked.environment.message(
+        f"A kipctl runs, and begins nothing more: {who}. What it has moved before stays where it"
+        " is: kipctl reassign --rollback, or go on with --resume."
+    )
+    return True
+
+
+def _may_concern(asked: Asked, kept: "Journal", named: "Collection[PartitionId] | None") -> bool:
+    """Whether what is to be cancelled may be of a change that goes on, under way or not yet."""
+    from kipctl.cluster.snapshot import select, take_snapshot
+
+    going_on = [entry for entry in kept.unfinished() if entry.is_open]
+    if asked.entry:
+        return any(entry.id.startswith(asked.entry) for entry in going_on)
+    if asked.topics:
+        shown = take_snapshot(asked.cluster, named=asked.topics)
+        named = {one.id for one in select(shown, asked.topics).partitions}
+    return named is None or any(not entry.before.keys().isdisjoint(named) for entry in going_on)
+
+
+def _with_begun_since(
+    asked: Asked, kept: "Journal", chosen: "Chosen", named: "Collection[PartitionId] | None"
+) -> "Chosen":
+    """With what the same changes have begun since; what was not asked for is left out."""
+    from kipctl.cluster.moves.cancel import choose, starters
+
+    busy = ongoing_of(asked)
+    own = {entry.id for entry in chosen.started.values()}
+    started = starters(busy, kept.entries())
+    wanted = {one.id for one in chosen.stop}
+    wanted |= {
+        one for one, entry in started.items() if entry.id in own and (named is None or one in named)
+    }
+    return choose(busy, {**chosen.started, **started}, wanted)
+
+
 def _chosen(
     asked: Asked,
+    kept: "Journal",
     busy: Sequence["Ongoing"],
     named: "Collection[PartitionId] | None",
     everything: bool,
@@ -94,7 +155,6 @@ def _chosen(
     from kipctl.cluster.moves.cancel import choose, starters
 
     wanted = {one.id for one in busy} if everything or asked.topics else named
-    kept = asked.journal(asked.cluster.metadata(()).cluster_id or "")
     entry_id = kept.find(asked.entry).id if asked.entry else ""
     entries = kept.entries(lambda damaged: asked.environment.message(str(damaged)))
     return choose(busy, starters(busy, entries), wanted, entry_id)
@@ -105,7 +165,8 @@ def pause(asked: Asked) -> None:
     kept = asked.journal(asked.cluster.metadata(()).cluster_id or "")
     who = kept.ask_to_pause()
     asked.environment.message(
-        f"It stops after its batch: {who}. To go on then: kipctl reassign --resume"
+        f"It stops after its batch: {who}. To go on then: kipctl reassign --resume (of a roll:"
+        " kipctl roll --resume)"
     )
 
 
@@ -138,4 +199,4 @@ def clear_throttles(asked: Asked) -> None:
     with kept.locked(asked.origin):
         still_set = clear(cluster, found, forget=asked.force)
     asked.report(report)
-    demand_put_back(still_set)
+    demand_put_back(still_set, is_forgotten=asked.force)

@@ -72,16 +72,23 @@ def cut_off_rollback(asked: Asked, kept: "Journal", undone: "Entry") -> "Entry |
     return next((one for one in found if one.undoes == undone.id and one.is_open), None)
 
 
-def put_throttles_back(asked: Asked, kept: "Journal", entry: "Entry") -> Sequence["StillSet"]:
-    """Put back what was set for this change, and for rollbacks of it, the newest first."""
-    from kipctl.cluster.moves.throttled import clear, left
+def throttled_for(asked: Asked, kept: "Journal", entry: "Entry") -> Sequence["Entry"]:
+    """What has set throttles for this change: it, and rollbacks of it, the newest first."""
+    from kipctl.cluster.moves.throttled import left
 
     found = [one for one in left(kept) if entry.id in (one.id, one.undoes)]
     if asked.file is not None:
         found = [one for one in found if one.id != entry.id]
         found += [one for one in (entry.again(),) if one.throttle is not None]
+    return found
+
+
+def put_throttles_back(asked: Asked, kept: "Journal", entry: "Entry") -> Sequence["StillSet"]:
+    """Put back what was set for this change, and for rollbacks of it."""
+    from kipctl.cluster.moves.throttled import clear
+
     try:
-        return clear(asked.cluster, found)
+        return clear(asked.cluster, throttled_for(asked, kept, entry))
     except UsageError as error:
         asked.environment.message(f"That throttles are put back is not written down: {error.what}")
         return ()

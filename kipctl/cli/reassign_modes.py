@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kipctl.cli.environment import Environment
+from kipctl.cli.guarding import Guarded
 from kipctl.cli.leader_reports import moved_report
 from kipctl.cli.reassign_reports import (
     REASSIGN,
@@ -15,10 +16,11 @@ from kipctl.cli.reassign_reports import (
     plan_report,
     reassigned_report,
     rotations_report,
+    stopped_report,
     verified_report,
     with_skipped,
 )
-from kipctl.errors import RefusedError
+from kipctl.errors import KipctlError, RefusedError
 from kipctl.report.formats import OutputFormat
 from kipctl.report.plan_tables import copied_lines, in_short, too_little_room
 from kipctl.report.tables import Report
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from kipctl.cluster.moves.plan import Plan
     from kipctl.cluster.moves.plan_view import PlanView
     from kipctl.cluster.moves.reassign import Ongoing
+    from kipctl.cluster.moves.throttle import StillSet
     from kipctl.cluster.snapshot import Snapshot
     from kipctl.transport.request import Cluster
 
@@ -62,6 +65,7 @@ class Asked:
     throttle: int | None
     file: Path | None
     output: OutputFormat
+    guard: Guarded
 
     @property
     def step_timeout_s(self) -> float:
@@ -82,25 +86,62 @@ class Asked:
         return journal(cluster_id, self.environment.variables)
 
     def report(self, report: Report) -> None:
-        self.environment.report(report, self.output)
+        """Print it, with what the guard saw; in a dry run, what it sees now."""
+        if self.dry_run:
+            self.guard.look_only()
+        self.environment.report(self.guard.with_seen(report), self.output)
+
+    @contextmanager
+    def guarded(self, kept: "Journal", along: int = 0) -> Iterator[None]:
+        """Inside, the cluster is changed under the guard, if there is one.
+
+        With a change of `along` partitions leaders of a canary's topic are to move. Whatever stops
+        the change: what the guard saw is reported. When it gives up, and is to roll back, the
+        change is undone.
+        """
+        with self.guard.canary(-(-along // self.pace.batch)):
+            try:
+                yield
+            except KipctlError as stopped:
+                if not self.guard.is_asked:
+                    raise
+                entry = self.guard.entry and self.guard.entry.again()
+                report = stopped_report(entry, stopped.what)
+                if entry and entry.may_be_undone and self.guard.rolls_back:
+                    from kipctl.cli.reassign_rollback import put_back
+
+                    report = put_back(self, kept, entry, stopped, report)
+                self.report(report)
+                raise
 
     @contextmanager
     def recorded(
-        self, kept: "Journal", plan: "Plan", *, elects: bool = True, undoes: str = ""
+        self,
+        kept: "Journal",
+        plan: "Plan",
+        still_set: "list[StillSet]",
+        *,
+        elects: bool = True,
+        undoes: str = "",
     ) -> Iterator["Entry"]:
-        """Inside, the plan is written down, and copies no faster than --throttle allows."""
+        """Inside, the plan is written down, and copies no faster than --throttle allows.
+
+        What of the throttle cannot be put back is in `still_set` afterwards.
+        """
         from kipctl.cluster.moves.entry import How
         from kipctl.cluster.moves.throttled import recorded
 
         pace = self.pace
         how = How(pace.batch, pace.between_s, elects, self.throttle, pace.concurrent)
         message = self.environment.message
-        with recorded(self.cluster, kept, plan, self.origin, how, message, undoes=undoes) as entry:
+        with recorded(
+            self.cluster, kept, plan, self.origin, how, message, still_set, undoes=undoes
+        ) as entry:
             yield entry
 
     def say_if_unfinished(self, kept: "Journal", plan: "Plan | None" = None) -> None:
         """Warn of what an earlier kipctl has left, when it was cut off, and one elsewhere."""
-        from kipctl.cluster.moves.throttled import CLEAR, END_IT, left, set_elsewhere
+        from kipctl.cluster.moves.throttled import left, say_left, set_elsewhere
 
         if plan and (found := set_elsewhere(self.cluster, plan.moves, left(kept))):
             setting, value = next(iter(found.items()))
@@ -109,24 +150,31 @@ class Asked:
                 f" {value}. Another tool, or a kipctl on another machine, may be moving partitions,"
                 " or was cut off. They stay as they are."
             )
-        for entry in kept.unfinished():
-            if entry.throttle is not None:
-                self.environment.message(
-                    f"Throttles of earlier changes are still set. Put them back: {CLEAR}"
-                )
+        unfinished = list(kept.unfinished())
+        throttled = [entry for entry in unfinished if entry.throttle is not None]
+        if throttled:
+            self.environment.message(say_left(throttled, self.cluster.nodes))
+        open_ones = [entry for entry in unfinished if entry.is_open]
+        if open_ones:
+            older = f" ({len(open_ones) - 1} older ones neither)" if open_ones[1:] else ""
             self.environment.message(
-                f"Entry {entry.id} has not ended. If no kipctl carries it out any more: {END_IT}"
+                f"Entry {open_ones[0].id} has not ended{older}. If no kipctl carries it out any"
+                f" more: kipctl reassign --resume or --rollback, with --entry {open_ones[0].id}"
             )
-            return
 
-    def carrying_out(self, entry: "Entry", progress: Callable[[str], None]) -> dict[str, Any]:
-        """How a change is carried out, as its functions take it."""
+    def carrying_out(
+        self, entry: "Entry", progress: Callable[[str], None], batch: int = 0
+    ) -> dict[str, Any]:
+        """How a change is carried out, as its functions take it; in batches of --batch, or so."""
+        self.guard.entry = entry
+        self.guard.guarding.progress = progress
         return {
             "entry": entry,
             "progress": progress,
             "timeout_s": self.timeout_s,
-            "pace": self.pace,
+            "pace": replace(self.pace, batch=batch or self.pace.batch),
             "additional": self.additional,
+            "guardian": self.guard.guarding,
         }
 
 
@@ -170,11 +218,13 @@ def rotate(asked: Asked) -> None:
     def carry_out() -> LeadersMoved:
         again = ask_again(asked, plan_with_made)
         demand_same(seen.plan, again.plan, made)
-        title = f"Rotating {len(again.plan.moves)} partitions"
-        with asked.recorded(kept, again.plan) as entry, environment.progress(title) as progress:
-            return rotate_leaders(cluster, again.plan, **asked.carrying_out(entry, progress))
+        plan, batch = asked.guard.along(again.plan, asked.pace.batch)
+        title = f"Rotating {len(plan.moves)} partitions"
+        with asked.recorded(kept, plan, []) as entry, environment.progress(title) as progress:
+            how = asked.carrying_out(entry, progress, batch)
+            return rotate_leaders(cluster, plan, **how)
 
-    with kept.locked(asked.origin):
+    with kept.locked(asked.origin), asked.guarded(kept, len(seen.plan.moves)):
         moved, measured_load = _measured(carry_out, asked)
     topics = [*seen.plan.topics, *made]
     before = seen.snapshot.only(move.id for move in seen.plan.moves)
@@ -203,6 +253,7 @@ def carry_out_plan(asked: Asked, path: Path) -> None:
     )
     from kipctl.cluster.moves.kafka_json import check_against, read_reassignment
     from kipctl.cluster.moves.plan import reach
+    from kipctl.cluster.moves.throttle import demand_put_back
 
     environment, cluster = asked.environment, asked.cluster
     file = read_reassignment(path)
@@ -227,22 +278,24 @@ def carry_out_plan(asked: Asked, path: Path) -> None:
     asked.say_if_unfinished(kept, seen.plan)
     factor = question_of_factor(seen.plan)
     environment.confirm(f"Reassign {len(seen.plan.moves)} partitions?{factor}", asked.yes)
+    still_set: list[StillSet] = []
 
     def carry_out() -> Reassigned:
         again = ask_again(asked, planner)
         demand_same(seen.plan, again.plan)
         title = f"Reassigning {len(again.plan.moves)} partitions"
         with (
-            asked.recorded(kept, again.plan, elects=False) as entry,
+            asked.recorded(kept, again.plan, still_set, elects=False) as entry,
             environment.progress(title) as progress,
         ):
             return reassign(cluster, again.plan, **asked.carrying_out(entry, progress))
 
-    with kept.locked(asked.origin):
+    with kept.locked(asked.origin), asked.guarded(kept):
         done, measured_load = _measured(carry_out, asked)
     report = reassigned_report(done, afterwards(cluster, done.plan.topics), asked.every_row)
     asked.report(_with_measured_load(with_skipped(report, seen.plan), measured_load))
     demand_all_done(done.refused, len(done.plan.moves), UNDO)
+    demand_put_back(still_set)
 
 
 def verify(asked: Asked, path: Path) -> None:
@@ -300,7 +353,7 @@ def ask_again(asked: Asked, planner: "Planner") -> "Survey":
     """The same after the question. Raises RefusedError when something is being reassigned now."""
     from kipctl.cluster.moves.guards import demand_quiet, survey
 
-    again = survey(asked.cluster, planner)
+    again = survey(asked.cluster, lambda now: planner(asked.guard.without_canary(now)))
     demand_quiet(again.busy, additional=asked.additional)
     return again
 
@@ -333,11 +386,19 @@ def show_plan(asked: Asked, seen: "Survey", numbers: "PlanView", elects: bool = 
 
 def say_plan(asked: Asked, numbers: "PlanView") -> None:
     """What is to be confirmed, in a few lines."""
+    from kipctl.cluster.moves.copying import duration
     from kipctl.cluster.moves.plan_view import document
 
     shown = document(numbers, asked.throttle)
     for line in (in_short(shown), *map(str, numbers.left_alone[:3]), *copied_lines(shown)):
         asked.environment.message(line)
+    least_s = numbers.seconds_at(asked.throttle) if asked.throttle else 0.0
+    if asked.timeout_s is not None and least_s > asked.timeout_s:
+        asked.environment.message(
+            f"--timeout ends it after {duration(asked.timeout_s)}, which is too short at this"
+            f" throttle ({duration(least_s)} at least): what is submitted then goes on by itself,"
+            " with the throttle set, and no further batch begins."
+        )
 
 
 def demand_room(asked: Asked, numbers: "PlanView") -> None:

@@ -185,6 +185,22 @@ def _naming(topics: Sequence[str]) -> str:
     return " ".join(f"--topic {topic}" for topic in topics)
 
 
+def stopped_report(entry: "Entry | None", why: str) -> Report:
+    """Of a change that was stopped: its entry and the state of that, and what stopped it."""
+    state = str(entry.state) if entry else None
+    return Report(
+        REASSIGN,
+        {
+            "entry": entry.id if entry else None,
+            "state": state,
+            "stopped": why,
+            "rolled_back": False,
+        },
+        (),
+        (f"Entry {entry.id} is {state}.",) if entry else (),
+    )
+
+
 def verified_report(
     verified: Sequence["Verified"], target: "Assignment", every_row: bool = False
 ) -> Report:

@@ -1,7 +1,7 @@
 """`kipctl reassign --resume`: what is left of a change that was cut off is carried out."""
 
 import time
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,7 @@ from kipctl.cli.reassign_reports import (
     reassigned_report,
     with_skipped,
 )
-from kipctl.errors import RefusedError, UsageError
+from kipctl.errors import KipctlError, RefusedError, UsageError
 
 if TYPE_CHECKING:
     from kipctl.cluster.moves.entry import Entry, How
@@ -83,8 +83,8 @@ def _resume(asked: Asked, kept: "Journal", entry: "Entry") -> None:
         demand_quiet(others, additional=asked.additional)
         say_plan(replace(asked, throttle=how.throttle), numbers)
         _say_left(asked, left)
-        question = f"Go on with {left.count} partitions of {whose(entry)}?"
-        asked.environment.confirm(question, asked.yes)
+        asked.environment.message(f"What is left of {whose(entry)}.")
+        asked.environment.confirm(f"Go on with {left.count} partitions?", asked.yes)
         _carry_out(asked, kept, entry, how, left)
         return
     still_set = put_throttles_back(asked, kept, entry)
@@ -113,10 +113,13 @@ def _carry_out(asked: Asked, kept: "Journal", entry: "Entry", how: "How", left: 
     _, before, again = _look(asked, entry)
     if (again.plan.target, again.in_place) != (left.plan.target, left.in_place):
         environment.message("Some of it has ended, or was changed, since it was shown.")
+    asked.guard.entry = entry
     with (
-        throttled(cluster, entry, left.moves, environment.message, to_set),
+        asked.guarded(kept),
+        throttled(cluster, entry, left.moves, environment.message, [], to_set),
         environment.progress(f"Going on with {again.count} partitions") as progress,
     ):
+        asked.guard.guarding.progress = progress
         moved = go_on(
             cluster,
             again,
@@ -125,6 +128,8 @@ def _carry_out(asked: Asked, kept: "Journal", entry: "Entry", how: "How", left: 
             progress=progress,
             timeout_s=asked.timeout_s,
             additional=asked.additional,
+            is_to_pause=kept.is_to_pause,
+            guardian=asked.guard.guarding,
         )
     still_set = put_throttles_back(asked, kept, entry)
     _end(asked, kept, entry, is_whole=again.is_whole and not moved.failures)
@@ -143,7 +148,8 @@ def _carry_out(asked: Asked, kept: "Journal", entry: "Entry", how: "How", left: 
 
 
 def _end(asked: Asked, kept: "Journal", entry: "Entry", *, is_whole: bool) -> None:
-    """Mark it done, and what it undoes as undone, when nothing is left for later."""
+    """Mark it done when nothing is left for later, and what it undoes when all is as before."""
+    from kipctl.cluster.moves.cancel import retire
     from kipctl.cluster.moves.entry import EntryState
 
     if not is_whole:
@@ -157,7 +163,8 @@ def _end(asked: Asked, kept: "Journal", entry: "Entry", *, is_whole: bool) -> No
         except UsageError:
             return  # it is in the journal of another machine
         if undone.may_be_undone:
-            mark(asked, undone, EntryState.UNDONE)
+            with suppress(KipctlError):  # it stays open then
+                retire(asked.cluster, [undone], time.monotonic() + asked.step_timeout_s)
 
 
 def _look(asked: Asked, entry: "Entry") -> tuple[tuple["Ongoing", ...], "Snapshot", "Left"]:

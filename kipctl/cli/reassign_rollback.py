@@ -1,8 +1,11 @@
 """`kipctl reassign --rollback`: back to what was before a change, finished or cut off."""
 
+import shlex
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from kipctl.cli.leader_reports import moved_report
@@ -13,6 +16,7 @@ from kipctl.cli.reassign_entries import (
     mark,
     put_throttles_back,
     say_damaged,
+    throttled_for,
     whose,
 )
 from kipctl.cli.reassign_modes import (
@@ -24,18 +28,24 @@ from kipctl.cli.reassign_modes import (
     say_if_not_listed,
     say_plan,
 )
-from kipctl.cli.reassign_reports import REASSIGN, plan_report, with_skipped
-from kipctl.errors import RefusedError
+from kipctl.cli.reassign_reports import REASSIGN, cancelled_report, plan_report, with_skipped
+from kipctl.errors import KipctlError, PartlyDoneError, RefusedError, UsageError
+from kipctl.report.tables import Report
 
 if TYPE_CHECKING:
+    from kipctl.cluster.moves.cancel import Cancelled
+    from kipctl.cluster.moves.change_outcome import LeadersMoved
     from kipctl.cluster.moves.entry import Entry
     from kipctl.cluster.moves.journal import Journal
     from kipctl.cluster.moves.plan import Plan
     from kipctl.cluster.moves.reassign import Ongoing
     from kipctl.cluster.moves.rollback import WayBack
+    from kipctl.cluster.moves.throttle import StillSet
     from kipctl.cluster.snapshot import Snapshot
 
-_AGAIN = "Try again: kipctl reassign --rollback"
+_RECENT = timedelta(hours=1)
+"""So old a change may be for --yes to undo it without its id."""
+_UNCHANGED = "Nothing was changed."
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +75,8 @@ def roll_back(asked: Asked) -> None:
     environment = asked.environment
     kept, named = current(asked)
     entry = _entry(asked, kept, named)
+    if not asked.dry_run:
+        environment.message(_of_entry(entry))
     if begun := cut_off_rollback(asked, kept, entry):
         environment.message(f"Its rollback was cut off, and is gone on with: entry {begun.id}.")
         resume_entry(asked, kept, begun)
@@ -101,52 +113,178 @@ def roll_back(asked: Asked) -> None:
         environment.message(f"{len(way.in_place)} need their leaders elected only.")
     if seen.own:
         environment.message(f"{len(seen.own)} are still on their way: that is cancelled.")
-    environment.confirm(
-        f"Roll back {seen.count} partitions? {_of_entry(entry)}{question_of_factor(way.plan)}",
-        asked.yes,
-    )
+    factor = question_of_factor(way.plan)
+    environment.confirm(f"Roll back {seen.count} partitions?{factor}", asked.yes)
     _carry_out(asked, kept, entry, seen)
 
 
 def _carry_out(asked: Asked, kept: "Journal", entry: "Entry", seen: _Seen) -> None:
-    from kipctl.cluster.moves.change import roll_back as rolled_back
     from kipctl.cluster.moves.change_outcome import demand_all_done
-    from kipctl.cluster.moves.entry import EntryState
-    from kipctl.cluster.moves.guards import demand_same
     from kipctl.cluster.moves.throttle import demand_put_back
 
-    moved = None
-    with kept.locked(asked.origin):
-        if seen.own:
-            _cancel(asked, entry, seen.own)
-        still_set = put_throttles_back(asked, kept, entry)
+    done: list[str] = []
+    with kept.locked(asked.origin), asked.guarded(kept), _partly_done_after(done):
+        gone = _go_back(asked, kept, entry, seen, done)
+    moved, next_step = gone.moved, f"Try again: {_command(asked, entry)}"
+    if report := gone.report(asked):
+        asked.report(report)
+    if moved is not None:
+        if gone.again.way.left:
+            _say_left_open(asked, entry, gone.again.way)
+        has_changed = moved.has_changed or bool(done)
+        demand_all_done(moved.failures, moved.done, next_step, has_changed=has_changed)
+    with _partly_done_after(done):
+        _demand_undone(asked, entry, gone.again, next_step, has_moved=moved is not None)
+    demand_put_back(gone.still_set)
+
+
+@dataclass(frozen=True, slots=True)
+class _Gone:
+    """What came of a way back: what was seen `again` before it, `known` of what it changes.
+
+    `cancelled` is None where nothing was on its way, `moved` where nothing was to be moved.
+    """
+
+    again: _Seen
+    known: "Snapshot"
+    cancelled: "Cancelled | None"
+    moved: "LeadersMoved | None"
+    still_set: "Sequence[StillSet]"
+
+    def report(self, asked: Asked) -> Report | None:
+        """None where there is nothing to report."""
+        if self.moved is not None:
+            after = afterwards(asked.cluster, self.known.topics)
+            report = moved_report(REASSIGN, self.moved, self.known, after, asked.every_row)
+        elif self.cancelled is not None:
+            topics = sorted({one.topic for one in self.cancelled.cancelled})
+            after = afterwards(asked.cluster, topics)
+            report = cancelled_report(self.cancelled, after, asked.every_row)
+        else:
+            return None
+        return with_skipped(report, self.again.way.plan)
+
+
+def _go_back(asked: Asked, kept: "Journal", entry: "Entry", seen: _Seen, done: list[str]) -> _Gone:
+    """The way back that was seen, in the lock of the journal. Raises KipctlError.
+
+    `done` gets a sentence for what cannot be taken back any more.
+    """
+    from kipctl.cluster.moves.change import roll_back as rolled_back
+    from kipctl.cluster.moves.entry import EntryState
+    from kipctl.cluster.moves.guards import demand_same
+
+    moved, cancelled = None, None
+    own = [one.id for one in seen.own]
+    entry = entry.again()
+    again = _look(asked, entry)
+    demand_same(seen.way.plan, again.way.plan.without(own))
+    if own:
+        cancelled = _cancel(asked, entry, seen.own)
+        if cancelled.cancelled:
+            done.append(f"{len(cancelled.cancelled)} reassignments are cancelled.")
+    is_throttled = bool(throttled_for(asked, kept, entry))
+    still_set = list(put_throttles_back(asked, kept, entry))
+    if is_throttled:
+        done.append(f"The throttle is {'not all ' if still_set else ''}put back.")
+    if own or is_throttled:
         entry = entry.again()
         again = _look(asked, entry)
-        way = again.way
-        demand_same(seen.way.plan, way.plan.without(one.id for one in seen.own))
-        known = again.snapshot.only((*way.in_place, *way.plan.target))
-        if way.plan.moves or way.in_place:
-            title = f"Rolling back {len(way.plan.moves)} partitions"
-            whole = _whole(way, known)
-            with (
-                asked.recorded(kept, whole, undoes=entry.id) as record,
-                asked.environment.progress(title) as progress,
-            ):
-                if entry.is_open:
-                    mark(asked, entry, EntryState.DONE)  # what is left of it is not to be done
-                how = asked.carrying_out(record, progress)
-                moved = rolled_back(asked.cluster, way.plan, way.in_place, **how)
-        is_whole = way.is_whole and not (moved and moved.failures)
-        if is_whole and entry.state is not EntryState.UNDONE:
-            mark(asked, entry, EntryState.UNDONE)
-    if moved is None:
-        _say_undone(asked, entry)
-    else:
-        after = afterwards(asked.cluster, known.topics)
-        report = moved_report(REASSIGN, moved, known, after, asked.every_row)
-        asked.report(with_skipped(report, way.plan))
-        demand_all_done(moved.failures, moved.done, _AGAIN, has_changed=moved.has_changed)
-    demand_put_back(still_set)
+        demand_same(seen.way.plan, again.way.plan.without(own))
+    way = again.way
+    known = again.snapshot.only((*way.in_place, *way.plan.target))
+    if way.plan.moves or way.in_place:
+        title = f"Rolling back {len(way.plan.moves)} partitions"
+        whole = _whole(way, known)
+        with (
+            asked.recorded(kept, whole, still_set, undoes=entry.id) as record,
+            asked.environment.progress(title) as progress,
+        ):
+            if entry.is_open:
+                mark(asked, entry, EntryState.DONE)  # what is left of it is not to be done
+            how = asked.carrying_out(record, progress)
+            moved = rolled_back(asked.cluster, way.plan, way.in_place, **how)
+    is_undone = not way.left and not again.own and not (moved and moved.failures)
+    if is_undone and entry.state is not EntryState.UNDONE:
+        mark(asked, entry, EntryState.UNDONE)
+    return _Gone(again, known, cancelled, moved, still_set)
+
+
+def put_back(
+    asked: Asked, kept: "Journal", entry: "Entry", stopped: KipctlError, report: Report
+) -> Report:
+    """Undo a change whose guard gave up, in the lock of the journal, unasked and unguarded.
+
+    What came of it is added to what stopped the change. Returns the report of both.
+    """
+    from kipctl.cluster.moves.change_outcome import demand_all_done
+    from kipctl.cluster.moves.throttle import demand_put_back
+
+    if entry.undoes:
+        stopped.what += " A way back is not rolled back itself."
+        return report
+    asked = replace(asked, guard=asked.guard.nobody())
+    again = f"Try again: {_command(asked, entry)}"
+    try:
+        seen = _look(asked, entry)
+        demand_replicas(asked, seen.way.plan)
+        demand_room(asked, in_numbers(asked, seen.way.plan, seen.snapshot))
+        gone = _go_back(asked, kept, entry, seen, [])
+        moved = gone.moved
+        if moved:
+            demand_all_done(moved.failures, moved.done, again, has_changed=moved.has_changed)
+        demand_put_back(gone.still_set)
+        if left := gone.again.way.left:
+            raise PartlyDoneError(f"{left[0].id}: {left[0].reason}.")
+    except KipctlError as failed:
+        stopped.what += f" It was not all rolled back: {failed.what}"
+        stopped.next_step = again
+        return report
+    count = moved.done if moved else 0
+    stopped.what += f" Then it was rolled back: {count:,} partitions were brought back."
+    stopped.next_step = "See: kipctl reassign --history"
+    back = gone.report(asked) or Report(REASSIGN, {}, ())
+    return replace(
+        back, document={**back.document, **report.document, "state": "undone", "rolled_back": True}
+    )
+
+
+@contextmanager
+def _partly_done_after(done: Sequence[str]) -> Iterator[None]:
+    """What is refused once something is done, as these sentences say, is partly done."""
+    try:
+        yield
+    except (RefusedError, UsageError) as error:
+        if not done:
+            raise
+        what, next_step = (
+            " ".join(text.replace(_UNCHANGED, "").split()) for text in (error.what, error.next_step)
+        )
+        raise PartlyDoneError(f"{' '.join(done)} {what}", next_step) from None
+
+
+def _demand_undone(
+    asked: Asked, entry: "Entry", seen: _Seen, next_step: str, *, has_moved: bool
+) -> None:
+    """Say that all is as before, unless there is a report of what has moved.
+
+    Raises RefusedError where something is not, and nothing has moved; PartlyDoneError for what
+    could not be cancelled.
+    """
+    if seen.own:
+        raise PartlyDoneError(
+            f"{len(seen.own)} partitions of entry {entry.id}, such as {seen.own[0].id}, are still"
+            f" being reassigned: they could not be cancelled. {_left_alone(seen.way)}".rstrip(),
+            next_step,
+        )
+    if has_moved:
+        return
+    if seen.way.left:
+        raise RefusedError(
+            f"Entry {entry.id} is not all undone. {_left_alone(seen.way)}",
+            f"{next_step}; --force insists on what somebody has changed.",
+        )
+    _say_undone(asked, entry)
 
 
 def _whole(way: "WayBack", known: "Snapshot") -> "Plan":
@@ -161,12 +299,12 @@ def _whole(way: "WayBack", known: "Snapshot") -> "Plan":
     return Plan(tuple(sorted((*way.plan.moves, *elected), key=lambda move: move.id)))
 
 
-def _cancel(asked: Asked, entry: "Entry", own: Sequence["Ongoing"]) -> None:
+def _cancel(asked: Asked, entry: "Entry", own: Sequence["Ongoing"]) -> "Cancelled":
     """Cancel what the entry still moves; what has ended meanwhile is rolled back afterwards."""
     from kipctl.cluster.moves.cancel import Chosen, cancel
 
     with asked.environment.progress(f"Cancelling {len(own)} reassignments"):
-        cancel(
+        return cancel(
             asked.cluster,
             Chosen(tuple(own), (), {one.id: entry for one in own}),
             asked.step_timeout_s,
@@ -174,8 +312,18 @@ def _cancel(asked: Asked, entry: "Entry", own: Sequence["Ongoing"]) -> None:
 
 
 def _entry(asked: Asked, kept: "Journal", named: "Entry | None") -> "Entry":
-    """The entry named, or the newest that may be undone. Raises RefusedError without."""
-    entry = named or next(kept.undoable(lambda damaged: say_damaged(asked, damaged)), None)
+    """The entry named, or the newest that may be undone.
+
+    Raises RefusedError without, and where --yes would undo what may not be meant.
+    """
+    from kipctl.cluster.moves.entry import EntryState
+
+    if named is None:
+        entry, newer = kept.last_change(lambda damaged: say_damaged(asked, damaged))
+        if entry is not None and asked.yes and not asked.dry_run:
+            _demand_meant(asked, entry, newer)
+    else:
+        entry = named
     if entry is None:
         raise RefusedError(
             "There is nothing to roll back: no change of this cluster that could be undone is in"
@@ -183,9 +331,34 @@ def _entry(asked: Asked, kept: "Journal", named: "Entry | None") -> "Entry":
             "See what was done: kipctl reassign --history. Play an assignment of your own back with"
             " --plan FILE.",
         )
-    if not entry.may_be_undone:
+    insists = asked.force and entry.state is EntryState.UNDONE
+    if not (entry.may_be_undone or insists):
         raise RefusedError(f"Entry {entry.id} is {entry.state}: there is nothing to undo.", OTHERS)
     return entry
+
+
+def _demand_meant(asked: Asked, entry: "Entry", newer: str) -> None:
+    """Raise RefusedError where nobody is asked, and another change may be meant than this one.
+
+    `newer` says what is passed over for it.
+    """
+    made_at = entry.made_at
+    if newer:
+        why = f"The newest change, {newer}: the one before it would be undone."
+    elif made_at is None or datetime.now(UTC) - made_at > _RECENT:
+        why = "The last change was not made within the last hour."
+    else:
+        return
+    raise RefusedError(
+        f"{why} That is {whose(entry)}. --yes does not undo it without its id.",
+        f"If it is meant: {_command(asked, entry)} --yes",
+    )
+
+
+def _command(asked: Asked, entry: "Entry") -> str:
+    """What rolls back this entry, and no other one."""
+    which = f"--journal {shlex.quote(str(asked.file))}" if asked.file else f"--entry {entry.id}"
+    return f"kipctl reassign --rollback {which}"
 
 
 def _look(asked: Asked, entry: "Entry") -> _Seen:
@@ -212,23 +385,37 @@ def _look(asked: Asked, entry: "Entry") -> _Seen:
 
 def _nothing_to_roll_back(asked: Asked, kept: "Journal", entry: "Entry", way: "WayBack") -> None:
     from kipctl.cluster.moves.entry import EntryState
-    from kipctl.cluster.moves.plan_view import left_alone
-    from kipctl.cluster.moves.rollback import BACK, GONE
     from kipctl.cluster.moves.throttle import demand_put_back
 
-    if {skipped.reason for skipped in way.plan.skipped} <= {BACK, GONE}:
+    if not way.left:
         with kept.locked(asked.origin):
             still_set = put_throttles_back(asked, kept, entry)
             mark(asked, entry, EntryState.UNDONE)
         _say_undone(asked, entry)
         demand_put_back(still_set)
         return
-    reasons = [str(one) for one in left_alone(way.plan)]
     raise RefusedError(
-        f"Nothing of entry {entry.id} can be rolled back. {' '.join(reasons[:3])}",
+        f"Nothing of entry {entry.id} can be rolled back. {_left_alone(way)}",
         "Choose another (--history, --entry ID), insist with --force, or stop what is being"
         " reassigned: kipctl reassign --cancel",
     )
+
+
+def _say_left_open(asked: Asked, entry: "Entry", way: "WayBack") -> None:
+    asked.environment.message(
+        f"Entry {entry.id} is not all undone, and stays open. {_left_alone(way)}"
+    )
+    asked.environment.message(
+        f"The rest later: {_command(asked, entry)}; --force insists on what somebody has changed."
+    )
+
+
+def _left_alone(way: "WayBack") -> str:
+    """What is left elsewhere than before, and why, in a few words."""
+    from kipctl.cluster.moves.plan import Plan
+    from kipctl.cluster.moves.plan_view import left_alone
+
+    return " ".join(str(one) for one in left_alone(Plan((), way.left))[:3])
 
 
 def _say_undone(asked: Asked, entry: "Entry") -> None:

@@ -21,6 +21,7 @@ from kipctl.cli.reassign_reports import REASSIGN, with_skipped
 if TYPE_CHECKING:
     from kipctl.cluster.moves.plan import Plan
     from kipctl.cluster.moves.planners.ways import Way
+    from kipctl.cluster.moves.throttle import StillSet
     from kipctl.cluster.snapshot import Snapshot
 
 
@@ -70,6 +71,7 @@ def carry_out_way(asked: Asked, way: "Way") -> None:
     )
     from kipctl.cluster.moves.log_sizes import NOT_ASKED, ask_log_sizes
     from kipctl.cluster.moves.planners.placement import Known
+    from kipctl.cluster.moves.throttle import demand_put_back
     from kipctl.cluster.snapshot import select, take_snapshot
 
     environment, cluster = asked.environment, asked.cluster
@@ -99,17 +101,24 @@ def carry_out_way(asked: Asked, way: "Way") -> None:
     environment.confirm(
         f"{way.option}: change {len(seen.plan.moves)} partitions?{factor}", asked.yes
     )
-    with kept.locked(asked.origin):
+    still_set: list[StillSet] = []
+    with kept.locked(asked.origin), asked.guarded(kept, len(seen.plan.moves)):
         again = ask_again(asked, planner)
         demand_same(seen.plan, again.plan)
-        title = f"Reassigning {len(again.plan.moves)} partitions"
-        with asked.recorded(kept, again.plan) as entry, environment.progress(title) as progress:
-            moved = rotate_leaders(cluster, again.plan, **asked.carrying_out(entry, progress))
+        plan, batch = asked.guard.along(again.plan, asked.pace.batch)
+        title = f"Reassigning {len(plan.moves)} partitions"
+        with (
+            asked.recorded(kept, plan, still_set) as entry,
+            environment.progress(title) as progress,
+        ):
+            how = asked.carrying_out(entry, progress, batch)
+            moved = rotate_leaders(cluster, plan, **how)
     before = seen.snapshot.only(move.id for move in seen.plan.moves)
     after = afterwards(cluster, seen.plan.topics)
     report = moved_report(REASSIGN, moved, before, after, asked.every_row)
     asked.report(with_skipped(report, seen.plan))
     demand_all_done(moved.failures, moved.done, UNDO, has_changed=moved.has_changed)
+    demand_put_back(still_set)
 
 
 def _with_elections(plan: "Plan", now: "Snapshot") -> "Plan":

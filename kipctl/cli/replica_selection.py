@@ -21,6 +21,7 @@ from kipctl.report.formats import OutputFormat
 from kipctl.report.replica_selection_tables import (
     flip_line,
     flips_table,
+    selection_answer,
     selection_tables,
     walk_tables,
 )
@@ -105,6 +106,9 @@ def replica_selection(
         StockClient | None,
         typer.Option("--client", help="Also let this client read a few records, and watch it."),
     ] = None,
+    partitions: Annotated[
+        bool, typer.Option("--partitions", help="Print every partition, however many there are.")
+    ] = False,
     bootstrap_server: BootstrapOption = None,
     output: OutputOption = OutputFormat.AUTO,
 ) -> None:
@@ -147,7 +151,15 @@ def replica_selection(
     failed = () if limit is None else below(summaries, limit)
     reads = _client_reads(environment, access, found) if client else ()
     document = documents.document(found, summaries, unreported, reads, rate_over, price_per_gb)
-    environment.report(Report(COMMAND, document, selection_tables(document)), output)
+    environment.report(
+        Report(
+            COMMAND,
+            document,
+            selection_tables(document, partitions),
+            opening=(selection_answer(document),),
+        ),
+        output,
+    )
     if limit is not None and failed:
         raise _below(failed, limit)
     _demand_all_reported(found)

@@ -1,10 +1,20 @@
-"""`kipctl roll`: brokers restarted one after the other, with their leaders off them meanwhile."""
+"""`kipctl roll`: nodes restarted one after the other, with brokers' leaders off them meanwhile."""
 
 from typing import Annotated
 
 import typer
 
 from kipctl.cli.environment import Environment
+from kipctl.cli.guarding import (
+    PATIENCE,
+    QUIET,
+    ROLLBACK,
+    STOP,
+    GuardOption,
+    GuardPatienceOption,
+    GuardQuietOption,
+    MetricsUrlOption,
+)
 from kipctl.cli.options import (
     BatchOption,
     BetweenOption,
@@ -12,29 +22,41 @@ from kipctl.cli.options import (
     OutputOption,
     YesOption,
     duration,
-    pause,
 )
 from kipctl.durations import Duration
 from kipctl.errors import UsageError
 from kipctl.report.formats import OutputFormat
 
 _HELP_PAGE = "See `kipctl roll --help`."
-_ACTIONS = ("stop", "rollback")
+_ACTIONS = (STOP, ROLLBACK)
+_NONE = "none"
 
 
 def roll(
     context: typer.Context,
     brokers: Annotated[
         str | None,
-        typer.Option("--brokers", metavar="ID,...", help="Only these brokers. Default: all."),
+        typer.Option(
+            "--brokers",
+            metavar="ID,...",
+            help="Only these brokers. Default: all. With --controllers also none.",
+        ),
     ] = None,
+    controllers: Annotated[
+        bool,
+        typer.Option(
+            "--controllers",
+            help="After the brokers also the controllers that are none, the active one last.",
+        ),
+    ] = False,
     command: Annotated[
         str | None,
         typer.Option(
             "--exec",
             metavar="COMMAND",
             help="What restarts a broker, as 'ssh {host} systemctl restart kafka'; {host}, {port}, "
-            "{broker} and {rack} are put in. No shell runs it; its status has to be 0.",
+            "{broker} (its id), {rack} and {role} are put in. No shell runs it; its status has to "
+            "be 0.",
         ),
     ] = None,
     manual: Annotated[
@@ -62,33 +84,9 @@ def roll(
             help="With --resume: whether the broker in hand was, where that cannot be seen.",
         ),
     ] = None,
-    guard: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--guard",
-            metavar="CONDITION",
-            help="What pauses the roll: 'urp > 10', 'under-min-isr > 0', 'offline > 0', 'metric "
-            "NAME > 5', 'p99 > 50ms for 10s', 'moved-wait p50 > 20ms'; repeatable.",
-        ),
-    ] = None,
-    guard_patience: Annotated[
-        Duration,
-        typer.Option(
-            "--guard-patience",
-            metavar="DURATION",
-            parser=duration,
-            help="How long it may be crossed in a pause.",
-        ),
-    ] = Duration(600),
-    guard_quiet: Annotated[
-        Duration,
-        typer.Option(
-            "--guard-quiet",
-            metavar="DURATION",
-            parser=pause,
-            help="So long it is quiet before the roll goes on.",
-        ),
-    ] = Duration(30),
+    guard: GuardOption = None,
+    guard_patience: GuardPatienceOption = PATIENCE,
+    guard_quiet: GuardQuietOption = QUIET,
     guard_action: Annotated[
         str,
         typer.Option(
@@ -96,15 +94,8 @@ def roll(
             metavar="stop|rollback",
             help="After its patience: stop, or also put the leaders back.",
         ),
-    ] = "stop",
-    metrics_url: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--metrics-url",
-            metavar="URL",
-            help="Where a broker's JMX exporter serves its metrics; repeatable, one per broker.",
-        ),
-    ] = None,
+    ] = STOP,
+    metrics_url: MetricsUrlOption = None,
     force: Annotated[
         bool,
         typer.Option(
@@ -139,8 +130,8 @@ def roll(
 
     For each: leaders off it, the restart, a wait until it is in sync everywhere, leaders back. One
     of --exec, --manual and --lab says how. Racks come one by one, controllers after brokers, the
-    active one last. It stops at the first doubt, and says where; --resume goes on, also after a
-    kipctl that was killed.
+    active one last; those that are no brokers with --controllers only. It stops at the first doubt,
+    and says where; --resume goes on, also after a kipctl that was killed.
     """
     ways = {"--exec": command is not None, "--manual": manual, "--lab": lab}
     given = [name for name, is_given in ways.items() if is_given]
@@ -154,12 +145,14 @@ def roll(
         raise UsageError("--was-restarted is yes or no, and goes with --resume.", _HELP_PAGE)
     if guard_action not in _ACTIONS:
         raise UsageError(f"--guard-action {guard_action!r} is none of {', '.join(_ACTIONS)}.")
+    if brokers == _NONE and not controllers:
+        raise UsageError("--brokers none goes with --controllers.", _HELP_PAGE)
     environment = context.ensure_object(Environment)
     if manual and not dry_run and not environment.stdin.isatty():
         raise UsageError("--manual asks, and there is no terminal to ask on.", "Use --exec.")
     from kipctl.cli import roll_modes
     from kipctl.cluster.metrics_url import demand_url
-    from kipctl.roll.guard import parse_guard
+    from kipctl.guard.guard import parse_guard
     from kipctl.roll.record import How
     from kipctl.roll.restart import parse_command
     from kipctl.transport.request import Cluster
@@ -187,7 +180,9 @@ def roll(
     )
     with Cluster(access, timeout_s=roll_modes.ANSWER_S) as cluster:
         said = None if was_restarted is None else was_restarted == "yes"
-        asked = roll_modes.Asked(environment, cluster, how, _ids(brokers), said, yes, output)
+        asked = roll_modes.Asked(
+            environment, cluster, how, _ids(brokers), controllers, said, yes, output
+        )
         if dry_run:
             roll_modes.dry_run(asked)
         elif resume:
@@ -198,9 +193,10 @@ def roll(
             roll_modes.begin(asked)
 
 
-def _ids(text: str | None) -> tuple[int, ...]:
-    if text is None:
-        return ()
+def _ids(text: str | None) -> tuple[int, ...] | None:
+    """() is all of them, None is none."""
+    if text is None or text == _NONE:
+        return () if text is None else None
     words = [word.strip() for word in text.split(",")]
     if not all(word.isascii() and word.isdigit() for word in words):
         raise UsageError(f"--brokers {text!r} are no ids.", "Write them as 1,2,3.")

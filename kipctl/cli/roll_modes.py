@@ -8,13 +8,14 @@ from kipctl.cli.environment import Environment
 from kipctl.cli.guard import confirm_unless_lab
 from kipctl.errors import RefusedError, UsageError
 from kipctl.report.formats import OutputFormat
-from kipctl.report.roll_tables import brokers_table, guard_table, plan_closing, plan_tables
+from kipctl.report.guard_tables import guard_table
+from kipctl.report.roll_tables import node_tables, plan_closing, plan_tables
 from kipctl.report.tables import Report
 
 if TYPE_CHECKING:
     from kipctl.cluster.moves.entry import Origin
     from kipctl.cluster.moves.journal import Journal
-    from kipctl.roll.gauges import Guarding
+    from kipctl.guard.gauges import Guarding
     from kipctl.roll.plan import RollPlan
     from kipctl.roll.record import How, RollRecord, Rolls
     from kipctl.transport.request import Cluster
@@ -31,7 +32,9 @@ class Asked:
     environment: Environment
     cluster: "Cluster"
     how: "How"
-    brokers: tuple[int, ...]
+    brokers: tuple[int, ...] | None
+    """() for all, None for none."""
+    controllers: bool
     was_restarted: bool | None
     yes: bool
     output: OutputFormat
@@ -62,12 +65,12 @@ class Asked:
         from kipctl.roll.facts import ask_facts
         from kipctl.roll.plan import plan_roll
 
-        return plan_roll(ask_facts(self.cluster), self.brokers)
+        return plan_roll(ask_facts(self.cluster), self.brokers, controllers=self.controllers)
 
 
 def dry_run(asked: Asked) -> None:
     """Show order, risks, what is not known, and what the guard sees now."""
-    from kipctl.roll.gauges import GivenUpError
+    from kipctl.cluster.moves.guardian import GivenUpError
 
     plan = asked.plan()
     document: dict[str, Any] = plan.as_document()
@@ -89,16 +92,11 @@ def dry_run(asked: Asked) -> None:
 
 
 def begin(asked: Asked) -> None:
-    """Look, refuse, ask, look again, and restart one broker after the other."""
-    from kipctl.roll.plan import demand_safe, risk_in_words
+    """Look, refuse, ask, look again, and restart one node after the other."""
+    from kipctl.roll.plan import demand_safe, node_name, risk_in_words
 
     environment, how = asked.environment, _with_lab(asked, asked.how)
-    if unended := asked.rolls.unended():
-        left = ", ".join(str(step.broker) for step in unended.left)
-        raise RefusedError(
-            f"A roll of this cluster has not ended (left: broker {left}).",
-            "Go on with it: kipctl roll --resume. Or give it up: kipctl roll --abandon",
-        )
+    _demand_ended(asked)
     plan = asked.plan()
     demand_safe(plan, force=how.force)
     _demand_commands(plan, how)
@@ -106,16 +104,27 @@ def begin(asked: Asked) -> None:
         environment.message(line)
     for risk in plan.steps:
         if risk.is_harmful:
-            environment.message(f"Broker {risk.broker}: {risk_in_words(risk)}")
-    order = ", ".join(str(step.broker) for step in plan.steps)
-    question = f"Restart brokers {order}, one after the other ({_in_words(how)})?"
+            name = node_name(risk.broker, risk.role).capitalize()
+            environment.message(f"{name}: {risk_in_words(risk)}")
+    question = f"Restart {_order(plan)}, one after the other ({_in_words(how)})?"
     confirm_unless_lab(environment, asked.cluster, question, asked.yes)
     with asked.changes.locked(asked.origin):
+        _demand_ended(asked)  # another may have begun one since
         again = asked.plan()
         demand_safe(again, force=how.force)
         if [step.broker for step in again.steps] != [step.broker for step in plan.steps]:
             raise RefusedError("The order has changed since it was shown. Nothing was changed.")
         _carry_out(asked, asked.rolls.begin(asked.origin, how, again.steps))
+
+
+def _demand_ended(asked: Asked) -> None:
+    """Raise RefusedError while a roll of this cluster may be resumed."""
+    if unended := asked.rolls.unended():
+        left = ", ".join(str(step.broker) for step in unended.left)
+        raise RefusedError(
+            f"A roll of this cluster has not ended (left: broker {left}).",
+            "Go on with it: kipctl roll --resume. Or give it up: kipctl roll --abandon",
+        )
 
 
 def resume(asked: Asked) -> None:
@@ -135,6 +144,11 @@ def resume(asked: Asked) -> None:
         asked.yes,
     )
     with asked.changes.locked(asked.origin):
+        if asked.rolls.unended() != record:
+            raise RefusedError(
+                "The roll has gone on, or ended, since it was asked about. Nothing was changed.",
+                "Look again: kipctl roll --resume",
+            )
         _carry_out(asked, replace(record, how=how).mark(type(record.state).UNDER_WAY))
 
 
@@ -143,27 +157,28 @@ def abandon(asked: Asked) -> None:
     from kipctl.roll.leaders import entries_of
     from kipctl.roll.record import RollState
 
-    record = asked.rolls.unended()
-    if record is None:
-        raise RefusedError("There is no roll to give up.")
     with asked.changes.locked(asked.origin):
+        record = asked.rolls.unended()
+        if record is None:
+            raise RefusedError("There is no roll to give up.")
         record = record.mark(RollState.ABANDONED, "given up by the operator")
     closing = []
     for step in record.left:
         if step.at:
-            closing.append(f"Broker {step.broker} is as it was left ({step.phase}): see to it.")
+            name = step.name.capitalize()
+            closing.append(f"{name} is as it was left ({step.phase}): see to it.")
         if step.has_moved:
             closing += (
                 f"Its leaders back: kipctl reassign --rollback --entry {entry.id}"
                 for entry in entries_of(asked.changes, record.origin, step.since)
             )
     closing.append("The roll is abandoned.")
-    report = Report(ROLL, record_document(record), (_table(record),), tuple(closing))
+    report = Report(ROLL, record_document(record), _tables(record), tuple(closing))
     asked.environment.report(report, asked.output)
 
 
 def record_document(record: "RollRecord") -> dict[str, Any]:
-    """For JSON: the record, with the seconds that the restarts took."""
+    """For JSON: the record, with the seconds that the restarts took, and that clients waited."""
     from kipctl.roll.next_act import Phase
     from kipctl.roll.record import IN_SYNC
 
@@ -171,12 +186,25 @@ def record_document(record: "RollRecord") -> dict[str, Any]:
         {
             "restarted_seconds": step.seconds(Phase.RESTARTING, Phase.RESTARTED),
             "in_sync_seconds": step.seconds(Phase.RESTARTING, IN_SYNC),
+            "waits": _waits(step.waits_s),
         }
         for step in record.steps
     ]
     document = record.as_document()
     steps = [one | took for one, took in zip(document["steps"], seconds, strict=True)]
     return document | {"steps": steps}
+
+
+def _waits(seconds: tuple[float, ...] | None) -> dict[str, Any] | None:
+    if seconds is None:
+        return None
+    from statistics import median
+
+    return {
+        "moves": len(seconds),
+        "p50_seconds": median(seconds) if seconds else None,
+        "max_seconds": max(seconds, default=None),
+    }
 
 
 def _carry_out(asked: Asked, record: "RollRecord") -> None:
@@ -187,19 +215,18 @@ def _carry_out(asked: Asked, record: "RollRecord") -> None:
     environment, how = asked.environment, record.how
     if how.way == "manual" and not environment.stdin.isatty():
         raise UsageError("The roll asks for each restart, and there is no terminal to ask on.")
-    title = f"Restarting {len(record.left)} brokers"
-    rolling = None
+    title = f"Restarting {len(record.left)} {record.kind}"
+    rolling, new_waits = None, None
     try:
         with ExitStack() as meanwhile:
             progress = meanwhile.enter_context(environment.progress(title))
             guarding = _guarding(asked, how, progress)
             conditions = [gauge.condition for gauge in guarding.guard.gauges]
             if felt := [one for one in conditions if one.kind.is_felt]:
-                from kipctl.roll.canary import canary
+                from kipctl.guard.canary import canary
 
-                guarding.felt = meanwhile.enter_context(
-                    canary(asked.cluster, felt, environment.message)
-                )
+                probe = meanwhile.enter_context(canary(asked.cluster, felt, environment.message))
+                guarding.felt, new_waits = probe, probe.new_waits
             leaders = Leaders(
                 asked.cluster, asked.changes, record.origin, how.batch, how.timeout_s, progress
             )
@@ -212,6 +239,7 @@ def _carry_out(asked: Asked, record: "RollRecord") -> None:
                 environment.message,
                 progress,
                 asked.was_restarted,
+                new_waits,
             )
             rolling.run()
     finally:  # what was done is printed, however it ends
@@ -221,23 +249,25 @@ def _carry_out(asked: Asked, record: "RollRecord") -> None:
 
 def _report(record: "RollRecord", guarding: "Guarding") -> Report:
     document = record_document(record)
-    tables = [_table(record)]
+    tables = list(_tables(record))
     if record.how.guards:
         document["guard"] = guarding.guard.as_document()
         tables.append(guard_table(document["guard"]))
     done = len(record.steps) - len(record.left)
-    closing = f"{done} of {len(record.steps)} brokers are restarted; the roll is {record.state}."
+    closing = (
+        f"{done} of {len(record.steps)} {record.kind} are restarted; the roll is {record.state}."
+    )
     return Report(ROLL, document, tuple(tables), (closing,))
 
 
-def _table(record: "RollRecord") -> Any:
-    return brokers_table(record_document(record)["steps"])
+def _tables(record: "RollRecord") -> tuple[Any, ...]:
+    return node_tables(record_document(record)["steps"])
 
 
 def _guarding(asked: Asked, how: "How", progress: Any = None) -> "Guarding":
-    from kipctl.roll.gauges import Guarding
-    from kipctl.roll.guard import Guard, parse_guard
-    from kipctl.roll.metrics import Exporters
+    from kipctl.guard.gauges import Guarding
+    from kipctl.guard.guard import Guard, parse_guard
+    from kipctl.guard.metrics import Exporters
 
     guard = Guard.of(map(parse_guard, how.guards), how.guard_patience_s, how.guard_quiet_s)
     told = progress or asked.environment.message
@@ -255,12 +285,21 @@ def _with_lab(asked: Asked, how: "How") -> "How":
 
 
 def _demand_commands(plan: "RollPlan", how: "How") -> None:
-    """Raise UsageError when the command cannot be made for one of the brokers."""
+    """Raise UsageError when the command cannot be made for one of the nodes."""
     from kipctl.roll.restart import command_for
 
     for step in plan.steps:
+        role = "controller" if step.is_apart else "broker"
         if how.way == "exec":
-            command_for(how.command, step.broker, step.host, step.port, step.rack)
+            command_for(how.command, step.broker, step.host, step.port, step.rack, role)
+
+
+def _order(plan: "RollPlan") -> str:
+    """`brokers 1, 2, 3 and controllers 102, 103, 101`."""
+    brokers = ", ".join(str(step.broker) for step in plan.steps if not step.is_apart)
+    controllers = ", ".join(str(step.broker) for step in plan.steps if step.is_apart)
+    named = (("brokers", brokers), ("controllers", controllers))
+    return " and ".join(f"{kind} {ids}" for kind, ids in named if ids)
 
 
 def _in_words(how: "How") -> str:

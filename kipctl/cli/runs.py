@@ -96,7 +96,7 @@ def show(
     environment = context.ensure_object(Environment)
     from kipctl.report.run_tables import settings_table
     from kipctl.trace.runs import find_run, look
-    from kipctl.trace.settings import settings
+    from kipctl.trace.settings import end_of, settings
 
     found = look(find_run(run, environment.variables).folder)
     description = dict(found.description or {})
@@ -108,6 +108,8 @@ def show(
         **description,
     }
     facts = {"started": str(description.get("started", "-"))} | settings(description)
+    if kept := end_of(description):
+        facts = {"kept": f"the end of a longer run: {kept}"} | facts
     if found.flaw:
         facts = {"state": found.flaw} | facts
     table = settings_table(found.name, str(found.folder), facts, found.bytes)
@@ -195,7 +197,7 @@ def compare(
     from kipctl.pipeline.session import spark_session
     from kipctl.report.run_tables import compare_tables
     from kipctl.trace.runs import path_of
-    from kipctl.trace.settings import interrupted_after
+    from kipctl.trace.settings import end_of, interrupted_after
 
     place = place_of(master, conf, start_timeout, scratch)
     gates = [parse_gate(text, UNITS) for text in fail_if or ()]
@@ -224,6 +226,8 @@ def compare(
                 environment.message(
                     f"{opened.name} was interrupted, and is compared as it is: {reported}"
                 )
+            if kept := end_of(opened.description):
+                environment.message(f"{opened.name} is the end of a longer run: {kept}.")
         comparison = compare_traces(of_a, of_b)
         if html:
             sides = {run.path: "A" for run in of_a.runs} | {run.path: "B" for run in of_b.runs}

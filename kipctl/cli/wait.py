@@ -27,7 +27,8 @@ def wait(
             "--until",
             metavar="CONDITION,...",
             help="in-sync: every replica is in sync; preferred: the first replica leads; "
-            "converged: every broker shows the same leaders; no-reassignment: none goes on.",
+            "converged: every broker answers, and those compared (20 at a time) show the same"
+            " leaders; no-reassignment: none goes on.",
         ),
     ],
     topic: Annotated[
@@ -63,7 +64,7 @@ def wait(
             seen = await_conditions(cluster, topics, wanted, timeout, progress)
         environment.say_what_may_be_hidden(cluster, seen.snapshot.topics, topic or [])
     seconds = time.monotonic() - began
-    asked = len(seen.compared.asked)
+    asked, answering = len(seen.compared.asked), len(seen.compared.answering)
     environment.report(
         Report(
             "wait",
@@ -72,17 +73,19 @@ def wait(
                 "seconds": seconds,
                 "partitions": len(seen.snapshot.partitions),
                 "brokers": len(seen.snapshot.brokers),
+                "answering_brokers": list(seen.compared.answering),
                 "asked_brokers": list(seen.compared.asked),
             },
             (
                 Table(
                     "Met",
-                    ("Conditions", "Partitions", "Brokers", Column("s", digits=1)),
+                    ("Conditions", "Partitions", "Brokers", "Compared", Column("s", digits=1)),
                     (
                         (
                             ", ".join(wanted),
                             len(seen.snapshot.partitions),
-                            f"{asked} of {len(seen.snapshot.brokers)}" if asked else "1",
+                            f"{answering} of {len(seen.snapshot.brokers)}" if asked else "1",
+                            asked or None,
                             seconds,
                         ),
                     ),

@@ -53,7 +53,8 @@ NEEDED: dict[str, tuple[Right, ...]] = {
         Right("DescribeConfigs", TOPIC),
         Right("DescribeConfigs", CLUSTER),
     ),
-    "reassign, elect, roll": _MOVES_LEADERS,
+    "reassign, elect": _MOVES_LEADERS,
+    "roll": (*_MOVES_LEADERS, Right("Describe", TOPIC), Right("DescribeConfigs", TOPIC)),
     "request-log": (Right("DescribeConfigs", CLUSTER), Right("AlterConfigs", CLUSTER)),
     "perf produce --topic": (Right("Write", TOPIC),),
     "perf consume --topic": (Right("Read", TOPIC),),
@@ -210,6 +211,19 @@ def may_be_hidden(cluster: Cluster, topics: Collection[str], named: Sequence[str
     if bits is None or all(_holds(Right(one, CLUSTER), bits) for one in _OF_WHO_SEES_ALL):
         return ""
     return f"Topics that {security.principal} may not Describe are not among these."
+
+
+def none_shown(cluster: Cluster, topics: Collection[str]) -> str:
+    """That there may be no `topics` because the client may not Describe any; "" if not.
+
+    Who holds every operation on the cluster is taken to see them all: then there are none.
+    """
+    if topics or not cluster.access.security.is_authenticated:
+        return ""
+    bits = _of_cluster(cluster)
+    if bits is not None and all(_holds(Right(one, CLUSTER), bits) for one in _OF_WHO_SEES_ALL):
+        return ""
+    return may_be_hidden(cluster, topics)
 
 
 def _holds(right: Right, bits: int) -> bool:

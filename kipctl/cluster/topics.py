@@ -21,6 +21,7 @@ from kipctl.protocol.list_offsets import (
 from kipctl.protocol.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponseTopic
 from kipctl.protocol.topics import (
     CreatableTopic,
+    CreatableTopicConfig,
     CreateTopicsRequest,
     DeleteTopicsRequest,
     DeleteTopicState,
@@ -53,10 +54,12 @@ def create_topics(
     partitions: int,
     replication_factor: int,
     may_exist: set[str] | None = None,
+    configs: Mapping[str, str] | None = None,
 ) -> None:
     """Create the topics. Raises RefusedError; some of them may be there then: see `may_exist`.
 
-    That gets those that were asked for, less those that the cluster has refused.
+    That gets those that were asked for, less those that the cluster has refused. `configs` are
+    settings that all of them get.
     """
     may_exist = set() if may_exist is None else may_exist
     at_once = max(1, _PARTITIONS_AT_ONCE // partitions)
@@ -65,7 +68,13 @@ def create_topics(
             asked = CreateTopicsRequest(
                 topics=tuple(
                     CreatableTopic(
-                        name=name, num_partitions=partitions, replication_factor=replication_factor
+                        name=name,
+                        num_partitions=partitions,
+                        replication_factor=replication_factor,
+                        configs=tuple(
+                            CreatableTopicConfig(name=setting, value=value)
+                            for setting, value in (configs or {}).items()
+                        ),
                     )
                     for name in names[first : first + at_once]
                 ),

@@ -103,11 +103,18 @@ def views_of(before: Snapshot, wanted: Iterable[PartitionId]) -> dict[PartitionI
     }
 
 
-def sample(brokers: Sequence[Broker], most: int = MOST_BROKERS) -> tuple[Broker, ...]:
-    """At most so many of the brokers, in equal parts of all racks, in the order of their ids."""
+def sample(
+    brokers: Sequence[Broker], most: int = MOST_BROKERS, turn: int = 0
+) -> tuple[Broker, ...]:
+    """At most so many of the brokers, in equal parts of all racks, in the order of their ids.
+
+    Another `turn` takes others, where there are more: one after the other it comes to all.
+    """
     ordered = sorted(brokers, key=lambda broker: (broker.rack or "", broker.id))
     count = min(most, len(ordered))
-    chosen = (ordered[number * len(ordered) // count] for number in range(count))
+    chosen = (
+        ordered[(number * len(ordered) // count + turn) % len(ordered)] for number in range(count)
+    )
     return tuple(sorted(chosen, key=lambda broker: broker.id))
 
 

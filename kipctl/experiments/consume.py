@@ -104,7 +104,13 @@ def consume(plan: ConsumePlan, listeners: Listeners) -> ConsumeResult:
         plan.check_partitions(spec.topic, len(partitions))
         warn_of_rack(spec.config.client_rack, cluster, before, listeners.message)
         with (
-            saved_meanwhile(cluster, journal(before.cluster_id), before, listeners.message)
+            saved_meanwhile(
+                cluster,
+                journal(before.cluster_id),
+                before,
+                listeners.message,
+                copies=plan.copies_data,
+            )
             if plan.moves_leaders
             else nullcontext(),
             _begins(plan, listeners.message) as begin,

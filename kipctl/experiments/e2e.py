@@ -1,7 +1,7 @@
 """`perf e2e`: producer and consumer at once, and each record's way from one to the other."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any, Generic
@@ -22,6 +22,7 @@ from kipctl.experiments.conduct import (
     undo,
 )
 from kipctl.experiments.consume import warn_of_rack
+from kipctl.experiments.long_watch import Served, Watch, Watched, served
 from kipctl.experiments.perf import (
     PerfPlan,
     kafka_version,
@@ -43,14 +44,17 @@ from kipctl.measure.consumed import (
 from kipctl.measure.delivery import Delivery, deliver
 from kipctl.measure.doubts import Observed, doubts
 from kipctl.measure.parts import Part, in_step
+from kipctl.measure.process import RunningProbe
 from kipctl.measure.produced import Measured as MeasuredProduce
 from kipctl.measure.produced import measured_together, service_at_ends
 from kipctl.measure.redirects import metadata_rpcs, redirects
+from kipctl.measure.totals import CONSUMER, PRODUCER, Totals
 from kipctl.probe.config import as_properties
 from kipctl.probe.consume.config import ConsumerConfig
 from kipctl.probe.consume.run import ConsumeOutcome, ConsumeSpec
 from kipctl.probe.health import health_document
 from kipctl.probe.outcome import AnyOutcome, Outcome
+from kipctl.probe.produce.config import ProducerConfig
 from kipctl.probe.produce.run import ProbeOutcome
 from kipctl.signals import Cut, cut_in_order
 from kipctl.trace.clock import now_us
@@ -64,6 +68,18 @@ _SKEW_US = 1_000_000
 """How much the clocks of workers' machines may differ."""
 _ALL = 1 << 62
 _FOREVER_MS = 1 << 40
+FOREVER_RECORDS = 1 << 50
+"""More than anybody waits for."""
+_FORGET_US = 3_600_000_000
+"""So long lost offsets are known, should they be read after all."""
+TOPIC_OF_DAYS = {
+    "retention.ms": "900000",
+    "segment.ms": "300000",
+    "segment.bytes": str(16 << 20),
+    "retention.bytes": str(64 << 20),
+}
+"""Settings of the topic of a run that lasts: a log of a quarter of an hour or 64 MiB a partition,
+removed by the segment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,17 +87,32 @@ class EndToEndPlan:
     """What is produced, and how it is read; the consumer begins at the end of the topic's log.
 
     When all is sent, or Ctrl-C has ended it, it is waited until all that was acknowledged has come,
-    or nothing has for `quiet_s`.
+    or nothing has for `quiet_s`. One that lasts `forever` has FOREVER_RECORDS to send.
     """
 
     produce: PerfPlan
     consumer: ConsumerConfig = field(default_factory=ConsumerConfig)
     quiet_s: float = 10.0
+    watched: Watched = field(default_factory=Watched)
 
     def __post_init__(self) -> None:
         """Raises UsageError for what makes no sense."""
         if self.quiet_s <= 0:
             raise UsageError("--timeout must be above 0.")
+        if self.watched.forever and self.produce.during:
+            raise UsageError(
+                "With --forever nothing is done to the cluster: it watches what others do.",
+                "Leave --during out.",
+            )
+        if self.watched.forever and self.produce.probe.throughput <= 0:
+            raise UsageError("--forever needs a rate: give --throughput.")
+        if self.is_watched and self.produce.on_spark:
+            raise UsageError("--forever and --metrics are for one producer on this machine.")
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether it is counted while it lasts."""
+        return self.watched.forever or self.watched.metrics is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +143,7 @@ def end_to_end(plan: EndToEndPlan, listeners: Listeners) -> EndToEndResult:
     spec = plan.produce.probe
     with (
         recording(plan.produce.record) as run,
+        served(plan.watched.metrics, listeners.message) as server,
         Cluster(spec.access, _CLIENT_ID, _ADMIN_TIMEOUT_S) as cluster,
     ):
         if plan.produce.during:
@@ -125,7 +157,7 @@ def end_to_end(plan: EndToEndPlan, listeners: Listeners) -> EndToEndResult:
             topic_of(plan.produce, cluster, listeners.message) as before,
         ):
             warn_of_rack(plan.consumer.client_rack, cluster, before, listeners.message)
-            return measure(plan, cluster, before, listeners, run, begin_all)
+            return measure(plan, cluster, before, listeners, run, begin_all, server)
 
 
 @contextmanager
@@ -144,13 +176,16 @@ def measure(
     listeners: Listeners,
     run: Run | None = None,
     begin_all: BeginAll | None = None,
+    server: Served | None = None,
 ) -> EndToEndResult:
     """Run both on a topic that is there and ready, with the plan's actions meanwhile.
 
-    Raises InterruptedRunError after Ctrl-C, and PartlyDoneError (with workers PipelineError) when
-    one of them broke off; what was measured until then is recorded.
+    Raises InterruptedRunError after Ctrl-C, unless it was to last until then, and PartlyDoneError
+    (with workers PipelineError) when one of them broke off; what was measured until then is
+    recorded.
     """
-    spec = plan.produce.probe
+    forever = plan.watched.forever
+    spec = replace(plan.produce.probe, rotate_us=plan.watched.rotate_us)
     reading = ConsumeSpec(
         spec.access,
         spec.topic,
@@ -158,6 +193,7 @@ def measure(
         timeout_ms=_FOREVER_MS,
         discovery=spec.discovery,
         config=plan.consumer,
+        rotate_us=plan.watched.rotate_us,
     )
     version = kafka_version(cluster)
     await_settled(cluster, spec.topic, plan.produce, listeners.message)
@@ -168,47 +204,72 @@ def measure(
             **plan.produce.asked,
             "kafka_version": version,
             "arm": plan.produce.arm or spec.discovery.value,
+            **plan.watched.asked,
         }
+        watch = _watch(plan, reader, writer, server) if plan.is_watched else None
         recorder = Recorder(run, "perf e2e", spec.topic, how, asdict(before)) if run else None
         if recorder:
             recorder.begin()
         with cut_in_order() as cut:
-            load = WhileRead(writer, reader)
-            conducted = conduct(load, cluster, spec.topic, plan.produce, listeners.message, cut)
-            outcome, actions = conducted.outcome, conducted.actions
-            report_unconnected(outcome, listeners.message)
-            ends = acknowledged_ends(writer.parts)
-            was_awaited = await_offsets(reader, ends, plan.quiet_s, lambda: cut.again)
-            outcome = replace(outcome, stopped=outcome.stopped or cut.again)
-            reading_outcome = settled(reader, Cut())
+            with watch.at_work() if watch else nullcontext():
+                load = WhileRead(writer, reader, watch)
+                conducted = conduct(load, cluster, spec.topic, plan.produce, listeners.message, cut)
+                outcome, actions = conducted.outcome, conducted.actions
+                if watch:
+                    watch.load_is_over()
+                report_unconnected(outcome, listeners.message)
+                ends = acknowledged_ends(writer.parts)
+                was_awaited = await_offsets(reader, ends, plan.quiet_s, lambda: cut.again)
+                reading_outcome = settled(reader, Cut())
+            if watch:
+                watch.finish()
+                outcome = watch.counted(outcome) if forever else outcome
+            outcome = replace(
+                outcome,
+                stopped=cut.again or (outcome.stopped and not forever),
+                failure=outcome.failure or reading_outcome.failure,
+            )
+            if forever and not conducted.cut_off and not outcome.failure:
+                outcome = replace(outcome, failure="The consumer ended, though nobody asked it to.")
             was_awaited = was_awaited and not reading_outcome.failure
-            outcome = replace(outcome, failure=outcome.failure or reading_outcome.failure)
             parts = together(outcome, writer.parts, reader.parts)
             is_recorded = bool(outcome.generated or outcome.failure)
+            whole_run = watch.whole_run(outcome) if watch and forever else None
             if recorder and is_recorded:
                 recorder.write_rows(outcome.start_us, parts, conducted.events)
                 after = snapshot_after(cluster, spec.topic, listeners.message)
                 done = {"actions": actions, "kafka_version": version}
+                if whole_run:
+                    recorder = recorder.that_kept(
+                        outcome.generated, whole_run["kept_from_seconds"], whole_run["seconds"]
+                    )
                 recorder.close(outcome, parts, done, after)
             produced = measured_together(outcome, writer.parts)
             consumed = measured(reading_outcome, reader.parts)
-            delivery = follow(outcome, writer.parts, reading_outcome, reader.parts)
+            if watch and forever:
+                produced = replace(produced, steady=watch.totals.acknowledged.record_times)
+                delivery = watch.totals.delivery
+            else:
+                delivery = follow(outcome, writer.parts, reading_outcome, reader.parts)
             document = summarize(produced, consumed, delivery, actions, version, was_awaited)
             document["doubts"] = _doubts(plan.produce, document, writer.parts, conducted)
+            if whole_run:
+                document["whole_run"] = whole_run
             if recorder and is_recorded:
                 recorder.evaluated(document)
     result = EndToEndResult(produced, consumed, delivery, document)
+    asked_for = outcome.generated if forever else spec.num_records
     if outcome.failure:
         raise broken_off(
             plan.produce,
-            f"{outcome.failure} Of {spec.num_records} records {outcome.acknowledged} are known to "
+            f"{outcome.failure} Of {asked_for} records {outcome.acknowledged} are known to "
             f"be acknowledged, {delivery.delivered} to have come.",
             run,
             undo(plan.produce, spec.topic, actions),
         )
     if outcome.stopped:
         raise interrupted_run(
-            f"Interrupted: of {spec.num_records:,} records {outcome.generated:,} were "
+            f"Interrupted: of {asked_for:,} records {outcome.generated:,} were "
             f"{outcome.sent}, {delivery.delivered:,} were read.",
             result.kafka_lines,
             conducted,
@@ -219,14 +280,40 @@ def measure(
     return result
 
 
+def _watch(
+    plan: EndToEndPlan,
+    reader: Probe[ConsumeOutcome],
+    writer: Probe[ProbeOutcome],
+    server: Served | None,
+) -> Watch:
+    assert isinstance(reader, RunningProbe)
+    assert isinstance(writer, RunningProbe)
+    totals = Totals(
+        writer.schedule.start_us,
+        writer.schedule.interval_ns,
+        plan.produce.probe.warmup_records,
+        round(plan.watched.lost_after_s * 1e6),
+        _late_us(plan.produce.probe.config),
+        _FORGET_US,
+    )
+    folders = {PRODUCER: writer.directory, CONSUMER: reader.directory}
+    return Watch(plan.watched, totals, writer.schedule, folders, server)
+
+
 class WhileRead(Generic[AnyOutcome]):
-    """A producer at work that is stopped when its consumer ends, which none does unasked.
+    """A producer at work that is stopped when its consumer ends, which none does unasked, or when
+    who watches them has failed.
 
     It is a `Probe` as the producer is.
     """
 
-    def __init__(self, writer: Probe[AnyOutcome], reader: Probe[ConsumeOutcome]) -> None:
-        self._writer, self._reader = writer, reader
+    def __init__(
+        self,
+        writer: Probe[AnyOutcome],
+        reader: Probe[ConsumeOutcome],
+        watch: Watch | None = None,
+    ) -> None:
+        self._writer, self._reader, self._watch = writer, reader, watch
         self.schedule = writer.schedule
         self.new_rows = writer.new_rows
         self.stop, self.give_up = writer.stop, writer.give_up
@@ -245,7 +332,7 @@ class WhileRead(Generic[AnyOutcome]):
     def is_done_by(self, time_us: int) -> bool:
         """See `Probe`."""
         while not self._writer.is_done_by(min(time_us, now_us() + _LOOK_US)):
-            if self._reader.is_done_by(0):
+            if self._reader.is_done_by(0) or (self._watch and self._watch.fault):
                 self.stop()
                 return self._writer.is_done_by(time_us)
             if now_us() >= time_us:
@@ -289,9 +376,14 @@ def follow(
         outcome.start_us,
         outcome.interval_ns,
         outcome.spec.warmup_records,
-        late_us=round((config.delivery_timeout_ms + config.request_timeout_ms) * 1000),
+        late_us=_late_us(config),
         skew_us=0 if is_one_machine else _SKEW_US,
     )
+
+
+def _late_us(config: ProducerConfig) -> int:
+    """No batch is acknowledged longer after it was read."""
+    return round((config.delivery_timeout_ms + config.request_timeout_ms) * 1000)
 
 
 def _doubts(

@@ -26,14 +26,18 @@ Message = Callable[[str], None]
 
 @contextmanager
 def own_topic(
-    cluster: Cluster, partitions: int, replication_factor: int, message: Message
+    cluster: Cluster,
+    partitions: int,
+    replication_factor: int,
+    message: Message,
+    configs: Mapping[str, str] | None = None,
 ) -> Iterator[Snapshot]:
     """The topic of this process, made anew (`replication_factor` 0: 3, or all brokers if fewer).
 
     It is removed after the block; see `own_topics`.
     """
     factor = replication_factor or min(3, len(cluster.nodes))
-    with own_topics(cluster, [OWN_TOPIC], partitions, factor, message):
+    with own_topics(cluster, [OWN_TOPIC], partitions, factor, message, configs):
         yield take_snapshot(cluster, [OWN_TOPIC])
 
 
@@ -44,6 +48,7 @@ def own_topics(
     partitions: int,
     replication_factor: int,
     message: Message,
+    configs: Mapping[str, str] | None = None,
 ) -> Iterator[Mapping[str, UUID]]:
     """The run's topics, which nobody else makes (see `own_names`), with their ids.
 
@@ -62,7 +67,7 @@ def own_topics(
     ids: Mapping[str, UUID] = {}
     may_exist: set[str] = set()
     try:
-        create_topics(cluster.access, names, partitions, replication_factor, may_exist)
+        create_topics(cluster.access, names, partitions, replication_factor, may_exist, configs)
         ids = await_topics(cluster, names, partitions)
         yield ids
     finally:

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
 from kipctl.cluster.moves.journal import journal
@@ -64,7 +64,7 @@ class PerfPlan(RunPlan):
 
     The topic `kipctl-perf` is made with `partitions` and `replication_factor` (0: 3, or the number
     of brokers if less) and removed. `arm` is what tables call this way of running; "" for its
-    leader discovery.
+    leader discovery. `topic_configs` are settings that the topic is made with.
     """
 
     probe: ProbeSpec
@@ -72,6 +72,7 @@ class PerfPlan(RunPlan):
     partitions: int = 100
     replication_factor: int = 0
     arm: str = ""
+    topic_configs: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Raises UsageError for sizes and numbers that make no sense."""
@@ -314,7 +315,13 @@ def topic_of(
                 "Repeat with --force, or leave --topic out to use a topic of kipctl's own.",
             )
         with (
-            saved_meanwhile(cluster, journal(snapshot.cluster_id), snapshot, message)
+            saved_meanwhile(
+                cluster,
+                journal(snapshot.cluster_id),
+                snapshot,
+                message,
+                copies=plan.copies_data,
+            )
             if plan.moves_leaders
             else nullcontext()
         ):
@@ -325,6 +332,7 @@ def topic_of(
         plan.partitions,
         plan.replication_factor or _factor(plan, len(cluster.nodes)),
         message,
+        plan.topic_configs,
     ) as snapshot:
         yield snapshot
 

@@ -84,6 +84,11 @@ class RunPlan:
         return self.during is not None and self.during.kind is not ActionKind.RESTART
 
     @property
+    def copies_data(self) -> bool:
+        """Whether the action gives the topic's partitions other replicas, not only another order"""
+        return self.during is not None and self.during.kind is ActionKind.REASSIGN
+
+    @property
     def asked(self) -> dict[str, object]:
         """What is to be done meanwhile and by whom, for `run.json`."""
         actions = {"during": str(self.during), "every_s": self.every_s, "count": self.count}

@@ -4,7 +4,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -146,6 +146,12 @@ class Recorder:
                 "summary": done,
             },
         )
+
+    def that_kept(self, records: int, from_s: float, of_s: float) -> "Recorder":
+        """The same, of a run that lasted until it was ended: `of_s` seconds, of which the rows are
+        kept from `from_s` on. It has sent so many records."""
+        kept = {"kept_from_s": from_s, "lasted_s": of_s} if from_s else {}
+        return replace(self, how={**self.how, "num_records": records, **kept})
 
     def evaluated(self, document: Mapping[str, Any]) -> None:
         """Write what the run came to, computed from what was recorded."""

@@ -15,7 +15,7 @@ from kipctl.experiments.tap import repaired as repaired_tap
 from kipctl.measure.consumed import measured
 from kipctl.measure.consumed import summarize as summarize_consume
 from kipctl.measure.outcomes import as_one_run, salvaged
-from kipctl.measure.parts import Part
+from kipctl.measure.parts import Part, rows_of_parts
 from kipctl.measure.produced import measured_together
 from kipctl.measure.produced import summarize as summarize_produce
 from kipctl.own_names import is_own
@@ -24,9 +24,10 @@ from kipctl.probe.consume.run import ConsumeSpec
 from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.probe.outcome import AnyOutcome, Outcome, Spec
 from kipctl.probe.produce.config import parse_properties as producer_config
-from kipctl.probe.produce.run import ProbeSpec
+from kipctl.probe.produce.run import ProbeOutcome, ProbeSpec
 from kipctl.probe.schedule import Share
 from kipctl.trace.begun import Begun
+from kipctl.trace.columns import COLUMNS, raw_path
 from kipctl.trace.folder_lock import in_use
 from kipctl.trace.store import ROWS_FOLDER, RUN_FILE, Run
 from kipctl.transport.access import Access
@@ -101,6 +102,12 @@ def _repaired(run: Run, known: Mapping[str, Any], rows: Path) -> Mapping[str, An
         case _:
             reading_outcome, read = _whole(_consumer(known), rows, range(workers))
             outcome, written = _whole(_producer(known), rows, range(workers, 2 * workers))
+            if known.get("forever"):
+                recorder = recorder.that_kept(
+                    outcome.generated,
+                    _kept_from_s(outcome, written),
+                    (outcome.end_us - outcome.start_us) / 1e6,
+                )
             record(outcome, together(outcome, written, read))
             produced, consumed = (
                 measured_together(outcome, written),
@@ -108,7 +115,9 @@ def _repaired(run: Run, known: Mapping[str, Any], rows: Path) -> Mapping[str, An
             )
             delivery = follow(outcome, written, reading_outcome, read)
             # A consumer that was stopped, or killed, may have had records still to come.
-            was_awaited = is_recorded and not run.description.get("stopped")
+            # Of one whose beginning is not kept, what came may have come in what is gone.
+            is_all = not run.description.get("stopped") and not known.get("forever")
+            was_awaited = is_recorded and is_all
             document = summarize_e2e(produced, consumed, delivery, actions, version, was_awaited)
     recorder.evaluated(document)
     return document
@@ -131,6 +140,15 @@ def _whole(
         )
     outcomes = [part.outcome for part in parts]
     return as_one_run(spec, outcomes, outcomes[0].start_us), tuple(parts)
+
+
+def _kept_from_s(outcome: ProbeOutcome, written: Sequence[Part[ProbeOutcome]]) -> float:
+    """Seconds from the start to the first batch that is kept; 0 where all are."""
+    if all(raw_path(part.directory, "batches").exists() for part in written):
+        return 0.0
+    acked_us = COLUMNS["batches"].index("acked_us")
+    first = next(rows_of_parts(written, "batches", outcome.start_us), None)
+    return 0.0 if first is None else (int(first[0, acked_us]) - outcome.start_us) / 1e6
 
 
 def _producer(known: Mapping[str, Any]) -> ProbeSpec:

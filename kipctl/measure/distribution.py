@@ -73,6 +73,14 @@ class Counting:
         return Distribution(self._values, self._counts)
 
 
+def three_digits(values: IntRows) -> IntRows:
+    """The values (0 or more), rounded down to three digits: few are distinct, however many there
+    are."""
+    step = 10 ** np.maximum(np.floor(np.log10(np.maximum(values, 1))).astype(np.int64) - 2, 0)
+    rounded: IntRows = values - values % step
+    return rounded
+
+
 def distribution_of(values: IntRows) -> Distribution:
     """Of values that need be neither sorted nor unique."""
     return Distribution(*np.unique(values, return_counts=True))

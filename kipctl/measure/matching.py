@@ -35,29 +35,16 @@ Source = Callable[[], Iterable[IntRows]]
 """Rows of a dataset, some at a time, in the order in which they were written; all, at each call."""
 
 
-class Matching:
-    """Batches and reads of one topic, taken in step: from either as far as the other has come.
+class Matcher:
+    """Batches and reads of one topic, as they are given: what waits for the other side is kept.
 
-    Batches wait for the answer that brings them, and answers for the acknowledgement of what they
-    brought; what waits is what one side is ahead of the other. Longer waits a batch that was not
-    read: until all reads are taken; and an answer with records that no batch has: until a batch was
-    acknowledged `late_us` after it.
-
-    Where offsets only grow, how far a side has come is an offset, since no other order matters.
-    Where they go back, on either side, it is a time: each batch is there for what was read before
-    the next one was acknowledged at its offsets. Then all waits that the consumer lags behind.
-
-    Clocks of both sides may differ by `skew_us`.
+    With `by_time` offsets may go back, on either side: then it matters what came first. Clocks of
+    both sides may differ by `skew_us`.
     """
 
-    def __init__(self, batches: Source, reads: Source, late_us: int, skew_us: int) -> None:
-        self._by_time = _go_back(map(_batch_spans, batches())) or _go_back(
-            offsets_read(_with_records(rows)) for rows in reads()
-        )
-        self._batches = _Stream("batches", "acked_us", batches())
-        self._reads = _Stream("reads", "time_us", reads())
-        self._late_us, self._skew_us = late_us, skew_us
-        self._waiting = self._batches.take(0)
+    def __init__(self, by_time: bool, skew_us: int) -> None:
+        self._by_time, self._skew_us = by_time, skew_us
+        self._waiting = np.empty((0, len(COLUMNS["batches"])), dtype=np.int64)
         self._spans = np.empty((0, 5), dtype=np.int64)
         """What was read and is no batch's yet."""
         self._acked_ends = Ends()
@@ -73,32 +60,9 @@ class Matching:
         """Offsets that were read again without being another batch's."""
         return self._coverage.twice - self._other_again
 
-    def delivered(self) -> Iterator[IntRows]:
-        """The batches that were read, with the time of that in place of `acked_us`."""
-        while self._batches.has_more or self._reads.has_more:
-            batches, reads = self._next()
-            yield self._matched(self._acknowledged(batches), self._read(reads))
-            if not self._reads.has_more:
-                self._waiting = self._waiting[:0]
-            wanted = self._last_us - self._spans[:, TIME] <= self._late_us
-            self._spans = self._spans[wanted & self._batches.has_more]
-
-    def _next(self) -> tuple[IntRows, IntRows]:
-        batches, reads = self._batches, self._reads
-        if not (batches.has_more and reads.has_more):
-            return batches.take(), reads.take()
-        if self._by_time:
-            until_us = min(batches.last_us, reads.last_us)
-            return batches.take(until_us), reads.take(until_us)
-        if self._batches_are_ahead():
-            return batches.take(0), reads.take()
-        return batches.take(), reads.take(0)
-
-    def _batches_are_ahead(self) -> bool:
-        """More batches wait for reads to come so far than answers for batches to."""
-        unread = _last_offset(self._waiting) >= self._coverage.ends[_partition(self._waiting)]
-        unacked = self._spans[:, END] > self._acked_ends[self._spans[:, PARTITION]]
-        return bool(unread.sum() > unacked.sum())
+    def _take(self, batches: IntRows, reads: IntRows) -> IntRows:
+        """Take further rows; returns the batches that were read, as `Matching.delivered` does."""
+        return self._matched(self._acknowledged(batches), self._read(reads))
 
     def _acknowledged(self, rows: IntRows) -> IntRows:
         """Those that were acknowledged at an offset."""
@@ -173,6 +137,58 @@ class Matching:
                 partition.acknowledged(row)
         self._other_again += partition.other_again
         return partition.done()
+
+
+class Matching(Matcher):
+    """Batches and reads of one topic, taken in step: from either as far as the other has come.
+
+    Batches wait for the answer that brings them, and answers for the acknowledgement of what they
+    brought; what waits is what one side is ahead of the other. Longer waits a batch that was not
+    read: until all reads are taken; and an answer with records that no batch has: until a batch was
+    acknowledged `late_us` after it.
+
+    Where offsets only grow, how far a side has come is an offset, since no other order matters.
+    Where they go back, on either side, it is a time: each batch is there for what was read before
+    the next one was acknowledged at its offsets. Then all waits that the consumer lags behind.
+
+    Clocks of both sides may differ by `skew_us`.
+    """
+
+    def __init__(self, batches: Source, reads: Source, late_us: int, skew_us: int) -> None:
+        by_time = _go_back(map(_batch_spans, batches())) or _go_back(
+            offsets_read(_with_records(rows)) for rows in reads()
+        )
+        super().__init__(by_time, skew_us)
+        self._batches = _Stream("batches", "acked_us", batches())
+        self._reads = _Stream("reads", "time_us", reads())
+        self._waiting = self._batches.take(0)
+        self._late_us = late_us
+
+    def delivered(self) -> Iterator[IntRows]:
+        """The batches that were read, with the time of that in place of `acked_us`."""
+        while self._batches.has_more or self._reads.has_more:
+            yield self._take(*self._next())
+            if not self._reads.has_more:
+                self._waiting = self._waiting[:0]
+            wanted = self._last_us - self._spans[:, TIME] <= self._late_us
+            self._spans = self._spans[wanted & self._batches.has_more]
+
+    def _next(self) -> tuple[IntRows, IntRows]:
+        batches, reads = self._batches, self._reads
+        if not (batches.has_more and reads.has_more):
+            return batches.take(), reads.take()
+        if self._by_time:
+            until_us = min(batches.last_us, reads.last_us)
+            return batches.take(until_us), reads.take(until_us)
+        if self._batches_are_ahead():
+            return batches.take(0), reads.take()
+        return batches.take(), reads.take(0)
+
+    def _batches_are_ahead(self) -> bool:
+        """More batches wait for reads to come so far than answers for batches to."""
+        unread = _last_offset(self._waiting) >= self._coverage.ends[_partition(self._waiting)]
+        unacked = self._spans[:, END] > self._acked_ends[self._spans[:, PARTITION]]
+        return bool(unread.sum() > unacked.sum())
 
 
 class _Work(NamedTuple):

@@ -40,7 +40,8 @@ class RunningProbe(Generic[AnyOutcome]):
         self._readers: dict[str, RowReader] = {}
         self.parts: tuple[Part[AnyOutcome], ...] = ()
         """Where its rows are, once there is an outcome."""
-        self._directory = directory
+        self.directory = directory
+        """Where it writes its rows."""
         try:
             schedule = self._receive(_START_TIMEOUT_S)
         except BaseException:
@@ -54,7 +55,7 @@ class RunningProbe(Generic[AnyOutcome]):
     def new_rows(self, dataset: str) -> IntRows:
         """The rows of a dataset written since the last call (at most 50 ms or so behind)."""
         if dataset not in self._readers:
-            path = raw_path(self._directory, dataset)
+            path = raw_path(self.directory, dataset)
             self._readers[dataset] = RowReader(path, len(COLUMNS[dataset]))
         return self._readers[dataset].new_rows()
 
@@ -75,10 +76,10 @@ class RunningProbe(Generic[AnyOutcome]):
         return self._salvaged("")
 
     def _salvaged(self, failure: str) -> AnyOutcome:
-        return self._ended(salvaged(self._spec, self._begun, self._directory, failure))
+        return self._ended(salvaged(self._spec, self._begun, self.directory, failure))
 
     def _ended(self, outcome: AnyOutcome) -> AnyOutcome:
-        self.parts = (Part(outcome, self._directory),)
+        self.parts = (Part(outcome, self.directory),)
         return outcome
 
     def is_done_by(self, time_us: int) -> bool:

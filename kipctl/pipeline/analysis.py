@@ -15,6 +15,7 @@ from kipctl.pipeline.period import Period
 from kipctl.pipeline.saving import make_new, written
 from kipctl.pipeline.table import Source, Table
 from kipctl.pipeline.tables import TABLES, keys_of
+from kipctl.trace.settings import end_of
 
 Rows = list[dict[str, Any]]
 Make = Callable[[], DataFrame]
@@ -174,6 +175,7 @@ def _described(run: RecordedRun) -> dict[str, Any]:
         "acks": description.get("producer", {}).get("acks"),
         "failed": description.get("failed"),
         "stopped": bool(description.get("stopped")),
+        "end_of": end_of(description),
     }
 
 

@@ -33,7 +33,7 @@ from kipctl.pipeline.tables import TABLES, moves_met, redirected, with_causes
 from kipctl.protocol.api import ApiKey
 from kipctl.trace.codes import PHASES
 from kipctl.trace.runs import hidden
-from kipctl.trace.settings import actions_in_short, settings
+from kipctl.trace.settings import actions_in_short, end_of, settings
 
 Rows = list[dict[str, Any]]
 
@@ -123,6 +123,7 @@ def _described(run: RecordedRun, span: tuple[int, int] | None) -> dict[str, Any]
         "doubts": list(run.summary.get("doubts") or ()),
         "failed": description.get("failed"),
         "stopped": bool(description.get("stopped")),
+        "end_of": end_of(description),
         "actions": actions_in_short(description),
         "settings": settings(description),
         "span_us": span,

@@ -1,5 +1,6 @@
 """What producer and consumer have in common: connections, leaders, and a row for each request."""
 
+import gc
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import ceil
@@ -116,7 +117,8 @@ class ProbeClient(Generic[AnyPartition, AnyLink]):
         self._next_tick_us = now + TICK_US
         self._network.lose_silent()
         self._network.keep_authenticated()
-        self._tracing.flush()
+        if self._tracing.flush(now):
+            gc.collect()  # what failed connections leave: it is little, and has days to grow
         if self._should_stop():
             self.stop()
 

@@ -61,7 +61,8 @@ class Network(Generic[AnyLink]):
         self.throttle_ms = 0
         """The sum of the throttle times that brokers have announced."""
         self.lags_us: Counter[int] = Counter()
-        """How much later than it should have, by a clock, the client went on; how often each."""
+        """How much later than it should have, by a clock, the client went on, to three digits; how
+        often each."""
         self.failures: Counter[str] = Counter()
         """Why connections did not come about, with the broker's address; how often each."""
         self.reauthentications_us: list[int] = []
@@ -75,7 +76,7 @@ class Network(Generic[AnyLink]):
     def wake(self, now_us: int) -> None:
         """To be called at every turn, before anything is sent."""
         if now_us >= self._until_us:
-            self.lags_us[now_us - self._until_us] += 1
+            self.lags_us[_three_digits(now_us - self._until_us)] += 1
         if now_us >= self._throttled_until_us:
             for link in self._links.values():
                 link.is_throttled = link.is_throttled and link.throttled_until_us > now_us
@@ -255,3 +256,11 @@ class Network(Generic[AnyLink]):
         for link in self._links.values():
             link.drop()
         self._sockets.close()
+
+
+def _three_digits(value: int) -> int:
+    """The value, rounded down: there are few of them, however long they are counted."""
+    step = 1
+    while value >= 1000 * step:
+        step *= 10
+    return value - value % step

@@ -18,7 +18,10 @@ _CRITICAL = COLUMNS["rpcs"].index("critical")
 class Tracing:
     """The row files of one probe. Times are absolute monotonic microseconds; 0 is never."""
 
-    def __init__(self, directory: Path, datasets: Iterable[str]) -> None:
+    def __init__(self, directory: Path, datasets: Iterable[str], rotate_us: int = 0) -> None:
+        """With `rotate_us` rows go on in other files every so many microseconds."""
+        self._rotate_us = rotate_us
+        self._rotates_at_us = 0
         self._writers = {
             name: RowWriter(raw_path(directory, name), len(COLUMNS[name])) for name in datasets
         }
@@ -94,10 +97,18 @@ class Tracing:
             whose = partition.topic_position, partition.index, first_seq, records
             self.rows["redirects"]((*whose, *redirect_columns(failed, share)))
 
-    def flush(self) -> None:
+    def flush(self, now_us: int = 0) -> bool:
+        """Write what there is. Returns whether it goes on in other files; `now_us` decides."""
+        begins_anew = 0 < self._rotates_at_us <= now_us
+        if self._rotate_us and (begins_anew or not self._rotates_at_us):
+            self._rotates_at_us = now_us + self._rotate_us
         for writer in self._writers.values():
-            writer.flush()
+            if begins_anew:
+                writer.rotate()
+            else:
+                writer.flush()
         self._names.flush()
+        return begins_anew
 
     def close(self) -> None:
         for writer in self._writers.values():

@@ -1,76 +1,118 @@
-"""The table of the demo: what each way of finding the new leader cost, side by side."""
+"""What the demo shows: one answer, one table, what it means."""
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping
 from typing import Any
 
-from kipctl.report.move_tables import wait_title
-from kipctl.report.tables import Cell, Column, Table
+from kipctl.report.tables import Column, Paragraph, Table, Tone
 
 Document = Mapping[str, Any]
+WAYS = {
+    "probe-kip951": "the leader's hint (KIP-951)",
+    "probe-refresh": "Metadata at once",
+    "probe-baseline": "backoff, then Metadata",
+}
+HINTED, BASELINE = "probe-kip951", "probe-baseline"
+_OWNERS = {
+    "the brokers'": ("detect", "not_ready", "acknowledge"),
+    "the client's": ("backoff", "metadata", "connect"),
+    "in queues behind them": ("queued", "throttled"),
+}
+"""Whose time each phase of a redirect is."""
+_BAR = 24
+"""Characters of the longest bar."""
 
 
-def arms_table(arms: Sequence[Document], notes: tuple[str, ...]) -> Table:
-    """`arms` are the documents of all arms of one acks."""
-    rows: tuple[tuple[str, Callable[[Document], Cell]], ...] = (
-        ("moved leaders met", lambda arm: arm["redirects"]["moves"]["met"]),
-        ("wait for a moved leader, p50 ms", lambda arm: _moved(arm)["p50"]),
-        ("  of each run, ms", _waits_by_run),
-        ("  p99 ms", lambda arm: _moved(arm)["p99"]),
-        *(
-            (f"  {wait_title(name)}, moves", partial(_by_wait, name=name))
-            for name in arms[0]["redirects"]["moves"]["by_wait"]
-        ),
-        ("latency p50 ms", lambda arm: arm["latency_ms"]["p50"]),
-        ("latency p99 ms", lambda arm: arm["latency_ms"]["p99"]),
-        ("latency p99.9 ms", lambda arm: arm["latency_ms"]["p999"]),
-        ("p99.9 of each run, ms", _by_run),
-        ("batches redirected", lambda arm: arm["redirects"]["batches"]),
-        ("  the client's wait, p50 ms", _client_wait),
-        ("  of it backoff, p50 ms", lambda arm: _phase(arm, "backoff")["p50"]),
-        ("  of it Metadata, p50 ms", lambda arm: _phase(arm, "metadata")["p50"]),
-        ("retry to acknowledgement, p50 ms", lambda arm: _phase(arm, "acknowledge")["p50"]),
-        *(
-            (f"redirected time {owner}, %", partial(_share, owner=owner))
-            for owner in arms[0]["redirected_time_percent"]
-        ),
-        ("hints followed", lambda arm: arm["redirects"]["hints"]["followed"]),
-        ("retries to the same leader epoch", lambda arm: arm["redirects"]["same_epoch_retries"]),
-        ("Metadata requests", lambda arm: arm["metadata_rpcs"]["total"]),
-        ("  of them waited for", lambda arm: arm["metadata_rpcs"]["on_critical_path"]),
-        ("records failed", lambda arm: arm["records_failed"]),
+def demo_answer(found: Document) -> tuple[Paragraph, ...]:
+    """Whether hints cut the wait for a moved leader, by how much, and what is in doubt."""
+    doubts = dict.fromkeys(doubt for name in ("fresh", "stale") for doubt in found[name]["doubts"])
+    return (
+        *(_answer(found[name]) for name in ("fresh", "stale")),
+        *(Paragraph(f"In doubt: {doubt}", tone=Tone.WARNING) for doubt in doubts),
     )
+
+
+def _answer(measured: Document) -> Paragraph:
+    one = next(
+        one
+        for one in measured["comparisons"]
+        if (one["without"], one["with"]) == (BASELINE, HINTED)
+    )
+    stale_ms = measured["stale_metadata_ms"]
+    when = f"While Metadata is stale for {stale_ms:g} ms" if stale_ms else "With fresh Metadata"
+    if one["different"] is None:
+        return Paragraph(f"{when}: {one['verdict']}.", tone=Tone.WARNING)
+    waits = f"from {one['without_ms']:.1f} to {one['with_ms']:.1f} ms"
+    if not one["different"]:
+        return Paragraph(f"{when} hints made no sure difference: {waits}.", tone=Tone.WARNING)
+    cut = one["cut_percent"]
+    verb = "cut" if cut > 0 else "raised"
+    return Paragraph(
+        f"{when} hints {verb} what a client waits for a moved leader {waits}"
+        f" ({abs(cut):.3g} % {'less' if cut > 0 else 'more'}).",
+        tone=Tone.GOOD if cut > 0 else Tone.BAD,
+    )
+
+
+def demo_table(found: Document) -> Table:
+    """The wait for a moved leader by way and staleness, with a bar for each."""
+    measured = [found["fresh"], found["stale"]]
+    longest = max((arm["move_wait_ms"] or 0 for one in measured for arm in one["arms"]), default=0)
     return Table(
-        f"acks={arms[0]['acks']}: rotations under load, by leader discovery",
-        ("", *(Column(arm["leader_discovery"], digits=2, right=True) for arm in arms)),
-        tuple((title, *map(cell, arms)) for title, cell in rows),
-        notes,
+        "A client's wait for a moved leader",
+        ("Metadata", "Way to the new leader", Column("ms", 1), "", "Moves met", "Failed"),
+        tuple(
+            (
+                f"stale {one['stale_metadata_ms']:g} ms" if one["stale_metadata_ms"] else "fresh",
+                WAYS[arm["arm"]],
+                arm["move_wait_ms"],
+                _bar(arm["move_wait_ms"], longest),
+                arm["redirects"]["moves"]["met"],
+                arm["records"]["failed"],
+            )
+            for one in measured
+            for arm in one["arms"]
+        ),
+        (
+            f"The median of a run, and of {found['fresh']['runs']} runs the geometric mean;"
+            " moves met of all.",
+        ),
     )
 
 
-def _moved(arm: Document) -> Mapping[str, float]:
-    return arm["redirects"]["moves"]["wait_ms"]  # type: ignore[no-any-return]
+def _bar(ms: float | None, longest: float) -> str:
+    if not ms or not longest:
+        return ""
+    eighths = max(1, round(8 * _BAR * ms / longest))
+    return "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()
 
 
-def _by_wait(arm: Document, name: str) -> Cell:
-    return arm["redirects"]["moves"]["by_wait"][name]  # type: ignore[no-any-return]
+def demo_closing(found: Document, record: str | None) -> tuple[str, ...]:
+    """Where the rest of the time went, what follows for the reader, and how to see more."""
+    fresh = found["fresh"]
+    arms = {arm["arm"]: arm for arm in fresh["arms"]}
+    rotations = sum(arm["rotations"] for name in ("fresh", "stale") for arm in found[name]["arms"])
+    kept = (
+        f"See more: kipctl runs show {record}-{HINTED}.1; all of them: kipctl runs list."
+        if record
+        else "See more: kipctl demo --record demo keeps the runs, for kipctl runs show and compare."
+    )
+    return (
+        f"All leaders of {found['partitions']} partitions moved {rotations} times under"
+        f" {fresh['throughput']:,} records/s, acks={fresh['acks']}, on brokers of Kafka"
+        f" {found['kafka_version']}.",
+        *_whose_time(arms[HINTED]["redirects"]["phases_ms"]),
+        "Java's clients use hints from 3.7 on; librdkafka waits for its backoff. Which of yours"
+        " do: kipctl tap --listen 127.0.0.1:19092.",
+        kept,
+    )
 
 
-def _waits_by_run(arm: Document) -> Cell:
-    return ", ".join("-" if ms is None else f"{ms:,.1f}" for ms in arm["move_wait_ms_by_run"])
-
-
-def _phase(arm: Document, phase: str) -> Mapping[str, float]:
-    return arm["redirects"]["phases_ms"][phase]  # type: ignore[no-any-return]
-
-
-def _client_wait(arm: Document) -> Cell:
-    return arm["redirects"]["client_share_ms"]["p50"]  # type: ignore[no-any-return]
-
-
-def _share(arm: Document, owner: str) -> Cell:
-    return f"{arm['redirected_time_percent'][owner]:.0f}"
-
-
-def _by_run(arm: Document) -> Cell:
-    return ", ".join(f"{p999:,.0f}" for p999 in arm["p999_ms_by_run"])
+def _whose_time(phases: Mapping[str, Mapping[str, float]]) -> tuple[str, ...]:
+    total = sum(phase["sum"] for phase in phases.values())
+    if not total:
+        return ()
+    shares = ", ".join(
+        f"{100 * sum(phases[name]['sum'] for name in names) / total:.0f} % {owner}"
+        for owner, names in _OWNERS.items()
+    )
+    return (f"With hints the time of redirected batches was {shares}.",)

@@ -20,7 +20,11 @@ Document = Mapping[str, Any]
 def e2e_tables(document: Document) -> tuple[Table, ...]:
     """What a person wants to see: times, from whom, redirects of both sides, Metadata of both."""
     read = {**document, "records": {"read": _records_read(document)}}
-    tables = [*doubts_tables(document), times_table(document), brokers_table(read)]
+    tables = [*doubts_tables(document), times_table(document)]
+    if whole := document.get("whole_run"):
+        tables.append(whole_run_table(whole))
+        read["seconds"] = whole["seconds"] - whole["kept_from_seconds"]
+    tables.append(brokers_table(read))
     if document["flips"]:
         tables.append(flips_table(document))
     if document["out_of_range"]:
@@ -42,6 +46,8 @@ def e2e_tables(document: Document) -> tuple[Table, ...]:
 
 
 def _records_read(document: Document) -> int:
+    if "whole_run" in document:  # of what is kept, as all that is told of brokers
+        return int(sum(broker["records"] for broker in document["brokers"]))
     return int(sum(document["records"][name] for name in ("delivered", "twice", "extra")))
 
 
@@ -82,6 +88,8 @@ def times_table(document: Document) -> Table:
             f"{records['extra']:,} came besides: attempts that were appended and then failed, or "
             "somebody else's."
         )
+    if late := document.get("whole_run", {}).get("late"):
+        notes.append(f"{late:,} came later than --lost-after: they are not in the times.")
     notes += _health_notes(document)
     return Table(
         f"End to end through {document['topic']}, leader discovery {document['leader_discovery']}"
@@ -99,4 +107,35 @@ def times_table(document: Document) -> Table:
         ),
         tuple(notes),
         name="times",
+    )
+
+
+def whole_run_table(whole: Document) -> Table:
+    """What clients met in all of a run whose trace is not kept from its beginning, waits in ms."""
+    from_s, of_s = whole["kept_from_seconds"], whole["seconds"]
+    kept = f"its last {of_s - from_s:,.0f} s" if from_s else "all of it"
+    return Table(
+        f"Moved leaders of the whole run, {of_s:,.0f} s",
+        (
+            "client",
+            "moves met",
+            *(Column(f"wait {name} ms", 3) for name in ("p50", "p99", "max")),
+            "redirected",
+            "Metadata requests",
+        ),
+        tuple(
+            (
+                client,
+                whole[client]["moves"]["met"],
+                *whole[client]["moves"]["wait_ms"].values(),
+                whole[client]["redirected"],
+                sum(whole[client]["metadata_rpcs_by_cause"].values()),
+            )
+            for client in ("producer", "consumer")
+        ),
+        (
+            "Records and times are of the whole run, times to three digits. The trace is kept of "
+            f"{kept}: of that are the tables below.",
+        ),
+        name="whole_run",
     )

@@ -9,6 +9,7 @@ from typing import TextIO
 
 from rich import box
 from rich.console import Console, Group, JustifyMethod, RenderableType
+from rich.padding import Padding
 from rich.table import Table as RichTable
 from rich.text import Text
 
@@ -43,7 +44,7 @@ def write(report: Report, output: OutputFormat, stream: TextIO, is_terminal: boo
             json.dump(envelope, stream, indent=2)
             stream.write("\n")
         case OutputFormat.CSV:
-            _write_csv(report.tables, stream)
+            _write_csv(report.tables + report.further, stream)
         case OutputFormat.PLAIN:
             _write_plain(report, stream)
         case _:
@@ -67,7 +68,13 @@ def _write_csv(tables: tuple[Table, ...], stream: TextIO) -> None:
 
 
 def _write_plain(report: Report, stream: TextIO) -> None:
-    for number, table in enumerate(report.tables):
+    for paragraph in report.opening:
+        stream.write(printable(paragraph.first) + "\n")
+        stream.writelines(f"  {printable(line)}\n" for line in paragraph.others)
+    if report.opening and report.tables:
+        stream.write("\n")
+    for number, whole in enumerate(report.tables):
+        table = whole.for_people
         if number:
             stream.write("\n")
         if table.title:
@@ -101,6 +108,12 @@ def _write_table(report: Report, stream: TextIO, is_terminal: bool) -> None:
     # Off a terminal nothing may be cut, so the page is as wide as the widest table.
     console = Console(file=stream, width=None if is_terminal else 10_000, highlight=False)
     with console.capture() as drawing:
+        for paragraph in report.opening:
+            console.print(Text(printable(paragraph.first), paragraph.tone.value))
+            for line in paragraph.others:
+                console.print(Padding(Text(printable(line)), (0, 0, 0, 2), expand=False))
+        if report.opening and report.tables:
+            console.print()
         for part in _drawn(report.tables):
             console.print(part)
         for line in _last_lines(report):
@@ -115,7 +128,8 @@ def renderable(report: Report) -> RenderableType:
 
 
 def _drawn(tables: tuple[Table, ...]) -> Iterator[RenderableType]:
-    for number, table in enumerate(tables):
+    for number, whole in enumerate(tables):
+        table = whole.for_people
         if number:
             yield Text()
         if table.rows:

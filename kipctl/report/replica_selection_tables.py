@@ -1,19 +1,60 @@
 """Tables of `kipctl inspect replica-selection`, from the documents that `--output json` prints."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from kipctl.report.tables import Column, Table
+from kipctl.report.tables import Column, Paragraph, Table, Tone
 
 Document = Mapping[str, Any]
 
 
-def selection_tables(document: Document) -> tuple[Table, ...]:
-    """Each partition in each rack, the racks, and what a client really did, if one was asked."""
-    tables = [_partitions(document), _racks(document)]
+A_FEW = 20
+"""Rows of partitions that people are shown unasked."""
+
+
+def selection_answer(document: Document) -> Paragraph:
+    """How much of what is read stays in its rack, and the first reason why some does not."""
+    rows = document["partitions"]
+    if not rows:
+        return Paragraph("No partition is shown, or no rack.")
+    local = sum(row["local"] is True for row in rows)
+    first = f"{local} of {len(rows)} reads (each partition from each rack) stay in their rack."
+    away = Counter(row["reason"] for row in rows if row["local"] is not True)
+    if not away:
+        return Paragraph(first, tone=Tone.GOOD)
+    return Paragraph(
+        f"{first} The others: " + ", ".join(f"{why} ({n})" for why, n in away.most_common()) + ".",
+        tone=Tone.WARNING,
+    )
+
+
+def selection_tables(document: Document, every_row: bool = True) -> tuple[Table, ...]:
+    """The racks, why reads go where they go, each partition in each rack, and what a client really
+    did, if one was asked."""
+    tables = [_racks(document), _reasons(document["partitions"])]
     if document["client"]:
         tables.append(_client(document["client"]))
-    return tuple(tables)
+    return (*tables, replace(_partitions(document), most=0 if every_row else A_FEW))
+
+
+def _reasons(rows: Sequence[Document]) -> Table:
+    """Reads alike in one row: a cluster has partitions times racks of them."""
+    alike: dict[tuple[Any, ...], list[str]] = {}
+    for row in rows:
+        key = (row["rack"], row["local"], row["closest"], row["reason"])
+        alike.setdefault(key, []).append(f"{row['topic']}-{row['partition']}")
+    return Table(
+        "Why",
+        ("Reader in", "Local", "Closest", "Why", "Partitions", "Such as"),
+        tuple((*key, len(found), found[0]) for key, found in sorted(alike.items(), key=_by_rack)),
+    )
+
+
+def _by_rack(item: tuple[tuple[Any, ...], list[str]]) -> tuple[str, bool, int]:
+    (rack, local, _, _), found = item
+    return rack or "", local is True, -len(found)
 
 
 def _partitions(document: Document) -> Table:
@@ -46,7 +87,7 @@ def _partitions(document: Document) -> Table:
                 row["closest"],
                 _why(row),
             )
-            for row in rows
+            for row in sorted(rows, key=lambda row: row["local"] is True)
         ),
         tuple(
             f"{row['topic']}-{row['partition']} for {row['rack']}: the broker named"

@@ -1,4 +1,4 @@
-"""What `kipctl roll` prints: order and risks, what became of each broker, what its guard saw."""
+"""What `kipctl roll` prints: order and risks, what became of each node."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -24,7 +24,7 @@ def plan_tables(plan: Mapping[str, Any]) -> tuple[Table, ...]:
     ]
     columns = (
         "",
-        Column("Broker", right=True),
+        Column("Node", right=True),
         "Rack",
         "Role",
         "Leaders",
@@ -42,7 +42,9 @@ def plan_closing(plan: Mapping[str, Any]) -> tuple[str, ...]:
     lines += [f"Not known: {what}" for what in plan["not_known"]]
     if apart := plan["controllers_left_alone"]:
         listed = ", ".join(map(str, apart))
-        lines.append(f"Controllers that are no brokers are left alone: {listed}.")
+        lines.append(
+            f"Controllers that are no brokers are left alone without --controllers: {listed}."
+        )
     return tuple(lines)
 
 
@@ -59,11 +61,65 @@ def _examples(plan: Mapping[str, Any]) -> tuple[str, ...]:
         if some:
             broker, partitions = some[0]
             notes.append(f"{partitions[0]} {meaning}: broker {broker} is restarted.")
+    if alone := [step for step in plan["order"] if step["no_quorum"]]:
+        notes.append(
+            "No majority of controllers is left, and no leader is elected meanwhile: node"
+            f" {alone[0]['broker']} is restarted."
+        )
     return tuple(notes)
 
 
-def brokers_table(steps: Sequence[Mapping[str, Any]]) -> Table:
-    """How far each broker came; seconds are of its restart, from the call for it on."""
+def node_tables(steps: Sequence[Mapping[str, Any]]) -> tuple[Table, ...]:
+    """How far each node came; seconds are of its restart, from the call for it on."""
+    apart = [step for step in steps if not step["role"].startswith("broker")]
+    brokers = [step for step in steps if step["role"].startswith("broker")]
+    found = [_brokers(brokers)] if brokers else []
+    if apart:
+        columns = (
+            Column("Controller", right=True),
+            "State",
+            "Restarted after s",
+            "Caught up after s",
+            "Known by",
+        )
+        rows: tuple[tuple[Cell, ...], ...] = tuple(
+            (
+                str(step["broker"]),
+                step["phase"],
+                step["restarted_seconds"],
+                step["in_sync_seconds"],
+                step["seen_by"] or None,
+            )
+            for step in apart
+        )
+        found.append(Table("Controllers", columns, rows))
+    if any(step["waits"] for step in steps):
+        found.append(_waits(steps))
+    return tuple(found)
+
+
+def _waits(steps: Sequence[Mapping[str, Any]]) -> Table:
+    columns = (
+        Column("Node", right=True),
+        "Leaders that moved",
+        Column("Waited p50 s", 3),
+        Column("Longest s", 3),
+    )
+    rows: tuple[tuple[Cell, ...], ...] = tuple(
+        (
+            str(step["broker"]),
+            waits["moves"],
+            waits["p50_seconds"],
+            waits["max_seconds"],
+        )
+        for step in steps
+        if (waits := step["waits"])
+    )
+    note = "A leader that moved without the canary being refused is not among them."
+    return Table("What the canary waited for, while each was in hand", columns, rows, (note,))
+
+
+def _brokers(steps: Sequence[Mapping[str, Any]]) -> Table:
     columns = (
         Column("Broker", right=True),
         "Rack",
@@ -88,29 +144,3 @@ def brokers_table(steps: Sequence[Mapping[str, Any]]) -> Table:
         for step in steps
     )
     return Table("Brokers", columns, rows)
-
-
-def guard_table(guard: Mapping[str, Any]) -> Table:
-    """What each condition was seen to be; latencies are seconds."""
-    columns = ("Guard", Column("Last", 3), Column("Worst", 3), "Looks", "Not known", "Crossed")
-    rows: tuple[tuple[Cell, ...], ...] = tuple(
-        (
-            one["guard"],
-            one["last"],
-            one["worst"],
-            one["looks"],
-            one["not_known"],
-            one["crossed"],
-        )
-        for one in guard["conditions"]
-    )
-    notes = []
-    if any(one["guard"].startswith(("p", "moved-wait")) for one in guard["conditions"]):
-        notes.append("Latencies and waits are in seconds.")
-    if guard["pauses"]:
-        given_up = ", and gave up in the end" if guard["given_up"] else ""
-        notes.append(
-            f"It paused {guard['pauses']} times, {guard['paused_seconds']:.1f} s of pauses that"
-            f" ended{given_up}."
-        )
-    return Table("Guard", columns, rows, tuple(notes))

@@ -1,7 +1,8 @@
-"""What a command has to say, before it is decided how: tables, a JSON document, closing lines."""
+"""What a command has to say, before it is decided how: an answer, tables, a JSON document."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import StrEnum
 
 from kipctl.report.printable import printable
 
@@ -23,7 +24,8 @@ class Table:
     """A titled table; `notes` are sentences printed under it.
 
     Where a report has different tables from time to time they have a `name`, and CSV begins each
-    of their rows with it.
+    of their rows with it. People are shown the first `most` rows (0: all of them), and how many
+    more there are; CSV has every row.
     """
 
     title: str
@@ -31,6 +33,16 @@ class Table:
     rows: tuple[tuple[Cell, ...], ...]
     notes: tuple[str, ...] = ()
     name: str = ""
+    most: int = 0
+
+    @property
+    def for_people(self) -> "Table":
+        """The same with the rows that people are shown."""
+        left = len(self.rows) - self.most
+        if not self.most or left <= 0:
+            return self
+        note = f"And {left:,} more: --partitions shows them all."
+        return replace(self, rows=self.rows[: self.most], notes=(*self.notes, note), most=0)
 
     @property
     def titles(self) -> tuple[str, ...]:
@@ -81,17 +93,38 @@ class ClusterIdentity:
         return f"{named}id {self.id or 'not known'}, at {self.bootstrap_servers}"
 
 
+class Tone(StrEnum):
+    """What a paragraph is, as a terminal colours it. The words say it too."""
+
+    NONE = ""
+    GOOD = "green"
+    WARNING = "yellow"
+    BAD = "red"
+
+
+@dataclass(frozen=True, slots=True)
+class Paragraph:
+    """Sentences that belong together: the first begins a line, the others stand under it."""
+
+    first: str
+    others: tuple[str, ...] = ()
+    tone: Tone = Tone.NONE
+
+
 @dataclass(frozen=True, slots=True)
 class Report:
     """A command's whole result.
 
     `document` is what `--output json` prints (with `_command`, `_version` and `_cluster` added);
-    `tables` what a person reads; `closing` lines come last, exactly as they are, in table and plain
-    output. Before them stands the cluster that it is about, if it is about one.
+    `opening` is the answer, before the `tables` that a person reads; `closing` lines come last,
+    exactly as they are, in table and plain output. Before them stands the cluster that it is about,
+    if it is about one. CSV has the tables, then the `further` ones.
     """
 
     command: str
     document: Mapping[str, object]
     tables: tuple[Table, ...] = ()
     closing: tuple[str, ...] = ()
+    opening: tuple[Paragraph, ...] = ()
+    further: tuple[Table, ...] = ()
     cluster: "ClusterIdentity | None" = None

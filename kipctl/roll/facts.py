@@ -2,21 +2,15 @@
 
 from kipctl.cluster.moves.guards import min_insync_replicas
 from kipctl.cluster.moves.reassign import ongoing
+from kipctl.cluster.reach import may_be_hidden, none_shown
 from kipctl.cluster.snapshot import PartitionId, take_snapshot
 from kipctl.errors import KipctlError, RefusedError
 from kipctl.protocol.describe_cluster import DescribeClusterRequest
-from kipctl.protocol.describe_quorum import (
-    DescribeQuorumRequest,
-    QuorumPartitionAsked,
-    QuorumTopicAsked,
-)
 from kipctl.protocol.error_codes import error_text
 from kipctl.roll.plan import Facts
+from kipctl.roll.quorum import Quorum, ask_quorum
 from kipctl.transport.request import Cluster
 
-_QUORUM = DescribeQuorumRequest(
-    (QuorumTopicAsked("__cluster_metadata", (QuorumPartitionAsked(),)),)
-)
 _FENCED_SINCE = 2
 """The version of DescribeCluster (Kafka 4.0) that lists brokers that are down."""
 
@@ -33,9 +27,9 @@ def ask_facts(cluster: Cluster) -> Facts:
     except RefusedError as refused:
         not_known.append(f"What is being reassigned is not known: {refused.what}")
     snapshot = take_snapshot(cluster)
-    voters, active = None, None
+    quorum: Quorum | None = None
     try:
-        voters, active = controllers(cluster)
+        quorum = ask_quorum(cluster)
     except KipctlError as failed:
         not_known.append(failed.what)
     fenced: tuple[int, ...] = ()
@@ -43,29 +37,20 @@ def ask_facts(cluster: Cluster) -> Facts:
         fenced = fenced_brokers(cluster)
     except KipctlError as failed:
         not_known.append(f"Which registered brokers are down is not known: {failed.what}")
+    hidden = none_shown(cluster, snapshot.topics)
+    if snapshot.topics and (some := may_be_hidden(cluster, snapshot.topics)):
+        not_known.append(some)
     return Facts(
         snapshot,
-        voters,
-        active,
+        None if quorum is None else quorum.ids,
+        None if quorum is None else quorum.active,
         fenced,
         min_insync_replicas(cluster, snapshot.topics),
         moving,
         tuple(not_known),
+        quorum,
+        hidden,
     )
-
-
-def controllers(cluster: Cluster) -> tuple[frozenset[int], int]:
-    """The ids of the quorum's voters, and the one that leads (DescribeQuorum, KIP-595).
-
-    Raises KipctlError when the cluster does not tell.
-    """
-    answer = cluster.ask_controller(_QUORUM)
-    partitions = [partition for topic in answer.topics for partition in topic.partitions]
-    code = answer.error_code or next((p.error_code for p in partitions), 0)
-    if code or not partitions:
-        raise RefusedError(f"The cluster does not describe its quorum: {error_text(code)}.")
-    [quorum] = partitions
-    return frozenset(voter.replica_id for voter in quorum.current_voters), quorum.leader_id
 
 
 def fenced_brokers(cluster: Cluster) -> tuple[int, ...]:

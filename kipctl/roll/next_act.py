@@ -1,9 +1,10 @@
-"""What comes next for a broker of a roll: from how far it came and what is to be seen. Pure rules.
+"""What comes next for a node of a roll: from how far it came and what is to be seen. Pure rules.
 
 The same rules lead a roll that goes on and one that is resumed: each time the cluster is looked at,
 and a step is done only if what it does has not happened.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -13,7 +14,10 @@ NOT_LOOKED = Judged(Life.NOT_KNOWN, "nobody has looked")
 
 
 class Phase(StrEnum):
-    """How far a broker's restart has come; each is written down before what it names begins."""
+    """How far a node's restart has come; each is written down before what it names begins.
+
+    Controllers that are no brokers have no leaders to be moved.
+    """
 
     WAITING = "waiting"
     LEADERS_OFF = "leaders off"
@@ -49,12 +53,14 @@ class Act(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What is to be seen of a broker and its cluster.
+    """What is to be seen of a node and its cluster.
 
-    `is_there` says that it is in Metadata and answers. `unmet` says in words what is not in sync
-    everywhere, or not shown alike by all brokers. `leaders` are those on it that others can take
-    over. `is_called_here` is False after a kipctl that was ended has called the command.
-    `said` is what the operator says of a restart that cannot be seen: True that it has happened.
+    `is_there` says that it is in Metadata and answers; of a controller that it takes connections,
+    or follows the others where only they can connect to it. `unmet` says in words what is not in
+    sync everywhere, or not shown alike by all brokers, or which controller is not caught up.
+    `leaders` are those on it that others can take over. `is_called_here` is False after a kipctl
+    that was ended has called the command. `said` is what the operator says of a restart that cannot
+    be seen: True that it has happened.
     """
 
     is_there: bool
@@ -114,3 +120,15 @@ def _restarting(look: Look) -> Next:
         "the command that restarts it was called, and whether it has been restarted cannot be seen:"
         f" {look.judged.why}",
     )
+
+
+def which_next(left: Sequence[tuple[int, Phase]], active: int | None) -> int:
+    """Which node of those that are left, in their order, is the next.
+
+    The active controller has the last turn: if it is another one by now than when the order was
+    made, the one after it comes first. What is begun is ended before. A pure function.
+    """
+    (first, phase), *others = left
+    if first == active and phase is Phase.WAITING and others:
+        return others[0][0]
+    return first

@@ -1,8 +1,9 @@
 """In which order brokers are restarted, what each restart risks, and what refuses it. Pure rules.
 
 One rack after the other, so that partitions spread over racks never lack replicas of two of them.
-Brokers that are controllers too come last, the active one at the very end: each restart before it
-would have moved it, and it moves once.
+Brokers that are controllers too come last, and after all brokers, where it was asked for, the
+controllers that are none; the active one at the very end: each restart before it would have moved
+it, and it moves once.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,8 +13,11 @@ from typing import Any
 from kipctl.cluster.snapshot import Partition, PartitionId, Snapshot
 from kipctl.errors import RefusedError, UsageError
 from kipctl.own_names import is_own
+from kipctl.roll.quorum import Quorum, unmet_of
 
 _EXAMPLES = 3
+CONTROLLER, ACTIVE_CONTROLLER = "controller", "active controller"
+"""The role of a node that is no broker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +27,9 @@ class Facts:
     `voters` are the ids of the controllers and `active` is the one that leads them; None where the
     cluster does not tell. `fenced` are brokers that are registered and not in use. `min_insync` is
     min.insync.replicas by topic, None where it is not told. `moving` are partitions that are being
-    reassigned, and `not_known` says in sentences what could not be asked.
+    reassigned, and `not_known` says in sentences what could not be asked. `quorum` is how far the
+    controllers are, None where the cluster does not tell. `none_shown` says that the client may not
+    Describe any topic, where that may be why there is none.
     """
 
     snapshot: Snapshot
@@ -33,16 +39,20 @@ class Facts:
     min_insync: Mapping[str, int | None] = field(default_factory=dict)
     moving: tuple[PartitionId, ...] = ()
     not_known: tuple[str, ...] = ()
+    quorum: Quorum | None = None
+    none_shown: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Risk:
-    """What a broker's restart does to partitions while it is away.
+    """What the restart of a node, a broker above all, does while it is away.
 
     `lost` have no other replica in sync: nobody can read or write them. `below` have fewer in sync
     than min.insync.replicas: acks=all writes are refused. `single` are left with one in-sync
-    replica, and still take writes. Of `unknown` min.insync.replicas is not known. Topics that
-    kipctl has made for a run of its own hold nobody's data, and are in none of these.
+    replica, and still take writes. Of `unknown` min.insync.replicas is not known: they may be
+    below it. Topics that kipctl has made for a run of its own hold nobody's data, and are in none
+    of these. With `no_quorum` the controllers that are left are no majority: no leader is elected
+    meanwhile.
     """
 
     broker: int
@@ -56,11 +66,18 @@ class Risk:
     below: tuple[PartitionId, ...] = ()
     single: tuple[PartitionId, ...] = ()
     unknown: tuple[PartitionId, ...] = ()
+    no_quorum: bool = False
 
     @property
     def is_harmful(self) -> bool:
-        """Whether clients cannot write, or read, some partitions meanwhile."""
-        return bool(self.lost or self.below)
+        """Whether clients cannot write, or read, some partitions meanwhile, or may not be able, or
+        nobody can lead."""
+        return bool(self.lost or self.below or self.unknown or self.no_quorum)
+
+    @property
+    def is_apart(self) -> bool:
+        """Whether it is a controller, and no broker."""
+        return is_apart(self.role)
 
     def as_document(self) -> dict[str, Any]:
         """For JSON: counts, and some of the partitions."""
@@ -77,15 +94,16 @@ class Risk:
             "below_min_insync_replicas": len(self.below),
             "one_replica_left": len(self.single),
             "min_insync_replicas_not_known": len(self.unknown),
+            "no_quorum": self.no_quorum,
             "such_as": {name: list(map(str, ids[:_EXAMPLES])) for name, ids in parts.items()},
         }
 
 
 @dataclass(frozen=True, slots=True)
 class RollPlan:
-    """Brokers in the order of their restarts; why it is refused now; and what is not known.
+    """Nodes in the order of their restarts; why it is refused now; and what is not known.
 
-    `apart` are controllers that are no brokers: nothing of the roll is about them.
+    `apart` are controllers that are no brokers, of which the roll restarts none.
     """
 
     steps: tuple[Risk, ...]
@@ -103,19 +121,36 @@ class RollPlan:
         }
 
 
-def plan_roll(facts: Facts, chosen: Sequence[int] = ()) -> RollPlan:
-    """The roll of these brokers, or of all. Raises UsageError for a broker that is not there."""
+def is_apart(role: str) -> bool:
+    """Whether that is the role of a controller that is no broker."""
+    return role in (CONTROLLER, ACTIVE_CONTROLLER)
+
+
+def is_voter(role: str) -> bool:
+    """Whether it is that of a controller, be it a broker too."""
+    return role.endswith(CONTROLLER)
+
+
+def plan_roll(
+    facts: Facts, chosen: Sequence[int] | None = (), *, controllers: bool = False
+) -> RollPlan:
+    """The roll of these brokers, or of all (None: of none), and with `controllers` of those that
+    are no brokers. Raises UsageError for a broker that is not there, and where controllers are not
+    known."""
     snapshot = facts.snapshot
     alive = snapshot.broker_ids
-    for broker in chosen:
+    for broker in chosen or ():
         if broker not in alive:
             how = "is registered, and down" if broker in facts.fenced else "is not in the cluster"
             listed = ", ".join(map(str, alive)) or "none"
             raise UsageError(
                 f"Broker {broker} {how} (alive: {listed}).", "See: kipctl inspect brokers"
             )
-    ids = set(chosen or alive)
+    ids = set() if chosen is None else set(chosen or alive)
     voters = facts.voters or frozenset()
+    apart = tuple(sorted(voters - frozenset(alive) - frozenset(facts.fenced)))
+    after = _controllers(facts, apart) if controllers else ()
+    loses_quorum = facts.quorum is not None and not facts.quorum.survives_one
     order = sorted(
         (broker for broker in snapshot.brokers if broker.id in ids),
         key=lambda b: (b.id == facts.active, b.id in voters, b.rack or "", b.id),
@@ -131,18 +166,42 @@ def plan_roll(facts: Facts, chosen: Sequence[int] = ()) -> RollPlan:
                 _role(broker.id, facts),
                 len(by_broker.get(broker.id, ())),
                 snapshot.leaders_per_broker[broker.id],
+                no_quorum=loses_quorum and broker.id in voters,
             ),
             by_broker.get(broker.id, ()),
             facts.min_insync,
         )
         for broker in order
     )
+    steps += after
     return RollPlan(
         steps,
-        tuple(_refusals(facts)),
+        tuple(_refusals(facts, steps)),
         (*facts.not_known, *_unknown(facts, steps)),
-        tuple(sorted(voters - frozenset(alive) - frozenset(facts.fenced))),
+        () if controllers else apart,
     )
+
+
+def _controllers(facts: Facts, apart: Sequence[int]) -> tuple[Risk, ...]:
+    quorum = facts.quorum
+    if quorum is None:
+        raise UsageError(
+            "Which controllers there are is not known, so they cannot be restarted.",
+            "DescribeQuorum needs Describe on the cluster.",
+        )
+    if not apart:
+        raise UsageError(
+            "There are no controllers that are no brokers.",
+            "Leave --controllers out: brokers that are controllers too are restarted with them.",
+        )
+    steps = []
+    for controller in sorted(apart, key=lambda one: (one == quorum.active, one)):
+        voter = quorum.voter(controller)
+        host, port = (voter.host, voter.port) if voter else ("", 0)
+        role = ACTIVE_CONTROLLER if controller == quorum.active else CONTROLLER
+        risk = Risk(controller, host, port, None, role, 0, 0, no_quorum=not quorum.survives_one)
+        steps.append(risk)
+    return tuple(steps)
 
 
 def demand_safe(plan: RollPlan, *, force: bool) -> None:
@@ -156,14 +215,30 @@ def demand_safe(plan: RollPlan, *, force: bool) -> None:
             f"The roll is refused: {plan.refused[0]}{more}.",
             "Wait until all is in sync: kipctl wait --until in-sync,converged,no-reassignment",
         )
-    harmful = [step for step in plan.steps if step.is_harmful]
-    if harmful and not force:
+    if force:
+        return
+    harmful = [step for step in plan.steps if step.lost or step.below or step.no_quorum]
+    if harmful:
         one = harmful[0]
+        what = "stops the controllers" if one.no_quorum else "stops partitions"
+        kind = "nodes" if any(step.is_apart for step in plan.steps) else "brokers"
         raise RefusedError(
-            f"Restarting {len(harmful)} of {len(plan.steps)} brokers stops partitions: broker"
-            f" {one.broker}: {risk_in_words(one)}.",
+            f"Restarting {len(harmful)} of {len(plan.steps)} {kind} {what}:"
+            f" {node_name(one.broker, one.role)}: {risk_in_words(one)}.",
             "See all: kipctl roll --dry-run. Add replicas, or insist with --force.",
         )
+    if doubtful := [step for step in plan.steps if step.is_harmful]:
+        one = doubtful[0]
+        raise RefusedError(
+            f"Whether restarting {len(doubtful)} of {len(plan.steps)} brokers stops partitions is"
+            f" not known: {node_name(one.broker, one.role)}: {risk_in_words(one)}.",
+            "It takes the right to DescribeConfigs of topics. Repeat it, or insist with --force.",
+        )
+
+
+def node_name(node: int, role: str) -> str:
+    """`broker 3`, or `controller 101`."""
+    return f"{'controller' if is_apart(role) else 'broker'} {node}"
 
 
 def risk_in_words(risk: Risk) -> str:
@@ -173,6 +248,10 @@ def risk_in_words(risk: Risk) -> str:
         parts.append(f"{_some(risk.lost)} without any replica")
     if risk.below:
         parts.append(f"{_some(risk.below)} below min.insync.replicas")
+    if risk.unknown:
+        parts.append(f"{_some(risk.unknown)} of unknown min.insync.replicas")
+    if risk.no_quorum:
+        parts.append("no majority of controllers is left: no leader is elected meanwhile")
     return ", ".join(parts)
 
 
@@ -217,6 +296,7 @@ def _risk(about: Risk, held: Iterable[Partition], min_insync: Mapping[str, int |
         tuple(below),
         tuple(single),
         tuple(unknown),
+        about.no_quorum,
     )
 
 
@@ -226,8 +306,10 @@ def _role(broker: int, facts: Facts) -> str:
     return "broker, controller" if broker in (facts.voters or ()) else "broker"
 
 
-def _refusals(facts: Facts) -> Iterable[str]:
+def _refusals(facts: Facts, steps: Iterable[Risk]) -> Iterable[str]:
     snapshot = facts.snapshot
+    if facts.none_shown:
+        yield facts.none_shown.removesuffix(".")
     behind = [p for p in snapshot.partitions if set(p.isr) != set(p.replicas)]
     if behind:
         missing = sorted({b for p in behind for b in set(p.replicas) - set(p.isr)})
@@ -239,6 +321,10 @@ def _refusals(facts: Facts) -> Iterable[str]:
         )
     if facts.moving:
         yield (f"{len(facts.moving):,} partitions are being reassigned, such as {facts.moving[0]}")
+    if facts.quorum and any(is_voter(step.role) for step in steps):
+        unmet = unmet_of(facts.quorum)
+        if unmet:
+            yield unmet
 
 
 def _unknown(facts: Facts, steps: Iterable[Risk]) -> Iterable[str]:

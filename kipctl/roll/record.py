@@ -1,4 +1,4 @@
-"""What a roll writes down: how it is done, which brokers, and how far each has come.
+"""What a roll writes down: how it is done, which nodes, and how far each has come.
 
 One file a roll, `ID.roll.json` in `$XDG_STATE_HOME/kipctl/rolls/CLUSTER_ID/`, for its owner only.
 It is written anew, and on disk, before each step begins; what restart commands say is beside it.
@@ -20,7 +20,7 @@ from kipctl.errors import UsageError
 from kipctl.process import Process
 from kipctl.roll.marks import Mark
 from kipctl.roll.next_act import Phase
-from kipctl.roll.plan import Risk
+from kipctl.roll.plan import Risk, is_apart, is_voter, node_name
 from kipctl.state import make_private, state_folder, sync_folder, write_whole
 
 SCHEMA = 1
@@ -64,12 +64,14 @@ class How:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One broker of a roll.
+    """One node of a roll: a broker, or, as its `role` says, a controller that is none.
 
     `since` is the newest entry of the journal of changes from before its leaders moved: later ones
     of this roll are this step's. `mark` is of before its restart, `process` the command that
     restarts it, `output` the file of what that says, and `seen_by` what told that it is restarted.
     `at` has when each phase, or moment, came (ISO, UTC), `moved` and `brought_back` count leaders.
+    `waits_s` are what a canary waited for leaders that moved while it was in hand, None where there
+    was no canary.
     """
 
     broker: int
@@ -85,6 +87,23 @@ class Step:
     moved: int = 0
     brought_back: int = 0
     at: Mapping[str, str] = field(default_factory=dict)
+    role: str = "broker"
+    waits_s: tuple[float, ...] | None = None
+
+    @property
+    def name(self) -> str:
+        """`broker 3`, or `controller 101`."""
+        return node_name(self.broker, self.role)
+
+    @property
+    def is_apart(self) -> bool:
+        """Whether it is a controller that is no broker."""
+        return is_apart(self.role)
+
+    @property
+    def is_voter(self) -> bool:
+        """Whether it is a controller, be it a broker too."""
+        return is_voter(self.role)
 
     def begin(self, phase: Phase, **known: Any) -> "Step":
         """The same, in that phase from now on; the first time that it got there is kept."""
@@ -110,6 +129,7 @@ class Step:
         """For JSON."""
         return {
             "broker": self.broker,
+            "role": self.role,
             "host": self.host,
             "port": self.port,
             "rack": self.rack,
@@ -122,6 +142,7 @@ class Step:
             "leaders_moved_off": self.moved,
             "leaders_brought_back": self.brought_back,
             "at": dict(self.at),
+            "waits_seconds": None if self.waits_s is None else list(self.waits_s),
         }
 
 
@@ -140,8 +161,13 @@ class RollRecord:
 
     @property
     def left(self) -> tuple[Step, ...]:
-        """Brokers that are not done."""
+        """Nodes that are not done."""
         return tuple(step for step in self.steps if step.phase is not Phase.DONE)
+
+    @property
+    def kind(self) -> str:
+        """What its steps are, in a word."""
+        return "nodes" if any(step.is_apart for step in self.steps) else "brokers"
 
     @property
     def may_be_resumed(self) -> bool:
@@ -168,7 +194,8 @@ class RollRecord:
 
     def output_path(self, broker: int) -> Path:
         """Where what its restart command says goes."""
-        return self.path.with_name(f"{self.id}.broker-{broker}.log")
+        name = self.step(broker).name.replace(" ", "-")
+        return self.path.with_name(f"{self.id}.{name}.log")
 
     def as_document(self) -> dict[str, Any]:
         """What the file holds."""
@@ -203,7 +230,9 @@ class Rolls:
             if made:
                 sync_folder(self.folder.parent)
         now = datetime.now(UTC).strftime(_ID)
-        steps = tuple(Step(one.broker, one.host, one.port, one.rack) for one in order)
+        steps = tuple(
+            Step(one.broker, one.host, one.port, one.rack, role=one.role) for one in order
+        )
         path = self.folder / f"{now}{_ENDING}"
         return RollRecord(path, now, self.cluster_id, origin, how, steps).written()
 
@@ -254,7 +283,7 @@ def read_roll(path: Path) -> RollRecord:
 
 def _step(one: Mapping[str, Any]) -> Step:
     process = one["process"]
-    mark = one["mark"]
+    mark, waits = one["mark"], one["waits_seconds"]
     return Step(
         int(one["broker"]),
         str(one["host"]),
@@ -262,13 +291,15 @@ def _step(one: Mapping[str, Any]) -> Step:
         None if one["rack"] is None else str(one["rack"]),
         Phase(one["phase"]),
         str(one["since"]),
-        Mark(mark["producer_id"], mark["started_at"]),
+        Mark(mark["producer_id"], mark["started_at"], mark["led_epoch"]),
         None if process is None else Process(int(process[0]), str(process[1])),
         str(one["output"]),
         str(one["seen_by"]),
         int(one["leaders_moved_off"]),
         int(one["leaders_brought_back"]),
         {str(phase): str(at) for phase, at in one["at"].items()},
+        str(one["role"]),
+        None if waits is None else tuple(map(float, waits)),
     )
 
 

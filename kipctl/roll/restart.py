@@ -24,7 +24,7 @@ from kipctl.errors import UsageError
 from kipctl.process import Launch, Process
 from kipctl.roll.next_act import Command
 
-PLACEHOLDERS = ("host", "port", "broker", "rack")
+PLACEHOLDERS = ("host", "port", "broker", "rack", "role")
 _PLAIN = r"[A-Za-z0-9_.:][A-Za-z0-9_.:-]*"
 _SHOWN_LINES = 200
 
@@ -58,20 +58,33 @@ def parse_command(text: str) -> tuple[str, ...]:
 
 
 def command_for(
-    words: Sequence[str], broker: int, host: str, port: int, rack: str | None
+    words: Sequence[str],
+    broker: int,
+    host: str,
+    port: int,
+    rack: str | None,
+    role: str = "broker",
 ) -> tuple[str, ...]:
-    """The command for one broker.
+    """The command for one node; its `role` is "broker" or "controller".
 
     What its cluster calls it is put into words, and is nothing but letters, digits, dots, colons,
     dashes and underscores: it may come to a shell after all, on the other side. Raises UsageError.
     """
-    values = {"host": host, "port": str(port), "broker": str(broker), "rack": rack}
+    values = {
+        "host": host,
+        "port": str(port),
+        "broker": str(broker),
+        "rack": rack,
+        "role": role,
+    }
     for word in words:
         for _, name, _, _ in string.Formatter().parse(word):
             if name is not None and not fullmatch(_PLAIN, values[name] or ""):
+                told = f"is {values[name]!r}, which is not put into a command."
+                if role != "broker" and not values[name]:
+                    told = "is not told by this cluster (hosts of controllers are since Kafka 3.9)."
                 raise UsageError(
-                    f"--exec: {name} of broker {broker} is {values[name]!r}, which is not put into"
-                    " a command.",
+                    f"--exec: {name} of {role} {broker} {told}",
                     "Name what you mean by {broker}, or use --manual.",
                 )
     given: Mapping[str, str] = {name: value or "" for name, value in values.items()}
@@ -79,7 +92,7 @@ def command_for(
 
 
 def lab_command(name: str) -> tuple[str, ...]:
-    """The words of a command that restarts a lab's broker."""
+    """The words of a command that restarts a lab's node."""
     return (sys.executable, "-m", "kipctl", "lab", "restart", "{broker}", "--name", name)
 
 

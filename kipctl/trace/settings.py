@@ -17,6 +17,8 @@ _NO_SETTINGS = frozenset(
         "summary",
         "cluster_before",
         "cluster_after",
+        "kept_from_s",  # told with how long it lasted
+        "lasted_s",
     }
 )
 
@@ -84,6 +86,15 @@ def interrupted_after(description: Mapping[str, Any]) -> str:
     done, planned = records.get("sent", records.get("read")), description.get("num_records")
     counts = (f"{count:,}" if isinstance(count, int) else "?" for count in (done, planned))
     return f"{' of '.join(counts)} records"
+
+
+def end_of(description: Mapping[str, Any]) -> str:
+    """Of a run whose beginning is not kept: "from 3,600 s on, of 90,000 s"; else empty."""
+    from_s, of_s = description.get("kept_from_s"), description.get("lasted_s")
+    if not isinstance(from_s, int | float) or not from_s:
+        return ""
+    lasted = f", of {of_s:,.0f} s" if isinstance(of_s, int | float) else ""
+    return f"from {from_s:,.0f} s on{lasted}"
 
 
 def record_counts(summary: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -139,7 +139,7 @@ class BrokerConnection:
                         f"Broker {self.address} cannot be reached for {api}:"
                         f" {error.strerror or error}.",
                         self._what_to_check(error),
-                    ) from None
+                    ) from error
             raise
 
     def _what_to_check(self, error: OSError) -> str:

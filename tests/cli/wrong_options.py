@@ -33,6 +33,7 @@ VALID = {
     "experiment redirect": "",
     "experiment roll": "",
     "experiment closest-replica": "",
+    "experiment batch": "",
     "experiment metadata": "",
     "request-log on": "--all-brokers --until-off --yes",
     "request-log off": "",
@@ -74,6 +75,7 @@ NEEDS_LAB = frozenset(
 """Without a lab of that name their right command line is wrong usage too."""
 
 ALONE = {
+    ("perf e2e", "--keep"): "--forever",
     ("reassign", "--entry"): "--rollback --yes",
     ("reassign", "--plan"): "--yes",
     ("reassign", "--drain"): "--yes",
@@ -128,6 +130,7 @@ WRONG: dict[str, tuple[str, ...]] = {
     "--arms": ("java", "", "probe-kip951,,", "java-4"),
     "--bootstrap-server": ("localhost", "127.0.0.1:x", "127.0.0.1:0", "127.0.0.1:65536", ":1"),
     "--batch": (*_COUNT, "10001"),
+    "--batches": ("", "0", "-1", "few", "1,", "1.5"),
     "--between": ("soon", "-5s", "5y", ""),
     "--look-again": ("soon", "-5s", "5y", ""),
     "--broker": _NOT_NEGATIVE,
@@ -207,6 +210,7 @@ WRONG: dict[str, tuple[str, ...]] = {
     "--require-local": ("most", "101%", "-1%", ""),
     "--reset": ("often", "0/s", "-1/s", "nan/s"),
     "--restarts": _NOT_NEGATIVE,
+    "--rotations": _COUNT,
     "--runs": _COUNT,
     "--save": ("{run}", "{broken}", "{broken}/below/it"),
     "--scale": ("large", ""),
@@ -214,6 +218,9 @@ WRONG: dict[str, tuple[str, ...]] = {
     "--security": ("gssapi", ""),
     "--since": _MOMENT,
     "--socket-buffer-size": ("-2", "x"),
+    "--keep": ("5", "5s", "0s"),
+    "--metrics": ("", "host", "70000", "host:port"),
+    "--lost-after": ("soon", "0.5s"),
     "--start-timeout": ("soon", "0s", "-5s", "5y"),
     "--stale-metadata": ("1x", "soon", "-1ms"),
     "--svg": ("{run}", "{broken}", "{broken}/below/it"),
@@ -232,7 +239,7 @@ WRONG: dict[str, tuple[str, ...]] = {
 }
 """By an option's name, wherever it is."""
 
-EXPERIMENTS = ("redirect", "roll", "closest-replica", "metadata")
+EXPERIMENTS = ("redirect", "roll", "closest-replica", "batch", "metadata")
 PATTERNS = (
     "clusters test",
     "reassign",
@@ -250,9 +257,12 @@ WRONG_HERE: dict[tuple[str, str], tuple[str, ...]] = {
     ("elect unclean", "--partition"): ("t", "t:x", "t:-1"),
     ("elect preferred", "--until"): ("soon", "", "balanced,"),
     ("wait", "--until"): ("soon", "", "in-sync,", "in-sync preferred"),
-    ("roll", "--brokers"): ("x", "-1", "1.5", "1,,2", ""),
+    ("roll", "--brokers"): ("x", "-1", "1.5", "1,,2", "", "none"),
     ("runs compare", "--by"): (),
-    **{(f"experiment {name}", "--record"): ("a name", "*", "{broken}") for name in EXPERIMENTS},
+    **{
+        (name, "--record"): ("a name", "*", "{broken}")
+        for name in ("demo", *(f"experiment {name}" for name in EXPERIMENTS))
+    },
     **{(f"experiment {name}", "--brokers"): (*_COUNT, "1", "101") for name in EXPERIMENTS},
     ("experiment closest-replica", "--client-rack"): ("nowhere", "rack-9"),
     **{(f"{name}", "--topic"): () for name in PATTERNS},

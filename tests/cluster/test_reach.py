@@ -4,7 +4,7 @@ from typing import Any, cast
 
 import pytest
 
-from kipctl.cluster.reach import NEEDED, may_be_hidden, rights
+from kipctl.cluster.reach import NEEDED, may_be_hidden, none_shown, rights
 from kipctl.protocol.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from kipctl.protocol.error_codes import ErrorCode
 from kipctl.protocol.metadata import MetadataRequest, MetadataResponse, MetadataResponseTopic
@@ -134,6 +134,24 @@ def test_what_may_be_hidden_is_said(
 ) -> None:
     cluster = cast(Cluster, Authorizer(on_cluster))
     assert may_be_hidden(cluster, topics, named) == said
+
+
+@pytest.mark.parametrize(
+    ("on_cluster", "topics", "said"),
+    [((), (), EMPTY), (("Describe",), (), EMPTY), (ALL, (), ""), ((), ("orders",), "")],
+)
+def test_whether_no_topic_is_shown_for_want_of_a_right(
+    on_cluster: tuple[str, ...], topics: tuple[str, ...], said: str
+) -> None:
+    assert none_shown(cast(Cluster, Authorizer(on_cluster)), topics) == said
+    open_to_all = Authorizer(on_cluster, security=Security())
+    assert none_shown(cast(Cluster, open_to_all), topics) == ""
+
+
+def test_a_roll_needs_to_know_min_insync_replicas() -> None:
+    known = {"orders": ("Describe",)}
+    missing, _ = lacking(Authorizer(("Describe", "Alter"), known), "orders")["roll"]
+    assert missing == ["DescribeConfigs on Topic"]
 
 
 def test_nothing_is_said_or_asked_where_nobody_logs_in() -> None:

@@ -38,7 +38,7 @@ def commands() -> Iterator[tuple[str, list[str]]]:
 
 def comparable(line: str) -> str:
     """The line without what differs from run to run."""
-    line = re.sub(r"\(saved in .*\)", "(saved in ...)", line)
+    line = re.sub(r"--entry \S+ \(saved in .*\)", "--entry ... (saved in ...)", line)
     line = re.sub(r"127\.0\.0\.1:\d+", "HOST:PORT", line)
     line = re.sub(r"\d[\d,]*\.\d+|\d+(?= ms)|\b\d+ of \d+(?= were met)", "#", line)
     return " ".join(line.split())

@@ -180,6 +180,17 @@ def test_of_many_brokers_some_of_every_rack_are_watched() -> None:
     assert sample([]) == ()
 
 
+@pytest.mark.parametrize("count", [7, 20, 21, 30, 199])
+def test_one_turn_after_the_other_every_broker_is_in_the_sample(count: int) -> None:
+    all_of_them = brokers(count)
+    seen = set()
+    for turn in range(-(-count // watch.MOST_BROKERS)):
+        chosen = sample(all_of_them, turn=turn)
+        assert len(set(chosen)) == min(count, watch.MOST_BROKERS)
+        seen |= set(chosen)
+    assert seen == set(all_of_them)
+
+
 def test_a_broker_is_asked_for_the_topics_watched_alone_at_the_pace_of_its_answers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -15,13 +15,15 @@ from kipctl.errors import InterruptedRunError, PartlyDoneError
 from kipctl.experiments import e2e
 from kipctl.experiments.conduct import Listeners
 from kipctl.experiments.e2e import EndToEndPlan, measure
+from kipctl.experiments.long_watch import Watched
 from kipctl.experiments.perf import PerfPlan
 from kipctl.measure.outcomes import salvaged
 from kipctl.measure.parts import Part
 from kipctl.probe.health import Health
 from kipctl.probe.outcome import Outcome, Spec
 from kipctl.probe.produce.run import ProbeSpec
-from kipctl.report.e2e_tables import times_table
+from kipctl.protocol.address import Address
+from kipctl.report.e2e_tables import e2e_tables, times_table
 from kipctl.signals import Cut
 from kipctl.trace.begun import Begun
 from kipctl.trace.columns import COLUMNS, raw_path
@@ -31,6 +33,8 @@ from kipctl.transport.access import Access
 
 BEGUN = Begun("h", 5_000_000, 1_700_000_000_000_000)
 SPEC = ProbeSpec(Access("h:1"), "t", 1000, throughput=1000)
+FOREVER = Watched(forever=True, lost_after_s=1e9)
+"""Rows are of a time long ago, by the clock."""
 TOLD = {"health": Health(lag_p99_us=1), "cpu_s": 1.0, "stopped": False}
 
 
@@ -91,6 +95,11 @@ class Client:
             raw_path(self.folder, name).touch()
         raw_path(self.folder, self.dataset).touch()
 
+    @property
+    def directory(self) -> Path:
+        """Where its rows are."""
+        return self.folder
+
     def new_rows(self, dataset: str) -> IntRows:
         """The next that come."""
         came = self.comes.pop(0) if self.comes and not self.is_stopped else rows(self.dataset, 0)
@@ -132,7 +141,11 @@ def ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Runs a producer of 10 records, and a consumer to which they come by two."""
 
     def run(
-        is_interrupted: bool = False, failure: str = "", comes: int = 10, again: bool = False
+        is_interrupted: bool = False,
+        failure: str = "",
+        comes: int = 10,
+        again: bool = False,
+        watched: Watched | None = None,
     ) -> dict[str, Any]:
         cut, documents = Cut(), []
         monkeypatch.setattr(e2e, "kafka_version", lambda cluster: None)
@@ -157,14 +170,16 @@ def ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
             yield reader, writer
 
         monkeypatch.setattr(e2e, "cut_in_order", cut_in_order)
-        plan = EndToEndPlan(PerfPlan(probe=SPEC), quiet_s=0.05)
+        monkeypatch.setattr(e2e, "RunningProbe", Client)
+        plan = EndToEndPlan(PerfPlan(probe=SPEC), quiet_s=0.05, watched=watched or Watched())
         cluster: Any = SimpleNamespace()
         before = Snapshot("cluster", (), ())
         run_folder: Run | None = None
         try:
             measure(plan, cluster, before, Listeners(), run_folder, begin_all)
-        except (InterruptedRunError, PartlyDoneError):
-            assert is_interrupted or failure or again
+        except (InterruptedRunError, PartlyDoneError) as ended:
+            assert is_interrupted or failure or again or watched
+            documents[0]["ended"] = ended
         (document,) = documents
         return document
 
@@ -239,3 +254,40 @@ def test_it_says_how_well_either_client_went_on(ran: Any) -> None:
     )
     del document["health"]  # of an older run
     assert len(times_table(document).notes) == 1
+
+
+def test_ctrl_c_is_the_end_of_a_run_that_lasts_until_then(ran: Any) -> None:
+    document = ran(is_interrupted=True, watched=FOREVER)
+    assert "ended" not in document
+    records = document["records"]
+    assert (records["acknowledged"], records["delivered"], records["missing"]) == (10, 10, 0)
+    assert document["latency_ms"]["max"] == 3
+    assert document["acknowledged_ms"]["max"] == 1
+    whole = document["whole_run"]
+    assert (whole["kept_from_seconds"], whole["late"]) == (0, 0)
+    titles = [table.title for table in e2e_tables(document)]
+    assert any(title.startswith("Moved leaders of the whole run") for title in titles)
+
+
+def test_what_did_not_come_of_such_a_run_is_missing(ran: Any) -> None:
+    records = ran(is_interrupted=True, comes=6, watched=FOREVER)["records"]
+    assert (records["delivered"], records["missing"]) == (6, 4)
+
+
+def test_a_second_ctrl_c_does_not_wait_for_it(ran: Any) -> None:
+    document = ran(is_interrupted=True, comes=6, again=True, watched=FOREVER)
+    assert isinstance(document["ended"], InterruptedRunError)
+    assert "of 10 records 10 were sent, 6 were read" in document["ended"].what
+    assert document["records"]["missing"] is None
+
+
+def test_that_it_ended_though_nobody_asked_it_to_is_told(ran: Any) -> None:
+    document = ran(watched=FOREVER)
+    assert isinstance(document["ended"], PartlyDoneError)
+    assert "nobody asked it to. Of 10 records 10 are" in document["ended"].what
+
+
+def test_a_run_with_an_end_that_is_watched_comes_to_the_same(ran: Any) -> None:
+    document = ran(watched=Watched(metrics=Address("127.0.0.1", 0)))
+    assert "whole_run" not in document
+    assert document["records"]["delivered"] == 10

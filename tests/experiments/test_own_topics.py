@@ -70,7 +70,13 @@ class Topics:
         self.nodes = {1: None}
 
     def create(
-        self, access: object, names: list[str], partitions: int, factor: int, may_exist: set[str]
+        self,
+        access: object,
+        names: list[str],
+        partitions: int,
+        factor: int,
+        may_exist: set[str],
+        configs: object = None,
     ) -> None:
         self.there |= {name: uuid.uuid4() for name in names}
         may_exist.update(names)
@@ -115,7 +121,7 @@ def test_what_somebody_else_has_made_anew_stays(topics: Topics) -> None:
 
 def test_a_run_that_cannot_make_all_of_its_topics_removes_those_there_are(topics: Topics) -> None:
     def refused(*asked: Any) -> None:
-        asked[-1].update(["t1"])
+        asked[4].update(["t1"])
         raise RefusedError("Topic 't2' cannot be made: POLICY_VIOLATION.")
 
     with pytest.MonkeyPatch.context() as patch:

@@ -30,13 +30,11 @@ from kipctl.cluster.topics import (
 )
 from kipctl.experiments.begin import OnThisMachine
 from kipctl.experiments.conduct import Listeners
-from kipctl.experiments.demo import DemoPlan, compare
 from kipctl.experiments.own_topic import own_topic
 from kipctl.experiments.perf import PerfPlan, produce
 from kipctl.experiments.plan import OWN_TOPIC
 from kipctl.lab.cluster import Lab
 from kipctl.own_names import own_host
-from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.probe.produce.run import ProbeSpec
 from kipctl.trace.clock import now_us
 from kipctl.trace.codes import PHASES
@@ -284,36 +282,6 @@ def test_ctrl_c_says_how_far_it_came_and_removes_the_topic(
     assert look(folder).flaw == f"interrupted: {told[1]} of 1,000,000 records"
     assert "Traceback" not in rest
     await_no_own_topics(cluster)
-
-
-def test_the_arms_differ_in_what_the_client_waits_for(lab: Lab, tmp_path: Path) -> None:
-    plan = DemoPlan(
-        partitions=30,
-        throughput=3000,
-        seconds=2.5,
-        every_s=0.8,
-        rotations=2,
-        rounds=1,
-        warmup_seconds=2,
-    )
-    measured = compare(lab.access, "1", plan, Listeners(), tmp_path)
-    arms = {arm.discovery: arm for arm in measured}
-    assert len(list(tmp_path.glob("*/run.json"))) == len(arms)
-    assert set(arms) == set(LeaderDiscovery)
-    for discovery, arm in arms.items():
-        assert arm.failed == 0
-        hints = arm.redirects["hints"]
-        taken = hints["followed"]
-        assert taken if discovery is LeaderDiscovery.KIP951 else not taken
-        assert arm.redirects["batches"] > 0
-    hinted = arms[LeaderDiscovery.KIP951]
-    without_hint = hinted.redirects["errors"] - sum(
-        hinted.redirects["hints"][decision] for decision in ("followed", "known")
-    )
-    # A broker may, now and then, have no hint to give, or only an old one.
-    assert hinted.metadata_rpcs["on_critical_path"] <= without_hint
-    # Every wait is at least the least backoff, 100 ms less 20 %; what a hint spares is all of it.
-    assert arms[LeaderDiscovery.BASELINE].redirects["moves"]["wait_ms"]["p50"] >= 80
 
 
 def test_two_runs_at_the_same_time_have_a_topic_each(lab: Lab, cluster: Cluster) -> None:

@@ -155,3 +155,13 @@ def test_connections_log_in_one_after_the_other_if_there_is_time(
             network.link(Node(id, "host", 9092)).drop()
             del renewing[id]
     network.close()
+
+
+def test_how_late_it_was_is_kept_to_three_digits_so_that_days_take_no_memory() -> None:
+    sockets, network = made()
+    network.begin()
+    for late_us in (999, 1000, 1009, 1010, 123_456, 123_999):
+        network.poll(sockets.now + 10)
+        sockets.now += late_us
+        network.wake(sockets.now)
+    assert network.lags_us == {999: 1, 1000: 2, 1010: 1, 123_000: 2}

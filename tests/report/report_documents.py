@@ -97,6 +97,7 @@ def described(run: str = "noon", arm: str = "kip951", **known: Any) -> Document:
         "doubts": [],
         "failed": None,
         "stopped": False,
+        "end_of": "",
         "actions": "1 x rotate",
         "settings": {"acks": "all"},
         "span_us": (0, 5_000_000),

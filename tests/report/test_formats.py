@@ -7,7 +7,7 @@ import pytest
 
 from kipctl import __version__
 from kipctl.report.formats import OutputFormat, write
-from kipctl.report.tables import Column, Report, Table
+from kipctl.report.tables import Column, Paragraph, Report, Table, Tone
 
 LATENCY = Table(
     "Latency",
@@ -118,3 +118,40 @@ def test_markup_in_values_is_printed_as_it_is() -> None:
 
 def test_a_document_may_hold_what_is_not_ascii() -> None:
     assert json.loads(text(OutputFormat.JSON, Report("x", {"topic": "ключ"})))["topic"] == "ключ"
+
+
+OPENED = Report(
+    "inspect brokers",
+    {},
+    (Table("Brokers", ("broker",), ((1,),)),),
+    opening=(
+        Paragraph("1 warning at 3 brokers."),
+        Paragraph("warning: no racks [none]", ("Readers cross racks.", "Set rack."), Tone.WARNING),
+    ),
+    further=(Table("Settings", ("name",), (("racks",),), name="settings"),),
+)
+
+
+def test_the_answer_comes_first_and_what_is_further_is_for_programs() -> None:
+    assert text(OutputFormat.PLAIN, OPENED) == (
+        "1 warning at 3 brokers.\n"
+        "warning: no racks [none]\n"
+        "  Readers cross racks.\n"
+        "  Set rack.\n"
+        "\n"
+        "Brokers\n"
+        "broker\n"
+        "     1\n"
+    )
+    assert text(OutputFormat.CSV, OPENED) == "broker\n1\n\ntable,name\nsettings,racks\n"
+
+
+def test_a_terminal_shows_the_tone_and_wraps_a_paragraph(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "20")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    drawn = text(OutputFormat.TABLE, OPENED, is_terminal=True)
+    assert "\x1b[33mwarning: no racks" in drawn
+    assert "  Readers cross" in drawn
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b[33m" not in text(OutputFormat.TABLE, OPENED, is_terminal=True)

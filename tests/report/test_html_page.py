@@ -275,8 +275,10 @@ def test_doubts_name_their_run_where_there_are_several() -> None:
     document["runs"] = [described(doubts=["Cold."])]
     assert doubts(document) == ["Cold."]
     document["runs"] += [described("cut", failed="Died."), described("left", stopped=True)]
+    document["runs"] += [described("long", end_of="from 3,600 s on")]
     assert doubts(document) == [
         "noon: Cold.",
         "cut: The run failed, and is shown as it is: Died.",
         "left: The run was interrupted, and is shown as it is.",
+        "long: It is the end of a longer run: from 3,600 s on.",
     ]

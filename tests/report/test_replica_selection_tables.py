@@ -5,6 +5,7 @@ from typing import Any
 from kipctl.report.replica_selection_tables import (
     flip_line,
     flips_table,
+    selection_answer,
     selection_tables,
     walk_tables,
 )
@@ -55,7 +56,7 @@ def document(**more: Any) -> dict[str, Any]:
 
 def test_a_reason_and_its_detail_are_one_sentence() -> None:
     lagging = row(reason="the replica in the rack is not in sync", detail="broker 2 is 9 behind")
-    table, _ = selection_tables(document(partitions=[row(), lagging]))
+    *_, table = selection_tables(document(partitions=[row(), lagging]))
     why = [found[-1] for found in table.rows]
     assert why == [
         "a follower in the rack",
@@ -64,19 +65,48 @@ def test_a_reason_and_its_detail_are_one_sentence() -> None:
     assert table.notes == ()
 
 
+def test_the_answer_counts_what_stays_in_its_rack_and_says_why_the_rest_does_not() -> None:
+    away = row(local=False, reason="no replica in the rack")
+    said = selection_answer(document(partitions=[row(), away, away]))
+    assert said.first == (
+        "1 of 3 reads (each partition from each rack) stay in their rack."
+        " The others: no replica in the rack (2)."
+    )
+    assert selection_answer(document()).first.endswith(" stay in their rack.")
+    assert selection_answer(document(partitions=[])).first == "No partition is shown, or no rack."
+
+
+def test_reads_alike_are_one_row_those_that_leave_their_rack_first() -> None:
+    away = row(partition=1, local=False, reason="no replica in the rack")
+    _, why, each = selection_tables(document(partitions=[row(), row(partition=2), away]))
+    assert why.rows == (
+        ("b", False, True, "no replica in the rack", 1, "orders-1"),
+        ("b", True, True, "a follower in the rack", 2, "orders-0"),
+    )
+    assert [found[1] for found in each.rows] == [1, 0, 2]
+
+
+def test_people_are_shown_a_few_partitions_and_programs_all() -> None:
+    many = document(partitions=[row(partition=number) for number in range(30)])
+    *_, few = selection_tables(many, every_row=False)
+    assert len(few.for_people.rows) == 20
+    assert few.for_people.notes == ("And 10 more: --partitions shows them all.",)
+    assert len(few.rows) == 30
+
+
 def test_an_answer_that_the_rules_do_not_explain_is_told() -> None:
     odd = row(reads_from=1, expected=(2, 3), as_expected=False)
-    table, _ = selection_tables(document(partitions=[odd, row(as_expected=None)]))
+    *_, table = selection_tables(document(partitions=[odd, row(as_expected=None)]))
     assert table.notes == ("orders-0 for b: the broker named 1, the rules say 2 or 3.",)
 
 
 def test_rates_and_prices_have_columns_only_where_they_were_asked_for() -> None:
-    _, held = selection_tables(document())
+    held, *_ = selection_tables(document())
     assert held.titles[-1] == "Across racks %"
     assert held.rows == (("b", 4, 3, 75.0, 4, 1000, 25.0),)
     assert "of the bytes that the leaders hold" in held.notes[0]
     rates = {"bytes_per_s": 4e6, "cross_bytes_per_s": 1e6, "price_of_30_days": 51.84}
-    _, priced = selection_tables(
+    priced, *_ = selection_tables(
         document(racks=[rack(**rates)], rate_over_s=30.0, price_per_gb=0.02)
     )
     assert priced.titles[-3:] == ("Bytes/s", "Across racks bytes/s", "Price of 30 days")
@@ -88,7 +118,7 @@ def test_bytes_that_nobody_told_are_no_zero() -> None:
     unknown = rack(held_bytes=None, cross_percent=None, untold_partitions=1)
     idle = rack(held_bytes=0, cross_percent=None)
     untold = {"topic": "orders", "partition": 3, "why": "broker 1 is gone."}
-    _, table = selection_tables(document(racks=[unknown, idle], untold=[untold]))
+    table, *_ = selection_tables(document(racks=[unknown, idle], untold=[untold]))
     assert [row[-2:] for row in table.rows] == [("not told", "not told"), (0, None)]
     assert table.notes[1] == (
         "Partitions whose bytes, or who serves them, are not told: 1; orders-3: broker 1 is gone."
@@ -98,7 +128,7 @@ def test_bytes_that_nobody_told_are_no_zero() -> None:
             racks=[rack(bytes_per_s=None, cross_bytes_per_s=0.0, untold_partitions=1)],
             rate_over_s=5.0,
         )
-    )[1].rows[0][-2:]
+    )[0].rows[0][-2:]
     assert (whole, alone) == ("not told", 0.0)
 
 
@@ -106,7 +136,7 @@ def test_what_a_client_did_stands_beside_it() -> None:
     read = {"topic": "orders", "partition": 0, "rack": "b", "broker": 2, "broker_rack": "b"}
     read |= {"records": 10, "bytes": 1000, "agrees": True}
     client = {"name": "librdkafka", "version": "2.16.0", "reads": [read]}
-    *_, table = selection_tables(document(client=client))
+    *_, table, _ = selection_tables(document(client=client))
     assert table.title == "Where librdkafka 2.16.0 reads"
     assert table.rows == (("orders", 0, "b", 2, "b", 10, 1000, True),)
     assert table.notes == ()

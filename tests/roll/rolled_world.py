@@ -7,7 +7,7 @@ import io
 import os
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TextIO
 
@@ -16,15 +16,17 @@ from plan_worlds import cluster_of
 from kipctl.cluster.moves.entry import Origin
 from kipctl.cluster.moves.journal import Journal
 from kipctl.cluster.snapshot import Snapshot
+from kipctl.guard.gauges import GivenUpError, Guarding
+from kipctl.guard.guard import Guard
+from kipctl.guard.metrics import Exporters
+from kipctl.protocol.address import Address
 from kipctl.roll.carry_out import Roll
-from kipctl.roll.gauges import GivenUpError, Guarding
-from kipctl.roll.guard import Guard
 from kipctl.roll.leaders import Leaders
 from kipctl.roll.marks import BLOCK, Mark
-from kipctl.roll.metrics import Exporters
 from kipctl.roll.plan import Facts, plan_roll
+from kipctl.roll.quorum import Quorum, Voter, unmet_of
 from kipctl.roll.record import How, RollRecord, Rolls, read_roll
-from kipctl.roll.watch import Watcher
+from kipctl.roll.watch import ControllerWatcher, Watched, Watcher
 from kipctl.transport.request import Cluster
 
 SCRIPT = 'echo "$1" >> "$2"; exit "$3"'
@@ -36,17 +38,21 @@ class KilledError(BaseException):
 
 @dataclass
 class World:
-    """Three brokers, each leading one partition of three.
+    """Three brokers, each leading one partition of three, and three controllers; 101 is active.
 
     `dies_at` is the number of the moment at which kipctl is killed; `tells_ids` whether brokers
-    give producer ids, and `brings_back` whether somebody moves leaders back at once. The guard
-    gives up when it is asked for the time `gives_up_at`; Ctrl-C comes at moment `interrupted_at`.
-    An operator who is asked for a restart does it, and presses Enter by the descriptor `types_to`.
+    give producer ids, `tells_starts` whether controllers have metrics, and `brings_back` whether
+    somebody moves leaders back at once. The guard gives up when it is asked for the time
+    `gives_up_at`; Ctrl-C comes at moment `interrupted_at`. An operator who is asked for a restart
+    does it, and presses Enter by the descriptor `types_to`. For so many looks, `late_looks`,
+    controller 103 is not caught up.
     """
 
     folder: Path
     status: int = 0
     tells_ids: bool = True
+    tells_starts: bool = True
+    late_looks: int = 0
     brings_back: bool = False
     gives_up_at: int = -1
     interrupted_at: int = -1
@@ -55,8 +61,32 @@ class World:
     dies_at: int = -1
     moments: int = 0
     off: set[int] = field(default_factory=set)
+    not_known: tuple[str, ...] = ()
     said: list[str] = field(default_factory=list)
     history: list[str] = field(default_factory=list)
+
+    @property
+    def quorum(self) -> Quorum:
+        """Whoever is active when it is restarted hands over to the next one."""
+        leader, epoch = 101, 1
+        for node in self.restarts:
+            if node == leader:
+                leader, epoch = (node - 100) % 3 + 101, epoch + 1
+        voters = tuple(Voter(one, "c", 9, 0, 0) for one in (101, 102, 103))
+        return Quorum(leader, epoch, voters)
+
+    @property
+    def facts(self) -> Facts:
+        quorum = self.quorum
+        least: dict[str, int | None] = {"t": 2}
+        return Facts(
+            self.snapshot,
+            quorum.ids,
+            quorum.active,
+            min_insync=least,
+            not_known=self.not_known,
+            quorum=quorum,
+        )
 
     @property
     def ran(self) -> Path:
@@ -83,14 +113,16 @@ class World:
         self,
         *command: str,
         timeout_s: float = 60.0,
-        brokers: tuple[int, ...] = (),
+        brokers: tuple[int, ...] | None = (),
+        controllers: bool = False,
         guard_action: str = "stop",
         way: str = "exec",
     ) -> RollRecord:
-        """Write a roll down, of all three or of these; `command` is one that restarts, or this."""
+        """Write a roll down, of all three brokers or of these (None: none), and of the controllers;
+        `command` is one that restarts, or this."""
         words = ("sh", "-c", SCRIPT, "sh", "{broker}", str(self.ran), str(self.status))
         how = How(way, command or words, timeout_s=timeout_s, guard_action=guard_action)
-        steps = plan_roll(Facts(self.snapshot, min_insync={"t": 2}), brokers).steps
+        steps = plan_roll(self.facts, brokers, controllers=controllers).steps
         return Rolls(self.folder / "rolls", "c").begin(Origin(("roll",)), how, steps)
 
     def roll(self, record: RollRecord, said: bool | None = None) -> Roll:
@@ -118,7 +150,7 @@ class World:
     def hear(self, text: str) -> None:
         """What the operator is told."""
         self.said.append(text)
-        if self.types_to >= 0 and (asked := re.match(r"Restart broker (\d+)", text)):
+        if self.types_to >= 0 and (asked := re.match(r"Restart \w+ (\d+)", text)):
             with self.ran.open("a") as ran:
                 ran.write(f"{asked[1]}\n")
             os.write(self.types_to, b"\n")
@@ -150,12 +182,50 @@ class SeenWorld(Watcher):
 
     def facts(self) -> Facts:
         self.world.moment()
-        return Facts(self.world.snapshot, min_insync={"t": 2})
+        return self.world.facts
+
+    def quorum_unmet(self) -> str:
+        self.world.moment()
+        quorum = self.world.quorum
+        if self.world.late_looks:
+            self.world.late_looks -= 1
+            quorum = replace(quorum, voters=(*quorum.voters[:2], Voter(103)))
+        return unmet_of(quorum)
+
+    def active_controller(self) -> int | None:
+        self.world.moment()
+        return self.world.quorum.active
+
+    def controller(self, place: Address | None) -> Watched:
+        return SeenController(self.cluster, self.exporters, place, world=self.world)
 
     def mark(self, broker: int) -> Mark:
         self.world.moment()
         lives = self.world.restarts.count(broker)
         return Mark((10 * lives + broker) * BLOCK if self.world.tells_ids else None)
+
+
+@dataclass(slots=True)
+class SeenController(ControllerWatcher):
+    """Looks at a controller of the world, as at a broker, but that it gives no producer ids."""
+
+    world: World = field(kw_only=True)
+    known: int = 0
+
+    def forget(self) -> None:
+        self.was_away = False
+        self.known = len(self.world.restarts)
+
+    def is_there(self, node: int) -> bool:
+        self.world.moment()
+        self.was_away = len(self.world.restarts) > self.known
+        return True
+
+    def mark(self, node: int) -> Mark:
+        self.world.moment()
+        quorum = self.world.quorum
+        started = 1000.0 * self.world.restarts.count(node) if self.world.tells_starts else None
+        return Mark(None, started, quorum.epoch if quorum.active == node else None)
 
 
 @dataclass(frozen=True, slots=True)

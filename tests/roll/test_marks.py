@@ -1,4 +1,4 @@
-"""Whether a broker's process is another one than before: by table."""
+"""Whether a node's process is another one than before: by table."""
 
 import pytest
 
@@ -28,6 +28,15 @@ NEW, SAME, NOT_KNOWN = Life.NEW, Life.SAME, Life.NOT_KNOWN
         (NOTHING, NOTHING, True, True, NEW),
         (NOTHING, NOTHING, False, True, NOT_KNOWN),
         (NOTHING, NOTHING, False, False, NOT_KNOWN),
+        # Who leads the controllers in the same epoch is the same process.
+        (Mark(led_epoch=4), Mark(led_epoch=4), True, True, SAME),
+        (Mark(led_epoch=4), Mark(led_epoch=4), False, False, SAME),
+        (Mark(led_epoch=4), Mark(led_epoch=6), True, True, NEW),
+        (Mark(led_epoch=4), NOTHING, True, True, NEW),
+        (Mark(led_epoch=4), NOTHING, False, True, NOT_KNOWN),  # an election was lost, that is all
+        (Mark(led_epoch=4), NOTHING, False, False, NEW),
+        (NOTHING, Mark(led_epoch=5), False, True, NOT_KNOWN),
+        (Mark(None, 100.0, 4), Mark(None, 160.0), False, False, NEW),
     ],
 )
 def test_whether_a_process_is_a_new_one(

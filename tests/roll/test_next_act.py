@@ -3,7 +3,7 @@
 import pytest
 
 from kipctl.roll.marks import Judged, Life
-from kipctl.roll.next_act import Act, Command, Look, Phase, next_act
+from kipctl.roll.next_act import Act, Command, Look, Phase, next_act, which_next
 
 THERE = Look(True)
 AWAY = Look(False, unmet="3 partitions are not all in sync")
@@ -56,3 +56,23 @@ def test_what_comes_next(phase: Phase, look: Look, act: Act) -> None:
     what = next_act(phase, look)
     assert what.act is act
     assert what.why or act not in (Act.WAIT, Act.STOP)
+
+
+W, R = Phase.WAITING, Phase.RESTARTING
+
+
+@pytest.mark.parametrize(
+    ("left", "active", "expected"),
+    [
+        ([(102, W), (103, W), (101, W)], 101, 102),
+        ([(102, W), (103, W), (101, W)], 102, 103),  # it is the active one by now: its turn is last
+        ([(102, R), (103, W)], 102, 102),  # what is begun is ended
+        ([(101, W)], 101, 101),
+        ([(1, W), (2, W)], None, 1),
+        ([(102, W), (101, W)], None, 102),
+    ],
+)
+def test_the_active_controller_has_the_last_turn(
+    left: list[tuple[int, Phase]], active: int | None, expected: int
+) -> None:
+    assert which_next(left, active) == expected

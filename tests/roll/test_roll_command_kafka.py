@@ -1,22 +1,20 @@
 """`kipctl roll` on real brokers: under load, killed in the middle, and with commands that lie."""
 
 import io
-import json
 import os
 import re
 import signal
 import subprocess
 import sys
-import threading
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from acknowledged import Reader, check, load
 from confluent_kafka.admin import AdminClient, NewTopic
 from on_lab import in_sync, leaders_of, replicas_of, wait_until_everywhere
+from rolled_lab import rolled
 
 from kipctl.cli.app import run
 from kipctl.cli.environment import Environment
@@ -67,19 +65,6 @@ def last(lab: Lab) -> RollRecord:
     return record
 
 
-def rolled(lab: Lab, *words: str) -> tuple[int, dict[str, Any], str]:
-    """The status, the report and what was said."""
-    out, err = io.StringIO(), io.StringIO()
-    environment = Environment(
-        stdin=io.StringIO(),
-        stdout=out,
-        stderr=err,
-        variables=os.environ | {"KIPCTL_BOOTSTRAP_SERVER": lab.bootstrap_server},
-    )
-    status = run(["roll", *words, "-o", "json", "--yes"], environment)
-    return status, json.loads(out.getvalue() or "{}"), err.getvalue()
-
-
 def starts(lab: Lab) -> Counter[int]:
     """How often each broker has started."""
     return Counter(
@@ -91,79 +76,9 @@ def starts(lab: Lab) -> Counter[int]:
     )
 
 
-@contextmanager
-def load(lab: Lab, topic: str) -> Iterator[Counter[str]]:
-    """An idempotent acks=all producer meanwhile; yields what was acknowledged, by value."""
-    acknowledged: Counter[str] = Counter()
-    failed: list[KafkaError] = []
-    over = threading.Event()
-
-    def delivered(error: KafkaError | None, message: Message) -> None:
-        if error is not None:
-            failed.append(error)
-        else:
-            acknowledged[(message.value() or b"").decode()] += 1
-
-    producer = Producer(
-        {
-            "bootstrap.servers": lab.bootstrap_server,
-            "acks": "all",
-            "enable.idempotence": True,
-            "delivery.timeout.ms": 120_000,
-            "log_level": 0,
-        }
-    )
-
-    def produce() -> None:
-        number = 0
-        while not over.wait(0.005):
-            producer.produce(
-                topic, str(number), partition=number % PARTITIONS, on_delivery=delivered
-            )
-            producer.poll(0)
-            number += 1
-        producer.flush()
-
-    thread = threading.Thread(target=produce)
-    thread.start()
-    try:
-        yield acknowledged
-    finally:
-        over.set()
-        thread.join()
-    assert not failed
-
-
-def read_all(lab: Lab, topic: str) -> Counter[str]:
-    """Every record of the topic, by value."""
-    found: Counter[str] = Counter()
-    consumer = Consumer(
-        {
-            "bootstrap.servers": lab.bootstrap_server,
-            "group.id": "rolled",
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-            "log_level": 0,
-        }
-    )
-    consumer.assign([TopicPartition(topic, n, 0) for n in range(PARTITIONS)])
-    ends = 0
-    while ends < PARTITIONS:
-        message = consumer.poll(1.0)
-        if message is None:
-            continue
-        if (error := message.error()) is not None:
-            assert error.code() == KafkaError._PARTITION_EOF, error
-            ends += 1
-        else:
-            found[(message.value() or b"").decode()] += 1
-    consumer.close()
-    return found
-
-
 def test_a_roll_under_load_loses_nothing(lab: Lab, cluster: Cluster, topic: str) -> None:
     before, order = starts(lab), replicas_of(cluster, topic)
-    with load(lab, topic) as acknowledged:
+    with load(lab.bootstrap_server, topic, PARTITIONS) as settled:
         status, report, said = rolled(lab, "--lab", "--guard", "under-min-isr > 0")
     assert status == 0, said
     assert report["state"] == "done"
@@ -181,9 +96,9 @@ def test_a_roll_under_load_loses_nothing(lab: Lab, cluster: Cluster, topic: str)
     states = {e.state for e in journal(lab.cluster_id).entries() if not e.undoes}
     assert EntryState.SUBMITTED not in states
     # Every acknowledged record is there, once.
-    found = read_all(lab, topic)
-    assert acknowledged
-    assert {value: found[value] for value in acknowledged} == dict.fromkeys(acknowledged, 1)
+    assert settled.acknowledged
+    assert not settled.failed
+    assert not check(settled, Reader(lab.bootstrap_server, topic, PARTITIONS))
 
 
 @pytest.mark.parametrize(
@@ -298,6 +213,9 @@ def test_a_canary_feels_the_roll(lab: Lab, cluster: Cluster, topic: str) -> None
     assert latency["not_known"] == latency["crossed"] == waited["crossed"] == 0
     # Its own topic's leaders move along: two of that, two of the other.
     assert report["steps"][0]["leaders_moved_off"] >= 4
+    waits = report["steps"][0]["waits"]
+    assert waits["moves"] >= 1
+    assert 0 < waits["p50_seconds"] <= waits["max_seconds"] < 60
     while any(name.startswith("kipctl-") for name in take_snapshot(cluster).topics):
         pass  # brokers hear of its removal a little later; pytest's own timeout is the limit
 

@@ -9,6 +9,7 @@ from kipctl.cluster.snapshot import PartitionId, Snapshot
 from kipctl.errors import RefusedError, UsageError
 from kipctl.own_names import new_name
 from kipctl.roll.plan import Facts, RollPlan, demand_safe, plan_roll
+from kipctl.roll.quorum import Quorum, Voter
 
 
 def order(plan: RollPlan) -> list[int]:
@@ -51,6 +52,7 @@ def test_racks_one_by_one_controllers_after_brokers_the_active_one_last(
         ((1,), 1, 1, 0, 0, 0),
         ((2, 3, 4), 2, 0, 0, 0, 0),
         ((1, 2), None, 0, 0, 1, 1),
+        ((1, 2, 3), None, 0, 0, 0, 1),
         ((1,), None, 1, 0, 0, 0),
         ((1, 2), 3, 0, 0, 1, 0),  # refuses acks=all writes already
     ],
@@ -66,7 +68,7 @@ def test_what_the_restart_of_broker_1_risks(
         single,
         unknown,
     ]
-    assert step.is_harmful == bool(lost or below)
+    assert step.is_harmful == bool(lost or below or unknown)
     assert (step.leaders, step.replicas) == (int(replicas[0] == 1), int(1 in replicas))
 
 
@@ -97,6 +99,21 @@ def test_a_restart_that_stops_partitions_has_to_be_insisted_on() -> None:
         demand_safe(plan, force=False)
     assert "2 of 4 brokers" in no.value.what
     demand_safe(plan, force=True)
+
+
+def test_a_restart_of_which_nobody_knows_what_it_stops_has_to_be_insisted_on() -> None:
+    plan = plan_roll(Facts(cluster_of((1, 2, 3)), frozenset(), 9, min_insync={"t": None}))
+    with pytest.raises(RefusedError, match="not known: broker 1: t-0 of unknown") as no:
+        demand_safe(plan, force=False)
+    assert "DescribeConfigs" in no.value.next_step
+    demand_safe(plan, force=True)
+
+
+def test_a_client_that_is_shown_no_topic_cannot_roll() -> None:
+    nothing = "No topic is shown: there is none, or none that User:alice may Describe."
+    plan = plan_roll(Facts(cluster_of(), frozenset(), 9, none_shown=nothing))
+    with pytest.raises(RefusedError, match="No topic is shown"):
+        demand_safe(plan, force=True)
 
 
 def test_a_broker_that_is_not_there_cannot_be_chosen() -> None:
@@ -134,3 +151,67 @@ def test_topics_of_kipctls_own_runs_hold_nobodys_data() -> None:
     [step] = plan_roll(Facts(snapshot, min_insync={"t": 1, own.topic: 2}), (1,)).steps
     assert (step.lost, step.below) == ((), ())
     assert (step.replicas, step.single) == (2, (PartitionId("t", 1),))
+
+
+def with_controllers(*ids: int, active: int, behind_ms: int | None = 0) -> Facts:
+    """Two brokers, and these controllers, of which the first is so far behind."""
+    voters = tuple(Voter(one, f"c{one}", 9093, 0, 0) for one in ids)
+    voters = (replace(voters[0], behind_ms=behind_ms), *voters[1:])
+    quorum = Quorum(active, 4, voters)
+    snapshot = cluster_of((1, 2), brokers=(1, 2))
+    return Facts(snapshot, quorum.ids, active, min_insync={"t": 1}, quorum=quorum)
+
+
+@pytest.mark.parametrize(
+    ("ids", "active", "chosen", "expected"),
+    [
+        ((101, 102, 103), 102, (), [1, 2, 101, 103, 102]),
+        ((101, 102, 103), 101, None, [102, 103, 101]),
+        ((101, 102, 103), 103, (2,), [2, 101, 102, 103]),
+        ((1, 102, 103), 1, (), [2, 1, 102, 103]),
+        ((1, 102, 103), 103, None, [102, 103]),
+    ],
+)
+def test_controllers_that_are_no_brokers_come_last_where_it_was_asked_for(
+    ids: tuple[int, ...], active: int, chosen: tuple[int, ...] | None, expected: list[int]
+) -> None:
+    plan = plan_roll(with_controllers(*ids, active=active), chosen, controllers=True)
+    assert order(plan) == expected
+    assert plan.apart == ()
+    last = plan.steps[-1]
+    assert (last.host, last.port, last.is_apart) == (f"c{last.broker}", 9093, True)
+    assert (last.role == "active controller") == (last.broker == active)
+
+
+@pytest.mark.parametrize(
+    ("ids", "is_harmful"),
+    [((101,), True), ((101, 102), True), ((101, 102, 103), False), ((1, 102), True)],
+)
+def test_a_majority_of_controllers_has_to_be_left(ids: tuple[int, ...], is_harmful: bool) -> None:
+    plan = plan_roll(with_controllers(*ids, active=ids[0]), (), controllers=ids != (1, 102))
+    assert [s.broker for s in plan.steps if s.no_quorum] == (
+        [] if not is_harmful else [node for node in order(plan) if node in ids]
+    )
+    if not is_harmful:
+        demand_safe(plan, force=False)
+        return
+    with pytest.raises(RefusedError, match="no majority of controllers is left"):
+        demand_safe(plan, force=False)
+    demand_safe(plan, force=True)
+
+
+@pytest.mark.parametrize(("behind_ms", "said"), [(2001, "for 2.0 s"), (None, "not caught up")])
+def test_a_controller_that_is_not_caught_up_refuses_restarts_of_controllers(
+    behind_ms: int | None, said: str
+) -> None:
+    facts = with_controllers(101, 102, 103, active=102, behind_ms=behind_ms)
+    with pytest.raises(RefusedError, match=said):
+        demand_safe(plan_roll(facts, controllers=True), force=True)
+    demand_safe(plan_roll(facts), force=False)  # of brokers alone it does not
+
+
+def test_controllers_that_are_not_there_or_not_known_cannot_be_restarted() -> None:
+    with pytest.raises(UsageError, match="no controllers that are no brokers"):
+        plan_roll(with_controllers(1, 2, active=1), controllers=True)
+    with pytest.raises(UsageError, match="Which controllers there are is not known"):
+        plan_roll(Facts(cluster_of((1, 2))), controllers=True)

@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from kipctl.trace.row_writer import RowWriter
+from kipctl.trace.row_writer import RowWriter, file_of
 from kipctl.trace.rows import RowReader, chunks, read_rows
 
 
@@ -72,6 +72,73 @@ def test_a_row_is_amended_before_and_after_it_is_in_the_file(tmp_path: Path) -> 
     writer.append((7, 8))
     writer.close()
     assert read_rows(path, 2).tolist() == [[1, 20], [30, 4], [5, 60], [7, 8]]
+
+
+def test_rows_go_on_in_other_files_and_are_read_in_order(tmp_path: Path) -> None:
+    path = tmp_path / "rows.i64"
+    reader, writer = RowReader(path, 1), RowWriter(path, 1)
+    for value in range(12):
+        writer.append((value,))
+        if value % 5 == 4:
+            writer.rotate()
+    writer.close()
+    assert sorted(each.name for each in tmp_path.iterdir()) == [
+        "rows.1.i64",
+        "rows.2.i64",
+        "rows.i64",
+    ]
+    assert [chunk[:, 0].tolist() for chunk in chunks(path, 1)] == [
+        [0, 1, 2, 3, 4],
+        [5, 6, 7, 8, 9],
+        [10, 11],
+    ]
+    found = [reader.new_rows()[:, 0].tolist() for _ in range(4)]
+    assert found == [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9], [10, 11], []]
+    assert reader.number == 2
+
+
+def test_a_reader_leaves_no_file_before_it_has_read_it_to_its_end(tmp_path: Path) -> None:
+    path = tmp_path / "rows.i64"
+    reader, writer = RowReader(path, 1), RowWriter(path, 1)
+    writer.append((1,))
+    writer.flush()
+    assert reader.new_rows().tolist() == [[1]]
+    writer.append((2,))
+    writer.rotate()
+    writer.append((3,))
+    writer.flush()
+    assert (reader.new_rows().tolist(), reader.number) == ([[2]], 0)
+    assert (reader.new_rows().tolist(), reader.number) == ([[3]], 1)
+    writer.close()
+
+
+def test_what_is_left_is_read_when_the_oldest_files_are_gone(tmp_path: Path) -> None:
+    path = tmp_path / "rows.i64"
+    writer = RowWriter(path, 1)
+    for value in range(12):  # of two digits, too
+        writer.append((value,))
+        writer.rotate()
+    writer.close()
+    path.unlink()
+    file_of(path, 1).unlink()
+    left = [*range(2, 12)]
+    assert [int(rows[0, 0]) for rows in chunks(path, 1)] == left
+    reader = RowReader(path, 1)
+    assert [int(reader.new_rows()[0, 0]) for _ in left] == left
+
+
+def test_rows_of_the_last_two_files_are_amended_and_no_others(tmp_path: Path) -> None:
+    path = tmp_path / "rows.i64"
+    writer = RowWriter(path, 2)
+    for value in range(6):
+        writer.append((value, 0))
+        if value in (1, 3):
+            writer.rotate()
+    for row in range(6):
+        writer.amend(row, 1, 10 + row)
+    writer.close()
+    amended = [row for rows in chunks(path, 2) for row in rows.tolist()]
+    assert amended == [[0, 0], [1, 0], [2, 12], [3, 13], [4, 14], [5, 15]]
 
 
 ON_A_FULL_DISK = """

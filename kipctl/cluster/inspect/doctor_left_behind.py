@@ -235,7 +235,7 @@ def needed_by(facts: ClusterFacts) -> Counter[int]:
     """By broker, the partitions that would refuse acks=all, or have no leader, if it stopped now.
 
     Those that refuse it already are left out, unless the broker is the last one in sync. Where
-    `min.insync.replicas` is not known, one replica in sync is taken for enough.
+    `min.insync.replicas` is not known, only the last one in sync is counted (`may_be_needed`).
     """
     found: Counter[int] = Counter()
     for p in facts.snapshot.partitions:
@@ -243,6 +243,16 @@ def needed_by(facts: ClusterFacts) -> Counter[int]:
         if p.leader >= 0 and (len(p.isr) == least or len(p.isr) == 1):
             found.update(p.isr)
     return found
+
+
+def may_be_needed(facts: ClusterFacts) -> frozenset[int]:
+    """Brokers in sync with partitions of which min.insync.replicas is not known."""
+    return frozenset(
+        broker
+        for p in facts.snapshot.partitions
+        if p.leader >= 0 and len(p.isr) > 1 and facts.min_insync_replicas(p) is None
+        for broker in p.isr
+    )
 
 
 def _ids(of: Iterable[BrokerFacts]) -> str:

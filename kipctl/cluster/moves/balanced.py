@@ -5,16 +5,29 @@ election of them is refused.
 """
 
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from kipctl.cluster.moves.change_outcome import together
 from kipctl.cluster.moves.elect import LOOK, Elected, Outcome
-from kipctl.cluster.moves.elections import DEFAULT_TIMEOUT_S, ElectionHeld, elect_preferred
+from kipctl.cluster.moves.elections import (
+    DEFAULT_TIMEOUT_S,
+    REPEAT,
+    ElectionHeld,
+    elect_preferred,
+)
+from kipctl.cluster.moves.guardian import UNGUARDED, GivenUpError, Guardian, LooksOn
 from kipctl.cluster.moves.pacing import Seldom
 from kipctl.cluster.moves.reassign import patiently
 from kipctl.cluster.snapshot import Partition, PartitionId, Snapshot, look_again
-from kipctl.errors import TimedOutError, UnreachableError, UsageError
+from kipctl.errors import (
+    PartlyDoneError,
+    RefusedError,
+    TimedOutError,
+    UnreachableError,
+    UsageError,
+)
 from kipctl.protocol.error_codes import ErrorCode
 from kipctl.trace.clock import now_us
 from kipctl.transport.request import Cluster
@@ -78,18 +91,46 @@ def elect_until_balanced(
     between_s: float,
     timeout_s: float,
     progress: Callable[[str], None],
+    guardian: Guardian = UNGUARDED,
 ) -> ElectionHeld:
     """Elect, in batches, until each of these is led by its preferred replica, or is gone.
 
     `timeout_s` is for all of it. What is refused, or not answered, is tried again with growing
     pauses. Returns the last outcome of each partition that was elected. Raises TimedOutError with
-    what is left, RefusedError when the cluster refuses elections as a whole, UnreachableError when
-    nobody answers in the end.
+    what is left, RefusedError when the cluster refuses elections as a whole or the guard gives up
+    before the first, PartlyDoneError when it does so later, UnreachableError when nobody answers in
+    the end.
     """
-    wanted = frozenset(chosen)
+    held: list[ElectionHeld] = []
+    with _given_up_explained(held):
+        return _until_balanced(
+            cluster, frozenset(chosen), batch, between_s, timeout_s, progress, guardian, held
+        )
+
+
+@contextmanager
+def _given_up_explained(held: Sequence[ElectionHeld]) -> Iterator[None]:
+    try:
+        yield
+    except GivenUpError as given_up:
+        moved = sum(one.count(Outcome.ELECTED) for one in held)
+        if not held and not given_up.next_step:  # it was before the first election
+            raise RefusedError(f"{given_up.what} No leader was moved.") from None
+        raise PartlyDoneError(f"{given_up.what} {moved:,} leaders were moved.", REPEAT) from None
+
+
+def _until_balanced(
+    cluster: Cluster,
+    wanted: frozenset[PartitionId],
+    batch: int,
+    between_s: float,
+    timeout_s: float,
+    progress: Callable[[str], None],
+    guardian: Guardian,
+    held: list[ElectionHeld],
+) -> ElectionHeld:
     topics = sorted({one.topic for one in wanted})
     deadline = time.monotonic() + timeout_s
-    held: list[ElectionHeld] = []
     pause_s, seldom, began_us = _FIRST_PAUSE_S, Seldom(), now_us()
     while True:
         now = patiently(lambda: look_again(cluster, topics), deadline).only(wanted)
@@ -106,23 +147,34 @@ def elect_until_balanced(
             progress(str(left))
         before = len(held)
         if left.ready:
+            guardian.demand_quiet(until=deadline)
             try:
-                held.append(_elect(cluster, left.ready[:batch], now, deadline))
+                held.append(_elect(cluster, left.ready[:batch], now, deadline, guardian))
             except (TimedOutError, UnreachableError) as error:
                 progress(error.what)
         has_elected = len(held) > before and held[-1].count(Outcome.ELECTED) > 0
         pause_s = _FIRST_PAUSE_S if has_elected else min(2 * pause_s, _LAST_PAUSE_S)
         if not (has_elected and len(left) == len(left.ready[:batch])):
             rest_s = between_s if has_elected else max(between_s, pause_s)
-            time.sleep(max(0.0, min(rest_s, deadline - time.monotonic())))
+            guardian.sleep(max(0.0, min(rest_s, deadline - time.monotonic())))
 
 
 def _elect(
-    cluster: Cluster, partitions: Iterable[Partition], now: Snapshot, deadline: float
+    cluster: Cluster,
+    partitions: Iterable[Partition],
+    now: Snapshot,
+    deadline: float,
+    guardian: Guardian,
 ) -> ElectionHeld:
     expected: Mapping[PartitionId, int] = {one.id: one.preferred_leader for one in partitions}
     timeout_s = max(1.0, min(DEFAULT_TIMEOUT_S, deadline - time.monotonic()))
-    return elect_preferred(cluster, expected, now.only(expected), timeout_s=timeout_s)
+    return elect_preferred(
+        cluster,
+        expected,
+        now.only(expected),
+        timeout_s=timeout_s,
+        guardian=LooksOn(guardian),
+    )
 
 
 def _outcome(held: list[ElectionHeld], now: Snapshot, began_us: int) -> ElectionHeld:

@@ -52,7 +52,8 @@ def starters(busy: Iterable[Ongoing], entries: Iterable[Entry]) -> dict[Partitio
     """Of reassignments in progress, the entries that they were started with.
 
     `entries` are the newest first. Of each partition only the newest change counts: an older one
-    that looks the same is over. What no entry tells of is somebody else's.
+    that looks the same is over. So is one that is done: all of it had arrived. What no entry tells
+    of is somebody else's.
     """
     open_ones = {one.id: one for one in busy}
     found: dict[PartitionId, Entry] = {}
@@ -63,7 +64,7 @@ def starters(busy: Iterable[Ongoing], entries: Iterable[Entry]) -> dict[Partitio
             continue  # it started none
         for partition_id in open_ones.keys() & entry.before.keys():
             one = open_ones.pop(partition_id)
-            if started_by(entry, one):
+            if entry.is_open and started_by(entry, one):
                 found[partition_id] = entry
     return found
 
@@ -229,22 +230,31 @@ def _await_replicas(
     raise AssertionError("pauses() ends")
 
 
-def stop_strays(cluster: Cluster, strays: Mapping[PartitionId, Ongoing]) -> list[LeftOut]:
+def stop_strays(
+    cluster: Cluster, strays: Mapping[PartitionId, Ongoing], deadline: float
+) -> list[LeftOut]:
     """Cancel at once what turned out not to do what was confirmed; what came of each.
 
-    Raises what `submit` does.
+    While the controller moves it is asked again until `deadline` (of time.monotonic). What could
+    not be cancelled is told so, and moves on.
     """
     if not strays:
         return []
     target = dict.fromkeys(strays)
-    refused = {r.id: r for r in submit(cluster, target, may_change_replication_factor=True)}
+    refused: dict[PartitionId, object]
+    try:
+        answers = submit(cluster, target, may_change_replication_factor=True, deadline=deadline)
+        refused = {refusal.id: refusal for refusal in answers}
+    except KipctlError as error:
+        refused = dict.fromkeys(strays, error.what.rstrip("."))
     return [
         LeftOut(
             partition_id,
             "another change came before this one, which would have added"
             f" {list(one.adding)} and removed {list(one.removing)}; "
             + (
-                f"it could not be cancelled ({refused[partition_id]})"
+                f"it may go on, as it could not be cancelled ({refused[partition_id]}): kipctl"
+                " reassign --list, --cancel --topic"
                 if partition_id in refused
                 else "so it was cancelled at once"
             ),

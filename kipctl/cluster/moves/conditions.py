@@ -2,21 +2,32 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from kipctl import __version__
 from kipctl.cluster.moves.elect import LOOK
 from kipctl.cluster.moves.reassign import ongoing
+from kipctl.cluster.reach import none_shown
 from kipctl.cluster.snapshot import (
+    Broker,
     PartitionId,
     Snapshot,
     look_again,
     take_snapshot,
 )
 from kipctl.cluster.watch import sample
-from kipctl.errors import KipctlError, TimedOutError, UnreachableError, UsageError
+from kipctl.errors import (
+    KipctlError,
+    RefusedError,
+    TimedOutError,
+    UnreachableError,
+    UsageError,
+)
+from kipctl.protocol.api_versions import ApiVersionsRequest
 from kipctl.protocol.metadata import MetadataRequest, MetadataRequestTopic
 from kipctl.protocol.metadata_frames import read_metadata
+from kipctl.transport.each_broker import AT_ONCE, ask_each
 from kipctl.transport.request import Cluster
 
 _FIRST_PAUSE_S = 0.1
@@ -39,17 +50,27 @@ Views = Mapping[PartitionId, tuple[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """What brokers show, compared: which were `asked`, which of them are `silent`, and the
-    partitions of which they do not all show the same leader at the same epoch."""
+    """What brokers show, compared: which were `asked` for it, and the partitions of which they do
+    not all show the same leader at the same epoch. `silent` are those of all brokers that do not
+    answer."""
 
     asked: tuple[int, ...] = ()
     silent: tuple[int, ...] = ()
     differing: tuple[PartitionId, ...] = ()
+    others: tuple[int, ...] = ()
+    """Those that were asked only whether they answer."""
+
+    @property
+    def answering(self) -> tuple[int, ...]:
+        return tuple(sorted({*self.asked, *self.others} - {*self.silent}))
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A look at a cluster: as one broker shows it, what the brokers asked show, and what moves."""
+    """A look at a cluster: as one broker shows it, what the brokers asked show, and what moves.
+
+    The controller lists in `moving` also what the client may not Describe.
+    """
 
     snapshot: Snapshot
     compared: Compared = Compared()
@@ -90,8 +111,7 @@ def unmet(condition: Condition, seen: Seen) -> str:
             astray = [p.id for p in seen.snapshot.not_led_by_preferred]
             return _listed(astray, "not led by their preferred replica")
         case Condition.NO_REASSIGNMENT:
-            moving = sorted(seen.moving & seen.snapshot.by_id.keys())
-            return _listed(moving, "being reassigned")
+            return _listed(sorted(seen.moving), "being reassigned")
         case Condition.CONVERGED:
             return _not_converged(seen.compared)
 
@@ -117,23 +137,44 @@ def parse_conditions(text: str) -> tuple[Condition, ...]:
     return tuple(dict.fromkeys(map(Condition, wanted)))
 
 
-def look(cluster: Cluster, topics: Sequence[str] | None, wanted: Sequence[Condition]) -> Seen:
+def look(
+    cluster: Cluster, topics: Sequence[str] | None, wanted: Sequence[Condition], turn: int = 0
+) -> Seen:
     """What these conditions need to be judged, of all topics or of these.
 
-    Raises UnreachableError when no broker answers, RefusedError.
+    For `converged` every broker is asked whether it answers, and what some of them show, others at
+    each `turn`, is compared. Raises UnreachableError when no broker answers, RefusedError.
     """
     snapshot = take_snapshot(cluster) if topics is None else look_again(cluster, topics)
     compared = Compared()
     if Condition.CONVERGED in wanted:
-        compared = compare(_views(cluster, snapshot, topics), snapshot.by_id)
+        chosen = sample(snapshot.brokers, turn=turn)
+        compared = compare(_views(cluster, chosen, topics), snapshot.by_id)
+        others = sorted({*snapshot.broker_ids} - {*compared.asked})
+        silent = sorted({*compared.silent, *_silent(cluster, others)})
+        compared = replace(compared, silent=tuple(silent), others=tuple(others))
     moving: frozenset[PartitionId] = frozenset()
     if Condition.NO_REASSIGNMENT in wanted:
-        moving = frozenset(one.id for one in ongoing(cluster))
+        all_moving = (one.id for one in ongoing(cluster))
+        moving = frozenset(one for one in all_moving if topics is None or one.topic in topics)
     return Seen(snapshot, compared, moving)
 
 
+def _silent(cluster: Cluster, brokers: Sequence[int]) -> list[int]:
+    """Those that do not answer. ApiVersions is asked: its answer does not grow with the cluster."""
+    request = ApiVersionsRequest(client_software_name="kipctl", client_software_version=__version__)
+    rounds = 1 + len(brokers) // AT_ONCE
+    found = ask_each(
+        cluster,
+        brokers,
+        lambda _, connection: connection.request(request),
+        (rounds + 1) * cluster.timeout_s,  # each is over in its own time before that
+    )
+    return [broker for broker, answer in found.items() if isinstance(answer, KipctlError)]
+
+
 def _views(
-    cluster: Cluster, snapshot: Snapshot, topics: Sequence[str] | None
+    cluster: Cluster, brokers: Iterable[Broker], topics: Sequence[str] | None
 ) -> Iterator[tuple[int, Views | None]]:
     request = MetadataRequest(
         topics=None
@@ -141,7 +182,7 @@ def _views(
         else tuple(MetadataRequestTopic(name=topic) for topic in topics),
         allow_auto_topic_creation=False,
     )
-    for broker in sample(snapshot.brokers):
+    for broker in brokers:
         try:
             version, frame = cluster.broker(broker.id).metadata_frame(request)
             shown = read_metadata(version, frame)
@@ -168,17 +209,22 @@ def await_conditions(
     """Look again and again until one look shows all of these conditions met; returns it.
 
     A topic that is deleted meanwhile is not waited for. Raises TimedOutError with what is unmet,
-    UnreachableError when no broker answers at the end, RefusedError.
+    UnreachableError when no broker answers at the end, RefusedError, also when of all topics the
+    client is shown none for want of a right.
     """
     began = time.monotonic()
+    turn = 0
     last = ""
     while True:
         asked = time.monotonic()
         is_late = asked - began > timeout_s
         try:
-            seen = look(cluster, topics, wanted)
+            seen = look(cluster, topics, wanted, turn)
+            turn += 1
             left = "; ".join(filter(None, (unmet(condition, seen) for condition in wanted)))
             if not left:
+                if topics is None and (nothing := none_shown(cluster, seen.snapshot.topics)):
+                    raise RefusedError(nothing, "See: kipctl inspect leaders")
                 return seen
         except (UnreachableError, TimedOutError) as error:
             if is_late:

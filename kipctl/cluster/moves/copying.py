@@ -15,12 +15,14 @@ from kipctl.cluster.log_dirs import reported_sizes
 from kipctl.cluster.moves.pacing import Seldom
 from kipctl.cluster.moves.plan import Move, Plan
 from kipctl.cluster.snapshot import NO_LEADER, PartitionId
-from kipctl.errors import KipctlError
+from kipctl.errors import KipctlError, RefusedError
 from kipctl.protocol.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 from kipctl.transport.request import Cluster
 
 SHARE_OF_TIME = 0.05
 """Of the time that goes by, what may be spent on asking."""
+ASK_AGAIN_S = 60.0
+"""A broker that was away is not asked for so long; one that refuses to tell is not asked again."""
 _UNITS = (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3), ("B", 1))
 
 
@@ -121,7 +123,7 @@ def duration(seconds: float) -> str:
 class Copying:
     """The copying of a plan, from before it is submitted to its end.
 
-    A broker that does not answer is not asked again, and counts as it last did.
+    A broker that does not answer counts as it last did.
     """
 
     cluster: Cluster
@@ -136,13 +138,35 @@ class Copying:
     _held: dict[tuple[PartitionId, int], int] = field(default_factory=dict)
     _moves: dict[PartitionId, Move] = field(default_factory=dict)
     _under_way: dict[PartitionId, Move] = field(default_factory=dict)
-    _silent: set[int] = field(default_factory=set)
+    _silent: dict[int, float] = field(default_factory=dict)
+    """Brokers that did not tell, and from when on they are asked again."""
     _seldom: Seldom = field(default_factory=Seldom)
+    _arrived: set[PartitionId] = field(default_factory=set)
+    _moved_s: float | None = None
+    _looked_s: float = 0.0
 
-    def begin(self) -> None:
-        """Ask how much there is to copy, before anything is submitted."""
+    @property
+    def is_told(self) -> bool:
+        """Whether brokers tell of any partition how large it is."""
+        return bool(self._sizes)
+
+    def given_up_at(self, patience_s: float) -> float:
+        """When it is to be given up (of the clock), as it has stood still for so many seconds.
+
+        It moves when a new replica is seen to have grown, or a partition arrives. What was not
+        looked at is not known to stand still: until the next look there is always time. Negative
+        infinity while nothing has been copied.
+        """
+        if self._moved_s is None:
+            return float("-inf")
+        if not self._under_way:
+            return self._moved_s + patience_s
+        return self.clock() + patience_s - max(0.0, self._looked_s - self._moved_s)
+
+    def begin(self, *, is_under_way: bool = False) -> None:
+        """Ask how much there is to copy, before anything is submitted; or while it is copied."""
         self._moves = {move.id: move for move in self.plan.moves if move.adding}
-        self._ask(self._moves.values(), with_new=False)
+        self._ask(self._moves.values(), with_new=is_under_way)
         self._note()
         self.told = self.seen[-1].whole
         self._seldom.is_due(self.clock())
@@ -154,13 +178,19 @@ class Copying:
 
     def submitted(self, plan: Plan) -> None:
         """These are copied from now on."""
-        self._under_way |= {move.id: move for move in plan.moves if move.id in self._moves}
+        these = {move.id: move for move in plan.moves if move.id in self._moves}
+        if these:
+            self._moved_s = self.clock()
+        self._under_way |= these
 
     def look(self, unfinished: Collection[PartitionId]) -> None:
         """Ask how far those are that are under way, if it is time, or if all have ended."""
         ended = self._under_way.keys() - frozenset(unfinished)
         is_over = bool(self._under_way) and len(ended) == len(self._under_way)
         began_s = self.clock()
+        if ended - self._arrived:
+            self._arrived |= ended
+            self._moved_s = began_s
         is_due = self._seldom.is_due(began_s)
         if not self._under_way or not (is_due or is_over):
             return
@@ -190,15 +220,21 @@ class Copying:
         found = {
             broker: self._sizes_at(broker, ids)
             for broker, ids in sorted(at.items())
-            if broker != NO_LEADER and broker not in self._silent
+            if broker != NO_LEADER and self._silent.get(broker, 0.0) <= self.clock()
         }
+        has_grown = False
         for move in asked:
             size = found.get(move.leader, {}).get(move.id)
             if size is not None:
                 self._sizes[move.id] = size
             for broker in move.adding:
-                held = found.get(broker, {}).get(move.id, self._held.get((move.id, broker), 0))
+                before = self._held.get((move.id, broker), 0)
+                held = found.get(broker, {}).get(move.id, before)
                 self._held[move.id, broker] = held
+                has_grown = has_grown or held > before
+        self._looked_s = self.clock()
+        if has_grown:
+            self._moved_s = self._looked_s
 
     def _sizes_at(self, broker: int, ids: Collection[PartitionId]) -> Mapping[PartitionId, int]:
         request = DescribeLogDirsRequest(
@@ -209,8 +245,11 @@ class Copying:
         )
         try:
             return reported_sizes(broker, self.cluster.broker(broker).request(request))[0]
+        except RefusedError:
+            self._silent[broker] = float("inf")
+            return {}
         except KipctlError:
-            self._silent.add(broker)
+            self._silent[broker] = self.clock() + ASK_AGAIN_S
             return {}
 
     def _note(self) -> None:

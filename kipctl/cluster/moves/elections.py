@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from kipctl.cluster.moves.elect import LOOK, Elected, Outcome, elect
+from kipctl.cluster.moves.guardian import UNGUARDED, GivenUpError, Guardian
 from kipctl.cluster.snapshot import PartitionId, Snapshot, look_again
 from kipctl.cluster.watch import (
     ClusterEvent,
@@ -26,8 +27,11 @@ from kipctl.transport.request import Cluster
 DEFAULT_TIMEOUT_S = 60.0
 BATCH = 1000
 """Partitions in one request: as many leaders as Cruise Control moves at a time by default."""
+REPEAT = "Repeat the command for the rest."
 MOST_IN_ONE = 10_000
 """An election of more the controller refuses (`QuorumController.MAX_RECORDS_PER_BATCH`)."""
+_LOOK_S = 1.0
+"""How often a guard is asked while brokers are waited for."""
 _FIRST_PAUSE_S = 0.01
 _LAST_PAUSE_S = 0.5
 
@@ -67,26 +71,29 @@ def elect_preferred(
     timeout_s: float = DEFAULT_TIMEOUT_S,
     batch: int = BATCH,
     between_s: float = 0.0,
+    guardian: Guardian = UNGUARDED,
 ) -> ElectionHeld:
     """Hold preferred elections, and wait until the brokers watched show the expected leaders.
 
     `before` tells who led until now; `expected` the preferred leaders. A batch has `timeout_s`;
-    `between_s` goes by before the next one. Events of leaders seen carry the time they were seen
-    at, and may be told of a little later.
+    `between_s` goes by before the next one, which waits while the `guardian` holds it up. Events of
+    leaders seen carry the time they were seen at, and may be told of a little later.
 
     Raises TimedOutError when the brokers do not show them in time or the outcome is not known,
-    UnreachableError, RefusedError, and PartlyDoneError when a batch is refused after others were
-    not. How far it came is in the message, and is a note of what Ctrl-C raises.
+    UnreachableError, RefusedError, and PartlyDoneError when a batch is refused, or the guard gives
+    up, after others were held. How far it came is in the message, and is a note of what Ctrl-C
+    raises.
     """
     run = _Run(len(expected))
     run.brokers = tuple(broker.id for broker in sample(before.brokers))
     with run.how_far_said():
         for part in _in_batches(expected, batch):
             if run.asked and between_s:
-                time.sleep(between_s)
+                guardian.sleep(between_s)
+            guardian.demand_quiet()
             run.asked += len(part)
             wanted = {one: expected[one] for one in part}
-            _hold_preferred(cluster, wanted, before, run, on_event, timeout_s)
+            _hold_preferred(cluster, wanted, before, run, on_event, timeout_s, guardian)
     return run.result()
 
 
@@ -173,6 +180,11 @@ class _Run:
         except KeyboardInterrupt as interrupted:
             interrupted.add_note(f"{self}\n{LOOK}")
             raise
+        except GivenUpError as given_up:
+            if not self.asked:
+                raise RefusedError(f"{given_up.what} No leader was moved.") from None
+            given_up.what, given_up.next_step = f"{given_up.what} {self}", REPEAT
+            raise
         except RefusedError as refused:
             if not self.outcomes:
                 raise
@@ -198,6 +210,7 @@ def _hold_preferred(
     run: _Run,
     on_event: OnEvent,
     timeout_s: float,
+    guardian: Guardian,
 ) -> None:
     """Hold one batch's election, and wait until the brokers watched know."""
     deadline = time.monotonic() + timeout_s
@@ -220,7 +233,8 @@ def _hold_preferred(
             left_s = deadline - time.monotonic()
             if left_s <= 0:
                 raise _not_converged(convergence)
-            for news in watch.news(left_s):
+            guardian.look()
+            for news in watch.news(min(left_s, _LOOK_S)):
                 if event := convergence.apply(news):
                     run.knew_us[news.broker] = event.time_us
                     on_event(event)

@@ -1,17 +1,20 @@
 """What a reassignment, or a partition of it, is refused for: before, and right after it is
 submitted."""
 
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 
 from kipctl.cluster.moves.plan import Plan
-from kipctl.cluster.moves.reassign import Ongoing, ongoing
+from kipctl.cluster.moves.reassign import Ongoing, ongoing, patiently
 from kipctl.cluster.snapshot import PartitionId, Snapshot, take_snapshot
 from kipctl.errors import KipctlError, RefusedError
 from kipctl.protocol.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
+    DescribeConfigsResult,
     ResourceType,
 )
 from kipctl.transport.request import Cluster
@@ -19,6 +22,7 @@ from kipctl.transport.request import Cluster
 BUSY = "it is being reassigned already"
 _MIN_INSYNC = "min.insync.replicas"
 _TOPICS_A_REQUEST = 500
+_PATIENCE_S = 30.0
 
 Planner = Callable[[Snapshot], Plan]
 
@@ -179,8 +183,14 @@ def demand_enough_replicas(
             )
 
 
-def min_insync_replicas(cluster: Cluster, topics: Iterable[str]) -> dict[str, int | None]:
-    """min.insync.replicas of these topics; None where it is not told."""
+def min_insync_replicas(
+    cluster: Cluster, topics: Iterable[str], patience_s: float = _PATIENCE_S
+) -> dict[str, int | None]:
+    """min.insync.replicas of these topics; None where it is not told.
+
+    For `patience_s` seconds it is asked again where nobody answers.
+    """
+    deadline = time.monotonic() + patience_s
     known: dict[str, int | None] = {}
     left = iter(topics)
     while names := tuple(islice(left, _TOPICS_A_REQUEST)):
@@ -188,7 +198,7 @@ def min_insync_replicas(cluster: Cluster, topics: Iterable[str]) -> dict[str, in
             DescribeConfigsResource(ResourceType.TOPIC, name, (_MIN_INSYNC,)) for name in names
         )
         try:
-            results = cluster.any_broker().request(DescribeConfigsRequest(asked)).results
+            results = patiently(partial(_configs, cluster, asked), deadline)
         except KipctlError:
             results = ()
         known |= dict.fromkeys(names)
@@ -196,6 +206,12 @@ def min_insync_replicas(cluster: Cluster, topics: Iterable[str]) -> dict[str, in
             value = next((c.value for c in result.configs if c.name == _MIN_INSYNC), None)
             known[result.resource_name] = int(value) if value else None
     return known
+
+
+def _configs(
+    cluster: Cluster, asked: tuple[DescribeConfigsResource, ...]
+) -> tuple[DescribeConfigsResult, ...]:
+    return cluster.any_broker().request(DescribeConfigsRequest(asked)).results
 
 
 def question_of_factor(plan: Plan) -> str:

@@ -119,9 +119,26 @@ class Journal:
             except UsageError as error:
                 on_damaged(Damaged(path, _why(error, path)))
 
-    def undoable(self, on_damaged: Callable[[Damaged], None] = ignore_damaged) -> Iterator[Entry]:
-        """What a rollback may undo, the newest first; rollbacks themselves are left out."""
-        return (e for e in self.entries(on_damaged) if e.may_be_undone and not e.undoes)
+    def last_change(
+        self, on_damaged: Callable[[Damaged], None] = ignore_damaged
+    ) -> tuple[Entry | None, str]:
+        """The newest that a rollback may undo, and what of a newer change is passed over for it.
+
+        That is "" when it is the newest of all. Rollbacks themselves are no changes.
+        """
+        passed: list[str] = []
+
+        def damaged(one: Damaged) -> None:
+            passed.append(f"entry {id_of(one.path)}, is damaged")
+            on_damaged(one)
+
+        for entry in self.entries(damaged):
+            if entry.undoes:
+                continue
+            if entry.may_be_undone:
+                return entry, next(iter(passed), "")
+            passed.append(f"entry {entry.id}, is {entry.state}")
+        return None, next(iter(passed), "")
 
     def unfinished(self, on_damaged: Callable[[Damaged], None] = ignore_damaged) -> Iterator[Entry]:
         """What was cut off, or still goes on: the newest first."""
@@ -139,7 +156,7 @@ class Journal:
 
     def last(self) -> Entry | None:
         """The newest that a rollback may undo."""
-        return next(self.undoable(), None)
+        return self.last_change()[0]
 
     def count(self) -> int:
         """How many entries there are, damaged ones too."""
@@ -206,6 +223,10 @@ class Journal:
             "No kipctl of this user on this machine is changing this cluster.",
             "See what is being reassigned: kipctl reassign --list",
         )
+
+    def is_to_pause(self) -> bool:
+        """Whether somebody has asked whoever holds the lock to stop (`ask_to_pause`)."""
+        return (self.folder / PAUSE).exists()
 
     def _make_folder(self) -> None:
         missing = [path for path in (self.folder, *self.folder.parents) if not path.exists()]

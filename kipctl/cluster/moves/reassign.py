@@ -13,7 +13,7 @@ from itertools import groupby
 from typing import Protocol, TypeVar
 
 from kipctl.cluster.moves.pacing import Seldom
-from kipctl.cluster.moves.plan import reach
+from kipctl.cluster.moves.plan import Move, reach
 from kipctl.cluster.reassignments import SERVER_SHARE
 from kipctl.cluster.reassignments import Ongoing as Ongoing
 from kipctl.cluster.reassignments import ongoing as ongoing
@@ -40,6 +40,8 @@ from kipctl.transport.rights import refusal
 
 Progress = Callable[[str], None]
 Look = Callable[[Collection[PartitionId]], None]
+Later = Callable[[], float]
+"""A later deadline (of time.monotonic), as far as there is one by now."""
 T = TypeVar("T")
 
 FIRST_POLL_S = 0.01
@@ -197,30 +199,39 @@ def ignore_look(_: Collection[PartitionId]) -> None:
     """For those who do not look at what is copied."""
 
 
+def no_later() -> float:
+    """For those whose deadline stays."""
+    return float("-inf")
+
+
 def await_finished(
     cluster: Cluster,
     target: Assignment,
     deadline: float,
     progress: Progress,
     look: Look = ignore_look,
+    later: Later = no_later,
 ) -> Snapshot:
     """Wait until the partitions are no longer being reassigned, and Metadata shows the target.
 
-    `deadline` is on the clock of time.monotonic. `look` is called with those that are still being
-    reassigned, each time that the controller was asked. A partition that is deleted meanwhile is
-    not waited for. Returns the snapshot that shows it. Raises TimedOutError; UnreachableError when
-    nobody answers any more; PartlyDoneError when a reassignment ended elsewhere (someone cancelled
-    it).
+    `deadline` is on the clock of time.monotonic; what `later` says counts where it is later. `look`
+    is called with those that are still being reassigned, each time that the controller was asked. A
+    partition that is deleted meanwhile is not waited for. Returns the snapshot that shows it.
+
+    Raises TimedOutError; UnreachableError when nobody answers any more; PartlyDoneError when a
+    reassignment ended elsewhere (someone cancelled it).
     """
     topics = sorted({partition_id.topic for partition_id in target})
     ended, said, seldom = 0.0, -1, Seldom()
     for pause_s in pauses():
-        busy = patiently(lambda: ongoing(cluster, target), deadline)
+        until = max(deadline, later())
+        busy = patiently(lambda: ongoing(cluster, target), until)
         unfinished = len(busy)
         now = time.monotonic()
         look([one.id for one in busy])
         if not unfinished:
-            snapshot = patiently(lambda: look_again(cluster, topics), deadline)
+            until = max(deadline, later())
+            snapshot = patiently(lambda: look_again(cluster, topics), until)
             differing = reach(snapshot, target).moves
             if not differing:
                 return snapshot
@@ -233,30 +244,38 @@ def await_finished(
                     "Someone cancelled or replaced it, or that broker is far behind. See: kipctl"
                     " inspect leaders",
                 )
+            if now > until:
+                raise _not_shown(differing, len(target))
+        elif now > max(deadline, later()):
+            raise _still_busy(unfinished, len(target))
         elif unfinished != said and seldom.is_due(now):
             said = unfinished
             progress(f"{len(target) - unfinished} of {len(target)} partitions reassigned")
-        if now > deadline:
-            raise _still_busy(unfinished, len(target))
         time.sleep(pause_s)
     raise AssertionError("pauses() ends")
 
 
 def await_one(
-    cluster: Cluster, under_way: frozenset[PartitionId], deadline: float, look: Look = ignore_look
+    cluster: Cluster,
+    under_way: frozenset[PartitionId],
+    deadline: float,
+    look: Look = ignore_look,
+    later: Later = no_later,
 ) -> frozenset[PartitionId]:
     """Wait until one of these is no longer being reassigned; returns those that still are.
 
-    `deadline` and `look` are as in `await_finished`. Raises TimedOutError and UnreachableError.
+    `deadline`, `look` and `later` are as in `await_finished`. Raises TimedOutError and
+    UnreachableError.
     """
     if not under_way:
         return under_way
     for pause_s in pauses():
-        busy = frozenset(one.id for one in patiently(lambda: ongoing(cluster, under_way), deadline))
+        until = max(deadline, later())
+        busy = frozenset(one.id for one in patiently(lambda: ongoing(cluster, under_way), until))
         look(busy)
         if busy != under_way:
             return busy
-        if time.monotonic() > deadline:
+        if time.monotonic() > max(deadline, later()):
             raise _still_busy(len(busy), len(busy))
         time.sleep(pause_s)
     raise AssertionError("pauses() ends")
@@ -267,6 +286,16 @@ def _still_busy(unfinished: int, submitted: int) -> TimedOutError:
         f"{unfinished} of {submitted} partitions are still being reassigned; the cluster goes on by"
         " itself.",
         "Watch: kipctl reassign --list. Stop: kipctl reassign --cancel.",
+    )
+
+
+def _not_shown(differing: Sequence[Move], submitted: int) -> TimedOutError:
+    one = differing[0]
+    return TimedOutError(
+        f"{submitted} partitions are no longer being reassigned, and Metadata does not show"
+        f" {len(differing)} of them as planned: {one.id} is on {list(one.before)} instead of"
+        f" {list(one.after)}.",
+        "Brokers may be behind, or someone cancelled it. Look: kipctl inspect leaders.",
     )
 
 

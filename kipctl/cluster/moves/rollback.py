@@ -27,6 +27,11 @@ class WayBack:
     in_place: Mapping[PartitionId, int]
     is_whole: bool
 
+    @property
+    def left(self) -> tuple[Skipped, ...]:
+        """What stays elsewhere than before: for later, or until somebody insists (`force`)."""
+        return tuple(one for one in self.plan.skipped if one.reason not in (BACK, GONE))
+
 
 def way_back(
     entry: Entry,

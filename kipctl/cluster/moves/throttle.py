@@ -46,6 +46,7 @@ from kipctl.protocol.incremental_alter_configs import (
 from kipctl.transport.request import Cluster
 
 ALL_REPLICAS = "*"
+CLEAR = "kipctl reassign --clear-throttles"
 
 BROKER, TOPIC = "broker", "topic"
 _TYPES = {BROKER: ResourceType.BROKER, TOPIC: ResourceType.TOPIC}
@@ -111,10 +112,11 @@ def _read_change(entry: object) -> Change:
 
 @dataclass(frozen=True, slots=True)
 class StillSet:
-    """A setting that could not be put back, and why."""
+    """A setting that could not be put back, and why; `is_away` if its broker cannot be reached."""
 
     setting: Setting
     reason: str
+    is_away: bool = False
 
     def __str__(self) -> str:
         return f"{self.setting}: {self.reason}"
@@ -207,7 +209,8 @@ def put_back(cluster: Cluster, throttle: Throttle) -> tuple[StillSet, ...]:
         try:
             still_set += _put_back_group(cluster, [changes[setting] for setting in group])
         except KipctlError as error:
-            still_set += [StillSet(setting, error.what) for setting in group]
+            is_away = isinstance(error, (UnreachableError, TimedOutError))
+            still_set += [StillSet(s, error.what, is_away and s.kind == BROKER) for s in group]
     return tuple(still_set)
 
 
@@ -236,16 +239,30 @@ def _put_back_group(cluster: Cluster, changes: Sequence[Change]) -> Iterator[Sti
                     yield StillSet(setting, why)
 
 
-def demand_put_back(still_set: Sequence[StillSet]) -> None:
-    """Raise PartlyDoneError, which names the first of them, when throttles are still set."""
+def demand_put_back(still_set: Sequence[StillSet], *, is_forgotten: bool = False) -> None:
+    """Raise PartlyDoneError, which names the first of them, when throttles are still set.
+
+    Of a broker that is away the throttle waits for it, unless the journal does not know it any more
+    (`is_forgotten`).
+    """
     if not still_set:
         return
     more = f" And {len(still_set) - 1} more." if len(still_set) > 1 else ""
-    setting = still_set[0].setting
+    here = [one.setting for one in still_set if is_forgotten or not one.is_away]
+    away = [one.setting.name for one in still_set if one.is_away]
+    steps = []
+    if here:
+        steps.append(
+            f"Remove it: kafka-configs --alter --entity-type {here[0].kind}s --entity-name"
+            f" {here[0].name} --delete-config {here[0].config}"
+        )
+    if away and not is_forgotten:
+        steps.append(
+            f"When broker {away[0]} is back: {CLEAR}. If it is gone for good, forget its throttle:"
+            f" {CLEAR} --force"
+        )
     raise PartlyDoneError(
-        f"A throttle is STILL SET: {still_set[0]}.{more}".replace("..", "."),
-        f"Remove it: kafka-configs --alter --entity-type {setting.kind}s --entity-name"
-        f" {setting.name} --delete-config {setting.config}",
+        f"A throttle is STILL SET: {still_set[0]}.{more}".replace("..", "."), " ".join(steps)
     )
 
 

@@ -4,31 +4,29 @@ What a throttle replaces is in the change's own entry of the journal before it i
 later kipctl can put it back, however this one ended, and on whatever machine the entry is.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from kipctl.cluster.moves.entry import Entry, EntryState, How, Origin
 from kipctl.cluster.moves.journal import Journal
 from kipctl.cluster.moves.plan import Move, Plan
-from kipctl.cluster.moves.reassign import ongoing, topic_ids
+from kipctl.cluster.moves.reassign import Ongoing, ongoing, topic_ids
 from kipctl.cluster.moves.throttle import (
     BROKER,
     TOPIC,
     Setting,
     StillSet,
     Throttle,
-    demand_put_back,
     prepare_throttle,
     put_back,
     read_settings,
     set_throttle,
     wanted_settings,
 )
+from kipctl.cluster.moves.throttle import CLEAR as CLEAR
+from kipctl.cluster.reassignments import concerned
 from kipctl.errors import InterruptedRunError, KipctlError, UsageError
 from kipctl.transport.request import Cluster
-
-CLEAR = "kipctl reassign --clear-throttles"
-END_IT = "kipctl reassign --resume or --rollback"
 
 Message = Callable[[str], None]
 
@@ -41,15 +39,18 @@ def recorded(
     origin: Origin,
     how: How,
     message: Message,
+    still_set: list[StillSet],
     *,
     undoes: str = "",
 ) -> Iterator[Entry]:
     """Yield a new entry of this change, throttled as `how` says while inside.
 
-    Afterwards every setting is what it was. While something is still being copied, as after
-    Ctrl-C or at the end of a time allowed, the throttle stays, and it is said what removes it.
+    Afterwards every setting is what it was; what could not be put back is in `still_set`, for
+    `demand_put_back` once what was done is reported. While something is still being copied, as
+    after Ctrl-C or at the end of a time allowed, the throttle stays, and it is said what removes
+    it.
     Raises RefusedError, UnreachableError, TimedOutError, UsageError when it cannot be written down,
-    PartlyDoneError when a throttle cannot be put back, and InterruptedRunError.
+    PartlyDoneError when a throttle could be neither set nor put back, and InterruptedRunError.
     """
     try:
         throttle = throttle_for(cluster, plan.moves, how)
@@ -66,7 +67,7 @@ def recorded(
         raise InterruptedRunError("Interrupted before anything was changed.") from None
     has_begun = False
     try:
-        with throttled(cluster, entry, plan.moves, message):
+        with throttled(cluster, entry, plan.moves, message, still_set):
             has_begun = True
             yield entry
     except BaseException:
@@ -89,11 +90,13 @@ def throttled(
     entry: Entry,
     moves: Sequence[Move],
     message: Message,
+    still_set: list[StillSet],
     to_set: Throttle | None = None,
 ) -> Iterator[None]:
     """While inside, the throttle of the entry is set; afterwards all is as it was before it.
 
-    `to_set` is the part of it that is not set yet; by default all. Raises as `recorded`.
+    What could not be put back is in `still_set` then, and stays in the entry. `to_set` is the part
+    of it that is not set yet; by default all. Raises as `recorded`.
     """
     throttle = entry.throttle
     if throttle is None:
@@ -111,11 +114,10 @@ def throttled(
         ended = True
     finally:
         if ended or not _is_copying(cluster, moves):
-            still_set = put_back(cluster, throttle)
-            if still_set:
+            left_over = put_back(cluster, throttle)
+            still_set += left_over
+            if left_over:
                 message(f"The throttle is not all put back. Try again: {CLEAR}")
-                if ended:
-                    demand_put_back(still_set)
             else:
                 _forget(entry, message)
         else:
@@ -170,6 +172,15 @@ def left(kept: Journal) -> list[Entry]:
     return [entry for entry in kept.unfinished() if entry.throttle is not None]
 
 
+def say_left(found: Sequence[Entry], alive: Collection[int]) -> str:
+    """The sentence about throttles that earlier changes have left, and what ends them."""
+    settings = [one.setting for e in found if e.throttle for one in e.throttle.changes]
+    names = sorted({int(one.name) for one in settings if one.kind == BROKER} - set(alive))
+    away = ", ".join(map(str, names))
+    gone = f" Broker {away} is away: if for good, add --force." if names else ""
+    return f"Throttles of earlier changes are still set. Put them back: {CLEAR}.{gone}"
+
+
 def clear(cluster: Cluster, found: Sequence[Entry], *, forget: bool = False) -> list[StillSet]:
     """Put their throttles back, the newest first; what could not be stays in them, unless `forget`.
 
@@ -186,9 +197,25 @@ def clear(cluster: Cluster, found: Sequence[Entry], *, forget: bool = False) -> 
 
 def needed(cluster: Cluster, found: Sequence[Entry]) -> bool:
     """Whether something that is being reassigned now is throttled by one of them."""
-    changes = (change for one in found if one.throttle for change in one.throttle.changes)
-    topics = {change.setting.name for change in changes if change.setting.kind == TOPIC}
-    return any(one.id.topic in topics for one in ongoing(cluster))
+    busy = ongoing(cluster)
+    return any(throttles(entry, busy) for entry in found)
+
+
+def throttles(entry: Entry, busy: Collection[Ongoing]) -> bool:
+    """Whether the entry's throttle holds for something of this. A pure function.
+
+    What was set already is not in it: with a topic's replicas throttled for good it has rates
+    alone, without which the topic is copied as fast as brokers can.
+    """
+    if entry.throttle is None:
+        return False
+    names = {(one.setting.kind, one.setting.name) for one in entry.throttle.changes}
+    topics, brokers = concerned(busy)
+    return (
+        any(one.id in entry.before for one in busy)
+        or any((TOPIC, topic) in names for topic in topics)
+        or any((BROKER, str(broker)) in names for broker in brokers)
+    )
 
 
 def _is_copying(cluster: Cluster, moves: Sequence[Move]) -> bool:

@@ -90,6 +90,30 @@ def leaderless(
     return Leaderless(partition.id, partition.replicas, live, in_sync, log_ends)
 
 
+def worse(shown: Leaderless, now: Leaderless) -> str:
+    """Why an election would not do any more what was shown, but may lose more; "" when it would.
+
+    A pure function. Where what would lead was in sync nothing is lost, whatever was shown.
+    """
+    leader = now.would_lead
+    if leader is None:
+        return "none of its replicas is live by now" if shown.live else ""
+    if now.is_clean:
+        return ""
+    if leader != shown.would_lead:
+        other = "and nobody before" if shown.would_lead is None else f"not {shown.would_lead}"
+        return f"broker {leader} would lead by now, {other}: {now.loss}"
+    if shown.is_clean:
+        return f"broker {leader} would lead, which was in sync when it was shown: {now.loss}"
+    was, ends = shown.log_ends.get(leader), now.log_ends.get(leader)
+    if was is not None and (ends is None or ends < was):
+        known = "is not known" if ends is None else f"is {ends:,}"
+        return f"where the log of broker {leader} ends {known} by now, and was {was:,}"
+    if shown.known_loss is not None and (now.known_loss or 0) > shown.known_loss:
+        return f"more would be lost by now: {now.loss}"
+    return ""
+
+
 def examine(cluster: Cluster, snapshot: Snapshot) -> tuple[Leaderless, ...]:
     """The snapshot's partitions without a leader, with the log ends of their live replicas.
 

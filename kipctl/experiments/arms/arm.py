@@ -3,12 +3,14 @@
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from kipctl.errors import UsageError
 from kipctl.lab.properties import DEFAULT_KAFKA_VERSION
 from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.protocol.api import ApiKey
 
+T = TypeVar("T")
 WITHOUT_HINTS = ((int(ApiKey.PRODUCE), 9), (int(ApiKey.FETCH), 15))
 """The newest versions that name no new leader in their errors (KIP-951, "Public Interfaces")."""
 LAST_JAVA_BEFORE_KIP951 = "3.6.0"
@@ -179,7 +181,7 @@ def _age(arm: Arm) -> tuple[tuple[int, ...], bool]:
     return _numbers(arm.client.version), arm.takes_hints
 
 
-def in_turn(arms: Sequence[Arm], runs: int) -> tuple[tuple[Arm, int], ...]:
+def in_turn(arms: Sequence[T], runs: int) -> tuple[tuple[T, int], ...]:
     """The order of all runs, each an arm and its run's number from 1.
 
     Arms take turns, and every other turn goes the other way round, so that no arm always follows

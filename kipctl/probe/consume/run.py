@@ -39,6 +39,7 @@ class ConsumeSpec:
     `num_records` are those of the whole run, of which this consumer reads every partition that is
     its `share`. It ends early when there was no record for `timeout_ms`. `partitions` empty is
     all; `offset` -1 lets `auto.offset.reset` say where to begin: raises UsageError if that is none.
+    With `rotate_us` its rows go on in other files every so many microseconds.
     """
 
     access: Access
@@ -50,6 +51,7 @@ class ConsumeSpec:
     discovery: LeaderDiscovery = LeaderDiscovery.KIP951
     config: ConsumerConfig = field(default_factory=ConsumerConfig)
     share: Share = WHOLE
+    rotate_us: int = 0
 
     def __post_init__(self) -> None:
         if self.offset == NO_OFFSET and self.config.auto_offset_reset == NO_RESET:
@@ -73,7 +75,7 @@ class ConsumeSpec:
         partitions = [Partition(topic, 0, index, self.offset) for index in range(count)]
         assigned = [partitions[index] for index in assignment(self, count)]
         with (
-            closing(Tracing(directory, ConsumeOutcome.datasets)) as tracing,
+            closing(Tracing(directory, ConsumeOutcome.datasets, self.rotate_us)) as tracing,
             closing(
                 Consumer(
                     config,

@@ -42,7 +42,8 @@ class ProbeSpec:
     """What to send, where, and how. Sizes are in bytes, `throughput` in records per second.
 
     `num_records`, `throughput` and `warmup_records` are those of the whole run, of which `share`
-    says what this probe sends.
+    says what this probe sends. With `rotate_us` its rows go on in other files every so many
+    microseconds.
     """
 
     access: Access
@@ -57,6 +58,7 @@ class ProbeSpec:
     config: ProducerConfig = field(default_factory=ProducerConfig)
     seed: int = 0
     share: Share = WHOLE
+    rotate_us: int = 0
 
     def run(
         self,
@@ -82,7 +84,7 @@ class ProbeSpec:
             if config.enable_idempotence:
                 producer_id, producer_epoch = new_producer_id(cluster, self.topic)
         with (
-            closing(Tracing(directory, ProbeOutcome.datasets)) as tracing,
+            closing(Tracing(directory, ProbeOutcome.datasets, self.rotate_us)) as tracing,
             closing(
                 Producer(
                     config,

@@ -34,6 +34,8 @@ def _doubts(document: Document) -> Iterator[str]:
             yield f"{of}The run failed, and is shown as it is: {run['failed']}"
         elif run["stopped"]:
             yield f"{of}The run was interrupted, and is shown as it is."
+        if run["end_of"]:
+            yield f"{of}It is the end of a longer run: {run['end_of']}."
         for doubt in run["doubts"]:
             yield f"{of}{doubt}"
 

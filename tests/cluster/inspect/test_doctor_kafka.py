@@ -69,9 +69,11 @@ def test_versions_features_and_settings_are_those_of_the_lab(
     assert f"settings,min.insync.replicas,1,{SETTINGS['min.insync.replicas']!r}" in [
         row.replace('"', "'") for row in rows
     ]
-    last = kipctl("inspect", "brokers", "-o", "plain").out.splitlines()[-1]
-    assert last.startswith("Found: ")
-    assert last.endswith(" Nothing was changed.")
+    first, *others = kipctl("inspect", "brokers", "-o", "plain").out.splitlines()
+    assert first.endswith(" at 3 brokers of Kafka 4.3. Nothing was changed.")
+    assert others[0].split(": ")[0] in ("problem", "warning", "note")
+    assert "Settings" not in others
+    assert "Settings" in kipctl("inspect", "brokers", "--all", "-o", "plain").out.splitlines()
 
 
 def test_metrics_that_lead_nowhere_end_it_before_anything_is_asked(kipctl: Kipctl) -> None:

@@ -16,7 +16,7 @@ from kipctl.cluster.inspect.doctor import diagnose
 from kipctl.cluster.inspect.doctor_copying import Copying, Look, standing
 from kipctl.cluster.inspect.doctor_facts import BrokerFacts, ClusterFacts, Directory, TopicFacts
 from kipctl.cluster.inspect.doctor_findings import Severity
-from kipctl.cluster.inspect.doctor_left_behind import needed_by
+from kipctl.cluster.inspect.doctor_left_behind import may_be_needed, needed_by
 from kipctl.cluster.reassignments import Ongoing
 from kipctl.cluster.snapshot import Partition, PartitionId, Snapshot
 from kipctl.cluster.throttle_configs import FOLLOWER_RATE, FOLLOWER_REPLICAS, LEADER_RATE
@@ -316,7 +316,9 @@ def in_isr(number: int, isr: tuple[int, ...], replicas: tuple[int, ...] = (1, 2,
 def test_which_broker_must_not_stop(
     partitions: tuple[Partition, ...], least: int | None, found: dict[int, int]
 ) -> None:
-    assert needed_by(cluster(*partitions, min_insync_replicas=least)) == Counter(found)
+    facts = cluster(*partitions, min_insync_replicas=least)
+    assert needed_by(facts) == Counter(found)
+    assert may_be_needed(facts) == ({1, 2} if least is None else set())
 
 
 def test_what_is_said_of_100_000_partitions_is_short() -> None:

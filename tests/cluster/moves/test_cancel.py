@@ -49,6 +49,9 @@ def entry(
         ([entry("2", A, after=(2, 1), state=EntryState.REFUSED), entry("1", A)], "1"),
         ([entry("2", A, state=EntryState.UNDONE), entry("1", A)], "1"),
         ([entry("2", A, state=EntryState.PREPARED)], None),
+        # What is done had arrived: this one somebody has begun since; so it is with older ones.
+        ([entry("2", A, state=EntryState.DONE)], None),
+        ([entry("2", A, state=EntryState.DONE), entry("1", A)], None),
     ],
 )
 def test_a_reassignment_is_ones_own_if_the_newest_entry_began_it(

@@ -25,7 +25,8 @@ from kipctl.cluster.moves.plan import Move, Plan
 from kipctl.cluster.moves.reassign import LeftOut, Ongoing, await_finished
 from kipctl.cluster.moves.saved_meanwhile import saved_meanwhile
 from kipctl.cluster.snapshot import Broker, Partition, PartitionId, Snapshot, take_snapshot
-from kipctl.errors import KipctlError, PartlyDoneError, RefusedError
+from kipctl.errors import KipctlError, PartlyDoneError, RefusedError, TimedOutError
+from kipctl.protocol.describe_log_dirs import DescribeLogDirsResponse
 from kipctl.protocol.elect_leaders import ElectLeadersRequest
 from kipctl.protocol.error_codes import ErrorCode
 from kipctl.protocol.message import Response
@@ -133,25 +134,48 @@ def test_the_elections_of_several_batches_are_told_as_the_slowest() -> None:
 
 
 @pytest.mark.parametrize(
-    ("held", "after"),
+    ("held", "copies", "after"),
     [
-        (Held((1, 2), 1), (1, 2)),
-        (Held((2, 1), 1), (2, 1)),
-        (Held((1, 2), 1, target=(3, 2)), (3, 2)),
+        (Held((1, 2), 1), True, (1, 2)),
+        (Held((2, 1), 1), False, (2, 1)),
+        (Held((2, 1), 1), True, (2, 1)),
+        (Held((1, 2), 1, target=(3, 2)), True, (3, 2)),
+        (Held((3, 2), 3), True, (3, 2)),
+        # What is done only reorders: somebody else has moved it.
+        (Held((1, 2), 1, target=(3, 2)), False, (1, 2)),
+        (Held((3, 2), 3), False, (1, 2)),
     ],
 )
 def test_what_is_done_meanwhile_can_be_undone_and_nothing_if_nothing_was(
-    tmp_path: Path, held: Held, after: tuple[int, ...]
+    tmp_path: Path, held: Held, copies: bool, after: tuple[int, ...]
 ) -> None:
     variables, said = {"XDG_STATE_HOME": str(tmp_path)}, list[str]()
     with reassigning({T0: (1, 2)}) as (fake, broker), Cluster(broker.address) as cluster:
         kept, before = journal("fake", variables), take_snapshot(cluster)
-        with saved_meanwhile(cluster, kept, before, said.append):
+        with saved_meanwhile(cluster, kept, before, said.append, copies=copies):
             fake.partitions[T0] = held
         (entry,) = kept.entries()
         assert entry.after == {T0: after}
         assert entry.may_be_undone is (after != (1, 2))
-    assert said == ["Its assignment is saved; afterwards: kipctl reassign --rollback"]
+    assert said == [
+        f"Its assignment is saved; afterwards: kipctl reassign --rollback --entry {entry.id}"
+    ]
+
+
+def test_what_others_move_meanwhile_is_not_moved_back(tmp_path: Path) -> None:
+    moved, turned = T0, PartitionId(T0.topic, 1)
+    with (
+        reassigning({moved: (1, 2, 3), turned: (1, 2, 3)}) as (fake, broker),
+        Cluster(broker.address) as cluster,
+    ):
+        kept = journal("fake", {"XDG_STATE_HOME": str(tmp_path)})
+        before = take_snapshot(cluster)
+        with saved_meanwhile(cluster, kept, before, lambda _: None, copies=False):
+            fake.partitions = {moved: Held((4, 2, 3), 4), turned: Held((2, 3, 1), 2)}
+        ran = kipctl_on(broker, tmp_path)("reassign", "--rollback", "--yes")
+        assert ran.status == 0, ran.err
+        assert fake.replicas() == {moved: (4, 2, 3), turned: (1, 2, 3)}
+        assert "the change only reordered it, and the way back would copy data" in ran.err
 
 
 @pytest.mark.parametrize(
@@ -198,6 +222,19 @@ def test_a_time_that_is_given_is_that_of_all_batches_together(
         assert kipctl(*batches).status == 0
         assert deadlines == sorted(set(deadlines))
         assert len(deadlines) == 3
+
+
+def test_what_has_ended_and_is_not_shown_in_time_is_not_said_to_go_on() -> None:
+    with (
+        reassigning({T0: (1, 2)}) as (_, broker),
+        Cluster(broker.address) as cluster,
+        pytest.raises(TimedOutError) as error,
+    ):
+        await_finished(cluster, {T0: (1, 3)}, 0.0, lambda _: None)
+    assert error.value.what == (
+        "1 partitions are no longer being reassigned, and Metadata does not show 1 of them as"
+        " planned: t-0 is on [1, 2] instead of [1, 3]."
+    )
 
 
 def test_a_batch_that_could_begin_only_after_the_time_allowed_is_not_waited_for(
@@ -284,3 +321,100 @@ def test_when_the_time_is_over_what_is_not_submitted_stays(tmp_path: Path) -> No
     assert ran.status == 6
     assert "2 of 2 partitions are still being reassigned" in ran.err
     assert sum(map(len, cluster.altered)) == 2
+
+
+class TestWithoutTimeout:
+    """Data is waited for while it comes; a batch that copies nothing has its 300 s."""
+
+    DRAIN = ("reassign", "--drain", "2", "--yes", "--batch", "2", "--between", "0s")
+
+    @pytest.fixture
+    def long_since(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """What a batch has is over when its data begins to be waited for."""
+        finished, one = change.await_finished, change.await_one
+
+        def until_finished(*given: Any) -> Snapshot:
+            is_for_data = len(given) > 4  # with a look at the data
+            return finished(*given[:2], 0.0 if is_for_data else given[2], *given[3:])
+
+        def until_one(*given: Any) -> frozenset[PartitionId]:
+            return one(*given[:2], 0.0, *given[3:])
+
+        monkeypatch.setattr(change, "await_finished", until_finished)
+        monkeypatch.setattr(change, "await_one", until_one)
+
+    def cluster(self, copy_s: float) -> ManyBrokers:
+        ids = [PartitionId("t", number) for number in range(4)]
+        return ManyBrokers(
+            {one: Held((1, 2), 1) for one in ids},
+            sizes=dict.fromkeys(ids, 10**12),
+            usable_bytes=10**15,
+            copy_s=copy_s,
+        )
+
+    @pytest.mark.parametrize("more", [(), ("--concurrent-moves", "1"), ("--throttle", "50MB/s")])
+    @pytest.mark.usefixtures("long_since")
+    def test_what_takes_longer_than_a_batch_has_is_waited_for(
+        self, tmp_path: Path, more: tuple[str, ...]
+    ) -> None:
+        cluster = self.cluster(copy_s=1.0)
+        with many_brokers(cluster) as broker:
+            ran = kipctl_on(broker, tmp_path)(*self.DRAIN, *more)
+        assert ran.status == 0, ran.err
+        assert not any(2 in held.replicas for held in cluster.partitions.values())
+        assert [len(elected) for elected in cluster.elected] == [2, 2]
+        assert not any(cluster.configs.values())
+
+    def test_what_stands_still_is_given_up(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(change, "BATCH_TIMEOUT_S", 1.5)
+        cluster = self.cluster(copy_s=float("inf"))
+        with many_brokers(cluster) as broker:
+            ran = kipctl_on(broker, tmp_path)(*self.DRAIN)
+        assert ran.status == 6, ran.err
+        assert "2 of 2 partitions are still being reassigned" in ran.err
+        assert "For 1.5 s none has arrived, and no bytes were seen to come." in ran.err
+        assert len(cluster.altered) == 1
+        assert "Brokers do not tell" not in ran.err
+
+    @pytest.mark.usefixtures("long_since")
+    def test_what_was_cut_off_is_waited_for_in_the_same_way(self, tmp_path: Path) -> None:
+        cluster = self.cluster(copy_s=float("inf"))
+        with many_brokers(cluster) as broker:
+            kipctl = kipctl_on(broker, tmp_path)
+            assert kipctl(*self.DRAIN, "--timeout", "1").status == 6
+            cluster.copy_s = 3.0
+            cluster._since = dict.fromkeys(cluster._since, cluster.clock())
+            ran = kipctl("reassign", "--resume", "--yes")
+        assert ran.status == 0, ran.err
+        assert "2 are still on their way" in ran.err
+        assert not any(2 in held.replicas for held in cluster.partitions.values())
+
+    def test_where_sizes_are_not_told_it_says_by_what_it_is_given_up(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(change, "BATCH_TIMEOUT_S", 1.5)
+
+        class Untold(ManyBrokers):
+            def _dirs_of(self, *_: object) -> DescribeLogDirsResponse:
+                return DescribeLogDirsResponse()
+
+        cluster = Untold({T0: Held((1, 2), 1)}, sizes={T0: 1}, copy_s=float("inf"))
+        with many_brokers(cluster) as broker:
+            ran = kipctl_on(broker, tmp_path)(*self.DRAIN)
+        assert ran.status == 6
+        assert "it is given up when no partition arrives for 1.5 s" in ran.err
+
+    @pytest.mark.parametrize(("timeout", "is_short"), [("3600", True), ("100000", False)])
+    def test_a_time_that_is_too_short_for_the_throttle_is_said_before_the_question(
+        self, tmp_path: Path, timeout: str, is_short: bool
+    ) -> None:
+        """4 TB from one broker at 100 MB/s: eleven hours."""
+        with many_brokers(self.cluster(copy_s=1.0)) as broker:
+            ran = kipctl_on(broker, tmp_path)(
+                "reassign", "--drain", "2", "--throttle", "100MB/s", "--timeout", timeout
+            )
+        assert ran.status == 2
+        assert ("--timeout ends it after 1 h 0 min, which is too short" in ran.err) is is_short
+        assert "--drain 2: change 4 partitions?" in ran.err.split("which is too short")[-1]

@@ -1,9 +1,14 @@
 """What a script waits for, by table; and the wait itself on a scripted cluster."""
 
+import socket
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from electing_broker import ElectingCluster, partition
+from many_brokers import ManyBrokers, many_brokers
+from reassigning import Held, kipctl_on, reassigning
+from scripted_broker import VERSIONS, Asked, ScriptedBroker
 from test_elect_commands import kipctl
 
 from kipctl.cluster.moves.conditions import (
@@ -11,12 +16,25 @@ from kipctl.cluster.moves.conditions import (
     Condition,
     Seen,
     Views,
+    await_conditions,
     compare,
     parse_conditions,
     unmet,
 )
 from kipctl.cluster.snapshot import NO_LEADER, Broker, PartitionId, Snapshot
-from kipctl.errors import UsageError
+from kipctl.errors import RefusedError, UsageError
+from kipctl.protocol.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from kipctl.protocol.message import Response
+from kipctl.protocol.sasl import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
+)
+from kipctl.security.sasl import Sasl
+from kipctl.security.settings import Security
+from kipctl.transport.access import Access
+from kipctl.transport.request import Cluster
 
 IN_SYNC, PREFERRED, CONVERGED, QUIET = Condition
 T0 = PartitionId("t", 0)
@@ -49,7 +67,12 @@ WITHOUT = replace(GOOD, partitions=())
             Seen(GOOD, Compared(), frozenset([T0])),
             "1 partitions are being reassigned, such as t-0",
         ),
-        (QUIET, Seen(WITHOUT, Compared(), frozenset([T0])), ""),
+        # The controller lists what the client may not Describe, too.
+        (
+            QUIET,
+            Seen(WITHOUT, Compared(), frozenset([T0])),
+            "1 partitions are being reassigned, such as t-0",
+        ),
     ],
 )
 def test_what_keeps_a_condition_from_being_met(condition: Condition, seen: Seen, left: str) -> None:
@@ -126,3 +149,85 @@ def test_a_topic_that_is_deleted_meanwhile_is_not_waited_for() -> None:
 
     cluster.before_metadata = delete
     assert kipctl(cluster, "wait --until in-sync --topic ?").status == 0
+
+
+def thirty_brokers() -> ManyBrokers:
+    ids = [PartitionId("t", n) for n in range(30)]
+    places = {one: tuple((n + more) % 30 + 1 for more in range(3)) for n, one in enumerate(ids)}
+    return ManyBrokers(
+        {one: Held(replicas, replicas[0]) for one, replicas in places.items()},
+        brokers=tuple(range(1, 31)),
+        sizes=dict.fromkeys(ids, 1),
+    )
+
+
+def test_of_many_brokers_all_have_to_answer_and_some_are_compared(tmp_path: Path) -> None:
+    with many_brokers(thirty_brokers()) as broker:
+        ran = kipctl_on(broker, tmp_path)("wait", "--until", "in-sync,converged")
+    assert ran.status == 0, ran.err
+    assert "30 of 30        20" in ran.out
+
+
+@pytest.mark.parametrize("dead", range(2, 31))
+def test_any_one_that_crashed_and_is_still_listed_keeps_it_from_being_met(
+    dead: int, tmp_path: Path
+) -> None:
+    cluster = thirty_brokers()
+    with many_brokers(cluster) as broker, socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))  # and does not listen
+        cluster.ports[dead] = nobody.getsockname()[1]
+        words = ("wait", "--until", "in-sync,converged", "--timeout", "0.1")
+        ran = kipctl_on(broker, tmp_path)(*words)
+    assert ran.status == 6, ran.err
+    assert f"broker {dead} does not answer" in ran.err
+
+
+def test_what_is_hidden_and_being_reassigned_keeps_all_topics_from_being_quiet(
+    tmp_path: Path,
+) -> None:
+    hidden = PartitionId("u", 0)
+    with reassigning({T0: (1, 2), hidden: (1, 2)}) as (fake, broker):
+        fake.partitions[hidden].target = (3, 4)
+        seen = dict(fake.partitions)
+        shown = fake._metadata
+
+        def without(request):  # type: ignore[no-untyped-def]
+            fake.partitions = {T0: seen[T0]}
+            try:
+                return shown(request)
+            finally:
+                fake.partitions = seen
+
+        fake._metadata = without  # type: ignore[method-assign]
+        kipctl = kipctl_on(broker, tmp_path)
+        ran = kipctl("wait", "--until", "no-reassignment", "--timeout", "0.1")
+        assert ran.status == 6, ran.err
+        assert "1 partitions are being reassigned, such as u-0" in ran.err
+        assert kipctl("wait", "--until", "no-reassignment", "--topic", "t").status == 0
+
+
+@pytest.mark.parametrize("bits", [0, -1])
+def test_who_is_shown_no_topic_is_not_told_that_all_is_well(bits: int) -> None:
+    """-1 has the bits of all operations: who may do all on the cluster is shown all there is."""
+    cluster = ElectingCluster({})
+
+    def answer(asked: Asked) -> Response | bytes | None:
+        match asked.request:
+            case SaslHandshakeRequest():
+                return SaslHandshakeResponse(mechanisms=("PLAIN",))
+            case SaslAuthenticateRequest():
+                return SaslAuthenticateResponse()
+            case DescribeClusterRequest():
+                return DescribeClusterResponse(cluster_authorized_operations=bits)
+        return cluster.answer(asked)
+
+    security = Security(sasl=Sasl("PLAIN", "alice", "secret"))
+    versions = {**VERSIONS, 17: (0, 1), 36: (0, 2)}
+    with ScriptedBroker(answer, versions) as broker:
+        cluster.port = broker.port
+        with Cluster(Access(broker.address, security), timeout_s=5) as asked:
+            if bits:
+                assert await_conditions(asked, None, (IN_SYNC,), 5, print)
+                return
+            with pytest.raises(RefusedError, match="No topic is shown"):
+                await_conditions(asked, None, (IN_SYNC,), 5, print)

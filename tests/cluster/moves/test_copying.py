@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from many_brokers import ManyBrokers, many_brokers
-from reassigning import Held
+from reassigning import VERSIONS, Held, reassigning
 from scripted_broker import HANG_UP, Asked, ScriptedBroker
 
 from kipctl.cluster.moves.copying import (
+    ASK_AGAIN_S,
     Amount,
     Copied,
     Copying,
@@ -21,7 +22,9 @@ from kipctl.cluster.moves.copying import (
 from kipctl.cluster.moves.plan import Move, Plan
 from kipctl.cluster.moves.reassign import submit
 from kipctl.cluster.snapshot import PartitionId
+from kipctl.protocol.api import ApiKey
 from kipctl.protocol.api_versions import ApiVersionsRequest
+from kipctl.protocol.describe_log_dirs import DescribeLogDirsRequest
 from kipctl.protocol.message import Response
 from kipctl.transport.request import Cluster
 
@@ -185,3 +188,75 @@ def test_a_plan_that_copies_nothing_asks_nothing() -> None:
         copying.submitted(copying.plan)
         copying.look([])
         assert broker.asked == []
+
+
+class TestWhenItIsGivenUp:
+    """After so many seconds in which no new replica was seen to grow, and none arrived."""
+
+    PATIENCE_S = 300.0
+
+    def test_as_long_as_replicas_grow_there_is_time(self) -> None:
+        clock = Clock()
+        cluster = ManyBrokers(
+            {one: Held((1, 2), 1) for one in T},
+            (1, 2, 3),
+            sizes=dict.fromkeys(T, 100 * MB),
+            copy_s=3600,
+            clock=clock,
+        )
+        with many_brokers(cluster) as broker, Cluster(broker.address) as asked:
+            copying = Copying(asked, MOVES, clock=clock)
+            assert copying.given_up_at(self.PATIENCE_S) == float("-inf")
+            copying.begin()
+            assert copying.is_told
+            submit(asked, MOVES.target, may_change_replication_factor=False)
+            copying.submitted(MOVES)
+            for _ in range(30):
+                clock.now_s += 100
+                # Not known to stand still before it was looked at.
+                assert copying.given_up_at(self.PATIENCE_S) > clock.now_s
+                copying.look(T)
+                assert copying.given_up_at(self.PATIENCE_S) == clock.now_s + self.PATIENCE_S
+            cluster.clock = lambda: 3100.0  # from now on nothing grows
+            last_s = clock.now_s
+            while copying.given_up_at(self.PATIENCE_S) > clock.now_s:
+                clock.now_s += 100
+                copying.look(T)
+            assert clock.now_s == last_s + self.PATIENCE_S
+            copying.look(T[1:])  # one has arrived all the same
+            assert copying.given_up_at(self.PATIENCE_S) == clock.now_s + self.PATIENCE_S
+            clock.now_s += 100
+            copying.look([])
+            assert copying.given_up_at(self.PATIENCE_S) == clock.now_s + self.PATIENCE_S
+
+    def test_where_brokers_do_not_tell_what_arrives_counts(self) -> None:
+        clock = Clock()
+        with reassigning(dict.fromkeys(T, (1, 2))) as (fake, broker), Cluster(broker.address) as c:
+            fake.stumbles[DescribeLogDirsRequest] = [HANG_UP] * 100
+            copying = Copying(c, MOVES, clock=clock)
+            copying.begin()
+            copying.submitted(MOVES)
+            assert not copying.is_told
+            for left, more_s in ((3, 100.0), (2, 300.0), (2, 100.0), (1, 300.0)):
+                clock.now_s += 200
+                copying.look(T[:left])
+                assert copying.given_up_at(self.PATIENCE_S) == clock.now_s + more_s
+
+    def test_a_broker_that_was_away_is_asked_again(self) -> None:
+        clock = Clock()
+        with reassigning(dict.fromkeys(T, (1, 2))) as (fake, broker), Cluster(broker.address) as c:
+            fake.stumbles[DescribeLogDirsRequest] = [HANG_UP]
+            copying = Copying(c, MOVES, clock=clock)
+            for passed_s, is_told in ((0.0, False), (ASK_AGAIN_S / 2, False), (ASK_AGAIN_S, True)):
+                clock.now_s += passed_s
+                copying.begin()
+                assert copying.is_told is is_told
+
+    def test_one_that_refuses_to_tell_is_not(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        clock = Clock()
+        monkeypatch.delitem(VERSIONS, int(ApiKey.DESCRIBE_LOG_DIRS))
+        with reassigning(dict.fromkeys(T, (1, 2))) as (_, broker), Cluster(broker.address) as c:
+            copying = Copying(c, MOVES, clock=clock)
+            copying.begin()
+            assert copying._silent == {1: float("inf")}
+            assert not copying.is_told

@@ -128,6 +128,36 @@ def test_what_has_a_leader_again_when_the_question_is_answered_is_left_alone() -
     assert "1 of them have a leader again or are gone" in ran.err
 
 
+def test_what_another_broker_would_lead_when_the_question_is_answered_is_left_out() -> None:
+    cluster = mixed()
+
+    def dies() -> None:
+        cluster.brokers = (2, 3)
+
+    ran = kipctl(cluster, "elect unclean --topic orders -o json", Person("2\n", meanwhile=dies))
+    assert ran.status == 5
+    assert cluster.elected == [[OTHER]]
+    assert (
+        "1 partitions are done, 1 are not: orders-0: broker 2 would lead by now, not 1" in ran.err
+    )
+    assert [one["partition"] for one in json.loads(ran.out)["partitions"]] == [2]
+
+
+def test_without_any_that_is_as_it_was_shown_nothing_is_elected() -> None:
+    cluster = mixed()
+
+    def dies() -> None:
+        cluster.brokers = (2, 3)
+
+    ran = kipctl(
+        cluster, f"elect unclean --partition {LOST.topic}:0", Person("1\n", meanwhile=dies)
+    )
+    assert ran.status == 4
+    assert "No partition was done: orders-0: broker 2 would lead by now, not 1" in ran.err
+    assert "look at what would be lost again" in ran.err
+    assert cluster.elected == []
+
+
 def test_a_topic_that_is_deleted_while_the_question_stands_is_gone() -> None:
     cluster = mixed()
     person = Person("2\n", meanwhile=lambda: cluster.delete("orders"))

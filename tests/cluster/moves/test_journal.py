@@ -136,7 +136,7 @@ def test_a_damaged_entry_is_named_and_passed_over(kept: Journal, text: str) -> N
     bad = kept.save(SECOND, FIRST, BOB).mark(EntryState.DONE)
     bad.path.write_bytes(text.encode(errors="surrogateescape"))
     damaged: list[Damaged] = []
-    assert list(kept.undoable(damaged.append)) == [good]
+    assert kept.last_change(damaged.append) == (good, f"entry {bad.id}, is damaged")
     assert [one.path for one in damaged] == [bad.path]
     assert str(bad.path) in str(damaged[0])
     assert kept.last() == good

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,12 @@ from on_lab import Kipctl
 from reassigning import Reassigning, kipctl_on, reassigning
 from scripted_broker import ScriptedBroker
 
-from kipctl.cluster.moves.entry import Entry
+from kipctl.cluster.moves.entry import Entry, EntryState, How
 from kipctl.cluster.moves.journal import journal
-from kipctl.cluster.moves.throttled import left
+from kipctl.cluster.moves.kafka_json import reassignment_document
+from kipctl.cluster.moves.reassign import Ongoing
+from kipctl.cluster.moves.throttle import Change, Setting, Throttle
+from kipctl.cluster.moves.throttled import left, throttles
 from kipctl.cluster.snapshot import PartitionId
 from kipctl.protocol.describe_configs import ResourceType
 
@@ -137,3 +141,104 @@ def test_a_refusal_puts_it_back(fake: Reassigning, kipctl: Kipctl, tmp_path: Pat
     assert kipctl(*DRAIN).status == 4
     assert own(fake) == BEFORE
     assert notes(tmp_path) == []
+
+
+def test_rates_stay_while_data_is_copied_that_was_throttled_for_good_before(
+    fake: Reassigning, kipctl: Kipctl
+) -> None:
+    """Then the throttle has rates alone: the topic's replicas were as wanted already."""
+    both = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
+    fake.configs = {(TOPIC, "t"): dict.fromkeys(both, "*")}
+    before = deepcopy(fake.configs)
+    fake.moves_at_once = False
+    assert kipctl(*DRAIN, "--timeout", "1").status == 6
+    ran = kipctl("reassign", "--clear-throttles", "--yes")
+    assert ran.status == 4, ran.out
+    assert "still being reassigned" in ran.err
+    assert fake.configs[BROKER, "4"] == RATES
+    fake.finish()
+    assert kipctl("reassign", "--clear-throttles", "--yes").status == 0
+    assert own(fake) == before
+
+
+class TestABrokerThatIsGone:
+    """Drained, and gone before its throttle could be put back."""
+
+    FORCED = "kipctl reassign --clear-throttles --force"
+
+    @pytest.fixture(autouse=True)
+    def gone(self, fake: Reassigning) -> None:
+        fake.changes = [lambda: setattr(fake, "brokers", (1, 2, 4))]
+
+    @pytest.mark.parametrize("way", ["--drain", "--plan", "--rollback"])
+    def test_what_was_done_is_reported_all_the_same(
+        self, fake: Reassigning, kipctl: Kipctl, tmp_path: Path, way: str
+    ) -> None:
+        plan = tmp_path / "plan.json"
+        plan.write_text(json.dumps(reassignment_document(dict.fromkeys(T, (1, 2, 4)))))
+        if way == "--rollback":
+            fake.changes = []
+            for one in T:
+                fake.partitions[one].replicas = (1, 2, 4)
+            assert kipctl("reassign", "--add", "3", "--yes", "--topic", "t").status == 0
+            fake.changes = [lambda: setattr(fake, "brokers", (1, 2, 4))]
+        command = {
+            "--drain": DRAIN,
+            "--plan": ("reassign", "--plan", str(plan), "--yes", "--throttle", "50MB/s"),
+            "--rollback": ("reassign", "--rollback", "--yes", "--throttle", "50MB/s"),
+        }[way]
+        ran = kipctl(*command)
+        assert ran.status == 5, ran.err
+        assert "Undo: kipctl reassign --rollback" in ran.out
+        assert "Copied " in ran.out
+        assert "STILL SET: leader.replication.throttled.rate of broker 3" in ran.err
+        assert ran.err.splitlines()[-1].endswith(f"forget its throttle: {self.FORCED}")
+        assert not any(3 in replicas for replicas in fake.replicas().values())
+
+    def test_what_has_ended_is_not_said_to_go_on(
+        self, fake: Reassigning, kipctl: Kipctl, tmp_path: Path
+    ) -> None:
+        """--rollback, followed, would copy all of it back."""
+        assert kipctl(*DRAIN).status == 5
+        for _ in range(2):  # the second time it is behind an entry that is newer
+            ran = kipctl("reassign", "--rotate", "--topic", "t", "--yes")
+            assert "Throttles of earlier changes are still set." in ran.err
+            assert "Broker 3 is away: if for good, add --force." in ran.err
+            assert "has not ended" not in ran.err
+        ran = kipctl("reassign", "--clear-throttles", "--yes")
+        assert (ran.status, self.FORCED in ran.err) == (5, True)
+        ran = kipctl("reassign", "--clear-throttles", "--yes", "--force")
+        assert (ran.status, "STILL SET" in ran.err) == (5, True)
+        assert "--entity-name 3 --delete-config" in ran.err
+        assert notes(tmp_path) == []
+
+    def test_behind_a_newer_change_that_was_cut_off_it_is_told_too(
+        self, fake: Reassigning, kipctl: Kipctl, tmp_path: Path
+    ) -> None:
+        assert kipctl(*DRAIN).status == 5
+        kept = journal("fake", {"XDG_STATE_HOME": str(tmp_path / "state")})
+        newer = kept.save(fake.replicas(), fake.replicas(), how=How(1, 0.0, True))
+        ran = kipctl("reassign", "--rotate", "--topic", "t", "--yes")
+        assert "Throttles of earlier changes are still set." in ran.err
+        assert f"Entry {newer.id} has not ended. " in ran.err
+        assert f"with --entry {newer.id}" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("setting", "busy", "expected"),
+    [
+        (Setting("broker", "4", "leader.replication.throttled.rate"), (4, 1), True),
+        (Setting("broker", "4", "leader.replication.throttled.rate"), (3, 1), False),
+        (Setting("topic", "u", "leader.replication.throttled.replicas"), (3, 1), True),
+        (Setting("topic", "t", "leader.replication.throttled.replicas"), (3, 1), False),
+    ],
+)
+def test_what_a_throttle_holds_for(setting: Setting, busy: tuple[int, int], expected: bool) -> None:
+    """Of a reassignment of topic u, by whomever; one of the entry's own partitions always."""
+    throttle = Throttle((Change(setting, None, "1"),))
+    entry = Entry(Path("x"), "x", "c", {T[0]: (1, 2)}, {}, EntryState.SUBMITTED, throttle=throttle)
+    other, mine = (Ongoing(one, busy, busy[:1], ()) for one in (PartitionId("u", 0), T[0]))
+    assert throttles(entry, [other]) is expected
+    assert throttles(entry, [mine])
+    assert not throttles(entry, [])
+    assert not throttles(replace(entry, throttle=None), [mine])

@@ -138,6 +138,7 @@ def test_a_refused_partition_does_not_hold_up_a_rollback(
     assert ran.status == 5
     assert "9 partitions are done, 1 are not: t-0: INVALID_REPLICA_ASSIGNMENT" in ran.err
     assert fake.leaders()[T[1]] == 1
+    assert f"kipctl reassign --rollback --entry {entries(state)[-1].id}" in ran.err
     fake.refused = set()
     assert kipctl(*ROLLBACK).status == 0  # goes on with what is left
     assert set(fake.leaders().values()) == {1}
@@ -145,7 +146,7 @@ def test_a_refused_partition_does_not_hold_up_a_rollback(
 
 
 def test_what_others_changed_since_is_left_alone_by_a_rollback(
-    fake: Reassigning, kipctl: Kipctl
+    fake: Reassigning, kipctl: Kipctl, state: Path
 ) -> None:
     assert kipctl(*ROTATE).status == 0
     fake.partitions[T[0]].replicas = (4, 2, 3)
@@ -162,6 +163,118 @@ def test_what_others_changed_since_is_left_alone_by_a_rollback(
         1: "somebody has changed it since",
         2: "it does not exist any more",
     }
+    assert "such as t-1: somebody has changed it since" in ran.err
+    # It stays open, so that to insist is about these and not about the change before.
+    rollback, first = entries(state)
+    assert f"kipctl reassign --rollback --entry {first.id}" in ran.err
+    assert (first.state, rollback.undoes) == (EntryState.DONE, first.id)
+    assert kipctl(*ROLLBACK).status == 4
+    assert fake.replicas()[T[1]] == (3, 2, 1)
+    assert kipctl(*ROLLBACK, "--force").status == 0
+    assert set(fake.replicas().values()) == {(1, 2, 3)}
+    assert states(state)[-1] == "undone"
+
+
+def test_force_after_a_rollback_is_not_about_the_change_before_it(
+    fake: Reassigning, kipctl: Kipctl, state: Path
+) -> None:
+    assert kipctl("reassign", "--drain", "3", "--yes").status == 0
+    drained = fake.replicas()
+    assert kipctl(*ROTATE).status == 0
+    fake.partitions[T[0]].replicas = tuple(reversed(fake.partitions[T[0]].replicas))
+    assert kipctl(*ROLLBACK).status == 0
+    assert kipctl(*ROLLBACK, "--force").status == 0
+    assert fake.replicas() == drained
+    assert states(state)[-1] == "done"  # the drain
+
+
+def test_an_entry_that_is_undone_is_gone_back_to_by_its_id_and_force_only(
+    fake: Reassigning, kipctl: Kipctl, state: Path
+) -> None:
+    assert kipctl(*ROTATE).status == 0
+    (entry,) = entries(state)
+    entry.mark(EntryState.UNDONE)
+    assert kipctl(*ROLLBACK, "--entry", entry.id).status == 4
+    assert set(fake.leaders().values()) == {2}
+    assert kipctl(*ROLLBACK, "--entry", entry.id, "--force").status == 0
+    assert set(fake.leaders().values()) == {1}
+
+
+class TestWhichChangeIsUndone:
+    """`--rollback` with `--yes`, and no id: the change meant, or none."""
+
+    def test_nothing_to_do_leaves_the_change_before_as_it_is(
+        self, fake: Reassigning, kipctl: Kipctl, state: Path
+    ) -> None:
+        fake.partitions = {T[0]: Held((1, 2, 4), 1), T[1]: Held((2, 1, 4), 2)}
+        assert kipctl("reassign", "--drain", "4", "--yes").status == 0
+        (drain,) = entries(state)
+        a_week_ago = "20261116T000000.000000Z"
+        drain.path.with_name(f"{a_week_ago}.entry.json").write_text(
+            json.dumps({**drain.as_document(), "id": a_week_ago})
+        )
+        drain.saved.rename(drain.saved.with_name(f"{a_week_ago}.json"))
+        drain.path.unlink()
+        after = fake.replicas()
+
+        ran = kipctl("reassign", "--leaders-off", "3", "--yes")
+        assert (ran.status, "Undo:" in ran.out) == (0, False)
+        ran = kipctl(*ROLLBACK)
+        assert ran.status == 4
+        assert "was not made within the last hour" in ran.err
+        assert "kipctl reassign --drain 4 --yes, by " in ran.err
+        assert f"kipctl reassign --rollback --entry {a_week_ago} --yes" in ran.err.splitlines()[-1]
+        assert fake.replicas() == after
+        assert kipctl("reassign", "--rollback", "--dry-run", "--yes").status == 0
+        assert kipctl(*ROLLBACK, "--entry", a_week_ago).status == 0
+        assert fake.replicas()[T[0]] == (1, 2, 4)
+
+    @pytest.mark.parametrize("newest", ["undone", "refused", "damaged"])
+    def test_the_one_before_the_newest_is_undone_by_its_id_only(
+        self, fake: Reassigning, kipctl: Kipctl, state: Path, newest: str
+    ) -> None:
+        assert kipctl(*ROTATE).status == 0
+        (older,) = entries(state)
+        if newest == "refused":
+            fake.stumbles[ALTER] = [ErrorCode.POLICY_VIOLATION]
+            assert kipctl(*ROTATE).status == 4
+        else:
+            assert kipctl(*ROTATE).status == 0
+        newer = entries(state)[0]
+        if newest == "undone":
+            assert kipctl(*ROLLBACK).status == 0
+        if newest == "damaged":
+            newer.path.write_text("{")
+            fake.partitions |= {p: Held((2, 3, 1), 2) for p in T}
+        altered = len(fake.altered)
+
+        ran = kipctl(*ROLLBACK)
+        assert ran.status == 4
+        assert f"The newest change, entry {newer.id}, is {newest}" in ran.err
+        assert f"--entry {older.id} --yes" in ran.err.splitlines()[-1]
+        assert len(fake.altered) == altered
+        ran = kipctl(*ROLLBACK, "--entry", older.id)
+        assert ran.status == 0, ran.err
+        assert set(fake.replicas().values()) == {(1, 2, 3)}
+
+    def test_who_is_asked_is_told_and_may_say_yes(
+        self, on_fake: tuple[Reassigning, ScriptedBroker], kipctl: Kipctl, state: Path
+    ) -> None:
+        fake, broker = on_fake
+        for _ in range(2):
+            assert kipctl(*ROTATE).status == 0
+        assert kipctl(*ROLLBACK).status == 0
+        ran = kipctl_on(broker, state, "y\n")("reassign", "--rollback")
+        assert ran.status == 0, ran.err
+        assert "Back to what was before kipctl reassign --rotate --topic t --yes, by " in ran.err
+        assert set(fake.replicas().values()) == {(1, 2, 3)}
+
+    def test_what_is_undone_is_said_with_yes_too(self, kipctl: Kipctl, state: Path) -> None:
+        assert kipctl(*ROTATE).status == 0
+        (entry,) = entries(state)
+        ran = kipctl(*ROLLBACK)
+        assert "Back to what was before kipctl reassign --rotate --topic t --yes, by " in ran.err
+        assert f"(less than a minute ago, entry {entry.id})" in ran.err
 
 
 def test_force_insists_on_what_others_changed(fake: Reassigning, kipctl: Kipctl) -> None:
@@ -212,7 +325,7 @@ def test_what_was_refused_as_a_whole_is_not_what_a_rollback_undoes(
     fake.stumbles[ALTER] = [stumble]
     assert kipctl(*ROTATE).status == 4
     assert states(state) == ["refused", "done"]
-    assert kipctl(*ROLLBACK).status == 0
+    assert kipctl(*ROLLBACK, "--entry", entries(state)[1].id).status == 0
     assert set(fake.replicas().values()) == {(1, 2, 3)}
 
 
@@ -227,7 +340,7 @@ def test_what_was_submitted_and_never_came_about_is_undone_and_not_the_change_be
     assert "All is as before entry" in ran.err
     assert set(fake.replicas().values()) == {(2, 3, 1)}
     assert states(state) == ["undone", "done"]
-    assert kipctl(*ROLLBACK).status == 0
+    assert kipctl(*ROLLBACK, "--entry", entries(state)[1].id).status == 0
     assert set(fake.replicas().values()) == {(1, 2, 3)}
 
 
@@ -308,7 +421,7 @@ def test_ctrl_c_before_anything_is_submitted_leaves_nothing_to_roll_back(
     assert "Interrupted before anything was changed." in ran.err
     assert "rollback" not in ran.err
     assert states(state) == ["refused", "done"]
-    assert kipctl(*ROLLBACK).status == 0
+    assert kipctl(*ROLLBACK, "--entry", entries(state)[1].id).status == 0
     assert set(fake.leaders().values()) == {1}
 
 
@@ -349,6 +462,40 @@ class TestMovesThatNobodyMeant:
         assert fake.altered[1] == {T[0]: None}
         assert fake.partitions[T[0]].target is None
         assert set(fake.replicas()[T[0]]) == {2, 3, 4}
+        assert fake.leaders()[T[1]] == 2
+
+    def test_while_the_controller_moves_it_is_asked_again_to_cancel_it(
+        self, fake: Reassigning, kipctl: Kipctl
+    ) -> None:
+        fake.moves_at_once = False
+
+        def another_tool() -> None:
+            fake.partitions[T[0]].replicas = (4, 2, 3)
+            # Each is asked twice: the controller is looked up again in between.
+            fake.stumbles[ALTER] = [ErrorCode.NOT_CONTROLLER] * 6
+
+        fake.changes = [another_tool]
+        ran = kipctl(*ROTATE)
+        assert ran.status == 5
+        assert "added [1] and removed [4]; so it was cancelled at once" in ran.err
+        assert fake.partitions[T[0]].target is None
+        assert fake.leaders()[T[1]] == 2
+
+    def test_what_cannot_be_cancelled_is_said_to_go_on(
+        self, fake: Reassigning, kipctl: Kipctl
+    ) -> None:
+        fake.moves_at_once = False
+
+        def another_tool() -> None:
+            fake.partitions[T[0]].replicas = (4, 2, 3)
+            fake.stumbles[ALTER] = [ErrorCode.CLUSTER_AUTHORIZATION_FAILED]
+
+        fake.changes = [another_tool]
+        ran = kipctl(*ROTATE)
+        assert ran.status == 5
+        assert "t-0: another change came before this one" in ran.err
+        assert "it may go on, as it could not be cancelled" in ran.err
+        assert "kipctl reassign --list" in ran.err
         assert fake.leaders()[T[1]] == 2
 
     def test_when_all_of_it_does_nothing_is_called_refused(
@@ -647,11 +794,14 @@ class TestJournalOfCommands:
         folder.mkdir(parents=True)
         old = folder / "20250101T000000.000000Z.json"
         old.write_text(json.dumps(reassignment_document({T[0]: (2, 1, 3), T[1]: (4, 1, 2)})))
-        ran = kipctl(*ROLLBACK)
+        ran = kipctl(*ROLLBACK, "--entry", "20250101")
         assert ran.status == 0, ran.err
         assert fake.replicas()[T[0]] == (2, 1, 3)
         assert fake.replicas()[T[1]] == (1, 2, 3)
         assert "how kipctl left it is not known" in ran.err
+        assert old.exists()  # it stays open for what was left alone
+        assert kipctl(*ROLLBACK, "--entry", "20250101", "--force").status == 0
+        assert fake.replicas()[T[1]] == (4, 1, 2)
         assert not old.exists()
         assert (folder / "20250101T000000.000000Z.undone.json").exists()
 

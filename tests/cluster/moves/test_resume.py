@@ -250,7 +250,8 @@ def test_the_question_says_whose_change_it_is_and_a_dry_run_changes_nothing(
     assert json.loads(ran.out)["entry"] == was.id
     ran = kipctl("reassign", "--resume")
     assert ran.status == 2
-    assert "Go on with 5 partitions of kipctl reassign --drain 3, by bob@elsewhere" in ran.err
+    assert "What is left of kipctl reassign --drain 3, by bob@elsewhere" in ran.err
+    assert "Go on with 5 partitions?" in ran.err
     assert fake.altered == []
 
 
@@ -302,6 +303,145 @@ def test_the_rollback_of_what_was_cut_off_cancels_what_is_under_way(
     assert read_entry(was.path).state is EntryState.UNDONE
 
 
+class TestRollbackOfWhatWasCutOff:
+    """Two partitions have arrived, one is under way: that is cancelled first."""
+
+    @pytest.fixture
+    def was(self, fake: Reassigning, kept: Journal) -> Entry:
+        fake.partitions = {one: Held((1, 2, 4), 1) for one in T[:2]}
+        fake.partitions[T[2]] = Held((1, 2, 3), 1, target=(1, 2, 4))
+        fake.moves_at_once = False
+        before, after = (dict.fromkeys(T[:3], ids) for ids in ((1, 2, 3), (1, 2, 4)))
+        return kept.save(before, after, BOB, how=HOW).mark(EntryState.SUBMITTED)
+
+    def test_what_waits_for_a_broker_is_not_told_to_be_undone(
+        self, fake: Reassigning, kipctl: Kipctl, was: Entry
+    ) -> None:
+        fake.brokers = (1, 2, 4)
+        ran = kipctl(*ROLLBACK, "-o", "json")
+        assert ran.status == 5
+        assert "1 reassignments are cancelled." in ran.err
+        assert "2 partitions, such as t-0: broker 3 is not alive." in ran.err
+        assert f"--rollback --entry {was.id}" in ran.err
+        assert "All is as before" not in ran.err
+        told = json.loads(ran.out)
+        assert [one["partition"] for one in told["cancelled"]] == [2]
+        assert [one["reason"] for one in told["skipped"]][:2] == ["broker 3 is not alive"] * 2
+        assert read_entry(was.path).state is EntryState.SUBMITTED
+        fake.brokers, fake.moves_at_once = (1, 2, 3, 4), True
+        assert kipctl(*ROLLBACK).status == 0
+        assert set(fake.replicas().values()) == {(1, 2, 3)}
+        assert read_entry(was.path).state is EntryState.UNDONE
+
+    def test_what_somebody_has_changed_is_not_told_to_be_undone(
+        self, fake: Reassigning, kipctl: Kipctl, was: Entry
+    ) -> None:
+        for one in T[:2]:
+            fake.partitions[one] = Held((4, 1, 2), 4)
+        ran = kipctl(*ROLLBACK)
+        assert ran.status == 5
+        assert "2 partitions, such as t-0: somebody has changed it since." in ran.err
+        assert read_entry(was.path).state is EntryState.SUBMITTED
+
+    def test_with_all_as_before_it_is_undone(
+        self, fake: Reassigning, kipctl: Kipctl, was: Entry
+    ) -> None:
+        for one in T[:2]:
+            fake.partitions[one] = Held((1, 2, 3), 1)
+        ran = kipctl(*ROLLBACK)
+        assert (ran.status, "All is as before" in ran.err) == (0, True)
+        assert read_entry(was.path).state is EntryState.UNDONE
+
+    def test_what_cannot_be_cancelled_is_told(
+        self, fake: Reassigning, kipctl: Kipctl, was: Entry
+    ) -> None:
+        fake.refused = {T[2]}
+        fake.changes = [lambda: None, lambda: setattr(fake, "moves_at_once", True)]
+        for one in T[:2]:
+            fake.partitions[one] = Held((1, 2, 3), 1)
+        ran = kipctl(*ROLLBACK)
+        assert ran.status == 5
+        assert "such as t-2, are still being reassigned: they could not be cancelled" in ran.err
+        assert read_entry(was.path).state is EntryState.SUBMITTED
+
+    def test_a_change_before_it_begins_is_refused_and_nothing_is_cancelled(
+        self, fake: Reassigning, kipctl: Kipctl, was: Entry, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def meanwhile(*_: object) -> None:
+            fake.partitions[T[0]] = Held((1, 2, 4), 2, isr=(2, 4))
+
+        monkeypatch.setattr("kipctl.cli.environment.Environment.confirm", meanwhile)
+        ran = kipctl(*ROLLBACK)
+        assert ran.status == 4
+        assert "Nothing was changed." in ran.err
+        assert fake.altered == []
+        assert fake.partitions[T[2]].target == (1, 2, 4)
+        assert read_entry(was.path).state is EntryState.SUBMITTED
+
+    @pytest.mark.parametrize("is_throttled", [False, True])
+    def test_a_change_while_it_is_cancelled_is_partly_done(
+        self, fake: Reassigning, kipctl: Kipctl, was: Entry, is_throttled: bool
+    ) -> None:
+        def meanwhile() -> None:
+            fake.partitions[T[0]] = Held((1, 2, 4), 2, isr=(2, 4))
+
+        if is_throttled:
+            was.throttled_by(Throttle((Change(OF_BROKER, "7", "50000000"),)))
+            fake.configs[int(ResourceType.BROKER), "1"] = {RATE: "50000000"}
+        fake.changes = [meanwhile]
+        ran = kipctl(*ROLLBACK)
+        assert ran.status == 5
+        assert "1 reassignments are cancelled." in ran.err
+        assert ("The throttle is put back." in ran.err) is is_throttled
+        assert "The cluster has changed since the plan was shown" in ran.err
+        assert "Nothing was changed" not in ran.err
+        assert fake.configs.get((int(ResourceType.BROKER), "1")) == (
+            {RATE: "7"} if is_throttled else None
+        )
+
+    def test_what_is_refused_after_it_is_cancelled_is_partly_done(
+        self, fake: Reassigning, kipctl: Kipctl, was: Entry
+    ) -> None:
+        fake.refused = set(T[:2])
+        ran = kipctl(*ROLLBACK)
+        assert ran.status == 5
+        assert "1 reassignments are cancelled. No partition was accepted" in ran.err
+
+    def test_a_journal_that_is_full_after_it_is_cancelled_is_partly_done(
+        self, fake: Reassigning, kipctl: Kipctl, was: Entry, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def full(*_: object) -> None:
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr("kipctl.cluster.moves.journal.write_whole", full)
+        ran = kipctl(*ROLLBACK)
+        assert ran.status == 5
+        assert "1 reassignments are cancelled. The journal in" in ran.err
+        assert "Nothing was changed" not in ran.err
+        assert fake.partitions[T[2]].target is None
+
+
+@pytest.mark.parametrize(
+    ("elsewhere", "state"), [((4, 2, 1), EntryState.DONE), ((1, 2, 3), EntryState.UNDONE)]
+)
+def test_a_rollback_that_is_gone_on_with_has_undone_what_it_was_to_undo_or_leaves_it_open(
+    fake: Reassigning, kipctl: Kipctl, kept: Journal, elsewhere: Replicas, state: EntryState
+) -> None:
+    was = cut_off(kept, EntryState.DONE)
+    for one in T[1:]:
+        fake.partitions[one] = Held((1, 2, 4), 1)
+    fake.partitions[T[0]] = Held(elsewhere, elsewhere[0])  # the rollback had left it alone
+    back = dict.fromkeys(T[1:], (1, 2, 3))
+    kept.save(dict.fromkeys(T[1:], (1, 2, 4)), back, BOB, undoes=was.id, how=HOW).mark(
+        EntryState.SUBMITTED
+    )
+    ran = kipctl(*ROLLBACK)
+    assert ran.status == 0, ran.err
+    assert "Its rollback was cut off, and is gone on with" in ran.err
+    assert {fake.replicas()[one] for one in T[1:]} == {(1, 2, 3)}
+    assert read_entry(was.path).state is state
+
+
 def test_nothing_new_is_begun_without_telling_of_what_was_cut_off(
     kipctl: Kipctl, kept: Journal
 ) -> None:
@@ -309,7 +449,8 @@ def test_nothing_new_is_begun_without_telling_of_what_was_cut_off(
     ran = kipctl("reassign", "--rotate", "--topic", "t", "--yes")
     assert ran.status == 0
     assert f"Entry {was.id} has not ended." in ran.err
-    assert "kipctl reassign --resume or --rollback" in ran.err
+    # Named: without, --rollback would take the newest change, which may have ended well.
+    assert f"kipctl reassign --resume or --rollback, with --entry {was.id}" in ran.err
 
 
 class TestFromAnotherMachine:

@@ -93,4 +93,15 @@ def test_a_throttle_that_stays_is_named_with_the_command_that_removes_it() -> No
     with pytest.raises(PartlyDoneError, match=r"STILL SET.*broker 3: it is down") as error:
         demand_put_back([StillSet(Setting(BROKER, "3", LEADER_RATE), "it is down.")])
     assert "--entity-type brokers --entity-name 3 --delete-config" in error.value.next_step
+    away = StillSet(Setting(BROKER, "4", LEADER_RATE), "it is not in Metadata.", True)
+    with pytest.raises(PartlyDoneError) as error:
+        demand_put_back([away])
+    assert error.value.next_step == (
+        "When broker 4 is back: kipctl reassign --clear-throttles. If it is gone for good, forget"
+        " its throttle: kipctl reassign --clear-throttles --force"
+    )
+    with pytest.raises(PartlyDoneError) as error:
+        demand_put_back([away], is_forgotten=True)
+    assert "--entity-name 4 --delete-config" in error.value.next_step
+    assert "--clear-throttles" not in error.value.next_step
     assert read_throttle(Throttle(()).document()) == Throttle(())

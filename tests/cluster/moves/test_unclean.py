@@ -2,7 +2,7 @@
 
 import pytest
 
-from kipctl.cluster.moves.unclean import leaderless
+from kipctl.cluster.moves.unclean import Leaderless, leaderless, worse
 from kipctl.cluster.snapshot import NO_LEADER, Partition, PartitionId
 
 
@@ -48,3 +48,62 @@ def test_an_eligible_leader_replica_has_every_record_too() -> None:
     partition = Partition(PartitionId("t", 0), (1, 2), (), NO_LEADER, 5, (1,))
     assert leaderless(partition, {2}, {}, eligible=(1,)).last_in_sync == (1,)
     assert leaderless(partition, {2}, {}, eligible=(2,)).loss == "nothing: it was in sync"
+
+
+def lost(
+    live: tuple[int, ...], ends: dict[int, int] | None = None, in_sync: tuple[int, ...] = (7,)
+) -> Leaderless:
+    return Leaderless(PartitionId("t", 0), (7, 1, 2), live, in_sync, ends or {})
+
+
+@pytest.mark.parametrize(
+    ("shown", "now", "why"),
+    [
+        (lost((1, 2), {1: 9, 2: 4}), lost((1, 2), {1: 9, 2: 4}), ""),
+        (
+            lost((1, 2), {1: 1_000_000, 2: 10}),
+            lost((2,), {2: 10}),
+            "broker 2 would lead by now, not 1: no record of a live replica; and what 7, 1 (down)",
+        ),
+        # Another one leads, but it has every record.
+        (lost((1, 2), {1: 9, 2: 4}), lost((7, 1, 2), {7: 9, 1: 9}), ""),
+        (lost((2,), {2: 4}), lost((1, 2), {1: 9, 2: 4}), "broker 1 would lead by now, not 2"),
+        (lost(()), lost((2,), {2: 4}), "broker 2 would lead by now, and nobody before"),
+        (
+            Leaderless(PartitionId("t", 0), (0, 1), (0, 1), (7,)),
+            Leaderless(PartitionId("t", 0), (0, 1), (1,), (7,)),
+            "broker 1 would lead by now, not 0",
+        ),
+        (lost((1,)), lost(()), "none of its replicas is live by now"),
+        (lost(()), lost(()), ""),
+        (
+            lost((1, 2), in_sync=(1,)),
+            lost((1, 2), in_sync=(7,)),
+            "broker 1 would lead, which was in sync when it was shown",
+        ),
+        (
+            lost((1,), {1: 9}),
+            lost((1, 2), {1: 9, 2: 30}),
+            "more would be lost by now: 21 records of 2",
+        ),
+        # The longer log is away: the same records are lost as were shown.
+        (lost((1, 2), {1: 9, 2: 30}), lost((1,), {1: 9}), ""),
+        (
+            lost((1,), {1: 9}),
+            lost((1,), {1: 3}),
+            "where the log of broker 1 ends is 3 by now, and was 9",
+        ),
+        (
+            lost((1, 2), {1: 9, 2: 9}),
+            lost((1, 2), {2: 9}),
+            "where the log of broker 1 ends is not known by now, and was 9",
+        ),
+        (lost((1, 2), {2: 9}), lost((1, 2), {1: 9, 2: 9}), ""),
+    ],
+)
+def test_what_may_lose_more_than_was_shown_is_told(
+    shown: Leaderless, now: Leaderless, why: str
+) -> None:
+    said = worse(shown, now)
+    assert said.startswith(why)
+    assert bool(said) is bool(why)

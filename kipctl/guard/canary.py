@@ -1,19 +1,20 @@
-"""What clients feel of a roll: a producer of kipctl's own, on a topic whose leaders move along."""
+"""What clients feel: a producer of kipctl's own, on a topic whose leaders move along."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
-from kipctl.experiments.begin import OnThisMachine
+from kipctl.experiments.begin import OnThisMachine, Probe
 from kipctl.experiments.own_topic import own_topic
 from kipctl.experiments.plan import OWN_TOPIC
+from kipctl.guard.guard import Condition, Kind
 from kipctl.measure.distribution import Counting
 from kipctl.measure.moves import MOVE_COLUMNS, moves
 from kipctl.probe.produce.run import ProbeSpec
-from kipctl.roll.guard import Condition, Kind
 from kipctl.trace.clock import now_us
 from kipctl.trace.columns import COLUMNS
 from kipctl.trace.rows import IntRows
@@ -44,6 +45,7 @@ class Felt:
 
     _latencies: deque[tuple[int, IntRows, IntRows]] = field(default_factory=deque)
     _waits: deque[tuple[int, IntRows]] = field(default_factory=deque)
+    _new_waits: list[float] = field(default_factory=list)
 
     def add(self, batches: IntRows, redirects: IntRows, seen_us: int) -> None:
         """Rows of the probe that were written since the last call."""
@@ -53,11 +55,18 @@ class Felt:
             records = batches[:, _BATCH["records"]]
             self._latencies.append((seen_us, np.where(given_up, _NEVER, took), records))
         if len(redirects):
-            self._waits.append((seen_us, moves(redirects)[:, _WAIT]))
+            waited = moves(redirects)[:, _WAIT]
+            self._waits.append((seen_us, waited))
+            self._new_waits += (waited / 1e6).tolist()
         while self._latencies and self._latencies[0][0] < seen_us - WINDOW_US:
             self._latencies.popleft()
         while self._waits and self._waits[0][0] < seen_us - MOVES_WINDOW_US:
             self._waits.popleft()
+
+    def new_waits(self) -> tuple[float, ...]:
+        """Seconds that were waited for leaders that moved, each since the last call."""
+        new, self._new_waits = tuple(self._new_waits), []
+        return new
 
     def values(self, conditions: Iterable[Condition]) -> dict[str, float | None]:
         """Seconds by the condition's text. A latency is None where nothing was settled lately, a
@@ -76,17 +85,46 @@ class Felt:
         return found
 
 
+@dataclass(slots=True)
+class Canary:
+    """A probe that produces meanwhile, and what it feels."""
+
+    probe: Probe[Any]
+    conditions: tuple[Condition, ...]
+    felt: Felt = field(default_factory=Felt)
+
+    def take(self) -> None:
+        """Add what it has written since the last time."""
+        new = self.probe.new_rows
+        self.felt.add(new("batches"), new("redirects"), now_us())
+
+    def __call__(self) -> dict[str, float | None]:
+        """What the conditions are worth; of a probe that broke off none is known."""
+        if self.probe.is_done_by(0):
+            return dict.fromkeys((one.text for one in self.conditions), None)
+        self.take()
+        return self.felt.values(self.conditions)
+
+    def new_waits(self) -> tuple[float, ...]:
+        """Seconds that it waited for leaders that moved, each since the last call."""
+        self.take()
+        return self.felt.new_waits()
+
+
 @contextmanager
 def canary(
-    cluster: Cluster, conditions: Iterable[Condition], message: Callable[[str], None]
-) -> Iterator[Callable[[], dict[str, float | None]]]:
+    cluster: Cluster,
+    conditions: Iterable[Condition],
+    message: Callable[[str], None],
+    at_least: int = 0,
+) -> Iterator[Canary]:
     """Produce, acks=all, to a topic that is made for it and removed after the block.
 
-    Yields what tells the conditions' values; of one that broke off none is known. Raises
-    KipctlError when it cannot begin.
+    It has two partitions a broker, or `at_least` so many.
+
+    Yields what tells the conditions' values, and the waits. Raises KipctlError when it cannot
+    begin.
     """
-    conditions = tuple(conditions)
-    felt = Felt()
     spec = ProbeSpec(
         cluster.access,
         OWN_TOPIC,
@@ -94,21 +132,12 @@ def canary(
         throughput=RATE,
         record_size=_RECORD_SIZE,
     )
-    partitions = _PARTITIONS_A_BROKER * len(cluster.nodes)
+    partitions = max(at_least, _PARTITIONS_A_BROKER * len(cluster.nodes))
     with own_topic(cluster, partitions, 0, message), OnThisMachine()(spec) as probe:
-
-        def take() -> None:
-            felt.add(probe.new_rows("batches"), probe.new_rows("redirects"), now_us())
-
-        def values() -> dict[str, float | None]:
-            if probe.is_done_by(0):
-                return dict.fromkeys((one.text for one in conditions), None)
-            take()
-            return felt.values(conditions)
-
+        feeling = Canary(probe, tuple(conditions))
         probe.is_done_by(probe.schedule.start_us + _WARM_UP_US)
-        take()
-        felt = Felt()  # what was felt while the brokers warmed up is nobody's measure
+        feeling.take()
+        feeling.felt = Felt()  # what was felt while the brokers warmed up is nobody's measure
         probe.is_done_by(now_us() + _FIRST_US)
-        take()
-        yield values
+        feeling.take()
+        yield feeling

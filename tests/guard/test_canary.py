@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from kipctl.roll.canary import MOVES_WINDOW_US, WINDOW_US, Felt
-from kipctl.roll.guard import parse_guard
+from kipctl.guard.canary import MOVES_WINDOW_US, WINDOW_US, Felt
+from kipctl.guard.guard import parse_guard
 from kipctl.trace.columns import COLUMNS
 from kipctl.trace.rows import IntRows
 

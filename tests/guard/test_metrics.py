@@ -8,8 +8,8 @@ import pytest
 
 from kipctl.cluster.broker_metrics import samples_in
 from kipctl.errors import UnreachableError
-from kipctl.roll.guard import parse_guard
-from kipctl.roll.metrics import Exporters, Exposed, worst_value
+from kipctl.guard.guard import parse_guard
+from kipctl.guard.metrics import Exporters, Exposed, worst_value
 
 TEXT = """\
 # TYPE kafka_server_app_info_version gauge

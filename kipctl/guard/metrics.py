@@ -7,7 +7,7 @@ from prometheus_client.samples import Sample
 
 from kipctl.cluster.broker_metrics import at_once, fetch, samples_in
 from kipctl.errors import KipctlError
-from kipctl.roll.guard import Condition
+from kipctl.guard.guard import Condition
 
 STARTED = "process_start_time_seconds"
 """Prometheus' own name for it, which the JMX exporter and all client libraries use."""

@@ -4,7 +4,7 @@ import pytest
 from plan_worlds import cluster_of
 
 from kipctl.errors import UsageError
-from kipctl.roll.guard import (
+from kipctl.guard.guard import (
     Condition,
     Guard,
     Kind,
@@ -102,8 +102,27 @@ def test_what_lacks_only_the_broker_in_hand_is_not_counted(
     assert count_partitions(kind, snapshot, {"t": 2}, away) == count
 
 
-def test_a_topic_of_unknown_min_insync_is_not_under_it() -> None:
-    assert count_partitions(Kind.UNDER_MIN_ISR, cluster_of((1,)), {"t": None}) == 0
+@pytest.mark.parametrize(
+    ("adding", "count"),
+    [
+        ((3,), 0),  # it is being copied there
+        ((), 1),
+        ((2,), 1),
+        ((2, 3), 0),
+    ],
+)
+def test_a_replica_that_is_being_added_is_not_missed_yet(
+    adding: tuple[int, ...], count: int
+) -> None:
+    snapshot = cluster_of((1, 2, 3), isr=[(1, 2)])
+    busy = {snapshot.partitions[0].id: adding}
+    assert count_partitions(Kind.UNDER_REPLICATED, snapshot, {}, None, busy) == count
+
+
+def test_where_min_insync_is_not_known_the_count_is_not_either() -> None:
+    for known in ({"t": None}, {}):
+        assert count_partitions(Kind.UNDER_MIN_ISR, cluster_of((1,)), known) is None
+        assert count_partitions(Kind.UNDER_REPLICATED, cluster_of((1,)), known) == 0
 
 
 def seen(guard: Guard, *looks: tuple[float, float | None]) -> list[Verdict]:

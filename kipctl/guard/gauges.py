@@ -1,25 +1,26 @@
-"""A roll's guard at work: what its conditions are worth, looked at every 1 to 5 s."""
+"""A guard at work: what its conditions are worth, looked at every 1 to 5 s."""
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from kipctl.cluster.moves.guardian import GivenUpError
 from kipctl.cluster.moves.guards import min_insync_replicas
-from kipctl.cluster.moves.reassign import Progress
-from kipctl.cluster.snapshot import Snapshot, take_snapshot
-from kipctl.errors import PartlyDoneError, TimedOutError, UnreachableError
-from kipctl.roll.guard import Guard, Kind, Verdict, count_partitions
-from kipctl.roll.metrics import Exporters
+from kipctl.cluster.moves.pacing import Seldom
+from kipctl.cluster.moves.reassign import Progress, ongoing
+from kipctl.cluster.snapshot import PartitionId, Snapshot, take_snapshot
+from kipctl.errors import RefusedError, TimedOutError, UnreachableError
+from kipctl.guard.guard import Guard, Kind, Verdict, count_partitions
+from kipctl.guard.metrics import Exporters
 from kipctl.transport.request import Cluster
 
 _EVERY_S = 1.0
 _SHARE = 0.1
 """Of the time that looks may take, where they take long."""
 _AT_LEAST_EVERY_S = 5.0
-
-
-class GivenUpError(PartlyDoneError):
-    """The guard was crossed for longer than its patience."""
+_PATIENCE_S = 2.0
+"""With an answer about topics that is cut off; what is not known then is asked at the next look."""
 
 
 @dataclass(slots=True)
@@ -35,7 +36,7 @@ class Guarding:
     _next: float = field(default=0.0, init=False)
     _min_insync: dict[str, int | None] = field(default_factory=dict, init=False)
 
-    def look(self, away: int | None, snapshot: Snapshot | None = None) -> None:
+    def look(self, away: int | None = None, snapshot: Snapshot | None = None) -> None:
         """Look, if the last time is long enough ago. Raises GivenUpError.
 
         `away` is the broker that is being restarted, `snapshot` one that was just taken.
@@ -52,17 +53,28 @@ class Guarding:
                 f"Given up after {self.guard.patience_s:g} s of patience: {self.guard}."
             )
 
-    def demand_quiet(self, away: int | None) -> None:
-        """Look now, and return when the guard says go. Raises GivenUpError."""
-        self._next = 0.0
+    def demand_quiet(
+        self, away: int | None = None, *, until: float = math.inf, anew: bool = True
+    ) -> None:
+        """Look, and return when the guard says go. `anew` looks also if it has just done so.
+
+        Raises GivenUpError, and TimedOutError when it still says no at `until` (time.monotonic).
+        """
+        if anew:
+            self._next = 0.0
         self.look(away)
-        told = ""
+        told, seldom = "", Seldom()
         while self.guard.verdict is Verdict.PAUSE:
-            if (text := f"Paused: {self.guard}") != told:
+            text = f"Paused: {self.guard}"
+            if text != told and seldom.is_due(time.monotonic()):
                 told = text
                 self.progress(text)
+            if time.monotonic() > until:
+                raise TimedOutError(f"The time allowed has ended in a pause: {self.guard}.")
             time.sleep(max(0.0, self._next - time.monotonic()))
             self.look(away)
+        if told:
+            self.progress("The guard is quiet: going on")
 
     def sleep(self, seconds: float) -> None:
         """Wait so long, looking on. Raises GivenUpError."""
@@ -81,17 +93,30 @@ class Guarding:
         if not counted:
             return values
         try:
+            adding = (
+                self._adding() if any(one.kind is Kind.UNDER_REPLICATED for one in counted) else {}
+            )
             seen = snapshot or take_snapshot(self.cluster)
             if any(one.kind is Kind.UNDER_MIN_ISR for one in counted):
                 self._ask_min_insync(seen)
         except (UnreachableError, TimedOutError):
             return values | dict.fromkeys((one.text for one in counted), None)
-        return values | {
-            one.text: float(count_partitions(one.kind, seen, self._min_insync, away))
+        counts = {
+            one.text: count_partitions(one.kind, seen, self._min_insync, away, adding)
             for one in counted
         }
+        return values | {
+            text: None if count is None else float(count) for text, count in counts.items()
+        }
+
+    def _adding(self) -> dict[PartitionId, tuple[int, ...]]:
+        """The replicas that reassignments add now; none where the cluster does not tell."""
+        try:
+            return {one.id: one.adding for one in ongoing(self.cluster)}
+        except RefusedError:
+            return {}
 
     def _ask_min_insync(self, seen: Snapshot) -> None:
-        """Of topics that were not asked for yet."""
-        if new := [topic for topic in seen.topics if topic not in self._min_insync]:
-            self._min_insync |= min_insync_replicas(self.cluster, new)
+        """Of topics of which it is not known yet."""
+        if new := [topic for topic in seen.topics if self._min_insync.get(topic) is None]:
+            self._min_insync |= min_insync_replicas(self.cluster, new, _PATIENCE_S)

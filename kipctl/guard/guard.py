@@ -1,4 +1,4 @@
-"""Guards of a roll: what must not be crossed, and when to pause, go on or give up. Pure rules.
+"""Guards: what must not be crossed, and when to pause, go on or give up. Pure rules.
 
     urp > 10
     under-min-isr > 0
@@ -12,12 +12,12 @@ What cannot be known counts as crossed: a guard that sees nothing guards nothing
 
 import operator
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from kipctl.cluster.snapshot import NO_LEADER, Snapshot
+from kipctl.cluster.snapshot import NO_LEADER, PartitionId, Snapshot
 from kipctl.errors import UsageError
 
 _COMPARE: dict[str, Callable[[float, float], bool]] = {
@@ -137,17 +137,30 @@ def count_partitions(
     snapshot: Snapshot,
     min_insync: Mapping[str, int | None],
     away: int | None = None,
-) -> int:
-    """How many partitions are so. What lacks the broker `away` alone, which is being restarted, is
-    as well as it can be: its state before and after counts, and that the plan has accepted."""
+    adding: Mapping[PartitionId, Collection[int]] | None = None,
+) -> int | None:
+    """How many partitions are so; None where min.insync.replicas of one is asked for and not known.
+
+    What lacks the broker `away` alone, which is being restarted, is as well as it can be: its state
+    before and after counts, and that the plan has accepted.
+
+    Replicas that a reassignment is `adding` are not missed before they are there, as brokers count
+    it (`Partition.isUnderReplicated`, since Kafka 2.5).
+    """
     found = 0
     for partition in snapshot.partitions:
         isr = frozenset(partition.isr) | (frozenset(partition.replicas) & {away})
         match kind:
             case Kind.UNDER_REPLICATED:
-                found += len(isr) < len(partition.replicas)
+                meant = frozenset(partition.replicas) - frozenset(
+                    (adding or {}).get(partition.id, ())
+                )
+                found += not meant <= isr
             case Kind.UNDER_MIN_ISR:
-                found += len(isr) < (min_insync.get(partition.id.topic) or 0)
+                least = min_insync.get(partition.id.topic)
+                if least is None:
+                    return None
+                found += len(isr) < least
             case Kind.OFFLINE:
                 found += partition.leader == NO_LEADER and not (
                     away in partition.replicas and set(partition.isr) <= {away}
@@ -224,10 +237,11 @@ def shown(condition: Condition, value: float | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """All conditions of a roll together.
+    """All conditions together.
 
-    Any that is crossed pauses it. It goes on after `quiet_s` seconds in which none was, and is
-    given up when one is still, or again, crossed `patience_s` seconds after the pause began.
+    Any that is crossed pauses what is guarded. It goes on after `quiet_s` seconds in which none
+    was, and is given up when one is still, or again, crossed `patience_s` seconds after the pause
+    began.
     """
 
     gauges: tuple[Gauge, ...] = ()

@@ -1,0 +1,90 @@
+"""`kipctl experiment batch`: batch size against time, and against what clients felt."""
+
+from typing import Annotated, Any
+
+import typer
+
+from kipctl.cli.environment import Environment
+from kipctl.cli.experiment_options import (
+    ExperimentBootstrapOption,
+    LabBrokersOption,
+    LabControllersOption,
+    QuickOption,
+    RecordRunsOption,
+    run_folders,
+)
+from kipctl.cli.options import (
+    LeaderDiscoveryOption,
+    OutputOption,
+    RecordSizeOption,
+    finite,
+)
+from kipctl.probe.leadership import LeaderDiscovery
+from kipctl.report.formats import OutputFormat
+from kipctl.report.tables import Report
+
+
+def batch(
+    context: typer.Context,
+    batches: Annotated[
+        str,
+        typer.Option("--batches", metavar="N,...", help="Leaders moved at a time; all: at once."),
+    ] = "1,5,20,all",
+    runs: Annotated[
+        int, typer.Option("--runs", help="Of each batch size, sizes taking turns.")
+    ] = 3,
+    rotations: Annotated[
+        int | None,
+        typer.Option("--rotations", help="Of all leaders, in each run. Default: 3."),
+    ] = None,
+    partitions: Annotated[
+        int | None,
+        typer.Option("--partitions", help="Of the topic, all of whose leaders rotate. Default 60."),
+    ] = None,
+    throughput: Annotated[
+        float | None,
+        typer.Option(
+            "--throughput",
+            callback=finite,
+            help="Records per second. Default: 150 for each core, up to 1500.",
+        ),
+    ] = None,
+    record_size: RecordSizeOption = 1000,
+    acks: Annotated[str, typer.Option("--acks", metavar="all|1", help="Of the producer.")] = "all",
+    leader_discovery: LeaderDiscoveryOption = LeaderDiscovery.KIP951,
+    quick: QuickOption = False,
+    brokers: LabBrokersOption = 3,
+    controllers: LabControllersOption = 1,
+    bootstrap_server: ExperimentBootstrapOption = None,
+    record: RecordRunsOption = None,
+    output: OutputOption = OutputFormat.AUTO,
+) -> None:
+    """How many leaders to move at a time: batch size against time and what clients felt.
+
+    All leaders of a topic made for it rotate in batches of each size while a producer writes to
+    every partition: how long a rotation takes, the latency meanwhile, and the wait for each moved
+    leader that was met. Choose --batch of `kipctl reassign` by it.
+    """
+    environment = context.ensure_object(Environment)
+    from kipctl.experiments.arms.stand import Place, standing
+    from kipctl.experiments.batch.experiment import run_batches
+    from kipctl.experiments.batch.plan import PARTITIONS, BatchPlan, parse_sizes
+    from kipctl.report.experiment_batch_tables import batch_tables
+
+    given: dict[str, Any] = {"rotations": 1, "partitions": 30, "broker_warmup_s": 5.0}
+    given = given if quick else {}
+    chosen = {"rotations": rotations, "partitions": partitions, "throughput": throughput}
+    given |= {name: value for name, value in chosen.items() if value is not None}
+    plan = BatchPlan(
+        sizes=parse_sizes(batches, given.get("partitions", PARTITIONS)),
+        runs=runs,
+        record_size=record_size,
+        acks=acks,
+        discovery=leader_discovery,
+        **given,
+    )
+    folder = run_folders(record, environment.variables)
+    place = Place(environment.access_if_named(bootstrap_server), brokers, controllers)
+    with standing(place, (), environment.message) as stand:
+        document = run_batches(plan, stand, folder, environment.message)
+    environment.report(Report("experiment batch", document, batch_tables(document)), output)

@@ -1,0 +1,234 @@
+"""`--guard` of the commands that move leaders in batches: what it says, at work, in the report."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kipctl.cli.environment import Environment
+from kipctl.cli.options import duration, pause
+from kipctl.durations import Duration
+from kipctl.errors import UsageError
+from kipctl.report.guard_tables import guard_table
+from kipctl.report.tables import Report
+
+if TYPE_CHECKING:
+    from kipctl.cluster.moves.entry import Entry
+    from kipctl.cluster.moves.plan import Plan
+    from kipctl.cluster.snapshot import Snapshot
+    from kipctl.guard.gauges import Guarding
+    from kipctl.guard.guard import Condition
+    from kipctl.transport.request import Cluster
+
+STOP, ROLLBACK = "stop", "rollback"
+
+GuardOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--guard",
+        metavar="CONDITION",
+        help="What pauses it: 'urp > 10', 'under-min-isr > 0', 'offline > 0', 'metric NAME > 5', "
+        "'p99 > 50ms for 10s', 'moved-wait p50 > 20ms'; repeatable.",
+    ),
+]
+GuardPatienceOption = Annotated[
+    Duration,
+    typer.Option(
+        "--guard-patience",
+        metavar="DURATION",
+        parser=duration,
+        help="How long it may be crossed in a pause.",
+    ),
+]
+GuardQuietOption = Annotated[
+    Duration,
+    typer.Option(
+        "--guard-quiet",
+        metavar="DURATION",
+        parser=pause,
+        help="So long it is quiet before it goes on.",
+    ),
+]
+GuardActionOption = Annotated[
+    str,
+    typer.Option(
+        "--guard-action",
+        metavar="stop|rollback",
+        help="After its patience: stop, or also undo what was changed.",
+    ),
+]
+MetricsUrlOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--metrics-url",
+        metavar="URL",
+        help="Where a broker's JMX exporter serves its metrics; repeatable, one per broker.",
+    ),
+]
+PATIENCE, QUIET = Duration(600), Duration(30)
+
+
+@dataclass(frozen=True, slots=True)
+class GuardAsked:
+    """What the options of a guard say, read and checked."""
+
+    conditions: "tuple[Condition, ...]"
+    patience_s: float
+    quiet_s: float
+    action: str
+    urls: tuple[str, ...]
+
+
+def read_guard(
+    texts: Sequence[str],
+    patience_s: float,
+    quiet_s: float,
+    action: str,
+    urls: Sequence[str],
+    *,
+    moves_along: bool,
+) -> GuardAsked:
+    """The guard asked for. Raises UsageError, also for one that could see nothing.
+
+    `moves_along` says that leaders of a canary's topic move with the change: else there is no wait
+    for them.
+    """
+    from kipctl.cluster.metrics_url import demand_url
+    from kipctl.guard.guard import Kind, parse_guard
+
+    conditions = tuple(dict.fromkeys(parse_guard(text) for text in texts))
+    if action not in (STOP, ROLLBACK):
+        raise UsageError(f"--guard-action {action!r} is none of {STOP}, {ROLLBACK}.")
+    if not conditions and (action != STOP or urls):
+        option = "--metrics-url" if urls else "--guard-action"
+        raise UsageError(f"{option} does nothing without --guard.")
+    for one in conditions:
+        if one.kind is Kind.MOVED_WAIT and not moves_along:
+            raise UsageError(
+                f"--guard {one.text!r} would see nothing: no leader of the canary moves along.",
+                "It goes with kipctl reassign --rotate, and with the ways that elect leaders.",
+            )
+    for url in urls:
+        demand_url(url)
+    return GuardAsked(conditions, patience_s, quiet_s, action, tuple(urls))
+
+
+@dataclass(slots=True)
+class Guarded:
+    """A guard at work on a cluster; without conditions it does nothing.
+
+    `entry` is that of the change that it guards, once there is one.
+    """
+
+    environment: Environment
+    cluster: "Cluster"
+    asked: GuardAsked
+    guarding: "Guarding"
+    entry: "Entry | None" = None
+    has_canary: bool = False
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether there are conditions."""
+        return bool(self.asked.conditions)
+
+    @property
+    def rolls_back(self) -> bool:
+        """Whether it has given up, and the change is to be undone."""
+        return self.guarding.guard.is_given_up and self.asked.action == ROLLBACK
+
+    def nobody(self) -> "Guarded":
+        """No guard, for a way back that nothing is to hold up."""
+        nothing = replace(self.asked, conditions=())
+        return guarded(self.environment, self.cluster, nothing)
+
+    @contextmanager
+    def canary(self, batches: int = 0) -> Iterator[None]:
+        """Inside, a producer runs if a condition has to be felt. Raises KipctlError."""
+        felt = [one for one in self.asked.conditions if one.kind.is_felt]
+        if not felt:
+            yield
+            return
+        from kipctl.guard.along import MOST_PARTITIONS
+        from kipctl.guard.canary import canary
+
+        at_least = min(batches, MOST_PARTITIONS)
+        with canary(self.cluster, felt, self.environment.message, at_least) as self.guarding.felt:
+            self.has_canary = True
+            yield
+
+    def without_canary(self, now: "Snapshot") -> "Snapshot":
+        """What is planned for: the canary's topic is none of it."""
+        if not self.has_canary:
+            return now
+        from kipctl.experiments.plan import OWN_TOPIC
+
+        return now.only(one.id for one in now.partitions if one.id.topic != OWN_TOPIC)
+
+    def along(self, plan: "Plan", batch: int) -> "tuple[Plan, int]":
+        """The plan with leaders of the canary's topic that move along, and how large its batches
+        are with them: one more in each, as far as that topic has partitions."""
+        if not self.has_canary:
+            return plan, batch
+        from kipctl.cluster.moves.planners.rotation import rotate
+        from kipctl.cluster.snapshot import take_snapshot
+        from kipctl.experiments.plan import OWN_TOPIC
+        from kipctl.guard.along import along
+
+        return along(plan, rotate(take_snapshot(self.cluster, [OWN_TOPIC])).moves, batch)
+
+    def look_only(self) -> None:
+        """What a dry run shows: what the guard sees now."""
+        self.guarding.guard = replace(self.guarding.guard, patience_s=float("inf"))
+        self.guarding.look()
+
+    def with_seen(self, report: Report) -> Report:
+        """The report with what the guard saw, if it has looked."""
+        if not any(gauge.looks for gauge in self.guarding.guard.gauges):
+            return report
+        document = self.guarding.guard.as_document()
+        return replace(
+            report,
+            document={**report.document, "guard": document},
+            tables=(*report.tables, guard_table(document)),
+        )
+
+
+def guarded(environment: Environment, cluster: "Cluster", asked: GuardAsked) -> Guarded:
+    """The guard that was asked for, of this cluster.
+
+    Raises UsageError for metrics of which nobody says where they are.
+    """
+    from kipctl.guard.gauges import Guarding
+    from kipctl.guard.guard import Guard, Kind
+    from kipctl.guard.metrics import Exporters
+
+    urls = asked.urls
+    if metrics := [one for one in asked.conditions if one.kind is Kind.METRIC]:
+        urls = urls or _known_urls(environment, cluster)
+        if not urls:
+            raise UsageError(
+                f"--guard {metrics[0].text!r} would see nothing: where metrics are is not known.",
+                "Give --metrics-url for each broker.",
+            )
+    guard = Guard.of(asked.conditions, asked.patience_s, asked.quiet_s)
+    return Guarded(
+        environment,
+        cluster,
+        asked,
+        Guarding(cluster, guard, Exporters(urls), environment.message),
+    )
+
+
+def _known_urls(environment: Environment, cluster: "Cluster") -> tuple[str, ...]:
+    """Those of the named cluster, or of the lab that it is."""
+    from kipctl.experiments.actions import lab_of
+
+    if environment.cluster and environment.cluster.metrics_urls:
+        return tuple(environment.cluster.metrics_urls)
+    try:
+        return lab_of(cluster).metrics_urls
+    except UsageError:
+        return ()

@@ -1,0 +1,1 @@
+"""`experiment batch`: how many leaders to move at a time."""

@@ -1,0 +1,197 @@
+"""`experiment batch` carried out: rotations in batches of each size, under a producer's load."""
+
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from kipctl.cluster.moves.change import rotate_leaders
+from kipctl.cluster.moves.pacing import Pace
+from kipctl.cluster.moves.planners.rotation import rotate
+from kipctl.cluster.snapshot import take_snapshot
+from kipctl.cluster.topics import await_topics
+from kipctl.cluster.watch import ClusterEvent
+from kipctl.errors import RefusedError, UsageError
+from kipctl.experiments.actions import parse_action
+from kipctl.experiments.arms.arm import in_turn
+from kipctl.experiments.arms.stand import Stand
+from kipctl.experiments.batch.figures import BatchRun, Rotation, document
+from kipctl.experiments.batch.plan import BatchPlan
+from kipctl.experiments.begin import OnThisMachine
+from kipctl.experiments.machine import busy_share, cpu_times
+from kipctl.experiments.own_topic import own_topic
+from kipctl.experiments.perf import produce_settings
+from kipctl.experiments.plan import OWN_TOPIC, RunPlan
+from kipctl.experiments.record import Recorder, recording, snapshot_after
+from kipctl.experiments.roll.figures import records
+from kipctl.measure.parts import moved, rows_of_parts, together
+from kipctl.measure.produced import measured_together, summarize
+from kipctl.probe.produce.config import ProducerConfig
+from kipctl.probe.produce.run import ProbeSpec
+from kipctl.trace.clock import now_us
+from kipctl.trace.columns import COLUMNS
+from kipctl.trace.store import Run
+
+_DAY_S = 86_400
+_BATCH_OF_WARMUP = 20
+_BATCH = {name: i for i, name in enumerate(COLUMNS["batches"])}
+
+
+def run_batches(
+    plan: BatchPlan,
+    stand: Stand,
+    record: Callable[[str], Path | None],
+    message: Callable[[str], None],
+) -> dict[str, Any]:
+    """Carry it out; returns what `--output json` prints. Raises KipctlError.
+
+    `record` says where the run of a name is recorded, if it is to be.
+    """
+    if len(stand.cluster.nodes) < 2:
+        raise UsageError("With one broker there is nowhere for leaders to move to.")
+    message(plan.resources_needed)
+    found: dict[int, list[BatchRun]] = {size: [] for size in plan.sizes}
+    with own_topic(stand.cluster, plan.partitions, 0, message):
+        _warm_up(plan, stand, message)
+        for size, number in in_turn(plan.sizes, plan.runs):
+            message(f"Batches of {size}, run {number} of {plan.runs}.")
+            name = f"batch-{size}.{number}"
+            with (
+                TemporaryDirectory(prefix="kipctl-") as scratch,
+                recording(record(name) or Path(scratch, name)) as run,
+            ):
+                assert run is not None
+                found[size].append(_one(plan, size, plan.rotations, stand, run, message))
+    return {
+        "kafka_version": stand.kafka_version,
+        "brokers": len(stand.cluster.nodes),
+        "leader_discovery": plan.discovery.value,
+        "acks": plan.acks,
+        "throughput": plan.throughput,
+        "record_size": plan.record_size,
+        "runs": plan.runs,
+        "settle_s": plan.settle_s,
+        **document(plan.partitions, found),
+    }
+
+
+def _warm_up(plan: BatchPlan, stand: Stand, message: Callable[[str], None]) -> None:
+    """Runs that are not counted: brokers compile what they do often."""
+    if not plan.broker_warmup_s:
+        return
+    message(f"Warming up the brokers for {plan.broker_warmup_s:g} s.")
+    until_us = now_us() + round(plan.broker_warmup_s * 1e6)
+    size = min(_BATCH_OF_WARMUP, plan.partitions)
+    while now_us() < until_us:
+        with TemporaryDirectory(prefix="kipctl-") as scratch:
+            run = Run.create(Path(scratch, "warm-up"))
+            _one(plan, size, plan.rotations, stand, run, message)
+
+
+def _one(
+    plan: BatchPlan,
+    size: int,
+    rotations: int,
+    stand: Stand,
+    run: Run,
+    message: Callable[[str], None],
+) -> BatchRun:
+    """One run, recorded. Raises RefusedError when leaders did not move, or the producer ended."""
+    cluster = stand.cluster
+    await_topics(cluster, [OWN_TOPIC])
+    before = take_snapshot(cluster, [OWN_TOPIC])
+    spec = _spec(plan, stand)
+    events: list[ClusterEvent] = []
+    spans: list[tuple[int, int]] = []
+    with OnThisMachine(run.folder)(spec) as probe:
+        how = produce_settings(spec, probe.schedule.interval_ns) | {
+            **_asked(plan),
+            "kafka_version": stand.kafka_version,
+            "arm": f"batch-{size}",
+            "batch": size,
+        }
+        # It is a producer's run with rotations, and is read, and made whole, as one.
+        recorder = Recorder(run, "perf produce", OWN_TOPIC, how, asdict(before))
+        recorder.begin()
+        busy_before = cpu_times()
+        settle_us = round(plan.settle_s * 1e6)
+        probe.is_done_by(probe.schedule.start_us + settle_us)
+        for _ in range(rotations):
+            called_us = now_us()
+            done = rotate_leaders(
+                cluster,
+                rotate(take_snapshot(cluster, [OWN_TOPIC])),
+                on_event=events.append,
+                timeout_s=None,
+                pace=Pace(size),
+            )
+            spans.append((called_us, now_us()))
+            if done.failures:
+                raise RefusedError(f"Leaders did not move: {done.failures[0]}.")
+            if probe.is_done_by(now_us() + settle_us):
+                break
+        probe.stop()
+        outcome = probe.outcome()
+        busy = busy_share(busy_before, cpu_times())
+        start_us = outcome.start_us
+        recorder.write_rows(start_us, probe.parts, events)
+        rotated = [Rotation(begin - start_us, end - start_us) for begin, end in spans]
+        actions = [_action(one, plan.partitions) for one in rotated]
+        after = snapshot_after(cluster, OWN_TOPIC, message)
+        recorder.close(outcome, probe.parts, {"actions": actions}, after)
+        recorder.evaluated(
+            summarize(measured_together(outcome, probe.parts), actions, stand.kafka_version)
+        )
+        if outcome.failure:
+            raise RefusedError(f"The producer broke off: {outcome.failure}")
+        rows = {
+            name: moved(together(name, rows_of_parts(probe.parts, name, start_us)), name, -start_us)
+            for name in ("batches", "redirects")
+        }
+    batches = rows["batches"]
+    return BatchRun(
+        tuple(rotated),
+        records(batches, outcome.interval_ns),
+        rows["redirects"],
+        int(batches[batches[:, _BATCH["error"]] != 0, _BATCH["records"]].sum()),
+        busy,
+        settle_us,
+    )
+
+
+def _asked(plan: BatchPlan) -> dict[str, object]:
+    rotate_it = parse_action("rotate")
+    return RunPlan(during=rotate_it, every_s=plan.settle_s, count=plan.rotations).asked
+
+
+def _spec(plan: BatchPlan, stand: Stand) -> ProbeSpec:
+    """The producer: as Kafka's own is by default, but to every partition in turn, so that each
+    moved leader may be met."""
+    acks_all = plan.acks == "all"
+    return ProbeSpec(
+        stand.access,
+        OWN_TOPIC,
+        num_records=round(plan.throughput * _DAY_S) + 1,
+        throughput=plan.throughput,
+        record_size=plan.record_size,
+        discovery=plan.discovery,
+        config=ProducerConfig(
+            acks=-1 if acks_all else 1,
+            enable_idempotence=acks_all,
+            partitioner="round-robin",
+        ),
+    )
+
+
+def _action(rotation: Rotation, partitions: int) -> dict[str, Any]:
+    """A rotation as `run.json` has actions."""
+    ended_ms = rotation.ended_us / 1000
+    return {
+        "action": "rotate",
+        "called_ms": rotation.began_us / 1000,
+        "answered_ms": ended_ms,
+        "converged_ms": ended_ms,
+        "partitions": partitions,
+        "error": None,
+    }

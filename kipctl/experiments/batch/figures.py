@@ -1,0 +1,150 @@
+"""What batch sizes came to: the time of a rotation, and what a producer felt of it. Pure."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kipctl.experiments.arms.differ import adjusted, differing, middle_ms
+from kipctl.experiments.roll.figures import Records
+from kipctl.measure.distribution import Distribution, distribution
+from kipctl.measure.doubts import Observed, doubts, few_moves_doubts
+from kipctl.measure.moves import MOVE_COLUMNS, moves, moves_document, wait_ms
+from kipctl.trace.rows import IntRows
+
+LATE_MS = 100
+"""Who waits so long for a record notices."""
+_WAIT = MOVE_COLUMNS.index("wait_us")
+_MORE_MOVES = "more --rotations, --partitions or --throughput let clients meet more."
+
+
+@dataclass(frozen=True, slots=True)
+class Rotation:
+    """From when its first batch was called for until every broker knew its last leader:
+    microseconds since the run's start."""
+
+    began_us: int
+    ended_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class BatchRun:
+    """One run of a batch size. `redirect_rows` are of `trace.columns`, `failed` are records;
+    `busy` is the share of this machine's CPU time that was used.
+
+    What a rotation leaves behind goes on when all brokers know (followers that asked the new leader
+    too early wait): what is due for `after_us` microseconds after it is its own.
+    """
+
+    rotations: tuple[Rotation, ...]
+    records: Records
+    redirect_rows: IntRows
+    failed: int = 0
+    busy: float | None = None
+    after_us: int = 0
+
+    @property
+    def rotation_ms(self) -> float:
+        """The mean of its rotations."""
+        took = [one.ended_us - one.began_us for one in self.rotations]
+        return sum(took) / len(took) / 1000
+
+    @property
+    def latency(self) -> Distribution:
+        """Of the records that were due while leaders moved and just after, from then to their
+        acknowledgement."""
+        after_us = self.after_us
+        rows = [self.records.due(one.began_us, one.ended_us + after_us) for one in self.rotations]
+        return distribution([(of_one[:, 0], of_one[:, 1]) for of_one in rows])
+
+    def latency_ms(self, q: float) -> float | None:
+        """A quantile of it; None where no record was due meanwhile."""
+        latency = self.latency
+        return latency.quantile(q) / 1000 if latency.total else None
+
+    @property
+    def late(self) -> float:
+        """How many of those records took longer than LATE_MS, of one rotation."""
+        latency = self.latency
+        is_late = latency.values > 1000 * LATE_MS
+        return int(latency.counts[is_late].sum()) / len(self.rotations)
+
+    @property
+    def moves(self) -> IntRows:
+        """The moved leaders that it met (`kipctl.measure.moves`)."""
+        return moves(self.redirect_rows)
+
+    @property
+    def waited_ms(self) -> float:
+        """What it waited for all of them together, of one rotation."""
+        return int(self.moves[:, _WAIT].sum()) / 1000 / len(self.rotations)
+
+
+MEASURES: Mapping[str, Callable[[BatchRun], float | None]] = {
+    "rotation": lambda run: run.rotation_ms,
+    "latency_p99": lambda run: run.latency_ms(0.99),
+    "move_wait": lambda run: wait_ms(run.moves),
+}
+"""What sizes are compared by, in milliseconds: the time of a rotation, p99 of the records that were
+due meanwhile and just after, and the median wait for a moved leader."""
+
+
+def arm_document(size: int, leaders: int, runs: Sequence[BatchRun]) -> dict[str, Any]:
+    """All runs of one batch size. What leads is the geometric mean of its runs (None where one has
+    no value), beside what each of them came to."""
+    met = [run.moves for run in runs]
+    together = distribution([(run.latency.values, run.latency.counts) for run in runs])
+    return {
+        "batch": size,
+        "batches": -(-leaders // size),
+        "leaders": leaders,
+        "rotations": sum(len(run.rotations) for run in runs),
+        **_by_run("rotation_ms", [run.rotation_ms for run in runs]),
+        **_by_run("latency_p50_ms", [run.latency_ms(0.5) for run in runs]),
+        **_by_run("latency_p99_ms", [run.latency_ms(0.99) for run in runs]),
+        **_by_run("move_wait_ms", [wait_ms(of_run) for of_run in met]),
+        **_by_run("waited_ms", [run.waited_ms for run in runs]),
+        "late_ms": LATE_MS,
+        "late_records": sum(run.late for run in runs) / len(runs),
+        "late_records_by_run": [run.late for run in runs],
+        "latency_ms": together.as_ms(),
+        "moves": moves_document(met),
+        "moves_met_by_run": [len(of_run) for of_run in met],
+        "records_failed": sum(run.failed for run in runs),
+    }
+
+
+def _by_run(name: str, values: Sequence[float | None]) -> dict[str, Any]:
+    return {name: middle_ms(values), f"{name}_by_run": list(values)}
+
+
+def differences(found: Mapping[int, Sequence[BatchRun]]) -> list[dict[str, Any]]:
+    """Each size beside the largest one by each of MEASURES, all asked at once."""
+    largest = max(found)
+    asked = [(size, measure) for size in found if size != largest for measure in MEASURES]
+    answers = adjusted(
+        [
+            differing(
+                [MEASURES[measure](run) for run in found[largest]],
+                [MEASURES[measure](run) for run in found[size]],
+            )
+            for size, measure in asked
+        ]
+    )
+    return [
+        {"without": largest, "with": size, "measure": measure, **answer.as_document()}
+        for (size, measure), answer in zip(asked, answers, strict=True)
+    ]
+
+
+def document(leaders: int, found: Mapping[int, Sequence[BatchRun]]) -> dict[str, Any]:
+    """What was measured of each size, how they differ, and what spoils it, for JSON."""
+    busy = [run.busy for runs in found.values() for run in runs if run.busy is not None]
+    met = {str(size): [len(run.moves) for run in runs] for size, runs in found.items()}
+    said = doubts(Observed(beside_ms=math.inf, busy=max(busy, default=None)))
+    return {
+        "doubts": [*said, *few_moves_doubts(met, _MORE_MOVES)],
+        "busy": max(busy, default=None),
+        "arms": [arm_document(size, leaders, runs) for size, runs in found.items()],
+        "differences": differences(found),
+    }

@@ -1,0 +1,187 @@
+"""What an end-to-end run has come to so far, counted from its rows as they are written.
+
+It is told of the whole run, however long that is, though the rows of its beginning may be gone.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from kipctl.measure.delivery import Delivery
+from kipctl.measure.live_matching import LiveMatching
+from kipctl.measure.open_moves import OpenMoves, WholeBatches
+from kipctl.measure.produced import RecordTimes, record_times
+from kipctl.measure.redirects import metadata_calls
+from kipctl.measure.spread import Spread
+from kipctl.protocol.error_codes import LEADER_ERRORS, error_name
+from kipctl.trace.codes import Decision, MetadataCause
+from kipctl.trace.columns import COLUMNS
+from kipctl.trace.rows import IntRows
+
+PRODUCER, CONSUMER = "producer", "consumer"
+DATASETS = {
+    PRODUCER: ("batches", "redirects", "rpcs"),
+    CONSUMER: ("reads", "redirects", "rpcs"),
+}
+"""What each client writes."""
+_BATCH = {name: i for i, name in enumerate(COLUMNS["batches"])}
+_REDIRECT = {name: i for i, name in enumerate(COLUMNS["redirects"])}
+_CAUSE = COLUMNS["rpcs"].index("cause")
+
+NewRows = Mapping[tuple[str, str], IntRows]
+"""Rows that were written since the last time, by client and dataset."""
+
+
+class Times:
+    """Latency and service time of records; see `RecordTimes`."""
+
+    def __init__(self) -> None:
+        self.latency, self._service = Spread(), Spread()
+        self._bytes, self._first_us, self._last_us = 0, 0, 0
+
+    def add(self, times: RecordTimes) -> None:
+        if not times.latency.total:
+            return
+        self.latency.add(times.latency.values, times.latency.counts)
+        self._service.add(times.service.values, times.service.counts)
+        self._bytes += times.bytes
+        self._first_us = min(self._first_us or times.first_us, times.first_us)
+        self._last_us = max(self._last_us, times.last_us)
+
+    @property
+    def record_times(self) -> RecordTimes:
+        """Of all records so far, rounded down to three digits."""
+        return RecordTimes(
+            self.latency.distribution,
+            self._service.distribution,
+            self._bytes,
+            self._first_us,
+            self._last_us,
+        )
+
+
+@dataclass(slots=True)
+class Met:
+    """What one client met on its way: leaders that had moved, and its Metadata requests."""
+
+    refused: Counter[str] = field(default_factory=Counter)
+    """Answers that a broker does not lead, by what became of the hint (`Decision`)."""
+    redirected: int = 0
+    """Batches, or Fetches, that were refused so at least once."""
+    metadata: Counter[str] = field(default_factory=Counter)
+    """Metadata requests by their cause."""
+    waits: Spread = field(default_factory=Spread)
+    """Of moved leaders that are over."""
+    _batches: WholeBatches = field(default_factory=WholeBatches)
+    _moves: OpenMoves = field(default_factory=OpenMoves)
+
+    def take(self, redirects: IntRows, rpcs: IntRows, now_us: int) -> None:
+        """Rows that were written since the last call."""
+        causes = metadata_calls(rpcs)[:, _CAUSE].tolist()
+        self.metadata.update(MetadataCause(cause).name.lower() for cause in causes)
+        whole = self._batches.take(redirects)
+        of_leader = np.isin(whole[:, _REDIRECT["error"]], sorted(LEADER_ERRORS))
+        decisions = whole[of_leader, _REDIRECT["decision"]].tolist()
+        self.refused.update(Decision(decision).name.lower() for decision in decisions)
+        batch = np.cumsum(whole[:, _REDIRECT["attempt"]] == 1)
+        self.redirected += len(np.unique(batch[of_leader]))
+        self.waits.add(self._moves.take(whole, now_us))
+
+    def finish(self, now_us: int) -> None:
+        """No more is written."""
+        none = np.empty((0, len(COLUMNS["redirects"])), dtype=np.int64)
+        self.take(none, np.empty((0, len(COLUMNS["rpcs"])), dtype=np.int64), now_us)
+        self.waits.add(self._moves.finish())
+
+    def as_document(self) -> dict[str, Any]:
+        """What `whole_run` of `perf e2e --forever --output json` says of a client."""
+        spread = self.waits.distribution
+        return {
+            "moves": {
+                "met": spread.total,
+                "wait_ms": {
+                    "p50": spread.quantile(0.5) / 1000,
+                    "p99": spread.quantile(0.99) / 1000,
+                    "max": spread.quantile(1) / 1000,
+                },
+            },
+            "redirected": self.redirected,
+            "refused_by_hint": dict(sorted(self.refused.items())),
+            "metadata_rpcs_by_cause": dict(sorted(self.metadata.items())),
+        }
+
+
+class Totals:
+    """Takes rows as they are written. Times are monotonic microseconds.
+
+    `start_us`, `interval_ns` and `warmup_records` are those of the run; the others are of
+    `LiveMatching`. Times leave the warm-up out, all else is of the whole run.
+    """
+
+    def __init__(
+        self,
+        start_us: int,
+        interval_ns: int,
+        warmup_records: int,
+        lost_after_us: int,
+        late_us: int,
+        forget_us: int,
+    ) -> None:
+        self.start_us, self._interval_ns, self._warmup = start_us, interval_ns, warmup_records
+        self.matching = LiveMatching(lost_after_us, late_us, forget_us)
+        self.acknowledged, self.delivered = Times(), Times()
+        self.failed: Counter[str] = Counter()
+        """Records that were given up, by the error's name."""
+        self.clients = {PRODUCER: Met(), CONSUMER: Met()}
+        self.until_us = start_us
+        """What happened until then is counted."""
+        self._leaders: dict[int, int] = {}
+
+    @property
+    def leading(self) -> Counter[int]:
+        """Partitions by the broker that acknowledged their last batch."""
+        return Counter(self._leaders.values())
+
+    @property
+    def delivery(self) -> Delivery:
+        """What became of the acknowledged records; those that came late are among the delivered,
+        but not among the times."""
+        matching = self.matching
+        came = matching.records + matching.late
+        extra = max(0, matching.read - matching.twice - came)
+        # As in `deliver`: those whose offset nobody knows are among these.
+        found = min(matching.unplaced, extra)
+        return Delivery(
+            times=self.delivered.record_times,
+            delivered=came + found,
+            missing=matching.acknowledged - came - found,
+            twice=matching.twice,
+            extra=extra - found,
+        )
+
+    def take(self, rows: NewRows, until_us: int) -> None:
+        """Rows that were written since the last call; of what happened until then they are all."""
+        batches = rows[PRODUCER, "batches"]
+        self.acknowledged.add(self._times(batches))
+        error, records = batches[:, _BATCH["error"]], batches[:, _BATCH["records"]]
+        for code in np.unique(error[error != 0]).tolist():
+            self.failed[error_name(code)] += int(records[error == code].sum())
+        done = batches[error == 0]
+        self._leaders |= dict(done[:, [_BATCH["partition"], _BATCH["broker"]]].tolist())
+        came = self.matching.take(batches, rows[CONSUMER, "reads"], until_us)
+        self.delivered.add(self._times(came))
+        for name, client in self.clients.items():
+            client.take(rows[name, "redirects"], rows[name, "rpcs"], until_us)
+        self.until_us = max(self.until_us, until_us)
+
+    def finish(self) -> None:
+        """No more is written: what is not known to have come did not."""
+        self.delivered.add(self._times(self.matching.finish()))
+        for client in self.clients.values():
+            client.finish(self.until_us)
+
+    def _times(self, batches: IntRows) -> RecordTimes:
+        return record_times([batches], self.start_us, self._interval_ns, self._warmup)

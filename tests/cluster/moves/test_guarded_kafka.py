@@ -1,0 +1,62 @@
+"""Guards that are certainly crossed, on real brokers: nothing begins, or it is all undone."""
+
+import json
+
+import pytest
+from no_own_topics import await_no_own_topics
+from on_lab import Kipctl, MakeTopic, leaders_of
+
+from kipctl.cluster.snapshot import take_snapshot
+from kipctl.transport.request import Cluster
+
+pytestmark = pytest.mark.kafka
+
+IMPATIENT = ("--guard-patience", "1s", "--guard-quiet", "1s", "--yes", "-o", "json")
+
+
+def test_what_is_crossed_from_the_first_begins_nothing(
+    cluster: Cluster, kipctl: Kipctl, make_topic: MakeTopic
+) -> None:
+    make_topic("held-up", [[1, 2], [2, 3]])
+    ran = kipctl(
+        "reassign", "--rotate", "--topic", "held-up", "--guard", "offline >= 0", *IMPATIENT
+    )
+    assert ran.status == 4
+    assert "Nothing was changed." in ran.err
+    assert leaders_of(cluster, "held-up") == [1, 2]
+    assert json.loads(ran.out)["guard"]["given_up"] is True
+
+
+def test_waits_for_moved_leaders_are_felt_and_the_change_is_undone(
+    cluster: Cluster, kipctl: Kipctl, make_topic: MakeTopic
+) -> None:
+    """Leaders of the canary's topic move along, and whoever waits for one waits more than 0 ms."""
+    make_topic("felt", [[1, 2], [2, 3], [3, 1], [1, 3], [2, 1], [3, 2]])
+    before = take_snapshot(cluster, ["felt"])
+    ran = kipctl(
+        *("reassign", "--rotate", "--topic", "felt", "--batch", "1", "--between", "2s"),
+        *("--guard", "moved-wait p50 > 0ms", "--guard-action", "rollback", *IMPATIENT),
+    )
+    assert ran.status == 5, ran.err
+    assert "Given up after 1 s of patience: the guard is crossed: moved-wait p50 > 0ms" in ran.err
+    told = json.loads(ran.out)
+    assert (told["state"], told["rolled_back"]) == ("undone", True)
+    assert told["counts"]["done"] > 0
+    assert told["guard"]["conditions"][0]["worst"] > 0
+    after = take_snapshot(cluster, ["felt"])
+    assert after.assignment == before.assignment
+    assert leaders_of(cluster, "felt") == [one.leader for one in before.partitions]
+    await_no_own_topics(cluster)
+
+
+def test_elections_stop_where_it_is_crossed(
+    cluster: Cluster, kipctl: Kipctl, make_topic: MakeTopic
+) -> None:
+    make_topic("astray", [[1, 2], [2, 3]])
+    ran = kipctl(
+        *("elect", "preferred", "--topic", "astray", "--dry-run", "-o", "json"),
+        *("--guard", "under-min-isr > 0"),
+    )
+    assert ran.status == 0, ran.err
+    seen = json.loads(ran.out)["guard"]["conditions"][0]
+    assert (seen["last"], seen["looks"], seen["crossed"]) == (0.0, 1, 0)

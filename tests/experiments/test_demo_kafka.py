@@ -1,0 +1,39 @@
+"""The demo on real brokers: ways to the new leader differ, with fresh and with stale Metadata."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kipctl.experiments.arms.stand import Place
+from kipctl.experiments.demo import DemoPlan, measure_demo
+from kipctl.lab.cluster import Lab
+from kipctl.report.demo_tables import BASELINE, HINTED, demo_answer, demo_table
+from kipctl.trace.runs import look
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.mark.timeout(600)
+def test_the_ways_differ_in_what_the_client_waits_for(lab: Lab, tmp_path: Path) -> None:
+    usual = DemoPlan.usual()
+    few = {"runs": 1, "partitions": 30, "broker_warmup_s": 2.0, "throughput": 300}
+    plan = DemoPlan(
+        replace(usual.fresh, **few, num_records=int(300 * usual.fresh.every_s * 4)),
+        replace(usual.stale, **few, num_records=int(300 * usual.stale.every_s * 4)),
+    )
+    found = measure_demo(plan, Place(lab.access), lambda name: tmp_path / name, lambda _: None)
+    assert len(list(tmp_path.iterdir())) == 6
+    assert not any(look(folder).flaw for folder in tmp_path.iterdir())
+    for name in ("fresh", "stale"):
+        arms: dict[str, Any] = {arm["arm"]: arm for arm in found[name]["arms"]}
+        for arm in arms.values():
+            assert arm["records"]["failed"] == 0
+            assert arm["redirects"]["moves"]["met"] > 0
+        assert arms[HINTED]["redirects"]["hints"]["present"]
+        # Every wait is at least the least backoff, 100 ms less 20 %; a hint spares all of it.
+        assert arms[BASELINE]["redirects"]["moves"]["wait_ms"]["p50"] >= 80
+    assert len(demo_table(found).rows) == 6
+    # One run a side: nothing is called different.
+    assert all(": cannot be told" in said.first for said in demo_answer(found)[:2])

@@ -1,0 +1,79 @@
+"""What is read of controllers from the answer that describes their quorum: by table."""
+
+import pytest
+
+from kipctl.errors import RefusedError
+from kipctl.protocol.describe_quorum import (
+    DescribeQuorumResponse,
+    QuorumListener,
+    QuorumNode,
+    QuorumPartition,
+    QuorumTopic,
+    ReplicaState,
+)
+from kipctl.roll.quorum import Voter, quorum_of, unmet_of
+
+NOW = 1_700_000_000_000
+
+
+def described(
+    *times: tuple[int, int, int], leader: int = 101, error: int = 0, nodes: bool = True
+) -> DescribeQuorumResponse:
+    """Voters as (id, last fetch, last caught up)."""
+    voters = tuple(
+        ReplicaState(
+            replica_id=one, last_fetch_timestamp=fetched, last_caught_up_timestamp=caught_up
+        )
+        for one, fetched, caught_up in times
+    )
+    partition = QuorumPartition(
+        leader_id=leader, leader_epoch=7, error_code=error, current_voters=voters
+    )
+    listed = tuple(
+        QuorumNode(node_id=one, listeners=(QuorumListener("CONTROLLER", f"c{one}", 9093),))
+        for one, _, _ in times
+    )
+    topic = QuorumTopic(topic_name="__cluster_metadata", partitions=(partition,))
+    return DescribeQuorumResponse(topics=(topic,), nodes=listed if nodes else ())
+
+
+def test_times_are_told_by_the_active_controllers_clock() -> None:
+    quorum = quorum_of(described((101, NOW, NOW), (102, NOW - 300, NOW - 700), (103, -1, -1)))
+    assert (quorum.active, quorum.epoch) == (101, 7)
+    assert quorum.voters == (
+        Voter(101, "c101", 9093, 0, 0),
+        Voter(102, "c102", 9093, 300, 700),
+        Voter(103, "c103", 9093, None, None),
+    )
+
+
+def test_before_kafka_3_9_nobody_tells_where_they_listen() -> None:
+    [voter] = quorum_of(described((101, NOW, NOW), nodes=False)).voters
+    assert (voter.host, voter.port) == ("", 0)
+
+
+@pytest.mark.parametrize(
+    ("answer", "unmet"),
+    [
+        (described((101, NOW, NOW), (102, NOW, NOW - 2000)), ""),
+        (described((101, NOW, NOW), (102, NOW, NOW - 2500)), "controller 102 is not caught up, "),
+        (described((101, NOW, NOW), (102, -1, -1)), "controller 102 is not caught up"),
+        (described((101, NOW, NOW), (102, -1, -1), (103, -1, -1)), "(and 1 more)"),
+        (described((101, -1, -1), (102, -1, -1)), "Kafka tells it since 3.3"),
+        (described((101, NOW, NOW), leader=-1), "no leader"),
+        (described((101, NOW, NOW), leader=104), "no leader"),
+    ],
+)
+def test_what_keeps_controllers_from_being_restarted(
+    answer: DescribeQuorumResponse, unmet: str
+) -> None:
+    said = unmet_of(quorum_of(answer))
+    assert unmet in said
+    assert bool(said) == bool(unmet)
+
+
+def test_a_quorum_that_is_not_described_is_refused() -> None:
+    with pytest.raises(RefusedError, match="does not describe its quorum"):
+        quorum_of(described((101, NOW, NOW), error=6))
+    with pytest.raises(RefusedError, match="does not describe its quorum"):
+        quorum_of(DescribeQuorumResponse())
