@@ -282,3 +282,20 @@ def test_doubts_name_their_run_where_there_are_several() -> None:
         "left: The run was interrupted, and is shown as it is.",
         "long: It is the end of a longer run: from 3,600 s on.",
     ]
+
+
+def test_numbers_in_pictures_have_no_exponent() -> None:
+    document = small()
+    document["analysis"]["metadata"] = [
+        table_row("metadata", cause=cause, requests=requests)
+        for cause, requests in (("max_age", 2001), ("start", 1))
+    ]
+    document["runs"] = [described(), described("other")]
+    document["latencies"][0]["bins"] = [(900.0, 9_999_999), (40_000.0, 1)]
+    drawn = page(document)
+    assert {"1,000", "0.5"} <= words_in(drawn.pictures["metadata"])
+    assert {"0.0000001", "1"} <= words_in(drawn.pictures["latency"])
+
+
+def words_in(svg: str) -> set[str | None]:
+    return {text.text for text in ElementTree.fromstring(svg).iter(f"{SVG}text")}

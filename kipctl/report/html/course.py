@@ -182,8 +182,13 @@ def log_limits(values: Iterable[float]) -> tuple[float, float]:
 
 def plain_log(axis: Any) -> None:
     """Powers of ten as plain numbers."""
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: power_of_ten(value)))
     axis.set_minor_formatter(NullFormatter())
+
+
+def power_of_ten(value: float) -> str:
+    """Without an exponent: 1,000 or 0.001."""
+    return f"{value:,.0f}" if value >= 1 else f"{value:.9f}".rstrip("0")
 
 
 def _is_one(broker: int | None) -> bool:

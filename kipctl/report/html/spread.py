@@ -177,7 +177,7 @@ def _bar_words(bars: Bars, unit: str) -> str:
 
 
 def _number(value: float) -> str:
-    return f"{value:,.0f}" if value == int(value) else f"{value:,.3g}"
+    return f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:.3g}"
 
 
 def _bars(name: str, title: str, says: str, bars: Bars, unit: str) -> Picture:
