@@ -11,7 +11,7 @@ _kipctl() {
     fi
     for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
         case "$command $word" in
-            'kipctl reassign' | 'kipctl wait' | 'kipctl roll' | 'kipctl tap' | 'kipctl demo' | 'kipctl lab' | 'kipctl lab up' | 'kipctl lab status' | 'kipctl lab down' | 'kipctl lab stop' | 'kipctl lab start' | 'kipctl lab restart' | 'kipctl lab pause' | 'kipctl lab resume' | 'kipctl lab logs' | 'kipctl clusters' | 'kipctl clusters list' | 'kipctl clusters show' | 'kipctl clusters add' | 'kipctl clusters test' | 'kipctl elect' | 'kipctl elect preferred' | 'kipctl elect unclean' | 'kipctl inspect' | 'kipctl inspect brokers' | 'kipctl inspect replica-selection' | 'kipctl inspect metadata' | 'kipctl inspect leaders' | 'kipctl inspect hints' | 'kipctl perf' | 'kipctl perf consume' | 'kipctl perf e2e' | 'kipctl perf metadata' | 'kipctl perf produce' | 'kipctl experiment' | 'kipctl experiment redirect' | 'kipctl experiment roll' | 'kipctl experiment closest-replica' | 'kipctl experiment metadata' | 'kipctl experiment batch' | 'kipctl request-log' | 'kipctl request-log on' | 'kipctl request-log off' | 'kipctl request-log status' | 'kipctl analyze' | 'kipctl analyze runs' | 'kipctl analyze request-log' | 'kipctl runs' | 'kipctl runs list' | 'kipctl runs show' | 'kipctl runs repair' | 'kipctl runs compare' | 'kipctl runs export' | 'kipctl runs remove' | 'kipctl spark' | 'kipctl spark start' | 'kipctl spark status' | 'kipctl spark stop') command+=" $word" ;;
+            'kipctl reassign' | 'kipctl wait' | 'kipctl roll' | 'kipctl report' | 'kipctl tap' | 'kipctl demo' | 'kipctl lab' | 'kipctl lab up' | 'kipctl lab status' | 'kipctl lab down' | 'kipctl lab stop' | 'kipctl lab start' | 'kipctl lab restart' | 'kipctl lab pause' | 'kipctl lab resume' | 'kipctl lab logs' | 'kipctl clusters' | 'kipctl clusters list' | 'kipctl clusters show' | 'kipctl clusters add' | 'kipctl clusters test' | 'kipctl elect' | 'kipctl elect preferred' | 'kipctl elect unclean' | 'kipctl inspect' | 'kipctl inspect brokers' | 'kipctl inspect replica-selection' | 'kipctl inspect metadata' | 'kipctl inspect leaders' | 'kipctl inspect hints' | 'kipctl perf' | 'kipctl perf consume' | 'kipctl perf e2e' | 'kipctl perf metadata' | 'kipctl perf produce' | 'kipctl experiment' | 'kipctl experiment redirect' | 'kipctl experiment roll' | 'kipctl experiment closest-replica' | 'kipctl experiment metadata' | 'kipctl experiment batch' | 'kipctl request-log' | 'kipctl request-log on' | 'kipctl request-log off' | 'kipctl request-log status' | 'kipctl analyze' | 'kipctl analyze runs' | 'kipctl analyze request-log' | 'kipctl runs' | 'kipctl runs list' | 'kipctl runs show' | 'kipctl runs repair' | 'kipctl runs compare' | 'kipctl runs export' | 'kipctl runs remove' | 'kipctl spark' | 'kipctl spark start' | 'kipctl spark status' | 'kipctl spark stop') command+=" $word" ;;
         esac
     done
     case "$command $previous" in
@@ -70,6 +70,15 @@ _kipctl() {
         'kipctl roll --expect-cluster') return ;;
         'kipctl roll --map') return ;;
         'kipctl roll -o' | 'kipctl roll --output') COMPREPLY=($(compgen -W 'auto table plain json csv' -- "$current")); return ;;
+        'kipctl report --html') compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
+        'kipctl report --svg') return ;;
+        'kipctl report --master') return ;;
+        'kipctl report --conf') return ;;
+        'kipctl report --start-timeout') return ;;
+        'kipctl report --scratch') return ;;
+        'kipctl report --since') return ;;
+        'kipctl report --until') return ;;
+        'kipctl report -o' | 'kipctl report --output') COMPREPLY=($(compgen -W 'auto table plain json csv' -- "$current")); return ;;
         'kipctl tap --listen') return ;;
         'kipctl tap --advertise') return ;;
         'kipctl tap --cap') return ;;
@@ -439,6 +448,7 @@ _kipctl() {
         'kipctl runs show -o' | 'kipctl runs show --output') COMPREPLY=($(compgen -W 'auto table plain json csv' -- "$current")); return ;;
         'kipctl runs repair -o' | 'kipctl runs repair --output') COMPREPLY=($(compgen -W 'auto table plain json csv' -- "$current")); return ;;
         'kipctl runs compare --fail-if') return ;;
+        'kipctl runs compare --html') compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
         'kipctl runs compare --master') return ;;
         'kipctl runs compare --conf') return ;;
         'kipctl runs compare --start-timeout') return ;;
@@ -453,10 +463,11 @@ _kipctl() {
         'kipctl spark status -o' | 'kipctl spark status --output') COMPREPLY=($(compgen -W 'auto table plain json csv' -- "$current")); return ;;
     esac
     case "$command" in
-        kipctl) words='reassign wait roll tap demo lab clusters elect inspect perf experiment request-log analyze runs spark' options='--debug --version --help' ;;
+        kipctl) words='reassign wait roll report tap demo lab clusters elect inspect perf experiment request-log analyze runs spark' options='--debug --version --help' ;;
         'kipctl reassign') words='' options='--rotate --drain --leaders-off --leader --balance --add --replace --replication-factor --rack-aware --plan --rollback --resume --list --verify --cancel --history --pause --entry --journal --topic --all-topics --all --dry-run --partitions --force --additional --change-replication-factor --batch --between --concurrent-moves --throttle --clear-throttles --measure --guard --guard-patience --guard-quiet --guard-action --metrics-url --yes --timeout --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
         'kipctl wait') words='' options='--until --topic --timeout --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
         'kipctl roll') words='' options='--brokers --controllers --exec --manual --lab --dry-run --resume --abandon --was-restarted --guard --guard-patience --guard-quiet --guard-action --metrics-url --force --timeout --exec-timeout --batch --between --yes --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
+        'kipctl report') words='' options='--html --svg --master --conf --start-timeout --scratch --since --until --output --help' ;;
         'kipctl tap') words='' options='--listen --advertise --cap --delay --drop-hints --stale-metadata --reset --for --certificate --key --tls-to-brokers --ca --record --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
         'kipctl demo') words='' options='--record --output --help' ;;
         'kipctl lab') words='up status down stop start restart pause resume logs' options=--help ;;
@@ -505,7 +516,7 @@ _kipctl() {
         'kipctl runs list') words='' options='--output --help' ;;
         'kipctl runs show') words='' options='--output --help' ;;
         'kipctl runs repair') words='' options='--output --help' ;;
-        'kipctl runs compare') words='' options='--fail-if --master --conf --start-timeout --scratch --output --help' ;;
+        'kipctl runs compare') words='' options='--fail-if --html --master --conf --start-timeout --scratch --output --help' ;;
         'kipctl runs export') words='' options='--format --output --help'; [[ $current == -* ]] || { compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return; } ;;
         'kipctl runs remove') words='' options='--yes --output --help' ;;
         'kipctl spark') words='start status stop' options=--help ;;

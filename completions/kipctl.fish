@@ -4,7 +4,7 @@ function __kipctl_at --description 'Whether the command line has come to the com
     set -l command kipctl
     for word in (commandline -opc)[2..]
         switch "$command $word"
-            case 'kipctl reassign' 'kipctl wait' 'kipctl roll' 'kipctl tap' 'kipctl demo' 'kipctl lab' 'kipctl lab up' 'kipctl lab status' 'kipctl lab down' 'kipctl lab stop' 'kipctl lab start' 'kipctl lab restart' 'kipctl lab pause' 'kipctl lab resume' 'kipctl lab logs' 'kipctl clusters' 'kipctl clusters list' 'kipctl clusters show' 'kipctl clusters add' 'kipctl clusters test' 'kipctl elect' 'kipctl elect preferred' 'kipctl elect unclean' 'kipctl inspect' 'kipctl inspect brokers' 'kipctl inspect replica-selection' 'kipctl inspect metadata' 'kipctl inspect leaders' 'kipctl inspect hints' 'kipctl perf' 'kipctl perf consume' 'kipctl perf e2e' 'kipctl perf metadata' 'kipctl perf produce' 'kipctl experiment' 'kipctl experiment redirect' 'kipctl experiment roll' 'kipctl experiment closest-replica' 'kipctl experiment metadata' 'kipctl experiment batch' 'kipctl request-log' 'kipctl request-log on' 'kipctl request-log off' 'kipctl request-log status' 'kipctl analyze' 'kipctl analyze runs' 'kipctl analyze request-log' 'kipctl runs' 'kipctl runs list' 'kipctl runs show' 'kipctl runs repair' 'kipctl runs compare' 'kipctl runs export' 'kipctl runs remove' 'kipctl spark' 'kipctl spark start' 'kipctl spark status' 'kipctl spark stop'
+            case 'kipctl reassign' 'kipctl wait' 'kipctl roll' 'kipctl report' 'kipctl tap' 'kipctl demo' 'kipctl lab' 'kipctl lab up' 'kipctl lab status' 'kipctl lab down' 'kipctl lab stop' 'kipctl lab start' 'kipctl lab restart' 'kipctl lab pause' 'kipctl lab resume' 'kipctl lab logs' 'kipctl clusters' 'kipctl clusters list' 'kipctl clusters show' 'kipctl clusters add' 'kipctl clusters test' 'kipctl elect' 'kipctl elect preferred' 'kipctl elect unclean' 'kipctl inspect' 'kipctl inspect brokers' 'kipctl inspect replica-selection' 'kipctl inspect metadata' 'kipctl inspect leaders' 'kipctl inspect hints' 'kipctl perf' 'kipctl perf consume' 'kipctl perf e2e' 'kipctl perf metadata' 'kipctl perf produce' 'kipctl experiment' 'kipctl experiment redirect' 'kipctl experiment roll' 'kipctl experiment closest-replica' 'kipctl experiment metadata' 'kipctl experiment batch' 'kipctl request-log' 'kipctl request-log on' 'kipctl request-log off' 'kipctl request-log status' 'kipctl analyze' 'kipctl analyze runs' 'kipctl analyze request-log' 'kipctl runs' 'kipctl runs list' 'kipctl runs show' 'kipctl runs repair' 'kipctl runs compare' 'kipctl runs export' 'kipctl runs remove' 'kipctl spark' 'kipctl spark start' 'kipctl spark status' 'kipctl spark stop'
                 set command "$command $word"
         end
     end
@@ -15,6 +15,7 @@ complete -c kipctl -f
 complete -c kipctl -n '__kipctl_at kipctl' -a reassign -d 'Change which brokers hold partitions, in which order, and so who leads them'
 complete -c kipctl -n '__kipctl_at kipctl' -a wait -d 'Wait until all partitions meet these conditions at once, as between two broker restarts'
 complete -c kipctl -n '__kipctl_at kipctl' -a roll -d 'Restart brokers one after the other, as safely as that can be done'
+complete -c kipctl -n '__kipctl_at kipctl' -a report -d 'Recorded runs as one HTML page: what happened when leaders moved, in pictures and tables'
 complete -c kipctl -n '__kipctl_at kipctl' -a tap -d 'Stand between clients and a cluster, and show what each client does when leaders move'
 complete -c kipctl -n '__kipctl_at kipctl' -a demo -d 'Start a cluster, rotate leaders under load, and show what moved leaders cost a client'
 complete -c kipctl -n '__kipctl_at kipctl' -a lab -d 'Run a real Apache Kafka cluster on this machine'
@@ -114,6 +115,16 @@ complete -c kipctl -n '__kipctl_at kipctl roll' -l expect-cluster -x -d 'Refuse 
 complete -c kipctl -n '__kipctl_at kipctl roll' -l map -x -d 'Reach a broker at another address, as through a tunnel; repeatable'
 complete -c kipctl -n '__kipctl_at kipctl roll' -s o -l output -x -a 'auto table plain json csv' -d 'auto is table on a terminal and plain elsewhere'
 complete -c kipctl -n '__kipctl_at kipctl roll' -l help -d 'Show this message and exit'
+complete -c kipctl -n '__kipctl_at kipctl report' -l html -r -F -d 'The page'
+complete -c kipctl -n '__kipctl_at kipctl report' -l svg -x -d 'Write each picture there too, as SVG'
+complete -c kipctl -n '__kipctl_at kipctl report' -l master -x -d 'Where Spark runs: local[N], spark://HOST:PORT, yarn, ..'
+complete -c kipctl -n '__kipctl_at kipctl report' -l conf -x -d 'A setting of Spark\'s, before those of its own configuration; repeatable'
+complete -c kipctl -n '__kipctl_at kipctl report' -l start-timeout -x -d 'How long to wait for the first executor of a cluster'
+complete -c kipctl -n '__kipctl_at kipctl report' -l scratch -x -d 'A folder that all machines of a cluster see, for intermediate results; they are removed at the end'
+complete -c kipctl -n '__kipctl_at kipctl report' -l since -x -d 'Leave out what is earlier: 10s after the start, or a time'
+complete -c kipctl -n '__kipctl_at kipctl report' -l until -x -d 'Leave out what is later'
+complete -c kipctl -n '__kipctl_at kipctl report' -s o -l output -x -a 'auto table plain json csv' -d 'auto is table on a terminal and plain elsewhere'
+complete -c kipctl -n '__kipctl_at kipctl report' -l help -d 'Show this message and exit'
 complete -c kipctl -n '__kipctl_at kipctl tap' -l listen -x -d 'Where clients connect first; brokers get the ports after it'
 complete -c kipctl -n '__kipctl_at kipctl tap' -l advertise -x -d 'What clients are told in place of it, as through a port forward'
 complete -c kipctl -n '__kipctl_at kipctl tap' -l cap -x -d 'The highest versions that clients are told of; Produce=9,Fetch=15 takes KIP-951 away'
@@ -622,6 +633,7 @@ complete -c kipctl -n '__kipctl_at kipctl runs show' -l help -d 'Show this messa
 complete -c kipctl -n '__kipctl_at kipctl runs repair' -s o -l output -x -a 'auto table plain json csv' -d 'auto is table on a terminal and plain elsewhere'
 complete -c kipctl -n '__kipctl_at kipctl runs repair' -l help -d 'Show this message and exit'
 complete -c kipctl -n '__kipctl_at kipctl runs compare' -l fail-if -x -d 'End with status 7 if it holds: \'p999 > +10%\' (of A, and the difference is one), \'p999 > +5ms\' (above A, likewise) or \'p999 > 50ms\' (B alone)'
+complete -c kipctl -n '__kipctl_at kipctl runs compare' -l html -r -F -d 'Write the page there, in place of an older one'
 complete -c kipctl -n '__kipctl_at kipctl runs compare' -l master -x -d 'Where Spark runs: local[N], spark://HOST:PORT, yarn, ..'
 complete -c kipctl -n '__kipctl_at kipctl runs compare' -l conf -x -d 'A setting of Spark\'s, before those of its own configuration; repeatable'
 complete -c kipctl -n '__kipctl_at kipctl runs compare' -l start-timeout -x -d 'How long to wait for the first executor of a cluster'

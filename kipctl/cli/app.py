@@ -29,6 +29,7 @@ from kipctl.cli.environment import Environment
 from kipctl.cli.help import laid_out
 from kipctl.cli.perf import spread_pairs
 from kipctl.cli.reassign import reassign
+from kipctl.cli.report import report
 from kipctl.cli.roll import roll
 from kipctl.cli.tap import tap
 from kipctl.cli.wait import wait
@@ -55,6 +56,7 @@ app.add_typer(perf.app, name="perf")
 app.add_typer(experiment.app, name="experiment")
 app.add_typer(request_log.app, name="request-log")
 app.add_typer(analyze.app, name="analyze")
+app.command()(report)
 app.add_typer(runs.app, name="runs")
 app.add_typer(spark.app, name="spark")
 app.command()(tap)

@@ -18,7 +18,7 @@ PANELS: Mapping[str, Mapping[str, str]] = {
         "The guard": "guard guard_patience guard_quiet guard_action",
         "Asking first": "dry_run yes force",
         "Output": "output record print_metrics show_detailed_stats reporting_interval hide_header"
-        " strict save",
+        " strict save html svg",
     },
     "reassign": {
         "What to do (one of these)": "rotate drain leaders_off leader balance add replaced factor"
@@ -106,6 +106,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "request-log status": ("kipctl request-log status",),
     "analyze runs": ("kipctl analyze runs before --by moves",),
     "analyze request-log": ("kipctl analyze request-log kafka-request.log --by clients",),
+    "report": ("kipctl report before", "kipctl report before after --html both.html"),
     "runs list": ("kipctl runs list",),
     "runs show": ("kipctl runs show before",),
     "runs repair": ("kipctl runs repair before",),

@@ -43,7 +43,7 @@ def show(
 def report_record(environment: Environment, record: str | None) -> None:
     """Say what reads the run that was recorded."""
     if record:
-        environment.message(f"Recorded: kipctl runs show {record}, kipctl analyze {record}")
+        environment.message(f"Recorded: kipctl runs show {record}, kipctl report {record}")
 
 
 def report_denied(

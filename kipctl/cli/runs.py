@@ -17,6 +17,7 @@ from kipctl.cli.options import (
     YesOption,
     place_of,
 )
+from kipctl.cli.report import HtmlOption, check_html, write_page
 from kipctl.durations import Duration
 from kipctl.errors import PartlyDoneError, ThresholdError, UsageError
 from kipctl.report.formats import OutputFormat
@@ -172,6 +173,7 @@ def compare(
             "one), 'p999 > +5ms' (above A, likewise) or 'p999 > 50ms' (B alone).",
         ),
     ] = None,
+    html: HtmlOption = None,
     master: MasterOption = "local[*]",
     conf: ConfOption = None,
     start_timeout: StartTimeoutOption = Duration(60),
@@ -190,6 +192,7 @@ def compare(
     from kipctl.pipeline.compare import compare as compare_traces
     from kipctl.pipeline.gates import parse_gate
     from kipctl.pipeline.inputs import is_little, open_runs
+    from kipctl.pipeline.pictures import report_document
     from kipctl.pipeline.preflight import check_runs
     from kipctl.pipeline.session import spark_session
     from kipctl.report.run_tables import compare_tables
@@ -202,6 +205,9 @@ def compare(
     if both := set(paths[0]) & set(paths[1]):
         raise UsageError(f"{min(both)} is on both sides of the comparison.")
     check_runs(paths[0] + paths[1])
+    if html:
+        check_html(html)
+    pictured = None
     with (
         environment.progress(f"Starting Spark on {master}.") as progress,
         spark_session(
@@ -223,11 +229,17 @@ def compare(
             if kept := end_of(opened.description):
                 environment.message(f"{opened.name} is the end of a longer run: {kept}.")
         comparison = compare_traces(of_a, of_b)
+        if html:
+            sides = {run.path: "A" for run in of_a.runs} | {run.path: "B" for run in of_b.runs}
+            pictured = report_document(spark, list(sides), arms=sides)
     by_name = {compared.measure.name: compared for compared in comparison.measures}
     holding = [gate for gate in gates if gate.trips(by_name[gate.measure].for_gates)]
-    document = _comparison_document(of_a, of_b, comparison) | {
+    document = comparison_document(of_a, of_b, comparison) | {
         "gates": [{"condition": gate.text, "holds": gate in holding} for gate in gates]
     }
+    if html and pictured:
+        write_page(html, pictured, [{"title": "B beside A", **document}])
+        environment.message(f"Written: {html}")
     environment.report(Report("runs compare", document, compare_tables(document)), output)
     if holding:
         texts = (
@@ -244,7 +256,8 @@ def _runs_of(side: str) -> Sequence[str]:
     return names
 
 
-def _comparison_document(a: "Trace", b: "Trace", comparison: "Comparison") -> dict[str, Any]:
+def comparison_document(a: "Trace", b: "Trace", comparison: "Comparison") -> dict[str, Any]:
+    """What `runs compare --output json` prints of two sides, but for its gates."""
     from dataclasses import asdict
 
     from kipctl.measure.doubts import few_moves_doubts

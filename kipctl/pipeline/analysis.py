@@ -124,20 +124,27 @@ def analyse_runs(
     trace = open_runs(spark, paths)
     if save_to:
         make_new(spark, save_to)
-    source = Source(trace, period, question.window_us)
+    return analysed(Source(trace, period, question.window_us), question, save_to)
+
+
+def analysed(source: Source, question: Question, save_to: str | None = None) -> dict[str, Any]:
+    """The document of `analyse_runs`, of runs that are open; the folder `save_to` is there.
+
+    Raises UsageError for a period that holds nothing.
+    """
     keys = {table.name: table.key_columns(question.by) for table in question.tables}
     asked = {}
     for name, make in makes(source, question, whole=bool(save_to)).items():
         made = partial(_saved, make, f"{save_to.rstrip('/')}/{name}") if save_to else make
         asked[name] = partial(first_rows, made, keys[name], question.most_rows)
     answers = all_at_once(asked)
-    if period != ALWAYS and not any(answer.rows for answer in answers.values()):
+    if source.period != ALWAYS and not any(answer.rows for answer in answers.values()):
         raise UsageError(
             "Nothing of these runs lies in the period.",
             "Times without a date count from each run's start; see --since and --until.",
         )
     return {
-        "runs": [_described(run) for run in trace.runs],
+        "runs": [_described(run) for run in source.trace.runs],
         "by": list(question.by),
         "window_us": question.window_us,
         "tables": {

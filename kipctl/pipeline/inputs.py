@@ -160,14 +160,22 @@ def arrow_schema(schema: StructType) -> pa.Schema:
     return pa.schema([(field.name, arrow[field.dataType]) for field in schema])
 
 
-def open_runs(spark: SparkSession, paths: Sequence[str]) -> Trace:
+def open_runs(
+    spark: SparkSession, paths: Sequence[str], arms: Mapping[str, str] | None = None
+) -> Trace:
     """The runs in these folders, anywhere Spark reads from; wildcards are expanded.
 
     A folder of run folders stands for all of them. Each dataset is read as one, of however many
-    runs. Raises UsageError for a folder that is no run or was written by a newer kipctl,
+    runs. `arms` names those of runs by their paths, in place of what the runs say.
+    Raises UsageError for a folder that is no run or was written by a newer kipctl,
     PipelineError for one whose `run.json` cannot be read or whose files are not of this schema.
     """
     runs = _named([run for path in paths for run in _runs_at(spark, path)])
+    if arms:
+        runs = tuple(
+            replace(run, description=run.description | {"arm": arms.get(run.path, run.arm)})
+            for run in runs
+        )
     found = _runs_with(spark, runs)
     actions = [row for run in runs for row in action_rows(run)]
     return Trace(

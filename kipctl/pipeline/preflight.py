@@ -58,18 +58,19 @@ def why_not_read(path: str) -> str:
 
 
 @refusals_reported()
-def check_save(folder: str | None) -> None:
+def check_save(folder: str | None, option: str = "--save") -> None:
     """Raise UsageError for a folder of this machine that holds something, is none, or cannot be
-    made."""
+    made; `option` named it."""
     here = None if folder is None else _here(folder)
     if here is None:
         return
     if here.exists() and (not here.is_dir() or any(here.iterdir())):
-        raise UsageError(f"--save {folder}: it is there already.", "Name a folder that is not.")
+        raise UsageError(f"{option} {folder}: it is there already.", "Name a folder that is not.")
     above = next(path for path in (here, *here.absolute().parents) if path.exists())
     if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
         why = "permission denied" if above.is_dir() else "it is no folder"
-        raise UsageError(f"--save {folder} cannot be made in {above}: {why}.", "Name another one.")
+        what = f"{option} {folder} cannot be made in {above}: {why}."
+        raise UsageError(what, "Name another one.")
 
 
 def _here(path: str) -> Path | None:

@@ -28,13 +28,23 @@ def _latency(source: Source, keys: list[str]) -> DataFrame:
     return latency(source.batches, own, source.window_us if "window" in keys else None)
 
 
+def redirected(source: Source) -> DataFrame:
+    """A row for each redirect episode that began in the period (`redirects.failed_batches`)."""
+    return source.within(episodes(source.failed), "first_error_us")
+
+
 def _redirects(source: Source, keys: list[str]) -> DataFrame:
-    return redirect_table(source.within(episodes(source.failed), "first_error_us"), keys)
+    return redirect_table(redirected(source), keys)
+
+
+def moves_met(source: Source) -> DataFrame:
+    """A row for each moved leader that a client met in the period (`moves.moves`)."""
+    # Which epoch was waited for follows from all attempts of a batch, whatever the period is.
+    return source.within(moves(source.trace.redirects), "first_error_us")
 
 
 def _moves(source: Source, keys: list[str]) -> DataFrame:
-    # Which epoch was waited for follows from all attempts of a batch, whatever the period is.
-    found = source.within(moves(source.trace.redirects), "first_error_us")
+    found = moves_met(source)
     if "action" in keys:
         found = with_last_action(found, source.trace.actions, "first_error_us")
     return move_table(found, keys)
@@ -46,14 +56,18 @@ def _actions(source: Source, keys: list[str]) -> DataFrame:
     return source.within(found, "called_us")
 
 
-def _metadata(source: Source, keys: list[str]) -> DataFrame:
+def with_causes(source: Source) -> DataFrame:
+    """The requests sent in the period, those for Metadata with their causes."""
     # A cause follows from what came earlier: all of the trace, whatever the period is.
     trace = source.trace
     leader_errors = trace.redirects.filter(is_leader_error()).select(
         "run", "client", F.col("error_us").alias("time_us")
     )
-    caused = with_inferred_causes(trace.rpcs, leader_errors)
-    return metadata_table(source.within(caused, "sent_us"), keys)
+    return source.within(with_inferred_causes(trace.rpcs, leader_errors), "sent_us")
+
+
+def _metadata(source: Source, keys: list[str]) -> DataFrame:
+    return metadata_table(with_causes(source), keys)
 
 
 def _columns(meanings: Mapping[str, str]) -> tuple[Columns, ...]:

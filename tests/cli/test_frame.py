@@ -240,6 +240,7 @@ def test_lines_written_as_they_come_end_with_their_reader() -> None:
 
 def test_help_loads_none_of_the_heavy_libraries() -> None:
     heavy = {"pyspark", "pyarrow", "confluent_kafka", "numpy", "httpx", "kafka", "kio", "uvloop"}
+    heavy |= {"matplotlib"}
     heavy |= {"kipctl.protocol.message", "rich.live"}  # needed by some commands only
     program = (
         "import sys; from kipctl.cli.app import run, Environment;"

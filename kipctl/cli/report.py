@@ -1,0 +1,174 @@
+"""`kipctl report`: recorded runs as one HTML page to look at."""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from kipctl.cli.analyze import SinceOption, UntilOption
+from kipctl.cli.environment import Environment
+from kipctl.cli.options import (
+    ConfOption,
+    MasterOption,
+    OutputOption,
+    ScratchOption,
+    StartTimeoutOption,
+    place_of,
+)
+from kipctl.durations import Duration
+from kipctl.errors import UsageError, refusals_reported
+from kipctl.report.formats import OutputFormat
+from kipctl.report.tables import Report, Table
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+HtmlOption = Annotated[
+    Path | None,
+    typer.Option("--html", metavar="FILE", help="Write the page there, in place of an older one."),
+]
+_ENOUGH_ARMS = range(2, 5)
+_LOOKED_AT = 200
+
+
+def report(
+    context: typer.Context,
+    run: Annotated[
+        list[str], typer.Argument(metavar="RUN...", help="Names in the run store, or folders.")
+    ],
+    html: Annotated[
+        Path | None,
+        typer.Option(
+            "--html", metavar="FILE", help="The page. Default: report-RUN.html in this folder."
+        ),
+    ] = None,
+    svg: Annotated[
+        str | None,
+        typer.Option("--svg", metavar="DIR", help="Write each picture there too, as SVG."),
+    ] = None,
+    master: MasterOption = "local[*]",
+    conf: ConfOption = None,
+    start_timeout: StartTimeoutOption = Duration(60),
+    scratch: ScratchOption = None,
+    since: SinceOption = None,
+    until: UntilOption = None,
+    output: OutputOption = OutputFormat.AUTO,
+) -> None:
+    """Recorded runs as one HTML page: what happened when leaders moved, in pictures and tables.
+
+    It needs no network and no script. Latency, leaders, actions and Metadata requests stand on one
+    time axis; then the waits for moved leaders by arm, latencies, causes, racks, the slowest
+    redirected batches by phase, all tables of `kipctl analyze`, and for two to four arms of three
+    or more runs each the verdicts of `kipctl runs compare`.
+    """
+    environment: Environment = context.obj
+    from kipctl.pipeline.inputs import is_little
+    from kipctl.pipeline.period import parse_period
+    from kipctl.pipeline.pictures import report_document
+    from kipctl.pipeline.preflight import check_runs, check_save
+    from kipctl.pipeline.session import spark_session
+    from kipctl.trace.runs import path_of
+
+    place = place_of(master, conf, start_timeout, scratch)
+    period = parse_period(since, until)
+    paths = [path_of(text, environment.variables) for text in run]
+    check_runs(paths)
+    file = check_html(html or Path(f"report-{_file_name(run[0])}.html"))
+    check_save(svg, "--svg")
+    with (
+        environment.progress(f"Starting Spark on {master}.") as progress,
+        spark_session(place, progress, is_light=is_little(paths), inputs=paths) as spark,
+    ):
+        document = report_document(spark, paths, period)
+        comparisons = _comparisons(spark, document)
+    found = write_page(file, document, comparisons, svg)
+    tables = (
+        Table(found["answer"], (), ()),
+        *([Table("Read with care:", (), (), tuple(found["doubts"]))] if found["doubts"] else []),
+    )
+    closing = (f"Open it in a browser: {file}",)
+    environment.report(Report("report", found, tables, closing), output)
+
+
+@refusals_reported()
+def check_html(file: Path) -> Path:
+    """Raise UsageError unless a page can be written there: it is new, or an older page of ours."""
+    from kipctl.report.html import MARK
+
+    if file.is_dir():
+        raise UsageError(f"--html {file} is a folder.", "Name a file.")
+    if file.exists():
+        with file.open(encoding="utf-8", errors="replace") as there:
+            if MARK not in there.read(_LOOKED_AT):
+                raise UsageError(
+                    f"--html {file}: it is there already, and is no page of kipctl's.",
+                    "Name another file.",
+                )
+    elif not file.parent.is_dir():
+        raise UsageError(f"--html {file}: there is no folder {file.parent}.", "Make it first.")
+    if not os.access(file if file.exists() else file.parent, os.W_OK):
+        raise UsageError(f"--html {file} cannot be written: permission denied.")
+    return file
+
+
+@refusals_reported()
+def write_page(
+    file: Path,
+    document: Mapping[str, Any],
+    comparisons: Sequence[Mapping[str, Any]],
+    svg: str | None = None,
+) -> dict[str, Any]:
+    """Write the page, and its pictures into the folder `svg`. What was written, and its answer."""
+    from kipctl import __version__
+    from kipctl.report.html.answer import answer, doubts
+    from kipctl.report.html.page import page
+
+    drawn = page(document, comparisons, __version__)
+    content = drawn.html.encode("utf-8", "replace")
+    file.write_bytes(content)
+    pictures = []
+    if svg is not None:
+        folder = Path(svg)
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in drawn.pictures.items():
+            (folder / f"{name}.svg").write_bytes(text.encode("utf-8", "replace"))
+            pictures.append(str(folder / f"{name}.svg"))
+    return {
+        "html": str(file),
+        "bytes": len(content),
+        "svg": pictures,
+        "runs": [run["run"] for run in document["runs"]],
+        "answer": answer(document),
+        "doubts": doubts(document),
+    }
+
+
+def _file_name(run: str) -> str:
+    """A run's name, or the last part of its folder, for a file's."""
+    last = run.rstrip("/").rpartition("/")[2]
+    kept = "".join(c if c.isalnum() or c in "._+=@-" else "-" for c in last)
+    return kept.strip("-.") or "runs"
+
+
+def _comparisons(spark: "SparkSession", document: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The first arm against each other, where there are few, each with runs enough."""
+    from kipctl.cli.runs import comparison_document  # which imports this module
+    from kipctl.pipeline.compare import compare
+    from kipctl.pipeline.inputs import open_runs
+    from kipctl.verdict import LEAST_RUNS
+
+    by_arm: dict[str, list[str]] = {}
+    for run, opened in zip(document["runs"], document["analysis"]["runs"], strict=True):
+        by_arm.setdefault(run["arm"], []).append(opened["path"])
+    if len(by_arm) not in _ENOUGH_ARMS or min(map(len, by_arm.values())) < LEAST_RUNS:
+        return []
+    (first, of_first), *others = by_arm.items()
+    a = open_runs(spark, of_first)
+    found = []
+    for arm, paths in others:
+        b = open_runs(spark, paths)
+        document = comparison_document(a, b, compare(a, b))
+        found.append({"title": f"A: {first}, B: {arm}", "gates": [], **document})
+    return found

@@ -1,0 +1,79 @@
+"""Who led which partitions when, as few rows: partitions with the same leaders one after another
+are one row where there are too many for a row each. Pure."""
+
+from collections.abc import Mapping, Sequence
+from statistics import median_low
+from typing import Any, NamedTuple
+
+MOST_BANDS = 16
+"""Rows that are drawn of a run."""
+_MOST_NAMED = 6
+
+
+class Change(NamedTuple):
+    """A partition's new leader, when the first broker showed it (microseconds)."""
+
+    time_us: int
+    topic: str
+    partition: int
+    from_broker: int | None
+    to_broker: int
+
+
+class _Course(NamedTuple):
+    """A partition's leaders one after another, and when each but the first was seen."""
+
+    leaders: tuple[int | None, ...]
+    times: tuple[int, ...]
+
+
+def bands(
+    before: Mapping[tuple[str, int], int], changes: Sequence[Change], span: tuple[int, int]
+) -> dict[str, Any]:
+    """Rows for a picture of who led, from the leaders `before` and the changes, in order of time.
+
+    Result: `partitions`, how many there are; `rows`, each with `names` (of up to _MOST_NAMED
+    partitions) and `count` of its partitions, and `leads`: from when on (microseconds, not before
+    the span; of several partitions the median) which broker led, None if it is not known;
+    `rows_left_out` and `partitions_left_out`. Up to MOST_BANDS partitions have a row each; of more,
+    those with the same leaders in the same order have one, the rows of most partitions first.
+    """
+    courses: dict[tuple[str, int], _Course] = {
+        partition: _Course((leader,), ()) for partition, leader in before.items()
+    }
+    for change in changes:
+        if change.time_us >= span[1]:
+            continue
+        key = (change.topic, change.partition)
+        course = courses.setdefault(key, _Course((change.from_broker,), ()))
+        if course.leaders[-1] != change.to_broker:
+            courses[key] = _Course(
+                (*course.leaders, change.to_broker), (*course.times, change.time_us)
+            )
+    groups: dict[object, list[tuple[str, int]]] = {}
+    for key in sorted(courses):
+        of = key if len(courses) <= MOST_BANDS else courses[key].leaders
+        groups.setdefault(of, []).append(key)
+    in_order = list(groups.values())
+    if len(courses) > MOST_BANDS:
+        in_order.sort(key=len, reverse=True)
+    shown, others = in_order[:MOST_BANDS], in_order[MOST_BANDS:]
+    return {
+        "partitions": len(courses),
+        "rows": [_row(group, [courses[key] for key in group], span) for group in shown],
+        "rows_left_out": len(others),
+        "partitions_left_out": sum(map(len, others)),
+    }
+
+
+def _row(
+    group: Sequence[tuple[str, int]], courses: Sequence[_Course], span: tuple[int, int]
+) -> dict[str, Any]:
+    times = [span[0], *(median_low(at) for at in zip(*(c.times for c in courses), strict=True))]
+    return {
+        "names": [f"{topic}-{partition}" for topic, partition in group[:_MOST_NAMED]],
+        "count": len(group),
+        "leads": [
+            (max(span[0], at), leader) for at, leader in zip(times, courses[0].leaders, strict=True)
+        ],
+    }

@@ -1,0 +1,236 @@
+"""A report of recorded runs as one HTML page: no network, no script."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kipctl.report.analysis_tables import analysis_tables
+from kipctl.report.html import MARK
+from kipctl.report.html.answer import answer, doubts
+from kipctl.report.html.course import timeline_picture, timeline_tables
+from kipctl.report.html.parts import details, html_figure, html_table, stylesheet, svg_file, text
+from kipctl.report.html.spread import (
+    batch_words,
+    latency_picture,
+    metadata_picture,
+    racks_picture,
+    steps,
+    waits_picture,
+    waterfall_picture,
+)
+from kipctl.report.html.svg import Picture
+from kipctl.report.html.words import counted
+from kipctl.report.run_tables import compare_tables
+from kipctl.report.tables import Column, Table
+
+Document = Mapping[str, Any]
+
+_MOST_DOUBTS = 20
+_MOST_RUNS = 60
+_MOST_STEPS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """The page, and each of its pictures as an SVG file by name (without its ending)."""
+
+    html: str
+    pictures: Mapping[str, str]
+
+
+def page(document: Document, comparisons: Sequence[Document] = (), version: str = "") -> Page:
+    """The page of a document of `kipctl.pipeline.pictures.report_document`.
+
+    `comparisons` are documents of `runs compare`, each with a `title`, whose verdicts are shown.
+    """
+    pictures: dict[str, Picture] = {}
+
+    def keep(picture: Picture) -> Picture:
+        pictures[picture.name] = picture
+        return picture
+
+    names = [run["run"] for run in document["runs"]]
+    title = f"kipctl report: {', '.join(names[:3])}" + (" and others" if len(names) > 3 else "")
+    verdicts = list(_verdicts(comparisons))
+    sections = [
+        # Of two sides, whether they differ is the question.
+        *(verdicts if len(comparisons) == 1 else ()),
+        *_timelines(document, keep),
+        *_spreads(document, keep),
+        *_slowest(document),
+        *(verdicts if len(comparisons) > 1 else ()),
+        *_tables(document, pictures.keys()),
+        *_runs(document),
+    ]
+    links = "".join(f'<a href="#{of}">{text(shown)}</a> ' for of, shown, _ in sections)
+    body = "\n".join(
+        f'<section aria-labelledby="{of}"><h2 id="{of}">{text(shown)}</h2>\n{inside}</section>'
+        for of, shown, inside in sections
+    )
+    html = (
+        f'<!doctype html>\n{MARK}\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{text(title)}</title><style>{stylesheet()}</style></head><body>\n"
+        f'<header><h1>{text(title)}</h1><p class="answer">{text(answer(document))}</p>'
+        f'{_doubts(document)}<nav aria-label="Contents">{links}</nav></header>\n'
+        f"<main>\n{body}\n</main>\n"
+        f'<footer><p class="note">Made by kipctl {text(version)}. Every number is one of '
+        "<code>kipctl analyze</code> of the same runs; what each picture shows is told in "
+        "docs/report.md.</p></footer>\n</body></html>\n"
+    )
+    return Page(html, {name: svg_file(picture) for name, picture in pictures.items()})
+
+
+Section = tuple[str, str, str]
+"""Its anchor, its title, what is in it."""
+
+
+def _doubts(document: Document) -> str:
+    found = doubts(document)
+    if not found:
+        return ""
+    items = "".join(f"<li>{text(doubt)}</li>" for doubt in found[:_MOST_DOUBTS])
+    if len(found) > _MOST_DOUBTS:
+        items += f"<li>and {len(found) - _MOST_DOUBTS:,} more</li>"
+    return (
+        '<div class="doubts"><h2>Read with care: something spoils '
+        f"{'this run' if len(document['runs']) == 1 else 'these runs'}</h2><ul>{items}</ul></div>"
+    )
+
+
+def _verdicts(comparisons: Sequence[Document]) -> Iterator[Section]:
+    if comparisons:
+        inside = "".join(
+            f"<h3>{text(one['title'])}</h3>{''.join(map(html_table, compare_tables(one)))}"
+            for one in comparisons
+        )
+        yield "verdicts", "Do they differ?", inside
+
+
+def _timelines(document: Document, keep: Any) -> Iterator[Section]:
+    shown = []
+    bucket_us = document["bucket_us"]
+    for number, timeline in enumerate(document["timelines"], 1):
+        of_run = timeline["run"]
+        actions = [action for action in document["analysis"]["actions"] if action["run"] == of_run]
+        drawn = keep(timeline_picture(timeline, bucket_us, actions, number))
+        figure = html_figure(drawn, *timeline_tables(timeline, bucket_us))
+        name = f"Run {of_run}, arm {timeline['arm']}"
+        shown.append(f"<h3>{text(name)}</h3>{figure}" if number == 1 else details(name, figure))
+    left_out = len(document["runs"]) - len(shown)
+    if left_out > 0:
+        shown.append(
+            f'<p class="note">The course of {counted(left_out, "further run")} is not drawn: name '
+            "it alone, as kipctl report RUN.</p>"
+        )
+    if shown:
+        yield "course", "What happened, in time", "".join(shown)
+
+
+def _spreads(document: Document, keep: Any) -> Iterator[Section]:
+    analysis = document["analysis"]
+    if drawn := waits_picture(document):
+        yield (
+            "waits",
+            "What a client waited for each moved leader",
+            html_figure(
+                keep(drawn), _by_arm(document, "moves"), *analysis_tables(analysis, ["moves"])
+            ),
+        )
+    if drawn := latency_picture(document):
+        tables = analysis_tables(analysis, ["latency"])
+        yield "latency", "How long records took", html_figure(keep(drawn), *tables)
+    if drawn := metadata_picture(document):
+        tables = analysis_tables(analysis, ["metadata"])
+        yield "metadata", "Why Metadata was asked for", html_figure(keep(drawn), *tables)
+    if drawn := racks_picture(document):
+        tables = analysis_tables(analysis, ["reads"])
+        yield "racks", "Which rack was read from", html_figure(keep(drawn), *tables)
+
+
+def _by_arm(document: Document, name: str) -> Table:
+    """A table of `arms`, as `analyze --by arm` shows it."""
+    rows = document["arms"][name]
+    keys = ["arm", "api"]
+    about = document["analysis"]["tables"][name] | {
+        "keys": keys,
+        "rows": len(rows),
+        "shown": len(rows),
+    }
+    [table] = analysis_tables({"tables": {name: about}, name: rows, "window_us": 0})
+    return replace(table, title=f"{table.title}, by arm")
+
+
+def _slowest(document: Document) -> Iterator[Section]:
+    slowest = document["slowest"]
+    if not slowest:
+        return
+    episodes = sum(row["episodes"] for row in document["arms"]["redirects"])
+    of = f" of {episodes:,}" if episodes > len(slowest) else ""
+    shown = [
+        f"<p>The {len(slowest)}{of} redirected batches and Fetches that took longest, each with "
+        "its phases. Open one.</p>"
+    ]
+    for number, batch in enumerate(slowest, 1):
+        table = Table(
+            "Phases",
+            ("phase and attempt", Column("from ms", 3), Column("ms", 3)),
+            tuple((phase, at / 1000, took / 1000) for phase, at, took in steps(batch)),
+        )
+        attempts = Table(
+            "Failed attempts",
+            ("attempt", "at s", "broker", "error", "hinted leader", "hint", "sent on to"),
+            tuple(
+                (
+                    attempt["attempt"],
+                    attempt["error_us"] / 1e6,
+                    _id(attempt["from_broker"]),
+                    str(attempt["error"]),
+                    _id(attempt["hint_leader"]),
+                    (attempt["decision"] or "-").replace("_", " "),
+                    _id(attempt["to_broker"]),
+                )
+                for attempt in batch["failed_attempts"]
+            ),
+        )
+        drawn = waterfall_picture(batch, number)
+        figure = html_figure(drawn, table, attempts, caption="", most=_MOST_STEPS)
+        shown.append(details(f"{number}. {batch_words(batch)}", figure))
+    yield "slowest", "The slowest redirected batches", "".join(shown)
+
+
+def _id(broker: int | None) -> str:
+    return "-" if broker is None or broker < 0 else str(broker)
+
+
+_BESIDE = {"waits": "moves", "latency": "latency", "metadata": "metadata", "racks": "reads"}
+"""Tables that stand beside a picture, by the picture's name."""
+
+
+def _tables(document: Document, pictures: Collection[str]) -> Iterator[Section]:
+    shown = {table for name, table in _BESIDE.items() if name in pictures}
+    tables = [of for of in analysis_tables(document["analysis"]) if of.name not in shown]
+    if tables:
+        inside = "".join(details(table.title, html_table(table)) for table in tables)
+        yield "tables", "All other tables", inside
+
+
+def _runs(document: Document) -> Iterator[Section]:
+    runs = document["runs"]
+    table = Table(
+        "Runs",
+        ("run", "arm", "started", "command", "actions"),
+        tuple(
+            (run["run"], run["arm"], run["started"], run["command"], run["actions"]) for run in runs
+        ),
+    )
+    settings = [
+        details(
+            f"What {run['run']} was made with",
+            html_table(Table(run["run"], ("setting", "value"), tuple(run["settings"].items()))),
+        )
+        for run in runs[:_MOST_RUNS]
+    ]
+    if len(runs) > _MOST_RUNS:
+        settings.append(f'<p class="note">{len(runs) - _MOST_RUNS:,} more: kipctl runs show.</p>')
+    yield "runs", "The runs", html_table(table) + "".join(settings)

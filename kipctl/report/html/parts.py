@@ -1,0 +1,91 @@
+"""Pieces of a page: escaped text, tables, pictures with their words."""
+
+from html import escape
+from pathlib import Path
+
+from kipctl.report.html.svg import Picture
+from kipctl.report.printable import printable
+from kipctl.report.tables import Table
+
+MOST_ROWS = 100
+"""Rows of a table that are shown in a page."""
+_LONG = 40
+_NOTES = 4
+
+
+def text(shown: object) -> str:
+    """Any text as HTML: names came from clusters, and may hold markup or control characters."""
+    return escape(printable(str(shown)))
+
+
+def stylesheet() -> str:
+    """The page's CSS, which also has the colours of pictures."""
+    return (Path(__file__).parent / "page.css").read_text(encoding="utf-8")
+
+
+def html_table(table: Table, most: int = MOST_ROWS) -> str:
+    """A table that scrolls by itself where it is wider than the page, by keyboard too."""
+    right = [table.is_right(at) for at in range(len(table.columns))]
+    head = "".join(
+        f'<th scope="col"{_right(of)}>{text(title)}</th>'
+        for title, of in zip(table.titles, right, strict=True)
+    )
+    body = "\n".join(
+        "<tr>"
+        + "".join(
+            f"<td{_right(right[at], shown)}>{text(shown)}</td>"
+            for at, cell in enumerate(row)
+            for shown in [table.text(at, cell, ",")]
+        )
+        + "</tr>"
+        for row in table.rows[:most]
+    )
+    notes = list(table.notes)
+    if len(table.rows) > most:
+        notes.insert(0, f"{most:,} of {len(table.rows):,} rows are shown.")
+    under = "".join(f'<p class="note">{text(note)}</p>' for note in notes[:_NOTES])
+    if len(notes) > _NOTES:
+        more = (f'<p class="note">{text(note)}</p>' for note in notes[_NOTES:])
+        under += details("More of it", *more)
+    if not table.rows:
+        return f"<p>{text(table.title)}</p>{under}"
+    return (
+        f'<p class="title">{text(table.title)}</p>'
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{text(table.title)}">'
+        f'<table aria-label="{text(table.title)}"><thead><tr>{head}</tr></thead>'
+        f"<tbody>\n{body}\n</tbody></table></div>{under}"
+    )
+
+
+def _right(is_right: bool, shown: str = "") -> str:
+    if is_right:
+        return ' class="r"'
+    return ' class="w"' if len(shown) > _LONG else ""
+
+
+def details(summary: str, *inside: str) -> str:
+    """What is shown when it is opened."""
+    return f"<details><summary>{text(summary)}</summary>{''.join(inside)}</details>"
+
+
+def html_figure(
+    picture: Picture, *tables: Table, caption: str | None = None, most: int = MOST_ROWS
+) -> str:
+    """A picture, what it shows in words, and its numbers as tables that can be opened, of which so
+    many rows are shown. `caption` stands in place of the words."""
+    narrow = "narrow" if picture.wide else "small"
+    drawn = picture.wide.replace("<svg ", '<svg class="wide" ', 1)
+    drawn += picture.narrow.replace("<svg ", f'<svg class="{narrow}" ', 1)
+    rows = "".join(html_table(table, most) for table in tables)
+    shown = details("The same as tables", rows) if tables else ""
+    said = text(picture.says if caption is None else caption)
+    return f"<figure>{drawn}<figcaption>{said}</figcaption></figure>{shown}"
+
+
+def svg_file(picture: Picture) -> str:
+    """The picture as a file of its own, wide, with colours for light and dark."""
+    drawn = picture.wide or picture.narrow
+    rules = stylesheet()
+    colours = rules[: rules.index("* {")]
+    at = drawn.index(">") + 1
+    return f"{drawn[:at]}<style>{colours}</style>{drawn[at:]}\n"

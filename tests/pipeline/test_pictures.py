@@ -1,0 +1,210 @@
+"""What a report draws is what `kipctl analyze` computes, and its page shows those numbers."""
+
+import json
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from one_process import OneProcess
+from pyspark.sql import SparkSession
+from runs import write_run
+from sample_runs import experiment_run
+
+from kipctl.errors import ExitStatus
+from kipctl.pipeline.analysis import analyse_runs
+from kipctl.pipeline.pictures import MOST_BUCKETS, bucket, report_document, shown_runs
+from kipctl.report.analysis_tables import analysis_tables
+from kipctl.report.html.spread import steps
+
+RECORDS = 4000
+
+
+class Tables(HTMLParser):
+    """The tables of a page by their title: the cells of each row."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tables: dict[str, list[list[str]]] = {}
+        self._rows: list[list[str]] = []
+        self._in_cell = False
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag == "table":
+            self._rows = []
+            self.tables[dict(attrs)["aria-label"] or ""] = self._rows
+        elif tag == "tr":
+            self._rows.append([])
+        elif tag in ("td", "th"):
+            self._in_cell = True
+            self._rows[-1].append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in ("td", "th"):
+            self._in_cell = False
+
+    def handle_data(self, data: str) -> None:
+        if self._in_cell:
+            self._rows[-1][-1] += data
+
+
+@pytest.mark.spark
+def test_the_page_shows_the_numbers_of_analyze(kipctl_again: OneProcess, tmp_path: Path) -> None:
+    folder = experiment_run(tmp_path / "noon", records=RECORDS).folder
+    analyzed = kipctl_again("analyze", folder, "--output", "json")
+    assert analyzed.status == ExitStatus.DONE, analyzed.err
+    file, pictures = tmp_path / "noon.html", tmp_path / "svg"
+    said = kipctl_again("report", folder, "--html", file, "--svg", pictures, "--output", "json")
+    assert said.status == ExitStatus.DONE, said.err
+    page = file.read_text()
+    shown = Tables(page).tables
+    expected = analysis_tables(analyzed.document)
+    assert len(expected) == len(analyzed.document["tables"]) + 1  # redirects are two
+    for table in expected:
+        assert shown[table.title] == [
+            list(table.titles),
+            *([table.text(at, cell, ",") for at, cell in enumerate(row)] for row in table.rows),
+        ], table.title
+    document = said.document
+    assert document["answer"] in page
+    [records] = analyzed.document["records"]
+    assert f"{records['failed']:,} records failed" in document["answer"]
+    [moved] = analyzed.document["moves"]
+    assert f"met {moved['moves']:,} moved leaders" in document["answer"]
+    assert document["bytes"] == len(file.read_bytes())
+    assert {Path(path).stem for path in document["svg"]} == {
+        "timeline1",
+        "waits",
+        "latency",
+        "metadata",
+        "racks",
+    }
+
+
+@pytest.mark.spark
+def test_what_is_drawn_is_what_is_counted(spark: SparkSession, tmp_path: Path) -> None:
+    folders = [
+        str(experiment_run(tmp_path / name, seed=seed, records=RECORDS).folder)
+        for seed, name in enumerate(("one", "other"))
+    ]
+    document = report_document(spark, folders)
+    analysis = analyse_runs(spark, folders)
+    assert document["analysis"] == analysis
+    json.dumps(document)
+    for number, drawn in enumerate(document["timelines"]):
+        name = drawn["run"]
+        [latency] = of_run(analysis["latency"], name, time="latency")
+        assert sum(row["records"] for row in drawn["latency"]) == latency["records"]
+        assert max(row["max_us"] for row in drawn["latency"]) == latency["max_us"]
+        [redirects] = of_run(analysis["redirects"], name)
+        assert sum(row["count"] for row in drawn["refused"]) == redirects["episodes"]
+        causes = of_run(analysis["metadata"], name)
+        for cause in causes:
+            rows = [row for row in drawn["metadata"] if row["cause"] == cause["cause"]]
+            assert sum(row["count"] for row in rows) == cause["requests"]
+        assert {row["cause"] for row in drawn["metadata"]} == {row["cause"] for row in causes}
+        bins = document["latencies"][number]["bins"]
+        assert sum(count for _, count in bins) == latency["records"]
+        assert bins[-2][0] < latency["max_us"] <= bins[-1][0]
+        [moves] = of_run(analysis["moves"], name)
+        waits = document["waits"][number]["bins"]
+        assert sum(count for _, count in waits) == moves["moves"]
+        assert waits[-1][0] >= moves["wait_max_us"]
+        assert (drawn["until_us"] - drawn["from_us"]) <= MOST_BUCKETS * document["bucket_us"]
+    slowest = document["slowest"]
+    assert slowest[0]["latency_us"] == max(row["latency_max_us"] for row in analysis["redirects"])
+    for batch in slowest:
+        assert sum(took for *_, took in steps(batch)) == batch["latency_us"]
+    [of_arm] = document["arms"]["records"]
+    assert of_arm["failed"] == sum(row["failed"] for row in analysis["records"])
+
+
+@pytest.mark.spark
+def test_two_sides_are_compared_in_a_page(kipctl_again: OneProcess, tmp_path: Path) -> None:
+    for number, factor in enumerate((1.0, 1.0, 1.0, 2.0, 2.0, 2.0)):
+        experiment_run(tmp_path / f"r{number}", seed=number, records=RECORDS, factor=factor)
+    sides = [",".join(str(tmp_path / f"r{at + n}") for n in range(3)) for at in (0, 3)]
+    file = tmp_path / "page.html"
+    said = kipctl_again("runs", "compare", *sides, "--html", file, "--output", "json")
+    assert said.status == ExitStatus.DONE, said.err
+    shown = Tables(file.read_text()).tables
+    [(_, *verdicts)] = [rows for title, rows in shown.items() if title.startswith("A: r0, r1, r2;")]
+    assert [row[0] for row in verdicts] == [
+        f"{measure['title']}, {measure['unit']}" for measure in said.document["measures"]
+    ]
+    told = {
+        measure["title"]: measure["verdict"].split(":")[0] for measure in said.document["measures"]
+    }
+    assert {row[0].rpartition(",")[0]: row[-1] for row in verdicts} == told
+    # The sides take the place of the arms.
+    assert [
+        row[0] for row in shown["Moved leaders: how long each made the client wait, by arm"]
+    ] == [
+        "arm",
+        "A",
+        "B",
+    ]
+
+
+def of_run(rows: list[dict[str, Any]], run: str, **known: Any) -> list[dict[str, Any]]:
+    wanted = {"run": run, **known}.items()
+    return [row for row in rows if wanted <= row.items()]
+
+
+@pytest.mark.spark
+def test_leaders_are_those_before_and_those_that_brokers_showed(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    seen = [
+        {"kind": "leader seen", "topic": "t", "partition": 0, "from_broker": 1, "to_broker": 2}
+        | {"epoch": 5, "seen_by": broker, "time_us": at}
+        for broker, at in ((1, 350_000), (2, 300_000), (3, 400_000))
+    ]
+    called = {"kind": "election called", "topic": None, "partition": None, "time_us": 290_000}
+    cluster: dict[str, Any] = {"cluster_id": "c", "brokers": []}
+    before = [{"id": ["t", number], "leader": 1, "replicas": [1, 2]} for number in range(2)]
+    batch = {"first_seq": 0, "bytes": 1, "intended_us": 0, "sent_us": 1, "acked_us": 900_000}
+    write_run(
+        tmp_path / "run",
+        {
+            "cluster_before": cluster | {"partitions": before},
+            "producer": {"acks": "1", "sasl.jaas.config": "a password", "ssl.key": "a key"},
+        },
+        batches=[batch],
+        events=[called, *seen],
+    )
+    document = report_document(spark, [str(tmp_path / "run")])
+    assert document["runs"][0]["settings"]["acks"] == "1"
+    assert "a password" not in str(document)
+    assert "a key" not in str(document)
+    [drawn] = document["timelines"]
+    assert drawn["leaders"]["rows"] == [
+        {"names": ["t-0"], "count": 1, "leads": [(0, 1), (300_000, 2)]},
+        {"names": ["t-1"], "count": 1, "leads": [(0, 1)]},
+    ]
+    strange = {"cluster_before": cluster | {"partitions": [{"id": 7, "replicas": []}]}}
+    write_run(tmp_path / "odd", strange, batches=[batch])
+    [drawn] = report_document(spark, [str(tmp_path / "odd")])["timelines"]
+    assert drawn["leaders"]["rows"] == []
+
+
+@pytest.mark.parametrize(
+    ("lasts_us", "expected_us"),
+    [
+        (0, 1000),
+        (150_000, 1000),
+        (150_001, 2000),
+        (30_000_000, 200_000),
+        (30_500_000, 250_000),
+        (10**15, 10**13 // 2),
+    ],
+)
+def test_a_bucket_is_a_round_number(lasts_us: int, expected_us: int) -> None:
+    assert bucket(lasts_us) == expected_us
+
+
+def test_each_arm_has_its_first_run_drawn_before_any_has_its_second() -> None:
+    runs = [("a1", "a"), ("a2", "a"), ("a3", "a"), ("b1", "b"), ("c1", "c")]
+    assert shown_runs(runs, 4) == ["a1", "b1", "c1", "a2"]
+    assert shown_runs(runs[:2], 4) == ["a1", "a2"]

@@ -1,0 +1,301 @@
+"""A report's page: well-formed, all by itself, of a bounded size, and sayable without a picture."""
+
+import re
+from collections import Counter
+from html.parser import HTMLParser
+from itertools import pairwise
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from report_documents import described, large, redirected, small, table_row, timeline
+
+from kipctl.report.html.answer import answer, doubts
+from kipctl.report.html.page import page
+from kipctl.report.html.spread import MOST_LINES, steps
+
+SVG = "{http://www.w3.org/2000/svg}"
+MOST_BYTES = 2_000_000
+VOID = {"meta", "link", "br", "img", "input", "hr"}
+
+
+class Elements(HTMLParser):
+    """Every element of a page with its attributes; fails where one is not closed in order."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self._open: list[str] = []
+        self.feed(html)
+        self.close()
+        assert self._open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self._open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+
+def svgs(html: str) -> list[ElementTree.Element]:
+    return [ElementTree.fromstring(svg) for svg in re.findall(r"<svg .*?</svg>", html, re.DOTALL)]
+
+
+@pytest.fixture(scope="module")
+def one() -> str:
+    return page(small()).html
+
+
+@pytest.fixture(scope="module")
+def many() -> str:
+    return page(large()).html
+
+
+def test_it_is_well_formed_and_every_reference_leads_somewhere(one: str, many: str) -> None:
+    for html in (one, many):
+        elements = Elements(html).elements
+        ids = Counter(attributes["id"] for _, attributes in elements if "id" in attributes)
+        assert [name for name, times in ids.items() if times > 1] == []
+        named = {
+            name
+            for _, attributes in elements
+            for name in (attributes.get("aria-labelledby") or "").split()
+        }
+        named |= set(re.findall(r'href="#([^"]+)"|url\(#([^)]+)\)', html)[0])
+        named |= {name for found in re.findall(r'href="#([^"]+)"', html) for name in [found]}
+        named |= {name for found in re.findall(r"url\(#([^)]+)\)", html) for name in [found]}
+        assert named - {""} <= ids.keys()
+
+
+def test_every_picture_has_its_words(one: str) -> None:
+    drawn = svgs(one)
+    # Wide and narrow: the course, waits, latency, Metadata, racks; and a waterfall.
+    assert len(drawn) == 2 * 5 + 1
+    for svg in drawn:
+        assert svg.get("role") == "img"
+        title, described_by = svg.find(f"{SVG}title"), svg.find(f"{SVG}desc")
+        assert title is not None
+        assert title.text
+        assert described_by is not None
+        assert len(described_by.text or "") > 20
+        assert svg.get("aria-labelledby") == f"{title.get('id')} {described_by.get('id')}"
+    assert one.count("<figcaption>") == 6
+    assert one.count("<summary>The same as tables</summary>") == 6
+
+
+def test_it_needs_nothing_from_elsewhere(one: str, many: str) -> None:
+    for html in (one, many):
+        outside = re.sub(r'xmlns(:\w+)?="http[^"]*"', "", html)
+        assert not re.search(r"https?:|//[\w.-]+\.\w", outside)
+        names = {name for tag, attributes in Elements(html).elements for name in (tag, *attributes)}
+        assert not names & {"script", "link", "iframe", "img", "src", "object", "embed"}
+        assert not [name for name in names if name.startswith("on")]
+        assert "@import" not in html
+        assert set(re.findall(r"url\((.)", html)) <= {"#"}
+
+
+def test_its_colours_are_the_page_s_own(one: str) -> None:
+    assert "#0a0" not in one
+    for svg in re.findall(r"<svg .*?</svg>", one, re.DOTALL):
+        assert set(re.findall(r"(?:fill|stroke): (#\w+)", svg)) <= set()
+        used = set(re.findall(r"var\((--\w+)\)", svg))
+        assert used
+        assert all(f"{name}:" in one for name in used)
+
+
+def test_what_opens_and_scrolls_can_be_reached_by_keyboard(one: str) -> None:
+    elements = Elements(one).elements
+    scrolling = [of for tag, of in elements if of.get("class") == "scroll"]
+    assert scrolling
+    for attributes in scrolling:
+        assert attributes["tabindex"] == "0"
+        assert attributes["role"] == "region"
+        assert attributes["aria-label"]
+    tags = Counter(tag for tag, _ in elements)
+    assert tags["details"] == tags["summary"]
+
+
+def test_it_stays_small_however_much_was_measured(many: str) -> None:
+    assert len(many.encode()) <= MOST_BYTES
+    said = " ".join(Elements(many).words)
+    assert f"{80 - MOST_LINES} further lines are not drawn" in said
+    assert "The course of 76 further runs is not drawn" in said
+    assert "7 further rows of 2,000 partitions are left out" in said
+    assert "100 of 400 rows are shown" in said
+    assert "400 of 10,000 rows" in said
+
+
+def test_it_is_the_same_every_time(one: str) -> None:
+    assert page(small()).html == one
+
+
+HOSTILE = "<script>alert('x')</script>\"&$a_b$\x1b[31m\u202e\ud800"
+
+
+def test_names_from_clusters_are_text() -> None:
+    document = small()
+    document["runs"] = [
+        described(HOSTILE, f"_{HOSTILE}", doubts=[HOSTILE], settings={HOSTILE: HOSTILE})
+    ]
+    document["timelines"] = [timeline(HOSTILE, HOSTILE)]
+    document["timelines"][0]["leaders"]["rows"][0]["names"] = [HOSTILE]
+    document["timelines"][0]["metadata"][0]["cause"] = HOSTILE
+    document["waits"][0] |= {"arm": f"_{HOSTILE}"}
+    document["slowest"] = [redirected(topic=HOSTILE, run=HOSTILE)]
+    for name in ("reads", "metadata", "rpcs", "actions"):
+        for row in document["analysis"][name]:
+            row |= {key: HOSTILE for key, value in row.items() if isinstance(value, str)}
+            row["arm"] = f"_{HOSTILE}"
+    drawn = page(document, version=HOSTILE)
+    html = drawn.html.encode("utf-8", "replace").decode()
+    assert "<script" not in html
+    assert "\x1b" not in html
+    assert "<script>alert('x')</script>" in "".join(Elements(html).words)
+    for svg in svgs(html):
+        assert svg.get("role") == "img"
+    for text in drawn.pictures.values():
+        ElementTree.fromstring(text.encode("utf-8", "replace"))
+
+
+def test_pictures_alone_are_whole_files() -> None:
+    drawn = page(small())
+    assert set(drawn.pictures) == {"timeline1", "waits", "latency", "metadata", "racks"}
+    for text in drawn.pictures.values():
+        svg = ElementTree.fromstring(text)
+        [style] = svg.findall(f"{SVG}style")
+        for name in set(re.findall(r"var\((--\w+)\)", text)):
+            assert f"{name}:" in (style.text or "")
+
+
+def test_a_run_in_which_nothing_happened_has_a_page() -> None:
+    document = small()
+    for name in document["analysis"]["tables"]:
+        document["analysis"][name] = []
+    document |= {"latencies": [], "waits": [], "slowest": []}
+    document["arms"] = {name: [] for name in document["arms"]}
+    document["timelines"] = [
+        timeline(latency=[], refused=[], metadata=[], until_us=0)
+        | {"leaders": timeline()["leaders"] | {"partitions": 0, "rows": []}}
+    ]
+    html = page(document).html
+    assert "No record was acknowledged" in " ".join(Elements(html).words)
+    assert len(svgs(html)) == 2
+
+
+def test_phases_follow_one_another_and_add_up() -> None:
+    batch = redirected(3)
+    found = steps(batch)
+    assert found[0] == ("queued 1", 0, 250)
+    assert found[-1][0] == "acknowledge 3"
+    assert sum(took for *_, took in found) == batch["latency_us"]
+    for (_, at, took), (_, following, _) in pairwise(found):
+        assert at + took == following
+
+
+def arms(**tables: list[dict[str, Any]]) -> dict[str, Any]:
+    document = small()
+    document["arms"] = {"records": [], "moves": [], "redirects": []} | tables
+    return document
+
+
+NO_HINTS = dict.fromkeys(
+    ("hints_present", "hints_followed", "hints_known", "hints_ignored", "hints_absent"), 0
+)
+
+
+@pytest.mark.parametrize(
+    ("tables", "said"),
+    [
+        ({}, "1 x rotate, of 12 partitions in all. No client met a moved leader."),
+        (
+            {"moves": [table_row("moves", api="produce", moves=3, wait_p99_us=101_000)]},
+            "A client met 3 moved leaders and waited for each of them 1.000 ms (p50), "
+            "101.0 ms (p99), at most 1.000 ms.",
+        ),
+        (
+            {
+                "moves": [
+                    table_row("moves", api="produce", arm=arm, moves=3, wait_p50_us=p50)
+                    for arm, p50 in (("kip951", 300), ("baseline", 101_000))
+                ]
+            },
+            "Wait for each moved leader, p50 and p99: kip951 0.300 ms and 1.000 ms (3 met); "
+            "baseline 101.0 ms and 1.000 ms (3 met).",
+        ),
+        (
+            {
+                "moves": [
+                    table_row("moves", api=api, moves=3, wait_p50_us=300)
+                    for api in ("fetch", "produce")
+                ]
+            },
+            "p50 and p99: consumer 0.300 ms and 1.000 ms (3 met); producer 0.300 ms",
+        ),
+        (
+            {"redirects": [table_row("redirects", errors=9, **NO_HINTS)]},
+            "Hints: none in 9 refusals.",
+        ),
+        (
+            {
+                "redirects": [
+                    table_row("redirects", arm="kip951", errors=9, **NO_HINTS)
+                    | {"hints_present": 8, "hints_followed": 5, "hints_known": 3},
+                    table_row("redirects", arm="baseline", errors=9, **NO_HINTS)
+                    | {"hints_present": 9, "hints_ignored": 9},
+                ]
+            },
+            "Hints: kip951 in 8 of 9 refusals, followed 5 times, known already 3 times; baseline "
+            "in 9 of 9 refusals, followed 0 times.",
+        ),
+        (
+            {"records": [table_row("records", acknowledged=500, failed=0)]},
+            "All 500 records were acknowledged, none failed.",
+        ),
+        (
+            {"records": [table_row("records", acknowledged=500, failed=1)]},
+            "1 record failed, 500 were acknowledged.",
+        ),
+    ],
+)
+def test_the_answer(tables: dict[str, Any], said: str) -> None:
+    assert said in answer(arms(**tables))
+
+
+def test_doubts_name_their_run_where_there_are_several() -> None:
+    document = small()
+    document["runs"] = [described(doubts=["Cold."])]
+    assert doubts(document) == ["Cold."]
+    document["runs"] += [described("cut", failed="Died."), described("left", stopped=True)]
+    document["runs"] += [described("long", end_of="from 3,600 s on")]
+    assert doubts(document) == [
+        "noon: Cold.",
+        "cut: The run failed, and is shown as it is: Died.",
+        "left: The run was interrupted, and is shown as it is.",
+        "long: It is the end of a longer run: from 3,600 s on.",
+    ]
+
+
+def test_numbers_in_pictures_have_no_exponent() -> None:
+    document = small()
+    document["analysis"]["metadata"] = [
+        table_row("metadata", cause=cause, requests=requests)
+        for cause, requests in (("max_age", 2001), ("start", 1))
+    ]
+    document["runs"] = [described(), described("other")]
+    document["latencies"][0]["bins"] = [(900.0, 9_999_999), (40_000.0, 1)]
+    drawn = page(document)
+    assert {"1,000", "0.5"} <= words_in(drawn.pictures["metadata"])
+    assert {"0.0000001", "1"} <= words_in(drawn.pictures["latency"])
+
+
+def words_in(svg: str) -> set[str | None]:
+    return {text.text for text in ElementTree.fromstring(svg).iter(f"{SVG}text")}
