@@ -34,7 +34,11 @@ def refused(*arguments: str) -> subprocess.CompletedProcess[str]:
     [
         (["--bootstrap-server", "127.0.0.1:1"], 3, "No bootstrap server of 127.0.0.1:1 answers"),
         (["--bootstrap-server", "127.0.0.1:1", "--cap", "Produce"], 2, "--cap 'Produce'"),
-        (["--bootstrap-server", "127.0.0.1:1", "--stale-metadata", "soon"], 2, "'soon' is no time"),
+        (
+            ["--bootstrap-server", "127.0.0.1:1", "--stale-metadata", "soon"],
+            2,
+            "'soon' is not a duration",
+        ),
         (["--bootstrap-server", "127.0.0.1:1", "--reset", "often"], 2, "'often' is no rate"),
         (["--bootstrap-server", "127.0.0.1:1", "--listen", "9092"], 2, "'9092' is no address"),
         (["--bootstrap-server", "127.0.0.1:1", "--certificate", "/no.pem"], 2, "/no.pem"),
