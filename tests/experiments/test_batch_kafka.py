@@ -36,7 +36,7 @@ def test_batches_of_two_sizes_are_measured_and_recorded(lab: Lab, tmp_path: Path
         assert arm["rotations"] == 2
         assert arm["rotation_ms"] > 0
         assert arm["latency_p99_ms"] >= arm["latency_p50_ms"] > 0
-        assert 0 < arm["moves"]["met"] <= 16
+        assert arm["moves"]["met"] <= 16  # who hears of a move before it sends meets none
         assert arm["records_failed"] == 0
     assert {one["verdict"].partition(":")[0] for one in told["differences"]} == {"cannot be told"}
     recorded = {path.name: Run(path) for path in tmp_path.iterdir()}

