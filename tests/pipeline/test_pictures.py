@@ -1,12 +1,13 @@
 """What a report draws is what `kipctl analyze` computes, and its page shows those numbers."""
 
 import json
+from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
-from one_process import OneProcess
+from one_process import OneProcess, one_process
 from pyspark.sql import SparkSession
 from runs import write_run
 from sample_runs import experiment_run
@@ -49,13 +50,21 @@ class Tables(HTMLParser):
             self._rows[-1][-1] += data
 
 
+@pytest.fixture(scope="module")
+def kipctl_here(state_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OneProcess]:
+    """A process of these tests' own: the one of all tests has lost its Spark by then, as tests on
+    a cluster of Spark's end what it runs on."""
+    with one_process(tmp_path_factory.mktemp("pictures")) as process:
+        yield process
+
+
 @pytest.mark.spark
-def test_the_page_shows_the_numbers_of_analyze(kipctl_again: OneProcess, tmp_path: Path) -> None:
+def test_the_page_shows_the_numbers_of_analyze(kipctl_here: OneProcess, tmp_path: Path) -> None:
     folder = experiment_run(tmp_path / "noon", records=RECORDS).folder
-    analyzed = kipctl_again("analyze", folder, "--output", "json")
+    analyzed = kipctl_here("analyze", folder, "--output", "json")
     assert analyzed.status == ExitStatus.DONE, analyzed.err
     file, pictures = tmp_path / "noon.html", tmp_path / "svg"
-    said = kipctl_again("report", folder, "--html", file, "--svg", pictures, "--output", "json")
+    said = kipctl_here("report", folder, "--html", file, "--svg", pictures, "--output", "json")
     assert said.status == ExitStatus.DONE, said.err
     page = file.read_text()
     shown = Tables(page).tables
@@ -121,12 +130,12 @@ def test_what_is_drawn_is_what_is_counted(spark: SparkSession, tmp_path: Path) -
 
 
 @pytest.mark.spark
-def test_two_sides_are_compared_in_a_page(kipctl_again: OneProcess, tmp_path: Path) -> None:
+def test_two_sides_are_compared_in_a_page(kipctl_here: OneProcess, tmp_path: Path) -> None:
     for number, factor in enumerate((1.0, 1.0, 1.0, 2.0, 2.0, 2.0)):
         experiment_run(tmp_path / f"r{number}", seed=number, records=RECORDS, factor=factor)
     sides = [",".join(str(tmp_path / f"r{at + n}") for n in range(3)) for at in (0, 3)]
     file = tmp_path / "page.html"
-    said = kipctl_again("runs", "compare", *sides, "--html", file, "--output", "json")
+    said = kipctl_here("runs", "compare", *sides, "--html", file, "--output", "json")
     assert said.status == ExitStatus.DONE, said.err
     shown = Tables(file.read_text()).tables
     [(_, *verdicts)] = [rows for title, rows in shown.items() if title.startswith("A: r0, r1, r2;")]
