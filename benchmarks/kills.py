@@ -35,8 +35,8 @@ from kipctl.lab.properties import LabSpec
 from kipctl.own_names import is_own
 from kipctl.report.formats import OutputFormat, write
 from kipctl.report.tables import Column, Report, Table
-from kipctl.trace.runs import look
 from kipctl.trace.store import ROWS_FOLDER, Run
+from kipctl.trace.stored_runs import look
 from kipctl.transport.request import Cluster
 
 TOPIC = "bench"

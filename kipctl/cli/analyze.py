@@ -100,7 +100,7 @@ def runs(
     from kipctl.pipeline.preflight import check_runs, check_save
     from kipctl.pipeline.session import spark_session
     from kipctl.report.analysis_tables import analysis_tables
-    from kipctl.trace.runs import path_of
+    from kipctl.trace.stored_runs import path_of
 
     place = place_of(master, conf, start_timeout, scratch)
     question = Question(_names(by or ["run,arm"]), window.us, limit)

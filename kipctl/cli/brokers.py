@@ -49,10 +49,10 @@ def brokers(
     counts of requests and errors stand beside those that kipctl sent meanwhile.
     """
     environment = context.ensure_object(Environment)
-    from kipctl.cli.broker_reports import brokers_report
     from kipctl.cluster.inspect.doctor import diagnose
     from kipctl.cluster.inspect.doctor_facts import examine
     from kipctl.cluster.metrics_url import demand_url
+    from kipctl.report.broker_tables import brokers_report
     from kipctl.transport.request import Cluster
 
     access = environment.access(bootstrap_server)

@@ -21,7 +21,6 @@ from kipctl.cli.guarding import (
     guarded,
     read_guard,
 )
-from kipctl.cli.leader_reports import ids, listing, moved_report
 from kipctl.cli.options import (
     BatchOption,
     BetweenOption,
@@ -33,6 +32,7 @@ from kipctl.cli.options import (
 from kipctl.durations import Duration
 from kipctl.errors import KipctlError, UsageError
 from kipctl.report.formats import OutputFormat
+from kipctl.report.leader_tables import ids, listing, moved_report
 from kipctl.report.tables import Column, Report, Table, paragraphs
 
 if TYPE_CHECKING:

@@ -23,9 +23,9 @@ from kipctl.cli.options import (
     YesOption,
 )
 from kipctl.durations import Duration
-from kipctl.experiments.metadata.plan import Phase
 from kipctl.report.formats import OutputFormat
 from kipctl.report.tables import Report
+from kipctl.runs.metadata.plan import Phase
 
 _SETTINGS = {"acks": "1", "enable.idempotence": "false"}
 _QUICK_TOPICS, _QUICK_S, _QUICK_CLIENTS = 60, 3.0, 2
@@ -66,9 +66,9 @@ def metadata(
     """
     from kipctl.experiments.arms.stand import Place, standing
     from kipctl.experiments.metadata.experiment import parse_clients, run_claims
-    from kipctl.experiments.metadata.plan import MetadataPlan
     from kipctl.probe.produce.config import parse_properties
     from kipctl.report.experiment_metadata_tables import claims_tables
+    from kipctl.runs.metadata.plan import MetadataPlan
     from kipctl.transport.access import Access
 
     environment: Environment = context.obj

@@ -38,7 +38,7 @@ def run_folders(record: str | None, variables: Mapping[str, str]) -> Callable[[s
 
     Raises UsageError for a name or a folder that cannot be.
     """
-    from kipctl.trace.runs import folder_of
+    from kipctl.trace.stored_runs import folder_of
 
     if record is not None and "/" in record:
         if Path(record).exists() and not Path(record).is_dir():

@@ -176,7 +176,7 @@ def _recorded(curve: str, variables: Mapping[str, str]) -> tuple[Path, ...]:
 
     Raises UsageError when there is none.
     """
-    from kipctl.trace.runs import folders_named, look
+    from kipctl.trace.stored_runs import folders_named, look
 
     if "/" in curve:
         folders = tuple(sorted(Path(curve).glob("*")))

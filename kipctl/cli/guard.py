@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from kipctl.cli.environment import Environment
 
 if TYPE_CHECKING:
-    from kipctl.experiments.actions import Action
+    from kipctl.runs.actions import Action
     from kipctl.transport.access import Access
     from kipctl.transport.request import Cluster
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def is_lab(cluster: "Cluster") -> bool:
     """Whether it is a lab of kipctl's that runs."""
     from kipctl.errors import UsageError
-    from kipctl.experiments.actions import lab_of
+    from kipctl.runs.actions import lab_of
 
     try:
         lab_of(cluster)
@@ -38,8 +38,8 @@ def confirm_moves(
     Raises UsageError when there is no such topic, and what `Environment.confirm` raises.
     """
     from kipctl.cluster.snapshot import take_snapshot
-    from kipctl.experiments.actions import ActionKind
-    from kipctl.experiments.plan import OWN_TOPIC
+    from kipctl.runs.actions import ActionKind
+    from kipctl.runs.plan import OWN_TOPIC
     from kipctl.transport.request import Cluster
 
     if during is None or topic == OWN_TOPIC or during.kind is ActionKind.RESTART:  # labs' alone
@@ -60,7 +60,7 @@ def confirm_topics(
     environment: Environment, access: "Access", topics: int, partitions: int, yes: bool
 ) -> None:
     """Ask before many topics are made. Raises what `Environment.confirm` raises."""
-    from kipctl.experiments.metadata.perf_metadata import REPLICAS
+    from kipctl.runs.metadata.run import REPLICAS
     from kipctl.transport.request import Cluster
 
     with Cluster(access) as cluster:

@@ -163,7 +163,7 @@ class Guarded:
         """What is planned for: the canary's topic is none of it."""
         if not self.has_canary:
             return now
-        from kipctl.experiments.plan import OWN_TOPIC
+        from kipctl.runs.plan import OWN_TOPIC
 
         return now.only(one.id for one in now.partitions if one.id.topic != OWN_TOPIC)
 
@@ -174,8 +174,8 @@ class Guarded:
             return plan, batch
         from kipctl.cluster.moves.planners.rotation import rotate
         from kipctl.cluster.snapshot import take_snapshot
-        from kipctl.experiments.plan import OWN_TOPIC
         from kipctl.guard.along import along
+        from kipctl.runs.plan import OWN_TOPIC
 
         return along(plan, rotate(take_snapshot(self.cluster, [OWN_TOPIC])).moves, batch)
 
@@ -224,7 +224,7 @@ def guarded(environment: Environment, cluster: "Cluster", asked: GuardAsked) -> 
 
 def _known_urls(environment: Environment, cluster: "Cluster") -> tuple[str, ...]:
     """Those of the named cluster, or of the lab that it is."""
-    from kipctl.experiments.actions import lab_of
+    from kipctl.runs.actions import lab_of
 
     if environment.cluster and environment.cluster.metrics_urls:
         return tuple(environment.cluster.metrics_urls)

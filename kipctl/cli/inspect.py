@@ -8,10 +8,10 @@ import typer
 from kipctl.cli.brokers import brokers
 from kipctl.cli.environment import Environment
 from kipctl.cli.inspect_metadata import metadata
-from kipctl.cli.leader_reports import A_FEW, listing
 from kipctl.cli.options import BootstrapOption, OutputOption
 from kipctl.cli.replica_selection import replica_selection
 from kipctl.report.formats import OutputFormat
+from kipctl.report.leader_tables import A_FEW, listing
 from kipctl.report.tables import Cell, Column, Paragraph, Report, Table, Tone
 
 if TYPE_CHECKING:

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kipctl.cli.environment import Environment
-from kipctl.cli.leader_reports import ids, listing
 from kipctl.cli.options import BootstrapOption, OutputOption, YesOption
 from kipctl.errors import UsageError
 from kipctl.report.formats import OutputFormat
+from kipctl.report.leader_tables import ids, listing
 from kipctl.report.tables import Column, Paragraph, Report, Table, Tone
 
 if TYPE_CHECKING:
     from kipctl.cluster.inspect.metadata_cost import Cost
     from kipctl.cluster.inspect.metadata_views import Compared, Standing
-    from kipctl.experiments.metadata.convergence import Sightings
+    from kipctl.runs.metadata.convergence import Sightings
 
 TIMEOUT_S = 5.0
 """For each request: a broker that hangs is told of, not waited for."""
@@ -67,8 +67,8 @@ def metadata(
         sampled,
     )
     from kipctl.cluster.snapshot import select, take_snapshot
-    from kipctl.experiments.metadata.convergence import PARTITIONS
-    from kipctl.experiments.metadata.convergence import measure_convergence as measure
+    from kipctl.runs.metadata.convergence import PARTITIONS
+    from kipctl.runs.metadata.convergence import measure_convergence as measure
     from kipctl.transport.request import Cluster
 
     if moves < 1:

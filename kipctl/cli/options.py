@@ -225,7 +225,7 @@ def load_of(
     num_records: int | None, warmup_records: int | None, throughput: float, every_s: float | None
 ) -> Load:
     """What was asked for, and what is usual of the rest."""
-    from kipctl.experiments.plan import fitting_every_s, usual_records
+    from kipctl.runs.plan import fitting_every_s, usual_records
 
     records, warmup = usual_records(throughput)
     if num_records is not None:
@@ -254,8 +254,8 @@ def place_of(
 
 def record_folder(text: str | None, variables: Mapping[str, str]) -> Path | None:
     """The new folder that `--record` means, if it was given. Raises UsageError."""
-    from kipctl.trace.runs import folder_of
     from kipctl.trace.store import demand_new
+    from kipctl.trace.stored_runs import folder_of
 
     if text is None:
         return None

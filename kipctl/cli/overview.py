@@ -153,7 +153,7 @@ def _look(environment: Environment) -> Overview:
 
 def _last_run(environment: Environment) -> str:
     """The newest run of the store, by when it began; "" without any."""
-    from kipctl.trace.runs import stored_runs
+    from kipctl.trace.stored_runs import stored_runs
 
     runs = [run for run in stored_runs(environment.variables) if run.description]
     newest = max(runs, key=lambda run: str((run.description or {}).get("started")), default=None)

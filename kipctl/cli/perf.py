@@ -147,15 +147,15 @@ def produce(
     Latency counts from when a record should have been sent, so a stall is charged to every record
     that had to wait. The last line on stdout is that of Kafka's own perf tool.
     """
-    from kipctl.experiments.actions import parse_action
-    from kipctl.experiments.conduct import Listeners
-    from kipctl.experiments.perf import PerfPlan
-    from kipctl.experiments.perf import produce as run
-    from kipctl.experiments.plan import OWN_TOPIC
     from kipctl.probe.produce.config import parse_properties
     from kipctl.probe.produce.run import ProbeSpec
     from kipctl.protocol.api import ApiKey
     from kipctl.report.perf_tables import perf_tables
+    from kipctl.runs.actions import parse_action
+    from kipctl.runs.execute import Listeners
+    from kipctl.runs.plan import OWN_TOPIC
+    from kipctl.runs.produce import PerfPlan
+    from kipctl.runs.produce import produce as run
 
     environment: Environment = context.obj
     if record_size is not None and payload_file is not None:

@@ -135,17 +135,17 @@ def consume(
     Records are counted, not unpacked. The last lines on stdout are those of Kafka's own perf tool;
     its MB are of keys and values, these are of whole record batches as they come over the wire.
     """
-    from kipctl.experiments.actions import parse_action
-    from kipctl.experiments.conduct import Listeners
-    from kipctl.experiments.consume import ConsumePlan, result_line
-    from kipctl.experiments.consume import consume as run
-    from kipctl.experiments.plan import USUAL_EVERY_S
     from kipctl.measure.consumed import HEADER
     from kipctl.probe.consume.config import parse_properties
     from kipctl.probe.consume.positions import NO_OFFSET
     from kipctl.probe.consume.run import ConsumeSpec
     from kipctl.protocol.api import ApiKey
     from kipctl.report.consume_tables import consume_tables
+    from kipctl.runs.actions import parse_action
+    from kipctl.runs.consume import ConsumePlan, result_line
+    from kipctl.runs.consume import consume as run
+    from kipctl.runs.execute import Listeners
+    from kipctl.runs.plan import USUAL_EVERY_S
 
     environment: Environment = context.obj
     if from_latest and offset is not None:

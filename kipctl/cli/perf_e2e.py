@@ -148,23 +148,23 @@ def e2e(
 
     --forever watches for days what others do to the cluster: memory and disk do not grow.
     """
-    from kipctl.experiments.actions import parse_action
-    from kipctl.experiments.conduct import Listeners
-    from kipctl.experiments.e2e import (
-        FOREVER_RECORDS,
-        TOPIC_OF_DAYS,
-        EndToEndPlan,
-        end_to_end,
-    )
-    from kipctl.experiments.long_watch import Watched, parse_listen
-    from kipctl.experiments.perf import PerfPlan
-    from kipctl.experiments.plan import OWN_TOPIC
     from kipctl.probe.config import parse_pairs
     from kipctl.probe.consume.config import parse_properties as consumer_config
     from kipctl.probe.produce.config import parse_properties as producer_config
     from kipctl.probe.produce.run import ProbeSpec
     from kipctl.protocol.api import ApiKey
     from kipctl.report.e2e_tables import e2e_tables
+    from kipctl.runs.actions import parse_action
+    from kipctl.runs.e2e import (
+        FOREVER_RECORDS,
+        TOPIC_OF_DAYS,
+        EndToEndPlan,
+        end_to_end,
+    )
+    from kipctl.runs.execute import Listeners
+    from kipctl.runs.long_watch import Watched, parse_listen
+    from kipctl.runs.plan import OWN_TOPIC
+    from kipctl.runs.produce import PerfPlan
 
     environment: Environment = context.obj
     load = load_of(num_records, warmup_records, throughput, every)

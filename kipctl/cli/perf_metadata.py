@@ -17,10 +17,10 @@ from kipctl.cli.options import (
 )
 from kipctl.cli.perf_results import report_denied, status_of_failed
 from kipctl.durations import Duration
-from kipctl.experiments.metadata.plan import ClientKind, Phase
 from kipctl.probe.metadata_policy import TopicPolicy
 from kipctl.report.formats import OutputFormat
 from kipctl.report.tables import Report
+from kipctl.runs.metadata.plan import ClientKind, Phase
 
 DEFAULTS = {"acks": "1", "enable.idempotence": "false"}
 """What is measured is Metadata: with acks=all it would stand behind replication."""
@@ -82,13 +82,13 @@ def metadata(
     Clients under test go one after another through the same phases: startup, steady,
     leader-changes and idle-return, in which topics come back that were idle too long.
     """
-    from kipctl.experiments.metadata.perf_metadata import run
-    from kipctl.experiments.metadata.phases import RENEWED_MS
-    from kipctl.experiments.metadata.plan import POLICIES, MetadataPlan
     from kipctl.probe.config import parse_pairs
     from kipctl.probe.produce.config import LEAST_IDLE_MS, parse_properties
     from kipctl.protocol.api import ApiKey
     from kipctl.report.metadata_tables import perf_metadata_tables
+    from kipctl.runs.metadata.phases import RENEWED_MS
+    from kipctl.runs.metadata.plan import POLICIES, MetadataPlan
+    from kipctl.runs.metadata.run import run
 
     environment: Environment = context.obj
     properties = parse_pairs(command_property or [])

@@ -10,8 +10,8 @@ from kipctl.report.formats import OutputFormat
 from kipctl.report.tables import Report, Table
 
 if TYPE_CHECKING:
-    from kipctl.experiments.actions import Action
     from kipctl.protocol.api import ApiKey
+    from kipctl.runs.actions import Action
     from kipctl.transport.access import Access
 
 

@@ -13,13 +13,13 @@ from kipctl.cli.reassign_modes import (
     afterwards,
     ongoing_of,
 )
-from kipctl.cli.reassign_reports import (
+from kipctl.errors import RefusedError
+from kipctl.report.reassign_tables import (
     REASSIGN,
     cancelled_report,
     history_report,
     ongoing_report,
 )
-from kipctl.errors import RefusedError
 from kipctl.report.tables import Report, Table
 
 if TYPE_CHECKING:

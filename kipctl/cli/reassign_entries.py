@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from kipctl.cli.reassign_modes import Asked
-from kipctl.cli.reassign_reports import age
 from kipctl.errors import RefusedError, UsageError
+from kipctl.report.reassign_tables import age
 
 if TYPE_CHECKING:
     from kipctl.cluster.moves.entry import Entry, EntryState

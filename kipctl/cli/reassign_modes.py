@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from kipctl.cli.environment import Environment
 from kipctl.cli.guarding import Guarded
-from kipctl.cli.leader_reports import moved_report
-from kipctl.cli.reassign_reports import (
+from kipctl.errors import KipctlError, RefusedError
+from kipctl.report.formats import OutputFormat
+from kipctl.report.leader_tables import moved_report
+from kipctl.report.plan_tables import copied_lines, in_short, too_little_room
+from kipctl.report.reassign_tables import (
     REASSIGN,
     ongoing_report,
     plan_report,
@@ -20,9 +23,6 @@ from kipctl.cli.reassign_reports import (
     verified_report,
     with_skipped,
 )
-from kipctl.errors import KipctlError, RefusedError
-from kipctl.report.formats import OutputFormat
-from kipctl.report.plan_tables import copied_lines, in_short, too_little_room
 from kipctl.report.tables import Report
 
 if TYPE_CHECKING:
@@ -206,7 +206,7 @@ def rotate(asked: Asked) -> None:
     environment.confirm(f"Rotate the leaders of {len(seen.plan.moves)} partitions?", asked.yes)
     made: tuple[str, ...] = ()
     if asked.measure:
-        from kipctl.experiments.plan import OWN_TOPIC
+        from kipctl.runs.plan import OWN_TOPIC
 
         made = (OWN_TOPIC,)
 
@@ -431,8 +431,8 @@ def _measured(act: Callable[[], T], asked: Asked) -> tuple[T, Mapping[str, objec
     """Act; to be measured, also the document of what it cost a producer."""
     if not asked.measure:
         return act(), None
-    from kipctl.experiments.conduct import Listeners
-    from kipctl.experiments.perf import measured_during
+    from kipctl.runs.execute import Listeners
+    from kipctl.runs.produce import measured_during
 
     listeners = Listeners(asked.environment.message)
     done, measured_load = measured_during(act, asked.cluster, listeners)

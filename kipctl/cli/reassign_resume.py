@@ -5,7 +5,6 @@ from contextlib import nullcontext, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kipctl.cli.leader_reports import moved_report
 from kipctl.cli.reassign_entries import (
     OTHERS,
     current,
@@ -16,13 +15,14 @@ from kipctl.cli.reassign_entries import (
     whose,
 )
 from kipctl.cli.reassign_modes import Asked, afterwards, in_numbers, say_if_not_listed, say_plan
-from kipctl.cli.reassign_reports import (
+from kipctl.errors import KipctlError, RefusedError, UsageError
+from kipctl.report.leader_tables import moved_report
+from kipctl.report.reassign_tables import (
     REASSIGN,
     plan_report,
     reassigned_report,
     with_skipped,
 )
-from kipctl.errors import KipctlError, RefusedError, UsageError
 
 if TYPE_CHECKING:
     from kipctl.cluster.moves.entry import Entry, How

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from kipctl.cli.leader_reports import moved_report
 from kipctl.cli.reassign_entries import (
     OTHERS,
     current,
@@ -28,8 +27,9 @@ from kipctl.cli.reassign_modes import (
     say_if_not_listed,
     say_plan,
 )
-from kipctl.cli.reassign_reports import REASSIGN, cancelled_report, plan_report, with_skipped
 from kipctl.errors import KipctlError, PartlyDoneError, RefusedError, UsageError
+from kipctl.report.leader_tables import moved_report
+from kipctl.report.reassign_tables import REASSIGN, cancelled_report, plan_report, with_skipped
 from kipctl.report.tables import Report
 
 if TYPE_CHECKING:

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kipctl.cli.leader_reports import moved_report
 from kipctl.cli.reassign_modes import (
     UNDO,
     Asked,
@@ -16,7 +15,8 @@ from kipctl.cli.reassign_modes import (
     say_plan,
     show_plan,
 )
-from kipctl.cli.reassign_reports import REASSIGN, with_skipped
+from kipctl.report.leader_tables import moved_report
+from kipctl.report.reassign_tables import REASSIGN, with_skipped
 
 if TYPE_CHECKING:
     from kipctl.cluster.moves.plan import Plan

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kipctl.cli import replica_selection_documents as documents
 from kipctl.cli.environment import Environment
 from kipctl.cli.options import (
     BootstrapOption,
@@ -17,6 +16,7 @@ from kipctl.cli.options import (
 )
 from kipctl.durations import Duration
 from kipctl.errors import InterruptedRunError, PartlyDoneError, ThresholdError, UsageError
+from kipctl.report import replica_selection_documents as documents
 from kipctl.report.formats import OutputFormat
 from kipctl.report.replica_selection_tables import (
     flip_line,

@@ -69,7 +69,7 @@ def report(
     from kipctl.pipeline.pictures import report_document
     from kipctl.pipeline.preflight import check_runs, check_save
     from kipctl.pipeline.session import spark_session
-    from kipctl.trace.runs import path_of
+    from kipctl.trace.stored_runs import path_of
 
     place = place_of(master, conf, start_timeout, scratch)
     period = parse_period(since, until)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kipctl.cli.environment import Environment
-from kipctl.cli.leader_reports import listing
 from kipctl.cli.options import (
     BootstrapOption,
     OutputOption,
@@ -17,6 +16,7 @@ from kipctl.cli.options import (
 from kipctl.durations import Duration
 from kipctl.errors import InterruptedRunError, PartlyDoneError, UsageError
 from kipctl.report.formats import OutputFormat
+from kipctl.report.leader_tables import listing
 from kipctl.report.tables import Report
 
 if TYPE_CHECKING:

@@ -276,7 +276,7 @@ def _guarding(asked: Asked, how: "How", progress: Any = None) -> "Guarding":
 
 def _with_lab(asked: Asked, how: "How") -> "How":
     """The name of the lab, and where its brokers serve metrics. Raises UsageError for no lab."""
-    from kipctl.experiments.actions import lab_of
+    from kipctl.runs.actions import lab_of
 
     if how.way != "lab":
         return how

@@ -26,7 +26,7 @@ from kipctl.report.tables import Report, Table
 if TYPE_CHECKING:
     from kipctl.pipeline.compare import Comparison
     from kipctl.pipeline.inputs import Trace
-    from kipctl.trace.runs import StoredRun
+    from kipctl.trace.stored_runs import StoredRun
 
 app = typer.Typer(
     help="List, show, compare, export and remove recorded runs.", no_args_is_help=True
@@ -54,7 +54,7 @@ def list_runs(context: typer.Context, output: OutputOption = OutputFormat.AUTO) 
     """
     environment = context.ensure_object(Environment)
     from kipctl.report.run_tables import list_table
-    from kipctl.trace.runs import runs_folder, stored_runs
+    from kipctl.trace.stored_runs import runs_folder, stored_runs
 
     document = {
         "store": str(runs_folder(environment.variables)),
@@ -95,8 +95,8 @@ def show(
     """
     environment = context.ensure_object(Environment)
     from kipctl.report.run_tables import settings_table
-    from kipctl.trace.runs import find_run, look
     from kipctl.trace.settings import end_of, settings
+    from kipctl.trace.stored_runs import find_run, look
 
     found = look(find_run(run, environment.variables).folder)
     description = dict(found.description or {})
@@ -129,9 +129,9 @@ def repair(
     cluster meanwhile is not known of such a run.
     """
     environment = context.ensure_object(Environment)
-    from kipctl.experiments.repair import left_undone
-    from kipctl.experiments.repair import repair as repaired
-    from kipctl.trace.runs import folder_of, look
+    from kipctl.runs.repair import left_undone
+    from kipctl.runs.repair import repair as repaired
+    from kipctl.trace.stored_runs import folder_of, look
 
     folder = folder_of(run, environment.variables)
     document = repaired(folder)
@@ -196,8 +196,8 @@ def compare(
     from kipctl.pipeline.preflight import check_runs
     from kipctl.pipeline.session import spark_session
     from kipctl.report.run_tables import compare_tables
-    from kipctl.trace.runs import path_of
     from kipctl.trace.settings import end_of, interrupted_after
+    from kipctl.trace.stored_runs import path_of
 
     place = place_of(master, conf, start_timeout, scratch)
     gates = [parse_gate(text, UNITS) for text in fail_if or ()]
@@ -303,7 +303,7 @@ def export(
     """Write a run to a file that can be passed on, or to CSV."""
     environment = context.ensure_object(Environment)
     from kipctl.report.run_tables import size
-    from kipctl.trace.runs import export_archive, export_csv, find_run
+    from kipctl.trace.stored_runs import export_archive, export_csv, find_run
 
     found = find_run(run, environment.variables)
     write = export_archive if form is ExportFormat.ARCHIVE else export_csv
@@ -325,8 +325,8 @@ def remove(
     """Remove runs from the disk. A folder that is no run is refused."""
     environment = context.ensure_object(Environment)
     from kipctl.report.run_tables import removed_table, size
-    from kipctl.trace.runs import folders_named, removable
-    from kipctl.trace.runs import remove as remove_run
+    from kipctl.trace.stored_runs import folders_named, removable
+    from kipctl.trace.stored_runs import remove as remove_run
 
     named = (path for text in run for path in folders_named(text, environment.variables))
     stored = (removable(str(path), environment.variables) for path in named)

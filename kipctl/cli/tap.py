@@ -22,7 +22,7 @@ from kipctl.report.formats import OutputFormat
 from kipctl.report.tables import Report
 
 if TYPE_CHECKING:
-    from kipctl.experiments.tap import TapPlan
+    from kipctl.runs.tap import TapPlan
     from kipctl.tap.process import RunningTap
     from kipctl.tap.spec import TapSpec
 
@@ -110,9 +110,9 @@ def tap(
     the options change. With --record what was seen becomes a run: batches, requests, redirects and
     reads of every client, for `kipctl analyze` and `kipctl runs compare`. It ends with Ctrl-C.
     """
-    from kipctl.experiments.tap import TapPlan
-    from kipctl.experiments.tap import tap as run
     from kipctl.report.tap_tables import tap_tables
+    from kipctl.runs.tap import TapPlan
+    from kipctl.runs.tap import tap as run
     from kipctl.security.settings import over_tls
     from kipctl.signals import noted_signals
     from kipctl.tap.spec import TapSpec, TlsFiles, parse_caps, parse_delays, parse_rate
@@ -175,7 +175,7 @@ def _wait(
     seconds: float | None,
 ) -> None:
     """Show the clients until it is to end."""
-    from kipctl.experiments.tap import conditions, described
+    from kipctl.runs.tap import conditions, described
 
     clients_go_to = plan.spec.told(tap.bootstrap_server)
     listens = f" The tap listens at {tap.bootstrap_server}."

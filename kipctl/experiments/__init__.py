@@ -1,1 +1,1 @@
-"""Actions on a cluster, run while a probe measures."""
+"""The claims of the KIPs, measured again: arms compared by runs that are repeated in turn."""

@@ -32,8 +32,8 @@ from kipctl.pipeline.table import Source
 from kipctl.pipeline.tables import TABLES, moves_met, redirected, with_causes
 from kipctl.protocol.api import ApiKey
 from kipctl.trace.codes import PHASES
-from kipctl.trace.runs import hidden
 from kipctl.trace.settings import actions_in_short, end_of, settings
+from kipctl.trace.stored_runs import hidden
 
 Rows = list[dict[str, Any]]
 

@@ -8,9 +8,9 @@ from redirect_runs import SECOND, batch, redirect, table
 
 from kipctl.errors import UsageError
 from kipctl.experiments.arms.arm import in_turn
+from kipctl.experiments.arms.halves import records
 from kipctl.experiments.batch.figures import BatchRun, Rotation, arm_document, document
 from kipctl.experiments.batch.plan import BatchPlan, parse_sizes
-from kipctl.experiments.roll.figures import records
 from kipctl.report.experiment_batch_tables import batch_tables, sentence
 
 LEADERS = 60

@@ -8,10 +8,10 @@ import pytest
 
 from kipctl.cluster.snapshot import Snapshot
 from kipctl.errors import UnreachableError
+from kipctl.experiments.arms import restarts
 from kipctl.experiments.arms.stand import Stand
 from kipctl.experiments.closest_replica import experiment
 from kipctl.experiments.closest_replica.experiment import ClosestPlan, run_closest
-from kipctl.experiments.roll import restarts
 from kipctl.left_behind import LeftBehind
 from kipctl.transport.request import Cluster
 

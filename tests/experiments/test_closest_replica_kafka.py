@@ -9,7 +9,7 @@ from kipctl.experiments.arms.stand import Place, standing
 from kipctl.experiments.closest_replica.experiment import ClosestPlan, run_closest
 from kipctl.lab.cluster import Lab
 from kipctl.report.experiment_replica_tables import replica_tables
-from kipctl.trace.runs import look
+from kipctl.trace.stored_runs import look
 
 pytestmark = pytest.mark.kafka
 

@@ -10,7 +10,7 @@ from kipctl.experiments.arms.stand import Place
 from kipctl.experiments.demo import DemoPlan, measure_demo
 from kipctl.lab.cluster import Lab
 from kipctl.report.demo_tables import BASELINE, HINTED, demo_answer, demo_table
-from kipctl.trace.runs import look
+from kipctl.trace.stored_runs import look
 
 pytestmark = pytest.mark.kafka
 

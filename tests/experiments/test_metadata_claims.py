@@ -13,11 +13,11 @@ from kipctl.experiments.metadata.experiment import (
     parse_clients,
     phase_result,
 )
-from kipctl.experiments.metadata.phases import PhaseLoad, Rpc
-from kipctl.experiments.metadata.plan import Phase
-from kipctl.experiments.metadata.senders import CLIENT_ID
 from kipctl.probe.metadata_policy import TopicPolicy
 from kipctl.protocol.api import ApiKey
+from kipctl.runs.metadata.phases import PhaseLoad, Rpc
+from kipctl.runs.metadata.plan import Phase
+from kipctl.runs.metadata.senders import CLIENT_ID
 from kipctl.trace.codes import MetadataCause
 from kipctl.trace.columns import COLUMNS
 from kipctl.trace.export import Meaning, record_batches

@@ -12,7 +12,7 @@ from kipctl.cli.app import run
 from kipctl.cli.environment import Environment
 from kipctl.lab.cluster import Lab
 from kipctl.report.experiment_metadata_tables import claims_tables
-from kipctl.trace.runs import look
+from kipctl.trace.stored_runs import look
 
 pytestmark = pytest.mark.kafka
 TOPICS = 20

@@ -14,8 +14,8 @@ from kipctl.cli.environment import Environment
 from kipctl.experiments.arms.figures import figures
 from kipctl.lab.cluster import Lab
 from kipctl.protocol.api import ApiKey
-from kipctl.trace.runs import look
 from kipctl.trace.store import Run
+from kipctl.trace.stored_runs import look
 from kipctl.transport.request import Cluster
 
 pytestmark = pytest.mark.kafka

@@ -10,7 +10,6 @@ from kipctl.errors import RefusedError, UsageError
 from kipctl.experiments.arms.arm import ARMS, parse_arm, parse_arms
 from kipctl.experiments.arms.stand import Place
 from kipctl.experiments.arms.tapped import Conditions
-from kipctl.experiments.plan import usual_rate
 from kipctl.experiments.redirect.plan import (
     QUICK_ARMS,
     RedirectPlan,
@@ -25,6 +24,7 @@ from kipctl.experiments.redirect.result import set_up
 from kipctl.lab.properties import LabSpec
 from kipctl.probe.produce.config import parse_properties
 from kipctl.protocol.api import ApiKey
+from kipctl.runs.plan import usual_rate
 from kipctl.transport.access import Access
 
 FRESH = Conditions()

@@ -12,13 +12,13 @@ from kipctl.errors import UsageError
 from kipctl.experiments.arms.arm import parse_arms
 from kipctl.experiments.arms.stand import Place
 from kipctl.experiments.arms.tapped import Conditions
-from kipctl.experiments.metadata.convergence import Sightings
 from kipctl.experiments.redirect.plan import Scale, planned
 from kipctl.experiments.redirect.predict import predicted, recorded_curve
 from kipctl.experiments.redirect.result import curve_document, curve_lines, document, set_up
 from kipctl.report.experiment_tables import redirect_tables
 from kipctl.report.formats import OutputFormat, write
 from kipctl.report.tables import Report, Table
+from kipctl.runs.metadata.convergence import Sightings
 from kipctl.trace.codes import PHASES
 from kipctl.trace.schema import DATASETS
 from kipctl.trace.store import Run

@@ -6,8 +6,9 @@ import pytest
 from kipctl.errors import UsageError
 from kipctl.experiments.arms.arm import parse_arms
 from kipctl.experiments.arms.figures import Figures
+from kipctl.experiments.arms.halves import Half, Records, figures_in, halves, records
+from kipctl.experiments.arms.restarts import Restart
 from kipctl.experiments.roll.experiment import actions, unsettled
-from kipctl.experiments.roll.figures import Half, Records, figures_in, halves, records
 from kipctl.experiments.roll.plan import RollPlan, nodes_of, sizes
 from kipctl.experiments.roll.published import (
     HIGH,
@@ -18,7 +19,6 @@ from kipctl.experiments.roll.published import (
     published_for,
     set_up_differences,
 )
-from kipctl.experiments.roll.restarts import Restart
 from kipctl.trace.columns import COLUMNS
 from kipctl.trace.rows import IntRows
 

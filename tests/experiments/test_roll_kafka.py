@@ -16,8 +16,8 @@ from kipctl.experiments.arms.end_to_end_load import CONSUMER, PRODUCER
 from kipctl.experiments.arms.figures import figures
 from kipctl.lab.cluster import Lab
 from kipctl.report.experiment_roll_tables import roll_tables
-from kipctl.trace.runs import look
 from kipctl.trace.store import Run
+from kipctl.trace.stored_runs import look
 from kipctl.transport.request import Cluster
 
 pytestmark = pytest.mark.kafka

@@ -17,10 +17,10 @@ from kipctl.experiments.arms.end_to_end_load import (
 from kipctl.experiments.arms.run_rows import dataset, rows
 from kipctl.experiments.arms.stand import Place, standing
 from kipctl.experiments.arms.tapped_sides import reader_of, writer_of
-from kipctl.experiments.own_topic import own_topic
-from kipctl.experiments.plan import OWN_TOPIC
 from kipctl.lab.cluster import Lab
 from kipctl.measure.delivery import follow_batches
+from kipctl.runs.own_topic import own_topic
+from kipctl.runs.plan import OWN_TOPIC
 from kipctl.trace.columns import COLUMNS
 
 pytestmark = pytest.mark.kafka

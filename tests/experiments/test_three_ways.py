@@ -11,17 +11,17 @@ import pyarrow.parquet as pq
 import pytest
 
 from kipctl.cluster.topics import await_topic, create_topic
-from kipctl.experiments.actions import parse_action
 from kipctl.experiments.arms.figures import figures
-from kipctl.experiments.conduct import Listeners
-from kipctl.experiments.perf import PerfPlan, produce
-from kipctl.experiments.tap import TapPlan, tap
 from kipctl.lab.cluster import Lab
 from kipctl.measure.moves import MOVE_COLUMNS, moves
 from kipctl.probe.produce.config import ProducerConfig
 from kipctl.probe.produce.run import ProbeSpec
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import ErrorCode
+from kipctl.runs.actions import parse_action
+from kipctl.runs.execute import Listeners
+from kipctl.runs.produce import PerfPlan, produce
+from kipctl.runs.tap import TapPlan, tap
 from kipctl.tap.spec import TapSpec
 from kipctl.trace.codes import Decision
 from kipctl.trace.store import Run

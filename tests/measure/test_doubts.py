@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from rows import rows_of
 
-from kipctl.experiments.machine import CpuTimes, busy_share, cpu_times
 from kipctl.measure.distribution import Distribution, distribution_of
 from kipctl.measure.doubts import LEAST_MOVES, Observed, doubts, few_moves
 from kipctl.measure.parts import Part
 from kipctl.measure.produced import service_at_ends
 from kipctl.probe.produce.run import ProbeOutcome, ProbeSpec
+from kipctl.runs.machine import CpuTimes, busy_share, cpu_times
 from kipctl.trace.columns import raw_path
 from kipctl.transport.access import Access
 

@@ -14,7 +14,6 @@ from fake_broker import FakeCluster
 from rows import read_back, rows_of
 
 from kipctl.errors import KipctlError, PipelineError, UsageError
-from kipctl.experiments.record import Recorder
 from kipctl.measure import worker as worker_module
 from kipctl.measure.consumed import reads_of
 from kipctl.measure.export import record_batches
@@ -35,6 +34,7 @@ from kipctl.probe.produce.config import ProducerConfig
 from kipctl.probe.produce.run import ProbeOutcome, ProbeSpec
 from kipctl.probe.schedule import Share
 from kipctl.protocol.error_codes import ErrorCode
+from kipctl.runs.record import Recorder
 from kipctl.trace.begun import Begun
 from kipctl.trace.columns import COLUMNS, raw_path
 from kipctl.trace.row_writer import RowWriter

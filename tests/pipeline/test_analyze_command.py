@@ -17,9 +17,9 @@ from runs import write_run
 from spark_cluster import spark_cluster
 
 from kipctl.errors import ExitStatus
-from kipctl.trace.runs import RUNS_VARIABLE
 from kipctl.trace.schema import SCHEMA_VERSION
 from kipctl.trace.store import RUN_FILE
+from kipctl.trace.stored_runs import RUNS_VARIABLE
 
 pytestmark = pytest.mark.spark
 

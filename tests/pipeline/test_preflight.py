@@ -10,7 +10,7 @@ import pytest
 from kipctl.errors import UsageError
 from kipctl.pipeline.inputs import is_little
 from kipctl.pipeline.preflight import check_logs, check_runs, check_save
-from kipctl.trace.runs import path_of
+from kipctl.trace.stored_runs import path_of
 
 TOO_LONG = "x" * 300
 """Refused for everybody; what is closed to others is not closed to root."""

@@ -6,10 +6,10 @@ import pytest
 from kipctl.experiments.arms.arm import parse_arms
 from kipctl.experiments.arms.end_to_end_load import Written
 from kipctl.experiments.arms.figures import Figures
+from kipctl.experiments.arms.halves import Records, halves
+from kipctl.experiments.arms.restarts import Restart
 from kipctl.experiments.roll.experiment import RolledRun, cell_document
-from kipctl.experiments.roll.figures import Records, halves
 from kipctl.experiments.roll.published import published_for
-from kipctl.experiments.roll.restarts import Restart
 from kipctl.report.experiment_roll_tables import roll_tables
 from kipctl.report.tables import Table
 from kipctl.trace.columns import COLUMNS

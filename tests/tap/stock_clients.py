@@ -20,9 +20,9 @@ from typing import IO, Any
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
 from kipctl.clients.java_command import write_files
-from kipctl.experiments.actions import Action, ActionKind, Performer
 from kipctl.lab.jars import fetched_jars
 from kipctl.lab.java import find_java
+from kipctl.runs.actions import Action, ActionKind, Performer
 from kipctl.transport.access import Access
 from kipctl.transport.request import Cluster
 

@@ -11,11 +11,11 @@ import pytest
 
 from kipctl.cli.app import run
 from kipctl.cli.environment import Environment
-from kipctl.experiments.conduct import Listeners
-from kipctl.experiments.perf import PerfPlan, produce
-from kipctl.experiments.plan import OWN_TOPIC
 from kipctl.lab.cluster import Lab
 from kipctl.probe.produce.run import ProbeSpec
+from kipctl.runs.execute import Listeners
+from kipctl.runs.plan import OWN_TOPIC
+from kipctl.runs.produce import PerfPlan, produce
 from kipctl.trace.schema import DATASETS
 from kipctl.trace.store import Run
 from kipctl.transport.access import Access

@@ -17,7 +17,7 @@ from raw_peers import EXCHANGE, RawBroker, RawClient
 
 from kipctl.cli.app import run
 from kipctl.cli.environment import Environment
-from kipctl.experiments.repair import repair
+from kipctl.runs.repair import repair
 from kipctl.tap.recorder import COLUMNS
 from kipctl.trace.columns import raw_path
 from kipctl.trace.store import ROWS_FOLDER, RUN_FILE, Run

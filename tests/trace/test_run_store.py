@@ -10,7 +10,9 @@ import pyarrow.csv as pcsv
 import pytest
 
 from kipctl.errors import UsageError
-from kipctl.trace.runs import (
+from kipctl.trace.schema import DATASETS, EVENTS, SCHEMA_VERSION
+from kipctl.trace.store import Run
+from kipctl.trace.stored_runs import (
     export_archive,
     export_csv,
     find_run,
@@ -23,8 +25,6 @@ from kipctl.trace.runs import (
     runs_folder,
     stored_runs,
 )
-from kipctl.trace.schema import DATASETS, EVENTS, SCHEMA_VERSION
-from kipctl.trace.store import Run
 
 EVENT = {"kind": "leader seen", "topic": "t", "partition": 3, "time_us": 12}
 

@@ -15,8 +15,6 @@ from typing import Any, Protocol
 
 from kipctl import __version__
 from kipctl.errors import PipelineError
-from kipctl.experiments.begin import Begin, OnThisMachine, Probe
-from kipctl.experiments.read_to_end import WrittenTo, acknowledged_ends, await_offsets
 from kipctl.measure.export import record_batches
 from kipctl.measure.parts import Part
 from kipctl.probe.config import as_properties
@@ -26,6 +24,8 @@ from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.probe.outcome import Outcome
 from kipctl.probe.produce.config import ProducerConfig, producer_properties
 from kipctl.probe.produce.run import ProbeOutcome, ProbeSpec
+from kipctl.runs.begin import Begin, OnThisMachine, Probe
+from kipctl.runs.read_to_end import WrittenTo, acknowledged_ends, await_offsets
 from kipctl.trace.clock import now_us
 from kipctl.trace.store import Run, without_secrets
 from kipctl.transport.access import Access

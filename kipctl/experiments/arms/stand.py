@@ -11,11 +11,11 @@ from kipctl.clients.load import Client
 from kipctl.errors import UsageError
 from kipctl.experiments.arms import arm as arms
 from kipctl.experiments.arms.arm import Arm, java_versions
-from kipctl.experiments.perf import kafka_version
 from kipctl.lab.cluster import Lab
 from kipctl.lab.jars import fetched_jars
 from kipctl.lab.java import find_java
 from kipctl.lab.properties import KAFKAS_SESSION, LabSpec, Role, node_specs, suits_c1
+from kipctl.runs.produce import kafka_version
 from kipctl.transport.access import Access
 from kipctl.transport.request import Cluster
 

@@ -13,15 +13,15 @@ from kipctl.errors import InterruptedRunError, RefusedError
 from kipctl.experiments.arms.arm import Arm, LibrdkafkaClient, ProbeClient
 from kipctl.experiments.arms.figures import Figures, figures_of, service
 from kipctl.experiments.arms.stand import Stand
-from kipctl.experiments.begin import OnThisMachine
-from kipctl.experiments.conduct import Conducted, conduct_load
-from kipctl.experiments.plan import RunPlan
-from kipctl.experiments.record import describe, event_rows
 from kipctl.measure.produced import measured_together
 from kipctl.probe.produce.config import parse_properties
 from kipctl.probe.produce.run import ProbeSpec
 from kipctl.probe.schedule import Schedule
 from kipctl.protocol.api import ApiKey
+from kipctl.runs.begin import OnThisMachine
+from kipctl.runs.execute import Conducted, conduct_load
+from kipctl.runs.plan import RunPlan
+from kipctl.runs.record import describe, event_rows
 from kipctl.tap import export
 from kipctl.tap.process import RunningTap, running_tap
 from kipctl.tap.spec import TapSpec, api_name

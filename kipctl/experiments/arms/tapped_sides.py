@@ -30,7 +30,7 @@ from kipctl.experiments.arms.end_to_end_load import (
 from kipctl.experiments.arms.stand import Stand
 from kipctl.experiments.arms.tapped import Load as TappedLoad
 from kipctl.experiments.arms.tapped import began_us
-from kipctl.experiments.read_to_end import WrittenTo, await_offsets, ends_of
+from kipctl.runs.read_to_end import WrittenTo, await_offsets, ends_of
 from kipctl.tap import export
 from kipctl.tap.process import RunningTap, running_tap
 from kipctl.tap.recorder import COLUMNS as TAP_COLUMNS

@@ -13,22 +13,22 @@ from kipctl.cluster.snapshot import take_snapshot
 from kipctl.cluster.topics import await_topics
 from kipctl.cluster.watch import ClusterEvent
 from kipctl.errors import RefusedError, UsageError
-from kipctl.experiments.actions import parse_action
 from kipctl.experiments.arms.arm import in_turn
+from kipctl.experiments.arms.halves import records
 from kipctl.experiments.arms.stand import Stand
 from kipctl.experiments.batch.figures import BatchRun, Rotation, document
 from kipctl.experiments.batch.plan import BatchPlan
-from kipctl.experiments.begin import OnThisMachine
-from kipctl.experiments.machine import busy_share, cpu_times
-from kipctl.experiments.own_topic import own_topic
-from kipctl.experiments.perf import produce_settings
-from kipctl.experiments.plan import OWN_TOPIC, RunPlan
-from kipctl.experiments.record import Recorder, recording, snapshot_after
-from kipctl.experiments.roll.figures import records
 from kipctl.measure.parts import moved, rows_of_parts, together
 from kipctl.measure.produced import measured_together, summarize
 from kipctl.probe.produce.config import ProducerConfig
 from kipctl.probe.produce.run import ProbeSpec
+from kipctl.runs.actions import parse_action
+from kipctl.runs.begin import OnThisMachine
+from kipctl.runs.machine import busy_share, cpu_times
+from kipctl.runs.own_topic import own_topic
+from kipctl.runs.plan import OWN_TOPIC, RunPlan
+from kipctl.runs.produce import produce_settings
+from kipctl.runs.record import Recorder, recording, snapshot_after
 from kipctl.trace.clock import now_us
 from kipctl.trace.columns import COLUMNS
 from kipctl.trace.store import Run

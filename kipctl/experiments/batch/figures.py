@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kipctl.experiments.arms.differ import adjusted, differing, middle_ms
-from kipctl.experiments.roll.figures import Records
+from kipctl.experiments.arms.halves import Records
 from kipctl.measure.distribution import Distribution, distribution
 from kipctl.measure.doubts import Observed, doubts, few_moves_doubts
 from kipctl.measure.moves import MOVE_COLUMNS, moves, moves_document, wait_ms

@@ -4,8 +4,8 @@ import os
 from dataclasses import dataclass, field
 
 from kipctl.errors import UsageError
-from kipctl.experiments.plan import usual_rate
 from kipctl.probe.leadership import LeaderDiscovery
+from kipctl.runs.plan import usual_rate
 from kipctl.verdict import LEAST_RUNS
 
 ALL = "all"

@@ -13,7 +13,6 @@ from kipctl.cluster.inspect.replica_facts import broker_racks
 from kipctl.cluster.snapshot import Snapshot, take_snapshot
 from kipctl.cluster.topics import await_topic
 from kipctl.errors import InterruptedRunError, UsageError
-from kipctl.experiments.actions import lab_of
 from kipctl.experiments.arms.arm import Arm, in_turn
 from kipctl.experiments.arms.broker_warmup import warm_up
 from kipctl.experiments.arms.differ import Differing, adjusted, differing
@@ -28,18 +27,19 @@ from kipctl.experiments.arms.end_to_end_load import (
     recorded_in,
 )
 from kipctl.experiments.arms.figures import Figures, together
+from kipctl.experiments.arms.halves import Half, records
+from kipctl.experiments.arms.restarts import leaders_put_back
 from kipctl.experiments.arms.run_rows import dataset, rows
 from kipctl.experiments.arms.stand import Stand
 from kipctl.experiments.arms.tapped_sides import reader_of
 from kipctl.experiments.closest_replica.figures import Racks, rack_outage, traffic, within
-from kipctl.experiments.own_topic import own_topic
-from kipctl.experiments.plan import OWN_TOPIC
-from kipctl.experiments.record import describe
-from kipctl.experiments.roll.figures import Half, records
-from kipctl.experiments.roll.restarts import leaders_put_back
 from kipctl.lab.cluster import Lab
 from kipctl.measure.delivery import follow_batches
 from kipctl.probe.leadership import LeaderDiscovery
+from kipctl.runs.actions import lab_of
+from kipctl.runs.own_topic import own_topic
+from kipctl.runs.plan import OWN_TOPIC
+from kipctl.runs.record import describe
 from kipctl.trace.clock import now_us
 from kipctl.trace.columns import COLUMNS
 from kipctl.trace.rows import IntRows

@@ -16,8 +16,10 @@ from kipctl.experiments.arms.arm import JavaClient as JavaArm
 from kipctl.experiments.arms.end_to_end_load import recorded_in
 from kipctl.experiments.arms.run_rows import dataset, rows
 from kipctl.experiments.arms.stand import Stand
-from kipctl.experiments.metadata.perf_metadata import leaders_moving, topics_of
-from kipctl.experiments.metadata.phases import (
+from kipctl.probe.metadata_policy import TopicPolicy
+from kipctl.protocol.api import ApiKey
+from kipctl.protocol.produce_frames import Topic
+from kipctl.runs.metadata.phases import (
     PhaseLoad,
     PhaseResult,
     Rpc,
@@ -25,17 +27,15 @@ from kipctl.experiments.metadata.phases import (
     phase_document,
     phase_loads,
 )
-from kipctl.experiments.metadata.plan import MetadataPlan, Phase
-from kipctl.experiments.metadata.senders import (
+from kipctl.runs.metadata.plan import MetadataPlan, Phase
+from kipctl.runs.metadata.run import leaders_moving, topics_of
+from kipctl.runs.metadata.senders import (
     CLIENT_ID,
     LibrdkafkaSender,
     ProbeSender,
     Sender,
 )
-from kipctl.experiments.record import describe
-from kipctl.probe.metadata_policy import TopicPolicy
-from kipctl.protocol.api import ApiKey
-from kipctl.protocol.produce_frames import Topic
+from kipctl.runs.record import describe
 from kipctl.tap import export
 from kipctl.tap.process import running_tap
 from kipctl.tap.spec import TapSpec
@@ -132,7 +132,7 @@ def _maker(
 
         yield probe
     elif client.arm is not None and isinstance(client.arm.client, JavaArm):
-        from kipctl.experiments.metadata.java import JavaSender, java_machine
+        from kipctl.runs.metadata.java import JavaSender, java_machine
 
         version = client.arm.client.version
         with java_machine(stand.java[version]) as gateway:

@@ -9,15 +9,9 @@ from typing import Any
 
 from kipctl.cluster.snapshot import Snapshot
 from kipctl.errors import RefusedError
-from kipctl.experiments.actions import parse_action
 from kipctl.experiments.arms.arm import Arm, in_turn
 from kipctl.experiments.arms.stand import Place, Stand, standing
 from kipctl.experiments.arms.tapped import ArmRun, run_arm
-from kipctl.experiments.conduct import Listeners
-from kipctl.experiments.own_topic import own_topic
-from kipctl.experiments.perf import PerfPlan, measure
-from kipctl.experiments.plan import OWN_TOPIC, RunPlan
-from kipctl.experiments.record import recording
 from kipctl.experiments.redirect.gain_curve import STALENESS_MS
 from kipctl.experiments.redirect.plan import RedirectPlan, check_room, resources_needed
 from kipctl.experiments.redirect.predict import prediction, recorded_curve
@@ -31,6 +25,12 @@ from kipctl.experiments.redirect.result import (
 )
 from kipctl.probe.produce.config import ProducerConfig
 from kipctl.probe.produce.run import ProbeSpec
+from kipctl.runs.actions import parse_action
+from kipctl.runs.execute import Listeners
+from kipctl.runs.own_topic import own_topic
+from kipctl.runs.plan import OWN_TOPIC, RunPlan
+from kipctl.runs.produce import PerfPlan, measure
+from kipctl.runs.record import recording
 from kipctl.trace.store import Run
 
 _WARM_EVERY_S = 0.8

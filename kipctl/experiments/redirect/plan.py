@@ -11,8 +11,8 @@ from kipctl.errors import RefusedError, UsageError
 from kipctl.experiments.arms.arm import ARMS, Arm, parse_arms
 from kipctl.experiments.arms.stand import Place
 from kipctl.experiments.arms.tapped import Conditions, Load
-from kipctl.experiments.plan import OWN_TOPIC, usual_rate
 from kipctl.lab.cluster import labs_folder
+from kipctl.runs.plan import OWN_TOPIC, usual_rate
 from kipctl.verdict import LEAST_RUNS
 
 

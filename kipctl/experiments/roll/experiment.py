@@ -8,7 +8,6 @@ from typing import Any
 
 from kipctl.cluster.snapshot import Snapshot, take_snapshot
 from kipctl.errors import InterruptedRunError, RefusedError, UsageError
-from kipctl.experiments.actions import lab_of
 from kipctl.experiments.arms.arm import Arm, in_turn, pairs
 from kipctl.experiments.arms.broker_warmup import warm_up
 from kipctl.experiments.arms.differ import adjusted, differing
@@ -22,22 +21,23 @@ from kipctl.experiments.arms.end_to_end_load import (
     recorded_in,
 )
 from kipctl.experiments.arms.figures import Figures, together
+from kipctl.experiments.arms.halves import Half, Records, figures_in, halves, records
+from kipctl.experiments.arms.restarts import Restart, leaders_put_back, roll
 from kipctl.experiments.arms.run_rows import dataset, rows
 from kipctl.experiments.arms.stand import Stand
 from kipctl.experiments.arms.tapped_sides import reader_of, writer_of
-from kipctl.experiments.begin import Begin, OnThisMachine, on_spark
-from kipctl.experiments.own_topic import own_topic
-from kipctl.experiments.plan import OWN_TOPIC, RunPlan
-from kipctl.experiments.record import describe
-from kipctl.experiments.roll.figures import Half, Records, figures_in, halves, records
 from kipctl.experiments.roll.plan import RollPlan
 from kipctl.experiments.roll.published import in_short, published_for, set_up_differences
-from kipctl.experiments.roll.restarts import Restart, leaders_put_back, roll
 from kipctl.lab.cluster import Lab
 from kipctl.lab.properties import Role
 from kipctl.measure.delivery import follow_batches
 from kipctl.measure.doubts import few_moves_doubts
 from kipctl.measure.redirects import metadata_rpcs, redirects
+from kipctl.runs.actions import lab_of
+from kipctl.runs.begin import Begin, OnThisMachine, on_spark
+from kipctl.runs.own_topic import own_topic
+from kipctl.runs.plan import OWN_TOPIC, RunPlan
+from kipctl.runs.record import describe
 from kipctl.trace.columns import COLUMNS
 from kipctl.trace.rows import IntRows
 from kipctl.trace.store import Run

@@ -17,7 +17,6 @@ from kipctl.cluster.inspect.metadata_views import (
 from kipctl.cluster.snapshot import Broker, Partition, PartitionId, Snapshot, from_metadata
 from kipctl.cluster.watch import ClusterEvent, EventKind
 from kipctl.errors import UnreachableError
-from kipctl.experiments.metadata.convergence import Sightings, sightings
 from kipctl.protocol.message import encode
 from kipctl.protocol.metadata import (
     MetadataResponse,
@@ -25,6 +24,7 @@ from kipctl.protocol.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from kipctl.runs.metadata.convergence import Sightings, sightings
 
 BROKERS = tuple(Broker(id, "h", 9090 + id, None) for id in (1, 2, 3))
 ID = PartitionId("t", 0)

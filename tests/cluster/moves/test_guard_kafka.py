@@ -15,7 +15,7 @@ pytestmark = pytest.mark.kafka
 @pytest.fixture
 def production(monkeypatch: pytest.MonkeyPatch) -> None:
     """The session's lab is taken for somebody's cluster."""
-    monkeypatch.setattr("kipctl.experiments.actions.running_labs", list)
+    monkeypatch.setattr("kipctl.runs.actions.running_labs", list)
 
 
 @pytest.mark.parametrize(

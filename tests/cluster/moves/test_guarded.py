@@ -21,7 +21,6 @@ from kipctl.cli.guarding import guarded, read_guard
 from kipctl.cluster.moves.plan import Move, Plan
 from kipctl.cluster.moves.planners.rotation import rotate
 from kipctl.cluster.snapshot import PartitionId, take_snapshot
-from kipctl.experiments.plan import OWN_TOPIC
 from kipctl.guard.along import along
 from kipctl.protocol.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from kipctl.protocol.metadata import MetadataRequest, MetadataResponse
@@ -29,6 +28,7 @@ from kipctl.protocol.reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
 )
+from kipctl.runs.plan import OWN_TOPIC
 from kipctl.transport.access import Access
 from kipctl.transport.request import Cluster
 

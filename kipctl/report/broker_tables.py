@@ -1,0 +1,352 @@
+"""What `kipctl inspect brokers` prints."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from kipctl.protocol.address import host_port
+from kipctl.report.leader_tables import Value, listing
+from kipctl.report.tables import Paragraph, Report, Table, Tone
+
+if TYPE_CHECKING:
+    from kipctl.cluster.broker_metrics import BrokerMetrics
+    from kipctl.cluster.inspect.doctor_facts import BrokerFacts, ClusterFacts, MetricsFacts
+    from kipctl.cluster.inspect.doctor_findings import Finding
+
+COUNTED = {
+    "Metadata": "Metadata",
+    "Produce": "Produce",
+    "FetchConsumer": "Fetch",
+    "FetchFollower": None,
+}
+"""The requests that are shown, and what kipctl sends of the kind."""
+
+LEADER_ERRORS = ("NOT_LEADER_OR_FOLLOWER", "FENCED_LEADER_EPOCH")
+
+
+def brokers_report(
+    facts: "ClusterFacts", findings: "tuple[Finding, ...]", everything: bool = False
+) -> Report:
+    """The findings, then the brokers; features, APIs and settings where `everything` is asked for.
+
+    JSON and CSV, which programs read, have all of it.
+    """
+    by_broker, brokers = _brokers(facts)
+    by_feature, features = _features(facts)
+    by_api, apis = _apis(facts)
+    by_setting, settings = _settings(facts)
+    tables = {"brokers": by_broker}
+    if facts.metrics:
+        tables |= {"counts": _counts(facts), "connections": _connections(facts)}
+    details = {"features": by_feature, "apis": by_api, "settings": by_setting}
+    if everything:
+        tables |= details
+    further = {} if everything else details
+    further["findings"] = _findings(findings)
+    severities = Counter(str(finding.severity) for finding in findings)
+    return Report(
+        "inspect brokers",
+        {
+            "brokers": [
+                shown | _broker_document(one)
+                for shown, one in zip(brokers, facts.brokers, strict=True)
+            ],
+            "features": features,
+            "apis": apis,
+            "settings": settings,
+            "reassignments": _reassignments_document(facts),
+            "metrics": [_metrics_document(metrics) for metrics in facts.metrics],
+            "findings": [
+                {
+                    "severity": str(finding.severity),
+                    "what": finding.what,
+                    "consequence": finding.consequence,
+                    "change": finding.change,
+                }
+                for finding in findings
+            ],
+            "severities": dict(severities),
+        },
+        _named(tables),
+        () if everything else ("Features, APIs and settings: add --all.",),
+        (_answer(facts, severities), *map(_paragraph, findings)),
+        _named(further),
+    )
+
+
+def _named(tables: Mapping[str, Table]) -> tuple[Table, ...]:
+    return tuple(replace(table, name=name) for name, table in tables.items())
+
+
+def _brokers(facts: "ClusterFacts") -> tuple[Table, list[dict[str, Value]]]:
+    from kipctl.cluster.inspect.doctor_left_behind import may_be_needed, needed_by
+
+    snapshot = facts.snapshot
+    leader_counts = snapshot.leaders_per_broker
+    preferred = Counter(p.preferred_leader for p in snapshot.partitions)
+    not_in_sync = Counter(r for p in snapshot.partitions for r in p.replicas if r not in p.isr)
+    needed = needed_by(facts)
+    doubtful = may_be_needed(facts)
+    return listing(
+        "Brokers",
+        {
+            "broker": "Broker",
+            "address": "Address",
+            "rack": "Rack",
+            "release": "Kafka",
+            "leaders": "Leaders",
+            "preferred": "Preferred",
+            "not_in_sync": "Not in sync",
+            "needed_by": "Needed by",
+            "answers": "Answers",
+        },
+        (
+            (
+                one.id,
+                host_port(one.broker.host, one.broker.port),
+                one.broker.rack,
+                _release(facts, one),
+                leader_counts[one.id],
+                preferred[one.id],
+                not_in_sync[one.id],
+                needed[one.id] or (None if one.id in doubtful else 0),
+                one.silence is None,
+            )
+            for one in facts.brokers
+        ),
+        (
+            "Needed by: partitions that would refuse acks=all, or have no leader, if the broker"
+            " stopped now."
+            + (" Nothing: min.insync.replicas of some is not known." if doubtful else ""),
+        ),
+    )
+
+
+def _broker_document(one: "BrokerFacts") -> dict[str, object]:
+    """What the tables show of all brokers together, for each of them."""
+    return {
+        "error": one.silence or (one.settings_error and one.settings_error.what),
+        "lists": None if one.lists is None else sorted(one.lists),
+        "features": {
+            name: {"in_use": one.finalized.get(name, 0), "supported": list(versions)}
+            for name, versions in one.supported.items()
+        },
+        "api_versions": {str(key): list(versions) for key, versions in one.api_versions.items()},
+        "settings": dict(one.settings),
+        "throttles": dict(one.throttles),
+        "log_dirs": [
+            {"path": found.path, "error": found.error, "cordoned": found.is_cordoned}
+            for found in one.directories
+        ],
+        "log_dirs_error": one.directories_error,
+    }
+
+
+def _reassignments_document(facts: "ClusterFacts") -> dict[str, object]:
+    copying = facts.copying
+    return {
+        "in_progress": None if copying.error else len(copying.busy),
+        "error": copying.error,
+        "looked_s": copying.looked_s,
+        "standing": [
+            {"broker": broker, "partitions": len(partitions)}
+            for broker, partitions in copying.standing.items()
+        ],
+    }
+
+
+def _release(facts: "ClusterFacts", broker: "BrokerFacts") -> str | None:
+    """The exact version if the broker's metrics tell it, else what its features give away."""
+    from kipctl.cluster.inspect.doctor_settings import METADATA_VERSION
+    from kipctl.cluster.versions import release_of
+
+    metrics = facts.metrics_of(broker.id)
+    if metrics is not None and metrics.kafka_version is not None:
+        return metrics.kafka_version
+    return release_of(broker.supported.get(METADATA_VERSION, (0, 0))[1])
+
+
+def _features(facts: "ClusterFacts") -> tuple[Table, list[dict[str, Value]]]:
+    names = sorted({name for broker in facts.answering for name in broker.supported})
+    return listing(
+        "Features",
+        {"feature": "Feature", "in_use": "In use", "supported": "Supported"},
+        (
+            (
+                name,
+                _alike({b.id: str(b.finalized.get(name, 0)) for b in facts.answering}),
+                _alike({b.id: _range(b.supported.get(name)) for b in facts.answering}),
+            )
+            for name in names
+        ),
+    )
+
+
+def _apis(facts: "ClusterFacts") -> tuple[Table, list[dict[str, Value]]]:
+    from kipctl.cluster.inspect.doctor import API_MEANINGS, highest_of_all
+
+    return listing(
+        "APIs",
+        {
+            "api": "API",
+            "versions": "Versions",
+            "from_version": "From",
+            "brings": "Brings",
+            "all_brokers": "All brokers",
+        },
+        (
+            (
+                "".join(word.title() for word in api.name.split("_")),
+                _alike({b.id: _range(b.api_versions.get(api)) for b in facts.answering}),
+                version,
+                meaning,
+                version <= highest_of_all(facts, api),
+            )
+            for api, meanings in API_MEANINGS.items()
+            for version, meaning in meanings.items()
+        ),
+    )
+
+
+def _settings(facts: "ClusterFacts") -> tuple[Table, list[dict[str, Value]]]:
+    from kipctl.cluster.inspect.doctor_facts import SETTINGS
+
+    reported = {b.id: b.settings for b in facts.answering if b.settings_error is None}
+    return listing(
+        "Settings",
+        {"setting": "Setting", "value": "Value", "decides": "Decides"},
+        (
+            (
+                name,
+                _alike({b: settings.get(name) or "-" for b, settings in reported.items()}),
+                decides,
+            )
+            for name, decides in SETTINGS.items()
+        ),
+        ("As brokers have them; what controllers decide they decide by their own file.",),
+    )
+
+
+def _counts(facts: "ClusterFacts") -> Table:
+    table, _ = listing(
+        "Counted by the brokers",
+        {
+            "broker": "Broker",
+            "count": "Count",
+            "since_start": "Since its start",
+            "meanwhile": "Meanwhile",
+            "own": "Of those kipctl's",
+        },
+        (row for metrics in facts.metrics for row in _count_rows(metrics)),
+        ("Meanwhile: from before this command's requests to the brokers until after them.",),
+    )
+    return table
+
+
+def _count_rows(metrics: "MetricsFacts") -> Iterator[tuple[Value, ...]]:
+    before, after = metrics.before, metrics.after
+    if before is None or after is None:
+        return
+    broker = metrics.url if metrics.broker is None else str(metrics.broker)
+    for api, sent in COUNTED.items():
+        own = None
+        if metrics.own is not None:
+            own = sum(count for (name, _), count in metrics.own.items() if name == sent)
+        now = after.requests_of(api)
+        yield broker, f"{api} requests", now, now - before.requests_of(api), own
+    for error in LEADER_ERRORS:
+        now = after.errors_named(error)
+        yield broker, f"{error} answers", now, now - before.errors_named(error), None
+
+
+def _connections(facts: "ClusterFacts") -> Table:
+    open_now: Counter[tuple[str, str]] = Counter()
+    reported = [m.after.connections for m in facts.metrics if m.after and m.after.connections]
+    for connections in reported:
+        open_now.update(connections)
+    table, _ = listing(
+        "Clients connected",
+        {"software": "Software", "version": "Version", "connections": "Connections"},
+        ((*software, count) for software, count in sorted(open_now.items())),
+        () if reported else ("The exporters do not tell.",),
+    )
+    return table
+
+
+def _metrics_document(metrics: "MetricsFacts") -> dict[str, object]:
+    return {
+        "url": metrics.url,
+        "broker": metrics.broker,
+        "error": metrics.error.what if metrics.error else None,
+        "before": _counts_document(metrics.before),
+        "after": _counts_document(metrics.after),
+        "own_requests": None if metrics.own is None else _requests(metrics.own),
+    }
+
+
+def _counts_document(metrics: "BrokerMetrics | None") -> dict[str, object] | None:
+    if metrics is None:
+        return None
+    return {
+        "kafka_version": metrics.kafka_version,
+        "requests": _requests(metrics.requests),
+        "errors": [
+            {"api": api, "error": error, "count": count}
+            for (api, error), count in sorted(metrics.errors.items())
+        ],
+        "connections": None
+        if metrics.connections is None
+        else [
+            {"software": name, "version": version, "connections": count}
+            for (name, version), count in sorted(metrics.connections.items())
+        ],
+        "under_replicated": metrics.under_replicated,
+        "bytes_out": metrics.bytes_out,
+    }
+
+
+def _requests(counts: Mapping[tuple[str, int], int]) -> list[dict[str, object]]:
+    return [
+        {"api": api, "version": version, "count": count}
+        for (api, version), count in sorted(counts.items())
+    ]
+
+
+def _findings(findings: "tuple[Finding, ...]") -> Table:
+    table, _ = listing(
+        "Findings",
+        {"severity": "Severity", "what": "What", "consequence": "Consequence", "change": "Change"},
+        ((str(one.severity), one.what, one.consequence, one.change) for one in findings),
+    )
+    return table
+
+
+def _answer(facts: "ClusterFacts", severities: Counter[str]) -> Paragraph:
+    """How the cluster is, in a sentence."""
+    releases = {release for one in facts.brokers if (release := _release(facts, one))}
+    whose = f"{len(facts.brokers)} brokers of Kafka {', '.join(sorted(releases)) or '?'}"
+    if not severities:
+        return Paragraph(f"Nothing is wrong with {whose}. Nothing was changed.", tone=Tone.GOOD)
+    counted = ", ".join(f"{count} {name}{'s'[: count > 1]}" for name, count in severities.items())
+    return Paragraph(f"{counted} at {whose}. Nothing was changed.")
+
+
+def _paragraph(finding: "Finding") -> Paragraph:
+    tones = {"problem": Tone.BAD, "warning": Tone.WARNING}
+    return Paragraph(
+        f"{finding.severity}: {finding.what}",
+        (finding.consequence, finding.change),
+        tones.get(finding.severity, Tone.NONE),
+    )
+
+
+def _alike(values: Mapping[int, str]) -> str | None:
+    """The one value of all brokers, or each broker's; None when nobody told."""
+    if len(set(values.values())) > 1:
+        return ", ".join(f"{broker}: {value}" for broker, value in values.items())
+    return next(iter(values.values()), None)
+
+
+def _range(versions: tuple[int, int] | None) -> str:
+    return f"{versions[0]}-{versions[1]}" if versions else "none"

@@ -1,0 +1,335 @@
+"""What `kipctl reassign` prints: plans, what became of them, reassignments, the journal."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from kipctl.report.leader_tables import A_FEW, bounded, ids, listing, way_back_line, what_was_copied
+from kipctl.report.plan_tables import (
+    brokers_table,
+    copied_lines,
+    in_short,
+    left_alone_table,
+    links_table,
+)
+from kipctl.report.tables import Report, Table, paragraphs
+
+if TYPE_CHECKING:
+    from kipctl.cluster.moves.cancel import Cancelled
+    from kipctl.cluster.moves.change_outcome import Reassigned
+    from kipctl.cluster.moves.entry import Entry
+    from kipctl.cluster.moves.plan import Move, Plan
+    from kipctl.cluster.moves.plan_view import PlanView
+    from kipctl.cluster.moves.reassign import Ongoing, Verified
+    from kipctl.cluster.snapshot import Assignment, PartitionId, Snapshot
+
+REASSIGN = "reassign"
+_TOPICS_NAMED = 3
+
+
+def plan_report(
+    plan: "Plan",
+    seen: "PlanView",
+    *,
+    every_row: bool = False,
+    elects: bool = True,
+    throttle: float | None = None,
+    busy: Sequence["Ongoing"] = (),
+    about: Mapping[str, object] | None = None,
+    closing: Sequence[str] = ("Nothing was changed.",),
+) -> Report:
+    """The plan by broker, and partition by partition where these are few or asked for.
+
+    The document is Kafka's own reassignment JSON; everything else stands beside it.
+    """
+    from kipctl.cluster.moves.kafka_json import reassignment_document
+    from kipctl.cluster.moves.plan_view import document
+
+    shown = document(seen, throttle)
+    note = () if elects else ("Leaders after: once the preferred leaders are elected.",)
+    tables = [brokers_table(shown, note)] if plan.moves else []
+    if seen.links:
+        tables.append(links_table(shown))
+    if plan.moves and (every_row or len(plan.moves) <= A_FEW):
+        tables.append(_moves_table(plan))
+    if seen.left_alone:
+        tables.append(left_alone_table(shown))
+    others = (f"In the cluster {len(busy)} partitions are being reassigned.",) if busy else ()
+    return Report(
+        REASSIGN,
+        {
+            **reassignment_document(plan.target),
+            **shown,
+            "skipped": _skipped(plan),
+            "ongoing": len(busy),
+            **(about or {}),
+        },
+        tuple(tables),
+        tuple(closing),
+        paragraphs(in_short(shown), *copied_lines(shown), *others),
+    )
+
+
+def rotations_report(plan: "Plan", every_row: bool = False) -> Report:
+    """Of a rotation of everything: how many leaders move of each topic, the most first."""
+    from kipctl.cluster.moves.plan_view import left_alone
+
+    moved = Counter(move.id.topic for move in plan.moves)
+    left = Counter(skipped.id.topic for skipped in plan.skipped)
+    topics = sorted({*moved, *left}, key=lambda topic: (-moved[topic], topic))
+    table, rows = listing(
+        "What a rotation would move",
+        {"topic": "Topic", "leaders": "Leaders", "left_alone": "Left alone"},
+        ((topic, moved[topic], left[topic]) for topic in topics),
+        () if topics else ("There is no topic.",),
+    )
+    return Report(
+        REASSIGN,
+        {"topics": rows},
+        (bounded(table, every_row),),
+        (
+            *map(str, left_alone(plan)),
+            "Nothing was changed. Choose topics: kipctl reassign --rotate --topic NAME, or"
+            " --all-topics.",
+        ),
+        paragraphs(f"A rotation would move {len(plan.moves):,} leaders of {len(moved)} topics."),
+    )
+
+
+def _moves_table(plan: "Plan") -> Table:
+    table, _ = listing(
+        "Plan",
+        {
+            "topic": "Topic",
+            "partition": "Partition",
+            "replicas": "Replicas",
+            "new_replicas": "New replicas",
+            "leader": "Leader",
+            "preferred_leader": "New preferred",
+            "data": "Data",
+        },
+        (
+            (*m.id, m.before, m.after, None if m.leader < 0 else m.leader, m.after[0], _data(m))
+            for m in plan.moves
+        ),
+    )
+    return replace(table, name="partitions")
+
+
+def _data(move: "Move") -> str:
+    if move.is_reorder:
+        return "stays"
+    changes = [f"copied to {ids(move.adding)}"] if move.adding else []
+    return ", ".join(changes + ([f"leaves {ids(move.removing)}"] if move.removing else []))
+
+
+def with_skipped(report: Report, plan: "Plan") -> Report:
+    """The report of a change, with what its plan left alone."""
+    from kipctl.cluster.moves.plan_view import left_alone
+
+    return replace(
+        report,
+        document={**report.document, "skipped": _skipped(plan)},
+        closing=(*map(str, left_alone(plan)), *report.closing),
+    )
+
+
+def _skipped(plan: "Plan") -> list[dict[str, object]]:
+    return [
+        {"topic": s.id.topic, "partition": s.id.partition, "reason": s.reason} for s in plan.skipped
+    ]
+
+
+def reassigned_report(done: "Reassigned", after: "Snapshot", every_row: bool = False) -> Report:
+    """What a plan changed, and what is left for an election to do."""
+    now = after.by_id
+    there = [move for move in done.plan.moves if move.id in now]
+    table, partitions = listing(
+        "Reassigned",
+        {
+            "topic": "Topic",
+            "partition": "Partition",
+            "replicas_before": "Before",
+            "replicas": "Replicas",
+            "leader": "Leader",
+        },
+        ((*m.id, m.before, now[m.id].replicas, now[m.id].leader) for m in there),
+    )
+    closing = []
+    if astray := sum(not now[move.id].is_led_by_preferred for move in there):
+        closing.append(
+            f"{astray} are not led by their preferred replica:"
+            f" kipctl elect preferred {_naming(done.plan.topics)}"
+        )
+    if done.entry:
+        closing.append(way_back_line(done.entry))
+    return Report(
+        REASSIGN,
+        {
+            "partitions": partitions,
+            "refused": [str(refusal) for refusal in done.refused],
+            "seconds": (done.finished_us - done.called_us) / 1e6,
+            "copied": done.copied.document() if done.copied else None,
+            "saved": str(done.entry.saved) if done.entry else None,
+            "entry": done.entry.id if done.entry else None,
+        },
+        (bounded(table, every_row),),
+        tuple(closing),
+        paragraphs(
+            f"{len(done.plan.moves)} partitions are reassigned.", *what_was_copied(done.copied)
+        ),
+    )
+
+
+def _naming(topics: Sequence[str]) -> str:
+    """The options that name these topics to `elect`; many are in the plan's own file."""
+    if len(topics) > _TOPICS_NAMED:
+        return "--json-file FILE, with the plan's own FILE"
+    return " ".join(f"--topic {topic}" for topic in topics)
+
+
+def stopped_report(entry: "Entry | None", why: str) -> Report:
+    """Of a change that was stopped: its entry and the state of that, and what stopped it."""
+    state = str(entry.state) if entry else None
+    return Report(
+        REASSIGN,
+        {
+            "entry": entry.id if entry else None,
+            "state": state,
+            "stopped": why,
+            "rolled_back": False,
+        },
+        (),
+        (f"Entry {entry.id} is {state}.",) if entry else (),
+    )
+
+
+def verified_report(
+    verified: Sequence["Verified"], target: "Assignment", every_row: bool = False
+) -> Report:
+    """How the cluster stands to an assignment; what is not as it says comes first."""
+    table, partitions = listing(
+        "Verified",
+        {
+            "topic": "Topic",
+            "partition": "Partition",
+            "state": "State",
+            "wanted": "Wanted",
+            "replicas": "Replicas",
+        },
+        ((*one.id, str(one.state), target[one.id], one.replicas) for one in verified),
+    )
+    table = replace(table, rows=tuple(sorted(table.rows, key=lambda row: row[2] == "done")))
+    counts = Counter(str(one.state) for one in verified)
+    return Report(
+        REASSIGN,
+        {"partitions": partitions, "counts": dict(counts)},
+        (bounded(table, every_row),),
+        opening=paragraphs(", ".join(f"{count} {state}" for state, count in counts.items()) + "."),
+    )
+
+
+def ongoing_report(
+    busy: Sequence["Ongoing"],
+    title: str = "Reassignments in progress",
+    every_row: bool = False,
+    closing: tuple[str, ...] = (),
+) -> Report:
+    """The reassignments in progress."""
+    table, partitions = listing(
+        title,
+        {
+            "topic": "Topic",
+            "partition": "Partition",
+            "replicas": "Replicas",
+            "adding": "Adding",
+            "removing": "Removing",
+        },
+        ((*one.id, one.replicas, one.adding, one.removing) for one in busy),
+        () if busy else ("None.",),
+    )
+    return Report(REASSIGN, {"ongoing": partitions}, (bounded(table, every_row),), closing)
+
+
+def cancelled_report(cancelled: "Cancelled", after: "Snapshot", every_row: bool = False) -> Report:
+    """What was cancelled, and whether the order of the replicas is what it was."""
+    now = after.by_id
+    restored, unknown = cancelled.restored.target, frozenset(cancelled.order_unknown)
+
+    def order(partition_id: "PartitionId") -> str:
+        if partition_id in unknown:
+            return "unknown"
+        return "put back" if partition_id in restored else "as before"
+
+    table, partitions = listing(
+        "Cancelled",
+        {"topic": "Topic", "partition": "Partition", "replicas": "Replicas", "order": "Order"},
+        ((*one, now[one].replicas, order(one)) for one in cancelled.cancelled if one in now),
+    )
+    closing = (
+        f"kipctl did not start the reassignment of {len(unknown)} of them: their preferred leaders"
+        " may have changed.",
+    )
+    return Report(
+        REASSIGN,
+        {"cancelled": partitions, "refused": [str(refusal) for refusal in cancelled.refused]},
+        (bounded(table, every_row),),
+        closing if unknown else (),
+    )
+
+
+def history_report(entries: Sequence["Entry"], older: int, folder: str, now: datetime) -> Report:
+    """The journal, the newest first."""
+    table, objects = listing(
+        "Journal",
+        {
+            "id": "Entry",
+            "age": "Made",
+            "state": "State",
+            "partitions": "Partitions",
+            "command": "Command",
+            "user": "By",
+        },
+        (
+            (
+                e.id,
+                age(e.made_at, now),
+                str(e.state),
+                len(e.before),
+                " ".join(("kipctl", *e.origin.command)) if e.origin.command else None,
+                f"{e.origin.user}@{e.origin.host}" if e.origin.user else None,
+            )
+            for e in entries
+        ),
+        () if entries else ("None.",),
+    )
+    closing = [f"{older:,} older entries are in {folder}."] if older > 0 else []
+    if any(e.may_be_undone for e in entries):
+        closing.append("Undo one of them: kipctl reassign --rollback --entry ID")
+    documents = [
+        {
+            **shown,
+            "made_at": e.made_at.isoformat() if e.made_at else None,
+            "command": list(e.origin.command),
+            "user": e.origin.user,
+            "host": e.origin.host,
+            "undoes": e.undoes or None,
+            "saved": str(e.saved),
+        }
+        for shown, e in zip(objects, entries, strict=True)
+    ]
+    return Report(REASSIGN, {"entries": documents, "older": older}, (table,), tuple(closing))
+
+
+def age(made_at: datetime | None, now: datetime) -> str:
+    """How long ago that was, in its largest unit."""
+    if made_at is None:
+        return "at a time not known"
+    seconds = max(0.0, (now - made_at).total_seconds())
+    for unit, length in (("day", 86400), ("hour", 3600), ("minute", 60)):
+        if seconds >= length:
+            n = int(seconds // length)
+            return f"{n} {unit}{'s' if n > 1 else ''} ago"
+    return "less than a minute ago"

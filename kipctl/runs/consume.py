@@ -1,0 +1,296 @@
+"""`perf consume`: the probe's consumer on a topic, actions on the cluster meanwhile, the record."""
+
+import threading
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+
+from kipctl.cluster.inspect.replica_facts import broker_racks
+from kipctl.cluster.moves.journal import journal
+from kipctl.cluster.moves.saved_meanwhile import saved_meanwhile
+from kipctl.cluster.snapshot import Snapshot, take_snapshot
+from kipctl.cluster.topics import EARLIEST, LATEST, offsets
+from kipctl.errors import UsageError
+from kipctl.measure.consumed import (
+    DETAILED_HEADER,
+    Measured,
+    interval_line,
+    kafka_line,
+    measured,
+    summarize,
+)
+from kipctl.measure.doubts import Observed, doubts
+from kipctl.probe.config import as_properties
+from kipctl.probe.consume.positions import NO_OFFSET
+from kipctl.probe.consume.run import ConsumeOutcome, ConsumeSpec, assignment
+from kipctl.runs.actions import check_action
+from kipctl.runs.begin import Begin, OnThisMachine, Probe, on_spark
+from kipctl.runs.execute import (
+    Listeners,
+    await_settled,
+    broken_off,
+    conduct,
+    interrupted_run,
+    report_missing,
+    undo,
+)
+from kipctl.runs.plan import RunPlan, check_topic
+from kipctl.runs.produce import kafka_version
+from kipctl.runs.record import Recorder, recording, snapshot_after
+from kipctl.signals import cut_in_order
+from kipctl.trace.clock import now_us
+from kipctl.trace.columns import COLUMNS
+from kipctl.trace.rows import IntRows
+from kipctl.trace.store import Run, without_secrets
+from kipctl.transport.request import Cluster
+
+_CLIENT_ID = "kipctl"
+_ADMIN_TIMEOUT_S = 30.0
+_LOOK_S = 0.05
+_RECORDS = COLUMNS["reads"].index("records")
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumePlan(RunPlan):
+    """A run of the consumer and what is done to the cluster meanwhile.
+
+    With `show_detailed_stats` a line of Kafka's tool is told every `reporting_interval_s`.
+    """
+
+    probe: ConsumeSpec
+    show_detailed_stats: bool = False
+
+    def __post_init__(self) -> None:
+        """Raises UsageError for numbers that make no sense."""
+        check_topic(self.probe.topic)
+        spec = self.probe
+        self.check(
+            (
+                ("--num-records", spec.num_records, 1),
+                ("--timeout", spec.timeout_ms, 1),
+                ("--offset", spec.offset, NO_OFFSET),
+                ("--partition", min(spec.partitions, default=0), 0),
+            )
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumeResult:
+    """What a run came to. `document` is what `--output json` prints."""
+
+    measured: Measured
+    document: dict[str, Any]
+
+
+def consume(plan: ConsumePlan, listeners: Listeners) -> ConsumeResult:
+    """Read a topic. Raises KipctlError when it cannot begin, broke off, or was interrupted.
+
+    What was measured until then is recorded; of a run that did not begin nothing is left.
+    """
+    spec = plan.probe
+    with (
+        recording(plan.record) as run,
+        Cluster(spec.access, _CLIENT_ID, _ADMIN_TIMEOUT_S) as cluster,
+    ):
+        if plan.during:
+            check_action(cluster, plan.during)
+        before = take_snapshot(cluster, [spec.topic])
+        check_assignment(cluster, spec, before)
+        partitions = assignment(spec, len(before.partitions))
+        plan.check_partitions(spec.topic, len(partitions))
+        warn_of_rack(spec.config.client_rack, cluster, before, listeners.message)
+        with (
+            saved_meanwhile(
+                cluster,
+                journal(before.cluster_id),
+                before,
+                listeners.message,
+                copies=plan.copies_data,
+            )
+            if plan.moves_leaders
+            else nullcontext(),
+            _begins(plan, listeners.message) as begin,
+        ):
+            return measure(plan, cluster, before, listeners, run, begin)
+
+
+def _begins(
+    plan: ConsumePlan, message: Callable[[str], None]
+) -> AbstractContextManager[Begin[ConsumeOutcome]]:
+    if plan.on_spark:
+        return on_spark(plan, message)
+    return nullcontext(OnThisMachine(plan.record))
+
+
+def check_assignment(cluster: Cluster, spec: ConsumeSpec, before: Snapshot) -> None:
+    """Raise UsageError for a partition that is not there, or an offset outside of its log."""
+    partitions = assignment(spec, len(before.partitions))
+    if spec.offset == NO_OFFSET:
+        return
+    starts, ends = offsets(cluster, spec.topic, EARLIEST), offsets(cluster, spec.topic, LATEST)
+    for partition in partitions:
+        if not starts[partition] <= spec.offset <= ends[partition]:
+            raise UsageError(
+                f"Offset {spec.offset} is outside of {spec.topic}:{partition}, whose log has "
+                f"{starts[partition]} to {ends[partition]}.",
+                "Name one within with --offset, or leave it out to begin at the earliest.",
+            )
+
+
+def warn_of_rack(
+    rack: str, cluster: Cluster, before: Snapshot, message: Callable[[str], None]
+) -> None:
+    """Say so when nobody serves the consumer's rack: then every record comes from a leader."""
+    if rack and (warning := rack_warning(rack, broker_racks(cluster), before.broker_ids)):
+        message(warning)
+
+
+def rack_warning(rack: str, racks: Mapping[int, str | None], alive: Collection[int]) -> str:
+    """What is wrong with a consumer's rack; empty when a broker there is alive."""
+    there = sorted(broker for broker, its_rack in racks.items() if its_rack == rack)
+    if any(broker in alive for broker in there):
+        return ""
+    if there:
+        brokers = "broker " if len(there) == 1 else "brokers "
+        return (
+            f"Warning: rack {rack!r} has no broker that is alive ({brokers}"
+            f"{', '.join(map(str, there))}), so leaders are read until one is back."
+        )
+    known = sorted({its_rack for its_rack in racks.values() if its_rack})
+    return f"Warning: no broker is in rack {rack!r}, so leaders are read. " + (
+        f"Racks of this cluster: {', '.join(known)}." if known else "None has a rack."
+    )
+
+
+def measure(
+    plan: ConsumePlan,
+    cluster: Cluster,
+    before: Snapshot,
+    listeners: Listeners,
+    run: Run | None = None,
+    begin: Begin[ConsumeOutcome] | None = None,
+) -> ConsumeResult:
+    """Run the consumer, with the plan's actions meanwhile.
+
+    Raises InterruptedRunError after Ctrl-C, and PartlyDoneError (with workers PipelineError) when
+    it broke off; what was measured until then is recorded.
+    """
+    spec = plan.probe
+    version = kafka_version(cluster)
+    how = consume_settings(spec) | plan.asked | {"kafka_version": version}
+    recorder = Recorder(run, "perf consume", spec.topic, how, asdict(before)) if run else None
+    await_settled(cluster, spec.topic, plan, listeners.message)
+    with (begin or OnThisMachine(run.folder if run else None))(spec) as probe:
+        if recorder:
+            recorder.begin()
+        with cut_in_order() as cut:
+            with _watched(probe, plan, listeners):
+                conducted = conduct(probe, cluster, spec.topic, plan, listeners.message, cut)
+            outcome, actions = conducted.outcome, conducted.actions
+            is_recorded = bool(outcome.records or outcome.failure)
+            if recorder and is_recorded:
+                recorder.write_rows(outcome.start_us, probe.parts, conducted.events)
+                after = snapshot_after(cluster, spec.topic, listeners.message)
+                done = {"actions": actions, "kafka_version": version}
+                recorder.close(outcome, probe.parts, done, after)
+            measurement = measured(outcome, probe.parts)
+            document = summarize(measurement, actions, version)
+            lag = document["loop_lag_ms"]
+            document["doubts"] = list(
+                doubts(
+                    Observed(
+                        beside_ms=document["fetches"]["took_ms"]["p99"],
+                        loop_lag_ms=lag["p99"] if lag else None,
+                        busy=None if plan.on_spark else conducted.busy,
+                        moves=document["redirects"]["moves"]["met"] if plan.during else None,
+                    )
+                )
+            )
+            if recorder and is_recorded:
+                recorder.evaluated(document)
+    if outcome.failure:
+        what = f"{outcome.failure} {outcome.records} records were read."
+        raise broken_off(plan, what, run, undo(plan, spec.topic, actions))
+    if outcome.stopped:
+        raise interrupted_run(
+            f"Interrupted: {outcome.records:,} records were read.",
+            [result_line(measurement)],
+            conducted,
+            run,
+            undo(plan, spec.topic, actions),
+        )
+    report_missing(len(actions), plan, listeners.message)
+    return ConsumeResult(measurement, document)
+
+
+def consume_settings(spec: ConsumeSpec) -> dict[str, object]:
+    """What was asked for, for `run.json`."""
+    return {
+        "num_records": spec.num_records,
+        "timeout_ms": spec.timeout_ms,
+        "leader_discovery": spec.discovery.value,
+        "bootstrap_server": str(spec.access),
+        "consumer": without_secrets(as_properties(spec.config)),
+    }
+
+
+def result_line(run: Measured) -> str:
+    """The line of Kafka's tool, with local times."""
+    return kafka_line(run, local_time)
+
+
+def local_time(wall_us: int) -> str:
+    """As Kafka's consumer perf tool prints times: `yyyy-MM-dd HH:mm:ss:SSS`."""
+    local = datetime.fromtimestamp(wall_us / 1e6)
+    return f"{local:%Y-%m-%d %H:%M:%S}:{local.microsecond // 1000:03d}"
+
+
+@contextmanager
+def _watched(
+    probe: Probe[ConsumeOutcome], plan: ConsumePlan, listeners: Listeners
+) -> Iterator[None]:
+    """While the block runs, from a thread: tell Kafka's interval lines, and end workers together.
+
+    None of them knows what the others have read.
+    """
+    if not plan.show_detailed_stats and not plan.on_spark:
+        yield
+        return
+    over = threading.Event()
+    if plan.show_detailed_stats:
+        listeners.interval(DETAILED_HEADER)
+
+    def watch() -> None:
+        records = size = 0
+        interval_us = round(plan.reporting_interval_s * 1e6)
+        told_us = now_us()
+        rows = probe.new_rows("reads")
+        while not over.wait(_LOOK_S):
+            rows = np.concatenate([rows, probe.new_rows("reads")])
+            if plan.on_spark and records + read(rows) >= plan.probe.num_records:
+                probe.stop()
+            if now_us() - told_us < interval_us:
+                continue
+            line, records, size = interval_line(
+                rows, records, size, (now_us() - told_us) / 1e6, local_time
+            )
+            told_us, rows = now_us(), rows[:0]
+            if plan.show_detailed_stats:
+                listeners.interval(line)
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def read(rows: IntRows) -> int:
+    """How many records rows of `reads` brought."""
+    return int(rows[:, _RECORDS].sum())

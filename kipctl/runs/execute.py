@@ -1,0 +1,267 @@
+"""A run under way: actions on the cluster on time, until its load is done or Ctrl-C ends it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Generic, Protocol, TypeVar
+
+from kipctl.cluster.topics import await_topics
+from kipctl.cluster.watch import ClusterEvent
+from kipctl.errors import (
+    InterruptedRunError,
+    KipctlError,
+    PartlyDoneError,
+    PipelineError,
+    TimedOutError,
+    UnreachableError,
+)
+from kipctl.probe.outcome import AnyOutcome
+from kipctl.probe.schedule import Schedule
+from kipctl.runs.actions import Performed, Performer
+from kipctl.runs.begin import Probe
+from kipctl.runs.machine import busy_share, cpu_times
+from kipctl.runs.plan import OWN_TOPIC, RunPlan
+from kipctl.signals import Cut
+from kipctl.trace.clock import now_us
+from kipctl.trace.store import Run
+from kipctl.transport.request import Cluster
+
+_LOOK_US = 50_000
+_SETTLED_S = 15.0
+_NOTABLE = 1e-4
+"""From here on a rate is another one, as a share of the one asked for."""
+
+AnyResult = TypeVar("AnyResult")
+AnyResult_co = TypeVar("AnyResult_co", covariant=True)
+
+
+class UnderWay(Protocol[AnyResult_co]):
+    """A load at work: a probe, or another client."""
+
+    def outcome(self) -> AnyResult_co:
+        """Wait until it is done."""
+
+    def is_done_by(self, time_us: int, /) -> bool:
+        """Whether it is done; waits for it until a moment of the monotonic clock."""
+
+    def stop(self) -> None:
+        """Ask it to send, or read, no further records."""
+
+
+@dataclass(slots=True)
+class Listeners:
+    """Who is told while it runs: `message` of steps, `interval` of Kafka's interval lines."""
+
+    message: Callable[[str], None] = field(default=lambda _: None)
+    interval: Callable[[str], None] = field(default=lambda _: None)
+
+
+@dataclass(frozen=True, slots=True)
+class Conducted(Generic[AnyResult]):
+    """A run that is over: what the load came to, and what was done and seen meanwhile.
+
+    `cut_off`: Ctrl-C ended it. `interrupted` says how far the action came that it cut off.
+    """
+
+    outcome: AnyResult
+    cut_off: bool
+    interrupted: str
+    performed: list[Performed]
+    events: list[ClusterEvent]
+    start_us: int
+    busy: float | None = None
+    """The share of this machine's CPU time that was used meanwhile."""
+
+    @property
+    def actions(self) -> list[dict[str, Any]]:
+        """As JSON has them, in milliseconds since the start of the load."""
+        return [action.as_document(self.start_us) for action in self.performed]
+
+
+def await_settled(
+    cluster: Cluster,
+    topic: str,
+    plan: RunPlan,
+    message: Callable[[str], None],
+    timeout_s: float = _SETTLED_S,
+) -> None:
+    """Where something is to be done to leaders, wait until those of before have settled.
+
+    What an earlier run, or its end, has moved would be met by this one, and counted. A topic that
+    does not settle (a replica is behind) is told of, and measured as it is.
+    """
+    if plan.during is None:
+        return
+    try:
+        await_topics(cluster, [topic], timeout_s=timeout_s)
+    except (TimedOutError, UnreachableError) as unsettled:
+        message(f"The run begins while leaders may still move: {unsettled.what}")
+
+
+def conduct(
+    probe: Probe[AnyOutcome],
+    cluster: Cluster,
+    topic: str,
+    plan: RunPlan,
+    message: Callable[[str], None],
+    cut: Cut,
+) -> Conducted[AnyOutcome]:
+    """Perform the plan's actions on time until the probe is done.
+
+    Ctrl-C stops the probe in good order; then its outcome is `stopped`, also when all was sent. A
+    second one does not wait for what is under way.
+    """
+    report_rate(probe.schedule, message)
+    stopped = partial(settled, probe, cut)
+    conducted = conduct_load(probe, probe.schedule, cluster, topic, plan, message, stopped, cut)
+    if not conducted.cut_off:
+        return conducted
+    return replace(conducted, outcome=replace(conducted.outcome, stopped=True))
+
+
+def settled(probe: Probe[AnyOutcome], cut: Cut) -> AnyOutcome:
+    """Stop the probe and wait for what is under way, until Ctrl-C; what it came to."""
+    try:
+        probe.stop()
+        while not probe.is_done_by(now_us() + _LOOK_US):
+            if cut.again:
+                return probe.give_up()
+        return probe.outcome()
+    except KeyboardInterrupt:
+        return probe.give_up()
+
+
+def conduct_load(
+    load: UnderWay[AnyResult],
+    schedule: Schedule,
+    cluster: Cluster,
+    topic: str,
+    plan: RunPlan,
+    message: Callable[[str], None],
+    stopped: Callable[[], AnyResult] | None = None,
+    cut: Cut | None = None,
+) -> Conducted[AnyResult]:
+    """Perform the plan's actions on time until a load that follows this schedule is done.
+
+    Ctrl-C stops it in good order, by `stopped` if that is given. With `cut` one that comes later
+    is put off.
+    """
+    performer = Performer(cluster, topic, plan.during) if plan.during else None
+    cut_off, interrupted = False, ""
+    began = cpu_times()
+    try:
+        if performer:
+            _perform(performer, load, schedule, plan, message)
+        outcome = load.outcome()
+        if cut:
+            cut.put_off()
+    except (KeyboardInterrupt, InterruptedRunError) as ctrl_c:
+        cut_off = True
+        if isinstance(ctrl_c, InterruptedRunError):
+            interrupted = ctrl_c.what.removeprefix("Interrupted. ")
+        message("Stopping: what is under way is waited for.")
+        outcome = (stopped or partial(_stopped, load))()
+    return Conducted(
+        outcome,
+        cut_off,
+        interrupted,
+        performer.performed if performer else [],
+        performer.events if performer else [],
+        schedule.start_us,
+        busy_share(began, cpu_times()),
+    )
+
+
+def _stopped(load: UnderWay[AnyResult]) -> AnyResult:
+    load.stop()
+    return load.outcome()
+
+
+def _perform(
+    performer: Performer,
+    load: UnderWay[object],
+    schedule: Schedule,
+    plan: RunPlan,
+    message: Callable[[str], None],
+) -> None:
+    number, free_us = 0, schedule.start_us
+    while not plan.count or number < plan.count:
+        number += 1
+        begins_us = action_begins_us(schedule, number, plan.every_s, free_us)
+        if begins_us is None or load.is_done_by(begins_us):
+            return
+        message(_reported(number, performer.perform()))
+        free_us = now_us()
+
+
+def action_begins_us(schedule: Schedule, number: int, every_s: float, free_us: int) -> int | None:
+    """When action `number` (from 1) begins, in monotonic microseconds; None if it does not.
+
+    It is due every so many seconds after the start, and waits for the one before it, which was over
+    at `free_us`. Without load there is nothing to measure: none begins when the last record is
+    due, or later. Unthrottled nobody knows when that is.
+    """
+    begins_us = max(schedule.start_us + round(number * every_s * 1e6), free_us)
+    if schedule.throttled and begins_us >= schedule.intended_us(schedule.num_records - 1):
+        return None
+    return begins_us
+
+
+def _reported(number: int, done: Performed) -> str:
+    if done.error:
+        return f"{done.action} {number}: {done.error}"
+    took_ms = (done.answered_us - done.called_us) / 1000
+    spread_ms = (done.converged_us - done.answered_us) / 1000
+    return (
+        f"{done.action} {number}: {done.partitions} partitions in {took_ms:.0f} ms, "
+        f"known to every broker {spread_ms:.0f} ms later."
+    )
+
+
+def report_rate(schedule: Schedule, message: Callable[[str], None]) -> None:
+    """Say so when whole nanoseconds between records make another rate than the one asked for."""
+    asked, paced = schedule.rate, schedule.paced_rate
+    if schedule.throttled and abs(paced - asked) > _NOTABLE * asked:
+        message(
+            f"Records are due every {schedule.interval_ns} ns, so it is {paced:,.0f} records/s "
+            f"instead of {asked:,.0f}."
+        )
+
+
+def report_missing(happened: int, plan: RunPlan, message: Callable[[str], None]) -> None:
+    """Say so when fewer actions happened than were asked for."""
+    wanted = (plan.count or 1) if plan.during else 0
+    if happened < wanted:
+        message(
+            f"{happened} of {wanted} actions happened before the records were through: "
+            f"take more of them, or act more often than every {plan.every_s:g} s (--every)."
+        )
+
+
+def interrupted_run(
+    how_far: str,
+    figures: Sequence[str],
+    conducted: Conducted[Any],
+    run: Run | None,
+    next_step: str,
+) -> InterruptedRunError:
+    """The error of a run that somebody ended: how far it came, where it is, what to do."""
+    lines = [how_far, *figures]
+    if run:
+        lines.append(f"What was measured: kipctl runs show {run.folder}")
+    steps = filter(None, (conducted.interrupted.strip(), next_step))
+    return InterruptedRunError("\n".join(lines), "\n".join(steps))
+
+
+def broken_off(plan: RunPlan, what: str, run: Run | None, next_step: str) -> KipctlError:
+    """The error of a run that came to no good end; what was measured until then is recorded."""
+    kept = f" What is known is in {run.folder}." if run else ""
+    error = PipelineError if plan.on_spark else PartlyDoneError
+    return error(f"{what}{kept}", next_step)
+
+
+def undo(plan: RunPlan, topic: str, actions: Sequence[object]) -> str:
+    """How to put back what actions have moved of somebody's topic; "" if there is nothing."""
+    if actions and plan.moves_leaders and topic != OWN_TOPIC:
+        return "Leaders were moved. Undo: kipctl reassign --rollback"
+    return ""

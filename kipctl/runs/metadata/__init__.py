@@ -1,0 +1,1 @@
+"""`perf metadata`: what many topics cost clients in Metadata (KIP-526)."""

@@ -1,0 +1,113 @@
+"""Java's KafkaProducer itself, of any version, told from here what to send to which topic.
+
+Kafka's tools produce to one topic. A JVM with Py4J, which PySpark brings along, lets Python call
+the class; a call takes a few hundred microseconds, and what it sends it sends as it always does.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from py4j.java_gateway import GatewayParameters, JavaGateway, find_jar_path, launch_gateway
+from py4j.protocol import Py4JError, Py4JJavaError
+
+from kipctl.clients.java import JavaClient
+from kipctl.errors import RefusedError
+from kipctl.runs.metadata.phases import PhaseLoad
+from kipctl.runs.metadata.senders import CLIENT_ID, pace
+from kipctl.trace.clock import now_us
+from kipctl.transport.access import Access
+
+_SERIALIZER = "org.apache.kafka.common.serialization.ByteArraySerializer"
+_ERRORS = "record-error-total"
+
+
+@contextmanager
+def java_machine(client: JavaClient) -> Iterator[JavaGateway]:
+    """A JVM with the client's classes in it, on a port of loopback that needs a token.
+
+    It is gone after the block. Raises RefusedError when it does not start.
+    """
+    try:
+        port, token, process = launch_gateway(
+            jarpath=find_jar_path(),
+            classpath=":".join(map(str, client.classpath)),
+            javaopts=[f"-Xmx{client.heap_mb}m"],
+            java_path=str(client.java),
+            die_on_exit=True,
+            enable_auth=True,
+            return_proc=True,
+        )
+    except (Py4JError, OSError) as error:
+        raise RefusedError(
+            f"A JVM for Java's client {client.version} did not start: {error}."
+        ) from None
+    with process:
+        gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=token))
+        try:
+            yield gateway
+        finally:
+            gateway.shutdown()
+            process.kill()
+
+
+class JavaSender:
+    """A KafkaProducer in such a JVM."""
+
+    def __init__(
+        self,
+        gateway: JavaGateway,
+        version: str,
+        access: Access,
+        names: Sequence[str],
+        record_size: int,
+        settings: Mapping[str, str],
+    ) -> None:
+        """`settings` are properties of its own. Raises RefusedError when it refuses them."""
+        self.software = f"apache-kafka-java {version}"
+        self._names = names
+        self._jvm: Any = gateway.jvm
+        properties = self._jvm.java.util.Properties()
+        for name, value in {
+            **access.properties,
+            "bootstrap.servers": str(access),
+            "client.id": CLIENT_ID,
+            "acks": "1",
+            "enable.idempotence": "false",
+            "key.serializer": _SERIALIZER,
+            "value.serializer": _SERIALIZER,
+            **settings,
+        }.items():
+            properties.setProperty(name, value)
+        self._value = bytes(record_size)
+        try:
+            self._producer = self._jvm.org.apache.kafka.clients.producer.KafkaProducer(properties)
+        except Py4JJavaError as error:
+            raise RefusedError(f"Java's producer did not start: {error.java_exception}.") from None
+
+    def send(self, load: PhaseLoad) -> int:
+        """See Sender. Raises RefusedError when a record could not be handed over."""
+        before = self._errors()
+        record = self._jvm.org.apache.kafka.clients.producer.ProducerRecord
+        try:
+            for segment in load.segments:
+                start_us = now_us()
+                for k in range(segment.records):
+                    pace(start_us, k, segment.rate)
+                    topic = self._names[segment.topics[k % len(segment.topics)]]
+                    self._producer.send(record(topic, self._value))
+                self._producer.flush()
+        except Py4JJavaError as error:
+            raise RefusedError(f"Java's producer failed: {error.java_exception}.") from None
+        return self._errors() - before
+
+    def close(self) -> None:
+        self._producer.close()
+
+    def _errors(self) -> int:
+        """How many records it says have failed since it was made."""
+        for entry in self._producer.metrics().entrySet():
+            name = entry.getKey()
+            if name.name() == _ERRORS and name.group() == "producer-metrics":
+                return int(entry.getValue().metricValue())
+        raise RefusedError("Java's producer does not say how many records failed.")

@@ -1,0 +1,106 @@
+"""kipctl's own producer as a client of `perf metadata`."""
+
+import tempfile
+from collections.abc import Sequence
+from contextlib import ExitStack, closing
+from pathlib import Path
+from random import Random
+
+from kipctl import __version__
+from kipctl.probe.leader_finder import MetadataCall
+from kipctl.probe.metadata_policy import TopicPolicy
+from kipctl.probe.produce.config import ProducerConfig
+from kipctl.probe.produce.many_topics import ManyTopicsProducer
+from kipctl.probe.produce.payloads import random_values, variants
+from kipctl.probe.produce.run import ProbeOutcome, new_producer_id
+from kipctl.probe.tracing import Tracing
+from kipctl.probe.undisturbed import undisturbed
+from kipctl.protocol.address import Address
+from kipctl.protocol.compression import Compression
+from kipctl.protocol.produce_frames import Topic
+from kipctl.runs.metadata.phases import PhaseLoad, PhaseResult, Rpc
+from kipctl.trace.clock import now_us
+from kipctl.transport.request import Cluster
+from kipctl.transport.sockets import SystemSockets
+
+
+class ProbeClient:
+    """One producer for all phases. The cluster tells it where to start, and a producer id."""
+
+    version = __version__
+
+    def __init__(
+        self,
+        config: ProducerConfig,
+        policy: TopicPolicy,
+        topics: Sequence[Topic],
+        partitions: int,
+        record_size: int,
+        cluster: Cluster,
+    ) -> None:
+        self._config = config
+        choose = Random(0)
+        compression = Compression[config.compression_type.upper()]
+        values = random_values(record_size, choose, config.batch_size)
+        producer = (-1, -1)
+        if config.enable_idempotence:
+            producer = new_producer_id(cluster, topics[0].name)
+        node = next(iter(cluster.nodes.values()))
+        self._server = Address(node.host, node.port)
+        self._first = True
+        with ExitStack() as opened:
+            scratch = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="kipctl-")))
+            self._producer = opened.enter_context(
+                closing(
+                    ManyTopicsProducer(
+                        config,
+                        policy,
+                        topics,
+                        partitions,
+                        variants(values, config.batch_size, compression, choose),
+                        opened.enter_context(closing(Tracing(scratch, ProbeOutcome.datasets))),
+                        producer,
+                        SystemSockets(now_us, cluster.access),
+                        [self._server],
+                    )
+                )
+            )
+            self._opened = opened.pop_all()
+
+    def run(self, load: PhaseLoad) -> PhaseResult:
+        """Raises TimedOutError."""
+        producer = self._producer
+        calls: list[MetadataCall] = []
+        if self._first:
+            calls += producer.bootstrap(self._server)
+            self._first = False
+        producer.keep_metadata(
+            load.max_age_ms or self._config.metadata_max_age_ms,
+            load.max_idle_ms or self._config.metadata_max_idle_ms,
+        )
+        with undisturbed():
+            sent = producer.send(load.segments)
+        calls += sent.calls
+        return PhaseResult(
+            sent.records,
+            sent.failed,
+            sent.seconds,
+            sent.latencies_us,
+            sent.waits_us,
+            [_rpc(call) for call in calls],
+            sent.errors,
+        )
+
+    def close(self) -> None:
+        self._opened.close()
+
+
+def _rpc(call: MetadataCall) -> Rpc:
+    answered = bool(call.received_us)
+    return Rpc(
+        call.cause.name.lower(),
+        len(call.topics),
+        call.flight.size,
+        call.response_bytes if answered else None,
+        call.received_us - call.flight.sent_us if answered else None,
+    )

@@ -1,0 +1,293 @@
+"""How an end-to-end run ends: what was acknowledged is waited for, also after Ctrl-C."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kipctl.cluster.snapshot import Snapshot
+from kipctl.errors import InterruptedRunError, PartlyDoneError
+from kipctl.measure.outcomes import salvaged
+from kipctl.measure.parts import Part
+from kipctl.probe.health import Health
+from kipctl.probe.outcome import Outcome, Spec
+from kipctl.probe.produce.run import ProbeSpec
+from kipctl.protocol.address import Address
+from kipctl.report.e2e_tables import e2e_tables, times_table
+from kipctl.runs import e2e
+from kipctl.runs.e2e import EndToEndPlan, measure
+from kipctl.runs.execute import Listeners
+from kipctl.runs.long_watch import Watched
+from kipctl.runs.produce import PerfPlan
+from kipctl.signals import Cut
+from kipctl.trace.begun import Begun
+from kipctl.trace.columns import COLUMNS, raw_path
+from kipctl.trace.rows import IntRows
+from kipctl.trace.store import Run
+from kipctl.transport.access import Access
+
+BEGUN = Begun("h", 5_000_000, 1_700_000_000_000_000)
+SPEC = ProbeSpec(Access("h:1"), "t", 1000, throughput=1000)
+FOREVER = Watched(forever=True, lost_after_s=1e9)
+"""Rows are of a time long ago, by the clock."""
+TOLD = {"health": Health(lag_p99_us=1), "cpu_s": 1.0, "stopped": False}
+
+
+def rows(dataset: str, count: int, **columns: object) -> IntRows:
+    """Rows of a dataset; what is not given is 0."""
+    table = np.zeros((count, len(COLUMNS[dataset])), dtype=np.int64)
+    for name, value in columns.items():
+        table[:, COLUMNS[dataset].index(name)] = value
+    return table
+
+
+def batches(count: int) -> IntRows:
+    """Acknowledged 1 ms after their time, one a millisecond, of one record each."""
+    seq = np.arange(count)
+    at = BEGUN.start_us + seq * 1000
+    times = {"intended_us": at, "sent_us": at, "acked_us": at + 1000}
+    ones = {"seq_stride": 1, "records": 1, "bytes": 1}
+    return rows("batches", count, first_seq=seq, base_offset=seq, **ones, **times)
+
+
+def reads(first: int, end: int) -> IntRows:
+    """Answers of one record each."""
+    offset = np.arange(first, end)
+    none = dict.fromkeys(("broker_rack", "preferred_read_replica", "range_case"), -1)
+    return rows(
+        "reads",
+        end - first,
+        fetch_offset=offset,
+        next_offset=offset + 1,
+        records=1,
+        bytes=1,
+        time_us=BEGUN.start_us + offset * 1000 + 3000,
+        range_handling=-1,
+        **none,
+    )
+
+
+@dataclass
+class Client:
+    """A probe at work; `comes` are rows that it writes as they are asked for."""
+
+    spec: Any
+    folder: Path
+    dataset: str
+    comes: list[IntRows]
+    cut: Cut
+    told: dict[str, Any] = field(default_factory=lambda: TOLD)
+    failure: str = ""
+    is_interrupted: bool = False
+    second_cut: bool = False
+    is_stopped: bool = False
+    parts: tuple[Part[Any], ...] = ()
+
+    def __post_init__(self) -> None:
+        self.folder.mkdir()
+        self.schedule = SPEC.schedule(BEGUN.start_us)
+        for name in ("rpcs", "redirects"):
+            raw_path(self.folder, name).touch()
+        raw_path(self.folder, self.dataset).touch()
+
+    @property
+    def directory(self) -> Path:
+        """Where its rows are."""
+        return self.folder
+
+    def new_rows(self, dataset: str) -> IntRows:
+        """The next that come."""
+        came = self.comes.pop(0) if self.comes and not self.is_stopped else rows(self.dataset, 0)
+        with raw_path(self.folder, self.dataset).open("ab") as file:
+            came.tofile(file)
+        if self.second_cut and not self.comes:
+            self.cut.again = True
+        return came
+
+    def is_done_by(self, time_us: int) -> bool:
+        """Once it is stopped."""
+        return self.is_stopped or self.dataset == "batches"
+
+    def stop(self) -> None:
+        """No more come."""
+        self.is_stopped = True
+
+    def outcome(self) -> Outcome:
+        """Ctrl-C comes the first time."""
+        if self.is_interrupted:
+            self.is_interrupted = False
+            raise KeyboardInterrupt
+        return self.settled(self.told)
+
+    def give_up(self) -> Outcome:
+        """It does not come to tell."""
+        return self.settled({})
+
+    def settled(self, told: dict[str, Any]) -> Outcome:
+        """By its rows."""
+        outcome: Outcome = salvaged(self.spec, BEGUN, self.folder, self.failure)
+        outcome = replace(outcome, **({} if self.failure else told))
+        self.parts = (Part(outcome, self.folder),)
+        return outcome
+
+
+@pytest.fixture
+def ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Runs a producer of 10 records, and a consumer to which they come by two."""
+
+    def run(
+        is_interrupted: bool = False,
+        failure: str = "",
+        comes: int = 10,
+        again: bool = False,
+        watched: Watched | None = None,
+    ) -> dict[str, Any]:
+        cut, documents = Cut(), []
+        monkeypatch.setattr(e2e, "kafka_version", lambda cluster: None)
+        monkeypatch.setattr(e2e, "snapshot_after", lambda *_: None)
+        summarize = e2e.summarize
+        monkeypatch.setattr(
+            e2e, "summarize", lambda *given: documents.append(summarize(*given)) or documents[0]
+        )
+
+        @contextmanager
+        def cut_in_order() -> Iterator[Cut]:
+            yield cut
+
+        @contextmanager
+        def begin_all(*specs: Spec[Any]) -> Iterator[tuple[Client, ...]]:
+            reading, spec = specs
+            two = [reads(first, first + 2) for first in range(0, comes, 2)]
+            writer = Client(spec, tmp_path / "1", "batches", [batches(10)], cut)
+            writer.failure, writer.is_interrupted = failure, is_interrupted
+            writer.new_rows("batches")
+            reader = Client(reading, tmp_path / "0", "reads", two, cut, second_cut=again)
+            yield reader, writer
+
+        monkeypatch.setattr(e2e, "cut_in_order", cut_in_order)
+        monkeypatch.setattr(e2e, "RunningProbe", Client)
+        plan = EndToEndPlan(PerfPlan(probe=SPEC), quiet_s=0.05, watched=watched or Watched())
+        cluster: Any = SimpleNamespace()
+        before = Snapshot("cluster", (), ())
+        run_folder: Run | None = None
+        try:
+            measure(plan, cluster, before, Listeners(), run_folder, begin_all)
+        except (InterruptedRunError, PartlyDoneError) as ended:
+            assert is_interrupted or failure or again or watched
+            documents[0]["ended"] = ended
+        (document,) = documents
+        return document
+
+    return run
+
+
+@pytest.mark.parametrize(
+    "how", [{}, {"is_interrupted": True}, {"failure": "It died."}], ids=["all", "ctrl-c", "dead"]
+)
+def test_what_was_acknowledged_is_waited_for_however_the_producer_ends(
+    ran: Any, how: dict[str, Any]
+) -> None:
+    records = ran(**how)["records"]
+    assert (records["acknowledged"], records["delivered"], records["missing"]) == (10, 10, 0)
+
+
+def test_of_a_producer_that_did_not_come_to_tell_nothing_is_said_to_be_known(ran: Any) -> None:
+    document = ran(failure="It died.")
+    health = {
+        "throttle_ms": None,
+        "topic_changes": None,
+        "loop_lag_ms": None,
+        "reauthentications": None,
+        "connection_failures": None,
+    }
+    assert document["health"]["producer"] == health
+    assert document["health"]["consumer"]["throttle_ms"] == 0
+    assert document["cpu_seconds"] == {"producer": None, "consumer": 1.0}
+    notes = times_table(document).notes
+    assert notes[0].startswith("10 records settled, 10 acknowledged")
+    assert notes[1].startswith("What quotas, and topics made anew, did to the producer")
+    assert len(notes) == 2
+
+
+@pytest.mark.parametrize("is_interrupted", [False, True])
+def test_what_did_not_come_though_it_was_waited_for_is_missing(
+    ran: Any, is_interrupted: bool
+) -> None:
+    document = ran(is_interrupted=is_interrupted, comes=6)
+    assert (document["records"]["delivered"], document["records"]["missing"]) == (6, 4)
+    assert "4 were acknowledged and did not come." in times_table(document).notes
+
+
+@pytest.mark.parametrize("is_interrupted", [False, True])
+def test_whether_any_is_missing_is_not_known_when_ctrl_c_ends_the_wait(
+    ran: Any, is_interrupted: bool
+) -> None:
+    document = ran(is_interrupted=is_interrupted, comes=6, again=True)
+    assert (document["records"]["delivered"], document["records"]["missing"]) == (6, None)
+    notes = " ".join(times_table(document).notes)
+    assert "missing is not known" in notes
+    assert "did not come" not in notes
+
+
+def test_it_says_how_well_either_client_went_on(ran: Any) -> None:
+    document = ran()
+    assert document["health"] == dict.fromkeys(
+        ("producer", "consumer"), Health(lag_p99_us=1).as_document()
+    )
+    assert len(times_table(document).notes) == 1
+    recreated = "Topic t was deleted and made anew, as Metadata showed after"
+    document["health"] = {
+        "producer": Health(1500, (f"{recreated} 1.2 s.",)).as_document(),
+        "consumer": Health(2500, (f"{recreated} 1.3 s.",), 0, 9000, 9500).as_document(),
+    }
+    assert times_table(document).notes[1:] == (
+        f"{recreated} 1.2 s.",
+        "Brokers throttled the producer for 1.5 s in all (quotas).",
+        "Brokers throttled the consumer for 2.5 s in all (quotas).",
+        "The consumer itself went on up to 9.0 ms late (p99; at most 9.5 ms): it had too much to "
+        "do, or the machine had.",
+    )
+    del document["health"]  # of an older run
+    assert len(times_table(document).notes) == 1
+
+
+def test_ctrl_c_is_the_end_of_a_run_that_lasts_until_then(ran: Any) -> None:
+    document = ran(is_interrupted=True, watched=FOREVER)
+    assert "ended" not in document
+    records = document["records"]
+    assert (records["acknowledged"], records["delivered"], records["missing"]) == (10, 10, 0)
+    assert document["latency_ms"]["max"] == 3
+    assert document["acknowledged_ms"]["max"] == 1
+    whole = document["whole_run"]
+    assert (whole["kept_from_seconds"], whole["late"]) == (0, 0)
+    titles = [table.title for table in e2e_tables(document)]
+    assert any(title.startswith("Moved leaders of the whole run") for title in titles)
+
+
+def test_what_did_not_come_of_such_a_run_is_missing(ran: Any) -> None:
+    records = ran(is_interrupted=True, comes=6, watched=FOREVER)["records"]
+    assert (records["delivered"], records["missing"]) == (6, 4)
+
+
+def test_a_second_ctrl_c_does_not_wait_for_it(ran: Any) -> None:
+    document = ran(is_interrupted=True, comes=6, again=True, watched=FOREVER)
+    assert isinstance(document["ended"], InterruptedRunError)
+    assert "of 10 records 10 were sent, 6 were read" in document["ended"].what
+    assert document["records"]["missing"] is None
+
+
+def test_that_it_ended_though_nobody_asked_it_to_is_told(ran: Any) -> None:
+    document = ran(watched=FOREVER)
+    assert isinstance(document["ended"], PartlyDoneError)
+    assert "nobody asked it to. Of 10 records 10 are" in document["ended"].what
+
+
+def test_a_run_with_an_end_that_is_watched_comes_to_the_same(ran: Any) -> None:
+    document = ran(watched=Watched(metrics=Address("127.0.0.1", 0)))
+    assert "whole_run" not in document
+    assert document["records"]["delivered"] == 10

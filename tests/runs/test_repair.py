@@ -1,0 +1,232 @@
+"""A run whose recorder was killed: its rows become a run."""
+
+import json
+import shutil
+import signal
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_broker import TOPIC, FakeCluster
+
+from kipctl.cluster.snapshot import Snapshot, take_snapshot
+from kipctl.errors import UsageError
+from kipctl.probe.consume.config import ConsumerConfig
+from kipctl.probe.consume.run import ConsumeSpec
+from kipctl.probe.leadership import LeaderDiscovery
+from kipctl.probe.produce.config import ProducerConfig
+from kipctl.probe.produce.run import ProbeSpec
+from kipctl.report.perf_tables import perf_tables
+from kipctl.runs import produce as perf
+from kipctl.runs.begin import OnThisMachine
+from kipctl.runs.consume import consume_settings
+from kipctl.runs.execute import Listeners
+from kipctl.runs.produce import PerfPlan, produce_settings
+from kipctl.runs.record import Recorder
+from kipctl.runs.repair import _consumer, _producer, left_undone, repair
+from kipctl.trace.clock import now_us
+from kipctl.trace.settings import actions_in_short
+from kipctl.trace.store import ROWS_FOLDER, RUN_FILE, Run
+from kipctl.trace.stored_runs import look
+from kipctl.transport.access import Access
+from kipctl.transport.request import Cluster
+
+CONFIG = ProducerConfig(
+    acks=1, enable_idempotence=False, linger_ms=0.5, partitioner="round-robin", batch_size=100
+)
+REST = {"workers": 1, "master": None, "arm": "kip951"}
+
+
+def snapshot(cluster: FakeCluster) -> Snapshot:
+    with Cluster(cluster.bootstrap_server, "test", 30) as asked:
+        return take_snapshot(asked, [TOPIC])
+
+
+def killed_run(folder: Path, cluster: FakeCluster, batches: int = 30) -> Path:
+    """What is on the disk when kipctl is killed in a run that has settled so many batches."""
+    spec = ProbeSpec(Access(cluster.bootstrap_server), TOPIC, 10**6, 2000, 10, config=CONFIG)
+    run = Run.create(folder / "recorded")
+    with OnThisMachine(run.folder)(spec) as probe:
+        how = produce_settings(spec, probe.schedule.interval_ns) | REST
+        Recorder(run, "perf produce", TOPIC, how, asdict(snapshot(cluster))).begin()
+        settled = 0
+        while settled < batches:
+            settled += len(probe.new_rows("batches"))
+            assert not probe.is_done_by(now_us() + 10_000)
+        shutil.copytree(run.folder, folder / "killed")
+    return folder / "killed"
+
+
+def test_what_was_settled_becomes_a_run_that_says_that_it_failed(tmp_path: Path) -> None:
+    with FakeCluster(brokers=2, partitions=2) as cluster:
+        folder = killed_run(tmp_path, cluster)
+        assert "kipctl runs repair killed" in look(folder).flaw
+        document = repair(folder)
+        accepted = cluster.records_in_log()
+    run = Run(folder)
+    batches = run.read("batches").to_pylist()
+    assert len(batches) >= 30
+    sent = sum(batch["records"] for batch in batches)
+    assert document["records"]["acknowledged"] == sent <= accepted
+    not_known = (
+        "throttle_ms",
+        "topic_changes",
+        "loop_lag_ms",
+        "reauthentications",
+        "connection_failures",
+        "cpu_seconds",
+    )
+    assert [document[name] for name in not_known] == [None] * len(not_known)
+    notes = perf_tables(document)[0].notes
+    assert notes[0].startswith(f"{sent:,} records settled, {sent:,} acknowledged")
+    assert notes[1].endswith("is not known: it did not come to tell.")
+    assert {batch["topic"] for batch in batches} == {TOPIC}
+    assert look(folder).flaw.startswith("it failed: kipctl was killed")
+    described = run.description
+    assert described["cluster_before"]["cluster_id"]
+    assert described["summary"] == json.loads(json.dumps(document))
+    assert described["producer"]["linger.ms"] == "0.5"
+    assert not (folder / ROWS_FOLDER).exists()
+
+
+def test_a_run_is_repaired_once(tmp_path: Path) -> None:
+    with FakeCluster() as cluster:
+        folder = killed_run(tmp_path, cluster)
+    repair(folder)
+    with pytest.raises(UsageError, match="is whole"):
+        repair(folder)
+
+
+def test_a_run_is_recorded_before_it_is_evaluated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def out_of_memory(*_: object) -> None:
+        raise MemoryError
+
+    run = Run.create(tmp_path / "run")
+    with FakeCluster() as cluster, Cluster(cluster.bootstrap_server, "test", 30) as asked:
+        spec = ProbeSpec(Access(cluster.bootstrap_server), TOPIC, 100, 1000, 10, config=CONFIG)
+        plan = PerfPlan(probe=spec, record=run.folder)
+        with monkeypatch.context() as patch:
+            patch.setattr(perf, "measured_together", out_of_memory)
+            with pytest.raises(MemoryError) as failed:
+                perf.measure(plan, asked, snapshot(cluster), Listeners(), run)
+    assert failed.value.__notes__ == [
+        f"What was measured until then: kipctl runs repair {run.folder}"
+    ]
+    assert "kipctl runs repair run" in look(run.folder).flaw
+    recorded = run.description
+    assert recorded["cluster_after"]
+    assert recorded["summary"]["actions"] == []
+    assert sum(batch["records"] for batch in run.read("batches").to_pylist()) == 100
+    document = repair(run.folder)
+    assert document["records"]["acknowledged"] == 100
+    assert run.description == recorded | {"summary": json.loads(json.dumps(document))}
+    assert look(run.folder).flaw == ""
+
+
+def test_ctrl_c_while_it_is_recorded_is_put_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = Run.write
+
+    def interrupted(run: Run, *rows: Any) -> int:
+        if rows[0] == "batches":
+            signal.raise_signal(signal.SIGINT)
+        return write(run, *rows)
+
+    run = Run.create(tmp_path / "run")
+    monkeypatch.setattr(Run, "write", interrupted)
+    with FakeCluster() as cluster, Cluster(cluster.bootstrap_server, "test", 30) as asked:
+        spec = ProbeSpec(Access(cluster.bootstrap_server), TOPIC, 100, 1000, 10, config=CONFIG)
+        plan = PerfPlan(probe=spec, record=run.folder)
+        perf.measure(plan, asked, snapshot(cluster), Listeners(), run)
+    assert run.description["summary"]["records"]["acknowledged"] == 100
+    assert look(run.folder).flaw == ""
+
+
+def test_of_a_run_whose_load_was_cut_off_before_it_began_nothing_is_left(tmp_path: Path) -> None:
+    """As perf e2e, whose consumer has answers before its producer is there."""
+    run = Run.create(tmp_path / "run")
+
+    def cut_off() -> None:
+        with FakeCluster() as cluster:
+            spec = ProbeSpec(
+                Access(cluster.bootstrap_server), TOPIC, 10**6, 1000, 10, config=CONFIG
+            )
+            with OnThisMachine(run.folder)(spec) as probe:
+                while not len(probe.new_rows("batches")):
+                    probe.is_done_by(now_us() + 10_000)
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt) as interrupted:
+        cut_off()
+    assert not hasattr(interrupted.value, "__notes__")
+    assert list(run.folder.iterdir()) == []
+
+
+def test_a_run_that_is_being_recorded_is_left_alone(tmp_path: Path) -> None:
+    run = Run.create(tmp_path / "run")
+    with FakeCluster() as cluster:
+        spec = ProbeSpec(Access(cluster.bootstrap_server), TOPIC, 10**6, 100, 10, config=CONFIG)
+        with OnThisMachine(run.folder)(spec) as probe:
+            how = produce_settings(spec, probe.schedule.interval_ns) | REST
+            Recorder(run, "perf produce", TOPIC, how, asdict(snapshot(cluster))).begin()
+            with pytest.raises(UsageError, match="still being written"):
+                repair(run.folder)
+            assert look(run.folder).flaw == "it is being recorded"
+            assert (run.folder / ROWS_FOLDER / RUN_FILE).exists()
+
+
+@pytest.mark.parametrize("holds", ["", "notes.txt", ".rows"])
+def test_where_no_run_began_there_is_nothing_to_repair(tmp_path: Path, holds: str) -> None:
+    if holds:
+        (tmp_path / holds).mkdir()
+    with pytest.raises(UsageError, match="nothing to repair"):
+        repair(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        ProducerConfig(),
+        CONFIG,
+        ProducerConfig(acks=0, enable_idempotence=False, retries=0, client_id="a=b c"),
+        ProducerConfig(compression_type="zstd", linger_ms=5.25, batch_size=0),
+    ],
+)
+def test_a_producers_settings_are_read_back_as_they_were(config: ProducerConfig) -> None:
+    spec = ProbeSpec(Access("b:1"), "t", 10, 2.5, 7, warmup_records=3, config=config)
+    known: dict[str, Any] = {"topic": "t"} | produce_settings(spec, 0)
+    assert _producer(json.loads(json.dumps(known))) == spec
+
+
+def test_a_consumers_settings_are_read_back_as_they_were() -> None:
+    config = ConsumerConfig(client_rack="r 1", check_crcs=False, auto_offset_reset="earliest")
+    spec = ConsumeSpec(Access("b:1"), "t", 10, discovery=LeaderDiscovery.REFRESH, config=config)
+    known: dict[str, Any] = {"topic": "t"} | consume_settings(spec)
+    assert _consumer(json.loads(json.dumps(known))) == spec
+
+
+OWN_TOPIC = "kipctl-perf-kafka-ops-1-4711-0a1b2c"
+
+
+@pytest.mark.parametrize(
+    ("topic", "during", "left", "actions"),
+    [
+        ("orders", None, [], "none"),
+        ("orders", "rotate", ["--rollback"], "rotate, how often is not known"),
+        ("orders", "restart:1", ["lab status"], "restart:1, how often is not known"),
+        (OWN_TOPIC, "elect", [OWN_TOPIC], "elect, how often is not known"),
+        (OWN_TOPIC, "restart:1", [OWN_TOPIC, "lab status"], "restart:1, how often is not known"),
+    ],
+)
+def test_what_a_killed_run_may_have_left_on_the_cluster_is_said(
+    topic: str, during: str | None, left: list[str], actions: str
+) -> None:
+    repaired = {"topic": topic, "repaired": True} | ({"during": during} if during else {})
+    sentences = list(left_undone(repaired))
+    assert len(sentences) == len(left)
+    assert all(word in sentence for word, sentence in zip(left, sentences, strict=True))
+    assert actions_in_short(repaired) == actions

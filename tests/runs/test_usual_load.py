@@ -1,0 +1,40 @@
+"""How large a load is, and when something happens within it, where nobody says."""
+
+import pytest
+
+from kipctl.cli.options import Load, load_of
+from kipctl.errors import UsageError
+from kipctl.probe.produce.run import ProbeSpec
+from kipctl.runs.actions import parse_action
+from kipctl.runs.produce import PerfPlan
+from kipctl.transport.access import Access
+
+
+@pytest.mark.parametrize(
+    ("records", "warmup", "throughput", "every_s", "load"),
+    [
+        (None, None, 1000.0, None, Load(30_000, 5_000, 5.0)),
+        (None, 0, 1000.0, None, Load(30_000, 0, 5.0)),
+        (None, None, -1.0, None, Load(1_000_000, 166_666, 5.0)),
+        (None, None, 0.01, None, Load(1, 0, 5.0)),
+        (6_000, None, 1500.0, None, Load(6_000, 0, 2.0)),
+        (6_000, 100, 1500.0, 1.0, Load(6_000, 100, 1.0)),
+    ],
+)
+def test_what_is_usual(
+    records: int | None, warmup: int | None, throughput: float, every_s: float | None, load: Load
+) -> None:
+    assert load_of(records, warmup, throughput, every_s) == load
+
+
+def plan(every_s: float, throughput: float = 1500.0) -> PerfPlan:
+    access = Access("127.0.0.1:1")
+    spec = ProbeSpec(access, "t", num_records=6_000, throughput=throughput, record_size=10)
+    return PerfPlan(probe=spec, during=parse_action("rotate"), every_s=every_s)
+
+
+def test_an_action_that_is_due_after_the_load_is_refused() -> None:
+    with pytest.raises(UsageError, match="The load lasts 4 s, and the first rotate is due after 5"):
+        plan(5.0)
+    assert plan(3.9).every_s == 3.9
+    assert plan(5.0, throughput=-1).every_s == 5.0

@@ -1,0 +1,348 @@
+"""When an end-to-end run has read enough, what Ctrl-C leaves of a load, and actions that failed."""
+
+import threading
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pytest
+from electing_broker import ElectingCluster, partition
+
+from kipctl.cli.perf_results import raise_for_actions
+from kipctl.errors import InterruptedRunError, PartlyDoneError
+from kipctl.probe.produce.run import ProbeSpec
+from kipctl.probe.schedule import Schedule
+from kipctl.runs.actions import parse_action
+from kipctl.runs.e2e import WhileRead
+from kipctl.runs.execute import (
+    Listeners,
+    await_settled,
+    conduct,
+    conduct_load,
+    report_rate,
+)
+from kipctl.runs.plan import RunPlan
+from kipctl.runs.produce import PerfPlan, _intervals
+from kipctl.runs.read_to_end import WrittenTo, await_offsets, ends_of
+from kipctl.signals import Cut
+from kipctl.trace.columns import COLUMNS
+from kipctl.transport.access import Access
+from kipctl.transport.request import Cluster
+
+LONG_S = 60.0
+
+
+def rows(dataset, *made):
+    """Rows with these columns, all others 0."""
+    names = COLUMNS[dataset]
+    table = np.zeros((len(made), len(names)), dtype=np.int64)
+    for row, columns in enumerate(made):
+        for name, value in columns.items():
+            table[row, names.index(name)] = value
+    return table
+
+
+SENT_US = 1000
+
+
+def read(partition, next_offset, records=1, time_us=SENT_US):
+    return {
+        "partition": partition,
+        "next_offset": next_offset,
+        "records": records,
+        "time_us": time_us,
+    }
+
+
+def to(end):
+    return WrittenTo(end, SENT_US, 2 * SENT_US)
+
+
+@dataclass
+class Reader:
+    """A consumer that has read more each time it is looked at; at last it is done, or stalls."""
+
+    steps: list
+    is_done_at_last: bool = False
+    looks: int = 0
+
+    def new_rows(self, dataset):
+        self.looks += 1
+        step = self.steps.pop(0) if self.steps else ()
+        return rows(dataset, *step)
+
+    def is_done_by(self, time_us):
+        return self.is_done_at_last and not self.steps
+
+
+def test_it_waits_until_every_partition_was_read_to_its_end():
+    reader = Reader([[read(0, 5)], [read(0, 10), read(1, 3)], [read(1, 7)], [read(1, 8)]])
+    await_offsets(reader, {0: to(10), 1: to(7)}, LONG_S)
+    assert reader.looks == 3
+
+
+@pytest.mark.parametrize(
+    ("rate", "said"),
+    [
+        (-1, []),
+        (3, []),
+        (30_000, []),
+        (5e6, []),
+        (
+            1.5e6,
+            ["Records are due every 667 ns, so it is 1,499,250 records/s instead of 1,500,000."],
+        ),
+    ],
+)
+def test_a_rate_that_whole_nanoseconds_do_not_make_is_said(rate, said):
+    messages = []
+    report_rate(Schedule(0, 10, rate), messages.append)
+    assert messages == said
+
+
+def test_answers_without_records_end_nothing():
+    reader = Reader([[read(0, 10, records=0)], [read(0, 10)]])
+    await_offsets(reader, {0: to(10)}, LONG_S)
+    assert reader.looks == 2
+
+
+def test_it_gives_up_when_nothing_comes_any_more():
+    reader = Reader([[read(0, 5)]])
+    await_offsets(reader, {0: to(10)}, quiet_s=0.05)
+    assert reader.looks > 1
+
+
+def test_it_ends_with_the_reader():
+    reader = Reader([[read(0, 5)]], is_done_at_last=True)
+    await_offsets(reader, {0: to(10)}, LONG_S)
+    assert reader.looks == 1
+
+
+def test_the_end_is_that_of_what_was_acknowledged():
+    batches = rows(
+        "batches",
+        {"partition": 0, "base_offset": 10, "records": 5},
+        {"partition": 0, "base_offset": 3, "records": 2},
+        {"partition": 1, "base_offset": 7, "records": 1},
+        {"partition": 1, "base_offset": 90, "records": 1, "error": 6},
+        {"partition": 2, "base_offset": -1, "records": 4},
+    )
+    assert {partition: one.end for partition, one in ends_of(batches).items()} == {0: 15, 1: 8}
+
+
+def test_what_was_truncated_is_not_waited_for():
+    batches = rows(
+        "batches",
+        {"base_offset": 0, "records": 100, "sent_us": 10, "acked_us": 20},
+        {"base_offset": 52, "records": 8, "sent_us": 30, "acked_us": 35},
+        {"base_offset": 50, "records": 2, "sent_us": 29, "acked_us": 36},
+    )
+    assert ends_of(batches) == {0: WrittenTo(60, 29, 36)}
+
+
+def test_what_was_read_before_the_last_batch_was_sent_ends_nothing():
+    reader = Reader([[read(0, 100, time_us=SENT_US - 1)], [read(0, 10)]])
+    assert await_offsets(reader, {0: to(10)}, LONG_S)
+    assert reader.looks == 2
+
+
+@dataclass
+class Load:
+    """A load that Ctrl-C meets while it is waited for."""
+
+    cut_by: BaseException | None
+    calls: list = field(default_factory=list)
+
+    def outcome(self):
+        self.calls.append("outcome")
+        if self.cut_by and self.calls.count("outcome") == 1:
+            raise self.cut_by
+        return "what was done"
+
+    def is_done_by(self, time_us):
+        return True
+
+    def stop(self):
+        self.calls.append("stop")
+
+
+@pytest.mark.parametrize(
+    ("cut_by", "cut_off", "interrupted", "calls"),
+    [
+        (None, False, "", ["outcome"]),
+        (KeyboardInterrupt(), True, "", ["outcome", "stop", "outcome"]),
+        (
+            InterruptedRunError("Interrupted. Half is moved."),
+            True,
+            "Half is moved.",
+            ["outcome", "stop", "outcome"],
+        ),
+    ],
+)
+def test_ctrl_c_stops_the_load_and_keeps_what_it_came_to(cut_by, cut_off, interrupted, calls):
+    load = Load(cut_by)
+    conducted = conduct_load(load, Schedule(0, 10, 5), None, "t", RunPlan(), lambda _: None)
+    assert (conducted.outcome, conducted.cut_off) == ("what was done", cut_off)
+    assert (conducted.interrupted, load.calls) == (interrupted, calls)
+
+
+@dataclass
+class Probe:
+    """A probe that Ctrl-C meets while it runs, and again while what is under way is waited for."""
+
+    cuts: int
+    schedule: Schedule = field(default_factory=lambda: Schedule(0, 10, 5))
+    calls: list = field(default_factory=list)
+
+    def outcome(self):
+        self.calls.append("outcome")
+        if self.calls.count("outcome") <= self.cuts:
+            raise KeyboardInterrupt
+        return Stopped("all")
+
+    def is_done_by(self, time_us):
+        return True
+
+    def stop(self):
+        self.calls.append("stop")
+
+    def give_up(self):
+        self.calls.append("give up")
+        return Stopped("what was settled")
+
+
+@dataclass(frozen=True)
+class Stopped:
+    what: str
+    stopped: bool = False
+
+
+@pytest.mark.parametrize(
+    ("cuts", "outcome", "calls"),
+    [
+        (1, Stopped("all", True), ["outcome", "stop", "outcome"]),
+        (2, Stopped("what was settled", True), ["outcome", "stop", "outcome", "give up"]),
+    ],
+)
+def test_a_second_ctrl_c_does_not_wait_for_what_is_under_way(cuts, outcome, calls):
+    probe = Probe(cuts)
+    conducted = conduct(probe, None, "t", RunPlan(), lambda _: None, Cut())
+    assert (conducted.outcome, conducted.cut_off) == (outcome, True)
+    assert probe.calls == calls
+
+
+def test_nor_does_one_that_comes_before_it_is_waited_for():
+    cut = Cut()
+    probe = Probe(cuts=1)
+    probe.is_done_by = lambda time_us: False
+    cut.again = True
+    conducted = conduct(probe, None, "t", RunPlan(), lambda _: None, cut)
+    assert conducted.outcome == Stopped("what was settled", True)
+    assert probe.calls == ["outcome", "stop", "give up"]
+
+
+@dataclass
+class Worker:
+    """A probe that is done after it was looked at so often, or when it was stopped."""
+
+    looks: int
+    schedule: Schedule = field(default_factory=lambda: Schedule(0, 10, 5))
+    is_stopped: bool = False
+    parts: tuple = ()
+    new_rows = give_up = None
+
+    def is_done_by(self, time_us):
+        self.looks -= 1
+        return self.looks < 0 or self.is_stopped
+
+    def stop(self):
+        self.is_stopped = True
+
+    def outcome(self):
+        return Stopped("all", self.is_stopped)
+
+
+@pytest.mark.parametrize(("writer", "reader", "stopped"), [(3, 99, False), (99, 3, True)])
+def test_nothing_is_produced_for_a_consumer_that_is_gone(writer, reader, stopped):
+    load = WhileRead(Worker(writer), Worker(reader))
+    assert load.outcome() == Stopped("all", stopped)
+
+
+def test_an_action_that_failed_ends_the_command_as_partly_done():
+    rotate = parse_action("rotate")
+    raise_for_actions({"actions": [{"error": None}]}, rotate)
+    with pytest.raises(PartlyDoneError, match="1 of 2 actions failed: no"):
+        raise_for_actions({"actions": [{"error": None}, {"error": "no"}]}, rotate)
+
+
+def test_no_action_of_those_asked_for_is_partly_done_too():
+    raise_for_actions({"actions": []}, None)
+    with pytest.raises(PartlyDoneError, match="--during restart:2: nothing happened before"):
+        raise_for_actions({"actions": []}, parse_action("restart:2"))
+
+
+class Producer:
+    """Its batches, some at a time."""
+
+    schedule = Schedule(0, 1000, 1000)
+
+    def __init__(self, *pieces):
+        self.pieces = [rows("batches", *piece) for piece in pieces]
+
+    def new_rows(self, dataset):
+        return self.pieces.pop(0) if self.pieces else rows(dataset)
+
+
+def test_an_interval_has_all_new_batches_though_they_come_in_pieces():
+    told, over = [], threading.Event()
+
+    def interval(line):
+        told.append(line)
+        over.set()
+
+    one = {"records": 2, "seq_stride": 1, "acked_us": 5000}
+    plan = PerfPlan(probe=ProbeSpec(Access("h:1"), "t", 1000), reporting_interval_s=0.01)
+    with _intervals(Producer([one, one], [one]), plan, Listeners(interval=interval)):
+        assert over.wait(60)
+    assert [line.split(",")[0] for line in told] == ["6 records sent"]
+
+
+def lagging():
+    """A partition of which a replica is behind."""
+    return ElectingCluster.of(partition("t", 0, (1, 2), leader=1, isr=(1,)))
+
+
+ROTATING = RunPlan(during=parse_action("rotate"))
+
+
+def test_a_run_that_moves_leaders_begins_when_those_of_before_have_settled() -> None:
+    told: list[str] = []
+    brokers = lagging()
+
+    def catch_up() -> None:
+        if brokers.metadata_asked == 6:
+            (one,) = brokers.partitions
+            brokers.partitions[one] = replace(brokers.partitions[one], isr=(1, 2))
+
+    brokers.before_metadata = catch_up
+    with brokers.start() as broker, Cluster(broker.address) as cluster:
+        await_settled(cluster, "t", ROTATING, told.append)
+    assert brokers.metadata_asked > 6
+    assert told == []
+
+
+def test_a_topic_that_does_not_settle_is_told_of_and_measured_as_it_is() -> None:
+    told: list[str] = []
+    with lagging().start() as broker, Cluster(broker.address) as cluster:
+        await_settled(cluster, "t", ROTATING, told.append, timeout_s=0.2)
+    assert told == [
+        "The run begins while leaders may still move: Topic 't' is not in sync on all brokers "
+        "after 0.2 s."
+    ]
+
+
+def test_where_nothing_is_done_to_leaders_nobody_waits_for_them() -> None:
+    brokers = lagging()
+    with brokers.start() as broker, Cluster(broker.address) as cluster:
+        asked = brokers.metadata_asked
+        await_settled(cluster, "t", RunPlan(), pytest.fail)
+    assert brokers.metadata_asked == asked
