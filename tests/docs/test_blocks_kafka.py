@@ -5,14 +5,17 @@ brokers running and nothing remembered of earlier commands, and with the brokers
 `logs/`. Entries of the journal are those of the test, whatever the page calls them.
 """
 
+import itertools
 import os
 import re
+import shlex
+import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -24,6 +27,7 @@ from one_process import OneProcess, one_process
 
 from kipctl.cluster.snapshot import take_snapshot
 from kipctl.lab.cluster import Lab
+from kipctl.lab.ports import first_of_free_ports
 from kipctl.lab.properties import LabSpec
 from kipctl.transport.request import Cluster
 
@@ -39,14 +43,18 @@ TOPICS = {
 SHORT = {"perf produce": ["--num-records", "1500", "--throughput", "100", "--every", "5s"]}
 """What is added to commands that take their time, where the page leaves that to the default."""
 
-WITH_A_PRODUCER = {
+TAP = "127.0.0.1:9192"
+"""Where a tap listens on the pages; in the test at a port that is free, with those after it."""
+
+WITH_CLIENTS = {
     "clients-ready-for-kip-951.md",
     "fleet-request-logs.md",
     "who-sends-metadata.md",
 }
-"""Pages about clients: there `shop`, a producer of librdkafka's, writes to `orders` meanwhile."""
+"""Pages about clients of others: two of librdkafka's, `shop` and `dashboard`, are at work."""
 
 ENTRY = re.compile(r"\d{8}T\d{6}\.\d+Z")
+QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 FOR_A_SHELL = re.compile(r"[|&;<>$*~`]")
 
 pytestmark = pytest.mark.kafka
@@ -66,35 +74,54 @@ def pages() -> Iterator[object]:
 
 @dataclass
 class Shell:
-    """Runs what a page types: kipctl in one process for all, anything else with bash."""
+    """Runs what a page types: kipctl in one process for all, anything else with bash.
+
+    What ends with `&` has begun once it has said something, and ends with `kill -INT %1; wait`.
+    """
 
     kipctl: OneProcess
     variables: dict[str, str]
     folder: Path
     status: int = 0
+    port: int = field(default_factory=lambda: first_of_free_ports(5))
+    meanwhile: subprocess.Popen[str] = field(init=False)
 
     def __call__(self, command: Command) -> tuple[str, str]:
         """What is printed: to stdout, and to stderr."""
-        typed = command.typed
+        typed = command.typed.replace(TAP, f"127.0.0.1:{self.port}")
         if typed == "echo $?":
             return str(self.status), ""
-        if typed.startswith("kipctl ") and not FOR_A_SHELL.search(typed):
-            words = command.words[1:]
-            short = SHORT.get(" ".join(words[:2]), [])
-            words += [] if short and short[0] in words else short
-            said = self.kipctl(*words, **self.variables)
-            self.status = said.status
-            return said.out, said.err
-        kipctl = f'kipctl() {{ "{sys.executable}" -m kipctl "$@"; }}; '
-        ran = subprocess.run(
-            ["bash", "-c", kipctl + typed],
+        if typed == "kill -INT %1; wait":
+            self.meanwhile.send_signal(signal.SIGINT)
+            return self._ended(self.meanwhile)
+        if typed.endswith("&"):
+            self.meanwhile = self._started(sys.executable, "-m", *shlex.split(typed)[:-1])
+            assert self.meanwhile.stderr is not None
+            return "", self.meanwhile.stderr.readline()
+        if FOR_A_SHELL.search(QUOTED.sub("", typed)) or not typed.startswith("kipctl "):
+            kipctl = f'kipctl() {{ "{sys.executable}" -m kipctl "$@"; }}; '
+            return self._ended(self._started("bash", "-c", kipctl + typed))
+        words = shlex.split(typed, comments=True)[1:]
+        short = SHORT.get(" ".join(words[:2]), [])
+        words += [] if short and short[0] in words else short
+        said = self.kipctl(*words, **self.variables)
+        self.status = said.status
+        return said.out, said.err
+
+    def _started(self, *words: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            words,
             env={**os.environ, **self.variables},
             cwd=self.folder,
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
         )
-        self.status = ran.returncode
-        return ran.stdout, ran.stderr
+
+    def _ended(self, process: subprocess.Popen[str]) -> tuple[str, str]:
+        printed = process.communicate()
+        self.status = process.returncode
+        return printed
 
 
 @pytest.fixture(scope="module")
@@ -158,20 +185,24 @@ def shell(
 
 
 @contextmanager
-def producing(bootstrap_server: str) -> Iterator[None]:
-    """Somebody's producer, at 50 records a second."""
+def at_work(bootstrap_server: str) -> Iterator[None]:
+    """`shop` writes 50 records a second, `dashboard` asks for all topics twice a second."""
     is_over = threading.Event()
+    settings = {"bootstrap.servers": bootstrap_server, "log_level": 0}
 
-    def produce() -> None:
-        producer = Producer(
-            {"bootstrap.servers": bootstrap_server, "client.id": "shop", "log_level": 0}
-        )
-        while not is_over.wait(0.02):
-            producer.produce("orders", b"an order", key=os.urandom(4))
-            producer.poll(0)
-        producer.flush()
+    def work() -> None:
+        shop = Producer({**settings, "client.id": "shop"})
+        dashboard = AdminClient({**settings, "client.id": "dashboard"})
+        for turn in itertools.count():
+            shop.produce("orders", b"an order", key=os.urandom(4))
+            shop.poll(0)
+            if turn % 25 == 0:
+                dashboard.list_topics()
+            if is_over.wait(0.02):
+                break
+        shop.flush()
 
-    thread = threading.Thread(target=produce)
+    thread = threading.Thread(target=work)
     thread.start()
     try:
         yield
@@ -182,7 +213,7 @@ def producing(bootstrap_server: str) -> Iterator[None]:
 
 @pytest.fixture
 def others(lab: Lab, topics: None, page: Path) -> Iterator[None]:
-    with producing(lab.bootstrap_server) if page.name in WITH_A_PRODUCER else nullcontext():
+    with at_work(lab.bootstrap_server) if page.name in WITH_CLIENTS else nullcontext():
         yield
 
 
