@@ -120,11 +120,11 @@ def _timelines(document: Document, keep: Any) -> Iterator[Section]:
     left_out = len(document["runs"]) - len(shown)
     if left_out > 0:
         shown.append(
-            f'<p class="note">The timeline of {counted(left_out, "further run")} is not drawn: name '
-            "it alone, as kipctl report RUN.</p>"
+            f'<p class="note">The timeline of {counted(left_out, "further run")} is not drawn: '
+            "name it alone, as kipctl report RUN.</p>"
         )
     if shown:
-        yield "course", "What happened, in time", "".join(shown)
+        yield "timeline", "What happened, in time", "".join(shown)
 
 
 def _spreads(document: Document, keep: Any) -> Iterator[Section]:

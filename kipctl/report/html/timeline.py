@@ -1,4 +1,4 @@
-"""The timeline of a run: one time axis: latency, leaders, refusals, Metadata requests."""
+"""The timeline of a run, on one axis: latency, leaders, refusals, Metadata requests."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
