@@ -13,8 +13,8 @@ import sys
 import time
 from collections.abc import Iterator
 
+from kipctl.cluster.metadata_convergence import Contact, Convergence, Shown, Sighting, View
 from kipctl.cluster.snapshot import PartitionId
-from kipctl.cluster.watch import Contact, Convergence, Shown, Sighting, View
 from kipctl.protocol.metadata import (
     MetadataResponse,
     MetadataResponsePartition,

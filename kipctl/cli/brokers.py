@@ -49,8 +49,8 @@ def brokers(
     counts of requests and errors stand beside those that kipctl sent meanwhile.
     """
     environment = context.ensure_object(Environment)
-    from kipctl.cluster.inspect.doctor import diagnose
-    from kipctl.cluster.inspect.doctor_facts import examine
+    from kipctl.cluster.inspect.findings.diagnose import diagnose
+    from kipctl.cluster.inspect.findings.facts import examine
     from kipctl.cluster.metrics_url import demand_url
     from kipctl.report.broker_tables import brokers_report
     from kipctl.transport.request import Cluster

@@ -36,7 +36,7 @@ from kipctl.report.leader_tables import ids, listing, moved_report
 from kipctl.report.tables import Column, Report, Table, paragraphs
 
 if TYPE_CHECKING:
-    from kipctl.cluster.moves.unclean import Leaderless
+    from kipctl.cluster.moves.unclean_election import Leaderless
     from kipctl.cluster.snapshot import PartitionId, Snapshot
 
 app = typer.Typer(help="Hold a leader election.", no_args_is_help=True)
@@ -135,13 +135,13 @@ def preferred(
     that gives up leaves leaders where they are: an election has no way back.
     """
     environment = context.ensure_object(Environment)
-    from kipctl.cluster.moves.balanced import (
+    from kipctl.cluster.moves.election_batches import DEFAULT_TIMEOUT_S, elect_preferred
+    from kipctl.cluster.moves.election_until_balanced import (
         UNTIL_TIMEOUT_S,
         elect_until_balanced,
         parse_until,
     )
-    from kipctl.cluster.moves.change_outcome import LeadersMoved, demand_all_done
-    from kipctl.cluster.moves.elections import DEFAULT_TIMEOUT_S, elect_preferred
+    from kipctl.cluster.moves.plan_result import LeadersMoved, demand_all_done
     from kipctl.cluster.snapshot import look_again, take_snapshot
     from kipctl.transport.request import Cluster
 
@@ -249,10 +249,10 @@ def unclean(
     lost after the question than it showed are left out.
     """
     environment = context.ensure_object(Environment)
-    from kipctl.cluster.moves.change_outcome import LeadersMoved, demand_all_done
-    from kipctl.cluster.moves.elections import elect_unclean
+    from kipctl.cluster.moves.election_batches import elect_unclean
+    from kipctl.cluster.moves.plan_result import LeadersMoved, demand_all_done
     from kipctl.cluster.moves.reassign import LeftOut
-    from kipctl.cluster.moves.unclean import examine, worse
+    from kipctl.cluster.moves.unclean_election import examine, worse
     from kipctl.cluster.snapshot import look_again, take_snapshot
     from kipctl.transport.request import Cluster
 
@@ -328,8 +328,8 @@ def _asked(
 
     Raises UsageError too, unless they were named in exactly one way that can be read.
     """
-    from kipctl.cluster.moves.balanced import preferring
-    from kipctl.cluster.moves.elect import demand_known, parse_partition
+    from kipctl.cluster.moves.election_request import demand_known, parse_partition
+    from kipctl.cluster.moves.election_until_balanced import preferring
     from kipctl.cluster.moves.kafka_json import read_election
     from kipctl.cluster.snapshot import select
 

@@ -242,7 +242,7 @@ class Environment:
         import socket
         import time
 
-        from kipctl.cluster.request_log_state import on_record, warning
+        from kipctl.cluster.request_log_record import on_record, warning
 
         found = on_record(self._access.ids, self.variables)
         if text := warning(found, socket.gethostname(), time.time()):

@@ -175,7 +175,7 @@ def status(
 def _forget(environment: Environment, cluster: "Cluster", levels: "Sequence[LoggerLevel]") -> None:
     """Take those off the record at which it is off."""
     from kipctl.cluster.request_log import is_on
-    from kipctl.cluster.request_log_state import forget
+    from kipctl.cluster.request_log_record import forget
 
     off_at = [one.broker for one in levels if one.level is not None and not is_on(one.level)]
     forget(cluster.access.ids, off_at, environment.variables)
@@ -190,7 +190,7 @@ def _switched_on(
 ) -> "tuple[LoggerLevel, ...]":
     """Switch it on, with a record of it that was written before."""
     from kipctl.cluster.request_log import is_on, switch_on
-    from kipctl.cluster.request_log_state import put_on_record
+    from kipctl.cluster.request_log_record import put_on_record
 
     off = [broker for broker, level in levels.items() if not is_on(level)]
     cluster_id = next(iter(cluster.access.ids), "")

@@ -1,7 +1,7 @@
 """What a roll is planned from, asked of the cluster. Changes nothing."""
 
-from kipctl.cluster.moves.guards import min_insync_replicas
 from kipctl.cluster.moves.reassign import ongoing
+from kipctl.cluster.moves.safety_checks import min_insync_replicas
 from kipctl.cluster.reach import may_be_hidden, none_shown
 from kipctl.cluster.snapshot import PartitionId, take_snapshot
 from kipctl.errors import KipctlError, RefusedError

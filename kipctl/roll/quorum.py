@@ -8,8 +8,8 @@ listen since 3.9 (KIP-853).
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from kipctl.cluster.metadata_convergence import sample
 from kipctl.cluster.snapshot import Broker
-from kipctl.cluster.watch import sample
 from kipctl.errors import KipctlError, RefusedError
 from kipctl.protocol.describe_quorum import (
     DescribeQuorumRequest,

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from kipctl.cluster.inspect.replica_facts import broker_racks
+from kipctl.cluster.inspect.replica_selection_facts import broker_racks
 from kipctl.cluster.moves.journal import journal
-from kipctl.cluster.moves.saved_meanwhile import saved_meanwhile
+from kipctl.cluster.moves.journaled_action import saved_meanwhile
 from kipctl.cluster.snapshot import Snapshot, take_snapshot
 from kipctl.cluster.topics import EARLIEST, LATEST, offsets
 from kipctl.errors import UsageError

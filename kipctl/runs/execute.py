@@ -5,8 +5,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
+from kipctl.cluster.metadata_convergence import ClusterEvent
 from kipctl.cluster.topics import await_topics
-from kipctl.cluster.watch import ClusterEvent
 from kipctl.errors import (
     InterruptedRunError,
     KipctlError,

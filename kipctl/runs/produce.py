@@ -6,11 +6,11 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
+from kipctl.cluster.kafka_release import kafka_release
 from kipctl.cluster.moves.journal import journal
-from kipctl.cluster.moves.saved_meanwhile import saved_meanwhile
+from kipctl.cluster.moves.journaled_action import saved_meanwhile
 from kipctl.cluster.snapshot import Snapshot, take_snapshot
 from kipctl.cluster.topics import records_held
-from kipctl.cluster.versions import kafka_release
 from kipctl.errors import RefusedError, UsageError
 from kipctl.measure.doubts import Observed, doubts
 from kipctl.measure.parts import Part

@@ -15,7 +15,7 @@ from on_lab import Kipctl
 from kipctl.cli.app import run
 from kipctl.cli.environment import Environment
 from kipctl.cluster.request_log import level_at, look, set_level
-from kipctl.cluster.request_log_state import forget, on_record
+from kipctl.cluster.request_log_record import forget, on_record
 from kipctl.lab.cluster import Lab
 from kipctl.transport.request import Cluster
 

@@ -9,8 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from kipctl.cluster.moves.entry import Entry, EntryState
-from kipctl.cluster.moves.guards import BUSY
+from kipctl.cluster.moves.journal_entry import Entry, EntryState
 from kipctl.cluster.moves.plan import Plan, reach
 from kipctl.cluster.moves.reassign import (
     Failure,
@@ -22,6 +21,7 @@ from kipctl.cluster.moves.reassign import (
     pauses,
     submit,
 )
+from kipctl.cluster.moves.safety_checks import BUSY
 from kipctl.cluster.snapshot import PartitionId, Snapshot, look_again
 from kipctl.errors import (
     InterruptedRunError,

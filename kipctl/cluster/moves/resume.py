@@ -4,11 +4,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from kipctl.cluster.moves.cancel import started_by
-from kipctl.cluster.moves.entry import Entry
-from kipctl.cluster.moves.guards import BUSY
+from kipctl.cluster.moves.journal_entry import Entry
 from kipctl.cluster.moves.plan import Move, Plan, Skipped
 from kipctl.cluster.moves.reassign import Ongoing
 from kipctl.cluster.moves.rollback import CHANGED, GONE, MADE_ANEW, is_made_anew, was_cancelled
+from kipctl.cluster.moves.safety_checks import BUSY
 from kipctl.cluster.moves.throttle import Setting, Throttle
 from kipctl.cluster.snapshot import Partition, PartitionId, Snapshot
 

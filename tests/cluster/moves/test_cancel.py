@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kipctl.cluster.moves.cancel import choose, is_as_before, starters
-from kipctl.cluster.moves.entry import Entry, EntryState
+from kipctl.cluster.moves.journal_entry import Entry, EntryState
 from kipctl.cluster.moves.reassign import Ongoing
 from kipctl.cluster.snapshot import Partition, PartitionId, Snapshot
 

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from on_lab import Kipctl, MakeTopic, leaders_of, replicas_of, wait_until_everywhere
 
-from kipctl.cluster.moves.change import reassign
+from kipctl.cluster.metadata_convergence import ClusterEvent, EventKind
 from kipctl.cluster.moves.journal import journal
 from kipctl.cluster.moves.kafka_json import reassignment_document
 from kipctl.cluster.moves.plan import reach
+from kipctl.cluster.moves.plan_execution import reassign
 from kipctl.cluster.moves.reassign import ongoing, submit
-from kipctl.cluster.moves.rotate_once import rotate_once
+from kipctl.cluster.moves.rotate_own_topics import rotate_once
 from kipctl.cluster.snapshot import PartitionId, take_snapshot
-from kipctl.cluster.watch import ClusterEvent, EventKind
 from kipctl.errors import PartlyDoneError, TimedOutError
 from kipctl.lab.cluster import Lab
 from kipctl.protocol.error_codes import ErrorCode
@@ -321,14 +321,14 @@ def test_without_a_terminal_nothing_moves_unasked(
 CTRL_C_BEFORE_THE_ELECTION = """
 import time
 from kipctl.cli.app import main
-from kipctl.cluster.moves import elections
+from kipctl.cluster.moves import election_batches
 
 def halt(*arguments):
     print("the election is next", flush=True)
     while True:  # a pause could begin just after the signal that is to end it
         time.sleep(0.05)
 
-elections.elect = halt
+election_batches.elect = halt
 main()
 """
 

@@ -11,12 +11,12 @@ from on_lab import Kipctl
 from reassigning import Reassigning, kipctl_on, reassigning
 from scripted_broker import ScriptedBroker
 
-from kipctl.cluster.moves.entry import Entry, EntryState, How
 from kipctl.cluster.moves.journal import journal
+from kipctl.cluster.moves.journal_entry import Entry, EntryState, How
 from kipctl.cluster.moves.kafka_json import reassignment_document
 from kipctl.cluster.moves.reassign import Ongoing
 from kipctl.cluster.moves.throttle import Change, Setting, Throttle
-from kipctl.cluster.moves.throttled import left, throttles
+from kipctl.cluster.moves.throttled_change import left, throttles
 from kipctl.cluster.snapshot import PartitionId
 from kipctl.protocol.describe_configs import ResourceType
 

@@ -11,12 +11,12 @@ from on_lab import Kipctl
 from reassigning import Held, Reassigning, kipctl_on, reassigning
 from scripted_broker import ScriptedBroker
 
-from kipctl.cluster.moves.entry import Entry, EntryState, How, Origin, read_entry
-from kipctl.cluster.moves.guards import BUSY
 from kipctl.cluster.moves.journal import Journal, journal
+from kipctl.cluster.moves.journal_entry import Entry, EntryState, How, Origin, read_entry
 from kipctl.cluster.moves.reassign import Ongoing
 from kipctl.cluster.moves.resume import DONE, TARGET_NOT_KNOWN, Left, left_to_do
 from kipctl.cluster.moves.rollback import CHANGED, GONE, MADE_ANEW, way_back
+from kipctl.cluster.moves.safety_checks import BUSY
 from kipctl.cluster.moves.throttle import BROKER, TOPIC, Change, Setting, Throttle
 from kipctl.cluster.snapshot import Broker, Partition, PartitionId, Snapshot
 from kipctl.protocol.describe_configs import ResourceType
@@ -546,7 +546,7 @@ class TestTwoMachines:
         def meanwhile(*_: object) -> None:
             assert there("reassign", "--leader", "t-4=3", "--yes").status == 0
 
-        monkeypatch.setattr("kipctl.cluster.moves.change._Change._pause", meanwhile)
+        monkeypatch.setattr("kipctl.cluster.moves.plan_execution._Change._pause", meanwhile)
         ran = kipctl("reassign", "--rotate", "--topic", "t", "--yes", "--batch", "3")
         assert ran.status == 5
         assert "4 partitions are done, 1 are not: t-4: its replicas have changed" in ran.err
