@@ -142,7 +142,7 @@ def preferred(
         parse_until,
     )
     from kipctl.cluster.moves.plan_result import LeadersMoved, demand_all_done
-    from kipctl.cluster.snapshot import look_again, take_snapshot
+    from kipctl.cluster.snapshot import refresh_snapshot, take_snapshot
     from kipctl.transport.request import Cluster
 
     if until is not None:
@@ -172,7 +172,7 @@ def preferred(
         )
         if until is None:
             # Anybody may have moved them since they were shown.
-            now = look_again(cluster, astray.topics).only(one.id for one in astray.partitions)
+            now = refresh_snapshot(cluster, astray.topics).only(one.id for one in astray.partitions)
             before = now.only(one.id for one in now.not_led_by_preferred)
             expected = {one.id: one.preferred_leader for one in before.partitions}
             title = f"Electing the preferred leaders of {len(expected)} partitions"
@@ -200,7 +200,7 @@ def preferred(
                     guardian=watched.guarding,
                 )
         moved = LeadersMoved(None, held)
-        after = look_again(cluster, before.topics)
+        after = refresh_snapshot(cluster, before.topics)
     report = watched.with_seen(moved_report("elect preferred", moved, before, after))
     environment.report(_bounded(report, output), output)
     demand_all_done(
@@ -253,7 +253,7 @@ def unclean(
     from kipctl.cluster.moves.plan_result import LeadersMoved, demand_all_done
     from kipctl.cluster.moves.reassign import LeftOut
     from kipctl.cluster.moves.unclean_election import examine, worse
-    from kipctl.cluster.snapshot import look_again, take_snapshot
+    from kipctl.cluster.snapshot import refresh_snapshot, take_snapshot
     from kipctl.transport.request import Cluster
 
     if internal and not every:
@@ -289,7 +289,7 @@ def unclean(
         )
         # A broker may be back since they were shown: what has a leader again loses nothing.
         ids = [one.id for one in found]
-        now = look_again(cluster, {one.topic for one in ids}).only(ids)
+        now = refresh_snapshot(cluster, {one.topic for one in ids}).only(ids)
         before = now.only(one.id for one in now.leaderless)
         if recovered := len(ids) - len(before.partitions):
             environment.message(
@@ -308,7 +308,7 @@ def unclean(
         with environment.progress(f"Electing leaders of {len(before.partitions)} partitions"):
             held = elect_unclean(cluster, before.by_id, timeout)
         moved = LeadersMoved(None, held)
-        after = look_again(cluster, before.topics)
+        after = refresh_snapshot(cluster, before.topics)
     environment.report(
         _bounded(moved_report("elect unclean", moved, before, after), output), output
     )

@@ -25,7 +25,7 @@ from kipctl.report.tables import Report, Table
 if TYPE_CHECKING:
     from kipctl.cluster.moves.cancel import Chosen
     from kipctl.cluster.moves.journal import Journal
-    from kipctl.cluster.moves.reassign import Ongoing
+    from kipctl.cluster.moves.reassign import Reassignment
     from kipctl.cluster.snapshot import PartitionId
 
 _SHOWN_ENTRIES = 20
@@ -148,7 +148,7 @@ def _with_begun_since(
 def _chosen(
     asked: Asked,
     kept: "Journal",
-    busy: Sequence["Ongoing"],
+    busy: Sequence["Reassignment"],
     named: "Collection[PartitionId] | None",
     everything: bool,
 ) -> "Chosen":

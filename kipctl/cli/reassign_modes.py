@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from kipctl.cluster.moves.pacing import Pace
     from kipctl.cluster.moves.plan import Plan
     from kipctl.cluster.moves.plan_summary import PlanView
-    from kipctl.cluster.moves.reassign import Ongoing
+    from kipctl.cluster.moves.reassign import Reassignment
     from kipctl.cluster.moves.safety_checks import Planner, Survey
     from kipctl.cluster.moves.throttle import StillSet
     from kipctl.cluster.snapshot import Snapshot
@@ -318,11 +318,11 @@ def show(asked: Asked) -> None:
     asked.report(ongoing_report(ongoing_of(asked), every_row=asked.every_row))
 
 
-def ongoing_of(asked: Asked) -> tuple["Ongoing", ...]:
-    from kipctl.cluster.moves.reassign import ongoing
+def ongoing_of(asked: Asked) -> tuple["Reassignment", ...]:
+    from kipctl.cluster.moves.reassign import list_reassignments
     from kipctl.cluster.snapshot import select, take_snapshot
 
-    busy = ongoing(asked.cluster)
+    busy = list_reassignments(asked.cluster)
     if not asked.topics:
         return busy
     shown = take_snapshot(asked.cluster, named=asked.topics)
@@ -426,9 +426,9 @@ def demand_replicas(asked: Asked, plan: "Plan") -> None:
 def afterwards(cluster: "Cluster", topics: Sequence[str]) -> "Snapshot":
     """What a report shows of the topics that there still are."""
     from kipctl.cluster.moves.reassign import patiently
-    from kipctl.cluster.snapshot import look_again
+    from kipctl.cluster.snapshot import refresh_snapshot
 
-    return patiently(lambda: look_again(cluster, topics), time.monotonic() + _AFTERWARDS_S)
+    return patiently(lambda: refresh_snapshot(cluster, topics), time.monotonic() + _AFTERWARDS_S)
 
 
 def _measured(act: Callable[[], T], asked: Asked) -> tuple[T, Mapping[str, object] | None]:

@@ -27,7 +27,7 @@ from kipctl.report.reassign_tables import (
 if TYPE_CHECKING:
     from kipctl.cluster.moves.journal import Journal
     from kipctl.cluster.moves.journal_entry import Entry, How
-    from kipctl.cluster.moves.reassign import Ongoing
+    from kipctl.cluster.moves.reassign import Reassignment
     from kipctl.cluster.moves.resume import Left
     from kipctl.cluster.moves.throttle import Throttle
     from kipctl.cluster.snapshot import Snapshot
@@ -167,7 +167,7 @@ def _end(asked: Asked, kept: "Journal", entry: "Entry", *, is_whole: bool) -> No
                 retire(asked.cluster, [undone], time.monotonic() + asked.step_timeout_s)
 
 
-def _look(asked: Asked, entry: "Entry") -> tuple[tuple["Ongoing", ...], "Snapshot", "Left"]:
+def _look(asked: Asked, entry: "Entry") -> tuple[tuple["Reassignment", ...], "Snapshot", "Left"]:
     """What others reassign, the cluster, and what is left of the entry."""
     from kipctl.cluster.moves.reassign import patiently, topic_ids
     from kipctl.cluster.moves.resume import left_to_do

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from kipctl.cluster.moves.journal_entry import Entry
     from kipctl.cluster.moves.plan import Plan
     from kipctl.cluster.moves.plan_result import LeadersMoved
-    from kipctl.cluster.moves.reassign import Ongoing
+    from kipctl.cluster.moves.reassign import Reassignment
     from kipctl.cluster.moves.rollback import WayBack
     from kipctl.cluster.moves.throttle import StillSet
     from kipctl.cluster.snapshot import Snapshot
@@ -54,8 +54,8 @@ class _Seen:
     they are cancelled, which is their way back.
     """
 
-    own: tuple["Ongoing", ...]
-    others: tuple["Ongoing", ...]
+    own: tuple["Reassignment", ...]
+    others: tuple["Reassignment", ...]
     snapshot: "Snapshot"
     way: "WayBack"
 
@@ -299,7 +299,7 @@ def _whole(way: "WayBack", known: "Snapshot") -> "Plan":
     return Plan(tuple(sorted((*way.plan.moves, *elected), key=lambda move: move.id)))
 
 
-def _cancel(asked: Asked, entry: "Entry", own: Sequence["Ongoing"]) -> "Cancelled":
+def _cancel(asked: Asked, entry: "Entry", own: Sequence["Reassignment"]) -> "Cancelled":
     """Cancel what the entry still moves; what has ended meanwhile is rolled back afterwards."""
     from kipctl.cluster.moves.cancel import Chosen, cancel
 

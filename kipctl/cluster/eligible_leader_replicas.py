@@ -16,21 +16,23 @@ from kipctl.transport.request import Cluster
 
 
 @dataclass(frozen=True, slots=True)
-class Eligible:
+class EligibleReplicas:
     """A partition's eligible leader replicas; `last_known` are set when none of them is left."""
 
     replicas: tuple[int, ...] = ()
     last_known: tuple[int, ...] = ()
 
 
-def ask_eligible(cluster: Cluster, topics: Collection[str]) -> dict[PartitionId, Eligible]:
+def ask_eligible_replicas(
+    cluster: Cluster, topics: Collection[str]
+) -> dict[PartitionId, EligibleReplicas]:
     """Those of the topics' partitions that have any, asked of one broker with as many requests as
     it takes (2,000 partitions each).
 
     Empty where brokers do not know the request (before Kafka 4.0); what is told until one of them
     fails, when one does.
     """
-    found: dict[PartitionId, Eligible] = {}
+    found: dict[PartitionId, EligibleReplicas] = {}
     cursor: Cursor | None = None
     asked = tuple(map(TopicRequest, sorted(topics)))
     try:
@@ -50,9 +52,9 @@ def ask_eligible(cluster: Cluster, topics: Collection[str]) -> dict[PartitionId,
 
 def _told(
     topic: str, partitions: Collection[DescribeTopicPartitionsResponsePartition]
-) -> Mapping[PartitionId, Eligible]:
+) -> Mapping[PartitionId, EligibleReplicas]:
     return {
-        PartitionId(topic, one.partition_index): Eligible(
+        PartitionId(topic, one.partition_index): EligibleReplicas(
             one.eligible_leader_replicas or (), one.last_known_elr or ()
         )
         for one in partitions

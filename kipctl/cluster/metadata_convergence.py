@@ -72,12 +72,12 @@ class View(NamedTuple):
     leader: int
 
 
-GONE = View(-2, -2)
+DELETED = View(-2, -2)
 """Of a partition that a broker does not know (any more)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Sighting:
+class ViewChange:
     """A broker showed another view of a partition than before, for the first time at `time_us`."""
 
     broker: int
@@ -87,7 +87,7 @@ class Sighting:
 
 
 @dataclass(frozen=True, slots=True)
-class Contact:
+class Availability:
     """A broker answers (again), or does not any more."""
 
     broker: int
@@ -98,12 +98,12 @@ def views_of(before: Snapshot, wanted: Iterable[PartitionId]) -> dict[PartitionI
     """How the snapshot shows these partitions; those that it has not are gone."""
     known = before.by_id
     return {
-        one: View(known[one].leader_epoch, known[one].leader) if one in known else GONE
+        one: View(known[one].leader_epoch, known[one].leader) if one in known else DELETED
         for one in wanted
     }
 
 
-def sample(
+def sample_brokers(
     brokers: Sequence[Broker], most: int = MOST_BROKERS, turn: int = 0
 ) -> tuple[Broker, ...]:
     """At most so many of the brokers, in equal parts of all racks, in the order of their ids.
@@ -133,7 +133,7 @@ def pause_s(waited_s: float, took_s: float, answer_bytes: int, brokers: int) -> 
     )
 
 
-class Shown:
+class ShownViews:
     """What one broker shows of the partitions watched: of each answer, what is new in it."""
 
     def __init__(self, views: Mapping[PartitionId, View]) -> None:
@@ -150,7 +150,7 @@ class Shown:
             if not views:
                 continue
             shown: list[tuple[int, tuple[int, int]]] = (
-                [(number, GONE) for number in views]
+                [(number, DELETED) for number in views]
                 if is_missing(topic.error_code)
                 else [(p.partition_index, (p.leader_epoch, p.leader_id)) for p in topic.partitions]
             )
@@ -180,7 +180,7 @@ class LeaderWatch:
         self._views = views
         self._access = access
         self._began_us = now_us()
-        self._queue: SimpleQueue[list[Sighting | Contact]] = SimpleQueue()
+        self._queue: SimpleQueue[list[ViewChange | Availability]] = SimpleQueue()
         self._over = threading.Event()
         self._threads = [
             threading.Thread(target=self._watch, args=(broker,), daemon=True) for broker in brokers
@@ -201,7 +201,7 @@ class LeaderWatch:
         for thread in self._threads:
             thread.join()
 
-    def news(self, timeout_s: float) -> list[Sighting | Contact]:
+    def news(self, timeout_s: float) -> list[ViewChange | Availability]:
         """The news of one broker's answer; waits up to the timeout for it, and may find none."""
         try:
             return self._queue.get(timeout=max(0.0, timeout_s))
@@ -209,7 +209,7 @@ class LeaderWatch:
             return []
 
     def _watch(self, broker: Broker) -> None:
-        shown = Shown(self._views)
+        shown = ShownViews(self._views)
         while not self._over.is_set():
             try:
                 with BrokerConnection(
@@ -217,21 +217,21 @@ class LeaderWatch:
                 ) as connection:
                     self._ask(connection, broker.id, shown)
             except KipctlError:
-                self._queue.put([Contact(broker.id, answers=False)])
+                self._queue.put([Availability(broker.id, answers=False)])
                 self._over.wait(_SILENT_PAUSE_S)
 
-    def _ask(self, connection: BrokerConnection, broker: int, shown: Shown) -> None:
+    def _ask(self, connection: BrokerConnection, broker: int, shown: ShownViews) -> None:
         is_first = True
         while not self._over.is_set():
             asked_us = now_us()
             version, frame = connection.metadata_frame(self._request)
             time_us = now_us()
-            news: list[Sighting | Contact] = []
+            news: list[ViewChange | Availability] = []
             if is_first:
-                news.append(Contact(broker, answers=True))
+                news.append(Availability(broker, answers=True))
             is_first = False
             metadata = read_metadata(version, frame)
-            news += (Sighting(broker, *one, time_us) for one in shown.news(metadata))
+            news += (ViewChange(broker, *one, time_us) for one in shown.news(metadata))
             if news:
                 self._queue.put(news)
             waited_s, took_s = (time_us - self._began_us) / 1e6, (time_us - asked_us) / 1e6
@@ -259,7 +259,7 @@ class Convergence:
         self._brokers = tuple(brokers)
         self._views = {one: dict.fromkeys(self._brokers, before[one]) for one in expected}
         self._newest = dict(before)
-        self._not_heard = set(self._brokers)
+        self._never_answered = set(self._brokers)
         self._silent: set[int] = set()
         self._behind = {broker: set(expected) for broker in self._brokers}
 
@@ -270,18 +270,18 @@ class Convergence:
             for behind in self._behind.values():
                 behind.discard(one)
 
-    def apply(self, news: Sighting | Contact) -> ClusterEvent | None:
+    def apply(self, news: ViewChange | Availability) -> ClusterEvent | None:
         """Note it; the event to tell of when it is a leader newer than before."""
         broker = news.broker
-        self._note_contact(broker, isinstance(news, Sighting) or news.answers)
-        if isinstance(news, Contact) or news.id not in self._expected:
+        self._note_availability(broker, isinstance(news, ViewChange) or news.answers)
+        if isinstance(news, Availability) or news.id not in self._expected:
             return None
         shown = self._views[news.id]
         was, shown[broker] = shown[broker], news.view
         if self._silent or was == self._newest[news.id] != news.view:
-            self._judge(news.id, (broker,))
+            self._reevaluate(news.id, (broker,))
         else:  # all others answer, and none of them shows anything newer
-            self._compare(news.id, max(news.view, self._newest[news.id]), (broker,), shown)
+            self._update_behind(news.id, max(news.view, self._newest[news.id]), (broker,), shown)
         old = self._before[news.id]
         if news.view.leader_epoch <= old.leader_epoch:
             return None
@@ -296,37 +296,37 @@ class Convergence:
             broker,
         )
 
-    def _note_contact(self, broker: int, answers: bool) -> None:
-        is_first, was_silent = broker in self._not_heard, broker in self._silent
+    def _note_availability(self, broker: int, answers: bool) -> None:
+        is_first, was_silent = broker in self._never_answered, broker in self._silent
         if answers:
             self._silent.discard(broker)
-            self._not_heard.discard(broker)
+            self._never_answered.discard(broker)
         else:
             self._silent.add(broker)
         if was_silent == answers:  # what it shows counts again, or no more, for all others too
             for one in self._expected:
-                self._judge(one, self._brokers)
+                self._reevaluate(one, self._brokers)
         elif is_first and answers:
             for one in self._expected:
-                self._judge(one, (broker,))
+                self._reevaluate(one, (broker,))
 
-    def _judge(self, one: PartitionId, brokers: Iterable[int]) -> None:
+    def _reevaluate(self, one: PartitionId, brokers: Iterable[int]) -> None:
         """Whether these brokers know; all of them, if there is newer to be known."""
         views = self._views[one]
         if self._silent:
             views = {broker: view for broker, view in views.items() if broker not in self._silent}
-        self._compare(one, max(views.values(), default=self._before[one]), brokers, views)
+        self._update_behind(one, max(views.values(), default=self._before[one]), brokers, views)
 
-    def _compare(
+    def _update_behind(
         self, one: PartitionId, newest: View, brokers: Iterable[int], views: Mapping[int, View]
     ) -> None:
         """Note who of these, or of all if it is new to all, does not show the newest view."""
         if newest != self._newest[one]:
             self._newest[one] = newest
             brokers = self._brokers
-        is_right = newest.leader == self._expected[one] or newest == GONE
+        is_expected = newest.leader == self._expected[one] or newest == DELETED
         for broker in brokers:
-            if is_right and views.get(broker) == newest and broker not in self._not_heard:
+            if is_expected and views.get(broker) == newest and broker not in self._never_answered:
                 self._behind[broker].discard(one)
             else:
                 self._behind[broker].add(one)
@@ -348,7 +348,7 @@ class Convergence:
 
     def gone(self) -> tuple[PartitionId, ...]:
         """The expected partitions that no broker knows any more."""
-        return tuple(one for one in self._expected if self._newest[one] == GONE)
+        return tuple(one for one in self._expected if self._newest[one] == DELETED)
 
     def missing(self) -> Mapping[PartitionId, tuple[int, ...]]:
         """The expected partitions whose leader some brokers do not show yet, with those brokers."""

@@ -33,7 +33,7 @@ class SwitchedOn:
     owner: Process
     path: Path
 
-    def is_kept(self, host: str, now: float) -> bool:
+    def is_owner_alive(self, host: str, now: float) -> bool:
         """Whether the kipctl that has switched it on is still there to switch it off.
 
         Of another machine (they share the state folder) that is believed until its time is over.
@@ -42,7 +42,7 @@ class SwitchedOn:
             return is_alive(self.owner)
         return self.until is not None and now < self.until
 
-    def off_at(self, brokers: Collection[int]) -> None:
+    def remove_brokers(self, brokers: Collection[int]) -> None:
         """It is off at these: take them off the record, and it away when none is left."""
         left = tuple(broker for broker in self.brokers if broker not in brokers)
         if left == self.brokers:
@@ -60,7 +60,7 @@ def _new_path(folder: Path) -> Path:
     return folder / f"{secrets.token_hex(8)}.json"
 
 
-def put_on_record(
+def record_switched_on(
     cluster_id: str,
     brokers: Iterable[int],
     seconds: float | None,
@@ -104,7 +104,7 @@ def _write(record: SwitchedOn) -> None:
     write_private(record.path, json.dumps(document).encode())
 
 
-def on_record(
+def read_records(
     cluster_ids: Collection[str], variables: Mapping[str, str] = os.environ
 ) -> tuple[SwitchedOn, ...]:
     """What is on record of these clusters, the oldest first; what cannot be read is left out."""
@@ -122,17 +122,17 @@ def on_record(
     return tuple(sorted(found, key=lambda record: record.since))
 
 
-def forget(
+def record_switched_off(
     cluster_ids: Collection[str], off: Collection[int], variables: Mapping[str, str] = os.environ
 ) -> None:
     """The request log is off at these brokers of the cluster."""
-    for record in on_record(cluster_ids, variables):
-        record.off_at(off)
+    for record in read_records(cluster_ids, variables):
+        record.remove_brokers(off)
 
 
 def warning(records: Iterable[SwitchedOn], host: str, now: float) -> str:
     """What to say of request logs that nobody is there any more to switch off; "" of none."""
-    left = [record for record in records if not record.is_kept(host, now)]
+    left = [record for record in records if not record.is_owner_alive(host, now)]
     if not left:
         return ""
     brokers = sorted({broker for record in left for broker in record.brokers})

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from kipctl.cluster.moves.guard_interface import GivenUpError
 from kipctl.cluster.moves.pacing import Seldom
-from kipctl.cluster.moves.reassign import Progress, ongoing
+from kipctl.cluster.moves.reassign import Progress, list_reassignments
 from kipctl.cluster.moves.safety_checks import min_insync_replicas
 from kipctl.cluster.snapshot import PartitionId, Snapshot, take_snapshot
 from kipctl.errors import RefusedError, TimedOutError, UnreachableError
@@ -112,7 +112,7 @@ class Guarding:
     def _adding(self) -> dict[PartitionId, tuple[int, ...]]:
         """The replicas that reassignments add now; none where the cluster does not tell."""
         try:
-            return {one.id: one.adding for one in ongoing(self.cluster)}
+            return {one.id: one.adding for one in list_reassignments(self.cluster)}
         except RefusedError:
             return {}
 

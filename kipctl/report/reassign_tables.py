@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kipctl.cluster.moves.plan import Move, Plan
     from kipctl.cluster.moves.plan_result import Reassigned
     from kipctl.cluster.moves.plan_summary import PlanView
-    from kipctl.cluster.moves.reassign import Ongoing, Verified
+    from kipctl.cluster.moves.reassign import Reassignment, Verified
     from kipctl.cluster.snapshot import Assignment, PartitionId, Snapshot
 
 REASSIGN = "reassign"
@@ -36,7 +36,7 @@ def plan_report(
     every_row: bool = False,
     elects: bool = True,
     throttle: float | None = None,
-    busy: Sequence["Ongoing"] = (),
+    busy: Sequence["Reassignment"] = (),
     about: Mapping[str, object] | None = None,
     closing: Sequence[str] = ("Nothing was changed.",),
 ) -> Report:
@@ -232,7 +232,7 @@ def verified_report(
 
 
 def ongoing_report(
-    busy: Sequence["Ongoing"],
+    busy: Sequence["Reassignment"],
     title: str = "Reassignments in progress",
     every_row: bool = False,
     closing: tuple[str, ...] = (),

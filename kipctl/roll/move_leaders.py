@@ -10,7 +10,7 @@ from kipctl.cluster.moves.plan import Move, Plan
 from kipctl.cluster.moves.plan_execution import roll_back, rotate_leaders
 from kipctl.cluster.moves.plan_result import demand_all_done
 from kipctl.cluster.moves.planners.preferred_leaders import ELECTION_ONLY, leaders_off
-from kipctl.cluster.moves.reassign import Progress, ongoing, topic_ids
+from kipctl.cluster.moves.reassign import Progress, list_reassignments, topic_ids
 from kipctl.cluster.moves.rollback import BACK, GONE, way_back
 from kipctl.cluster.moves.safety_checks import survey
 from kipctl.cluster.snapshot import Snapshot, take_snapshot
@@ -76,7 +76,7 @@ class Leaders:
         for entry in list(entries_of(self.changes, self.origin, since)):
             now = take_snapshot(self.cluster)
             topics = sorted({p.topic for p in entry.before} & set(now.topics))
-            busy = [one.id for one in ongoing(self.cluster)]
+            busy = [one.id for one in list_reassignments(self.cluster)]
             way = way_back(entry, now, topic_ids(self.cluster, topics), busy)
             if way.plan.moves or way.in_place:
                 back = roll_back(

@@ -7,17 +7,17 @@ from scripted_broker import Asked, ScriptedBroker
 
 from kipctl.cluster import metadata_convergence
 from kipctl.cluster.metadata_convergence import (
-    GONE,
+    DELETED,
+    Availability,
     ClusterEvent,
-    Contact,
     Convergence,
     EventKind,
     LeaderWatch,
-    Shown,
-    Sighting,
+    ShownViews,
     View,
+    ViewChange,
     pause_s,
-    sample,
+    sample_brokers,
     views_of,
 )
 from kipctl.cluster.snapshot import Broker, Partition, PartitionId, Snapshot
@@ -35,20 +35,20 @@ T0 = PartitionId("t", 0)
 BEFORE = {T0: View(5, 1)}
 
 
-def seen(broker: int, leader: int, epoch: int) -> Sighting:
-    return Sighting(broker, T0, View(epoch, leader), time_us=1000 * broker)
+def seen(broker: int, leader: int, epoch: int) -> ViewChange:
+    return ViewChange(broker, T0, View(epoch, leader), time_us=1000 * broker)
 
 
-def gone(broker: int) -> Sighting:
-    return Sighting(broker, T0, GONE, time_us=0)
+def gone(broker: int) -> ViewChange:
+    return ViewChange(broker, T0, DELETED, time_us=0)
 
 
-def answers(broker: int) -> Contact:
-    return Contact(broker, answers=True)
+def answers(broker: int) -> Availability:
+    return Availability(broker, answers=True)
 
 
-def silent(broker: int) -> Contact:
-    return Contact(broker, answers=False)
+def silent(broker: int) -> Availability:
+    return Availability(broker, answers=False)
 
 
 def convergence(leader: int) -> Convergence:
@@ -86,7 +86,7 @@ def convergence(leader: int) -> Convergence:
     ],
 )
 def test_all_that_answer_must_show_the_expected_leader_at_the_newest_epoch(
-    news: list[Sighting | Contact], missing: dict[PartitionId, tuple[int, ...]]
+    news: list[ViewChange | Availability], missing: dict[PartitionId, tuple[int, ...]]
 ) -> None:
     waited_for = convergence(leader=2)
     for one in news:
@@ -134,18 +134,18 @@ def metadata(leaders: list[int], epoch: int, code: int = ErrorCode.NONE) -> Meta
 
 def test_an_answer_is_compared_with_the_one_before_and_with_what_is_watched_alone() -> None:
     ids = [PartitionId("t", n) for n in range(1000)]
-    shown = Shown({one: View(5, 1) for one in ids[:999]})
+    shown = ShownViews({one: View(5, 1) for one in ids[:999]})
     assert shown.news(metadata([1] * 1000, epoch=5)) == []
     assert shown.news(metadata([1] * 998 + [2, 2], epoch=5)) == [(ids[998], View(5, 2))]
     assert shown.news(metadata([1] * 998 + [2, 2], epoch=5)) == []
     lost = shown.news(metadata([], epoch=5, code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-    assert lost == [(one, GONE) for one in ids[:999]]
+    assert lost == [(one, DELETED) for one in ids[:999]]
 
 
 def test_what_is_not_there_before_is_gone() -> None:
     snapshot = Snapshot("c", (), (Partition(T0, (2, 1), (1, 2), leader=1, leader_epoch=5),))
     other = PartitionId("other", 0)
-    assert views_of(snapshot, [T0, other]) == {T0: View(5, 1), other: GONE}
+    assert views_of(snapshot, [T0, other]) == {T0: View(5, 1), other: DELETED}
 
 
 @pytest.mark.parametrize(
@@ -172,12 +172,12 @@ def brokers(count: int, racks: int = 3) -> list[Broker]:
 
 
 def test_of_many_brokers_some_of_every_rack_are_watched() -> None:
-    assert [broker.id for broker in sample(brokers(7))] == [1, 2, 3, 4, 5, 6, 7]
-    chosen = sample(brokers(200))
+    assert [broker.id for broker in sample_brokers(brokers(7))] == [1, 2, 3, 4, 5, 6, 7]
+    chosen = sample_brokers(brokers(200))
     assert len(set(chosen)) == metadata_convergence.MOST_BROKERS
     of_rack = [sum(broker.rack == f"rack-{n}" for broker in chosen) for n in range(3)]
     assert max(of_rack) - min(of_rack) <= 1
-    assert sample([]) == ()
+    assert sample_brokers([]) == ()
 
 
 @pytest.mark.parametrize("count", [7, 20, 21, 30, 199])
@@ -185,7 +185,7 @@ def test_one_turn_after_the_other_every_broker_is_in_the_sample(count: int) -> N
     all_of_them = brokers(count)
     seen = set()
     for turn in range(-(-count // metadata_convergence.MOST_BROKERS)):
-        chosen = sample(all_of_them, turn=turn)
+        chosen = sample_brokers(all_of_them, turn=turn)
         assert len(set(chosen)) == min(count, metadata_convergence.MOST_BROKERS)
         seen |= set(chosen)
     assert seen == set(all_of_them)
@@ -216,7 +216,7 @@ def test_a_broker_is_asked_for_the_topics_watched_alone_at_the_pace_of_its_answe
         with LeaderWatch([broker], BEFORE, as_access(one.address)) as following:
             assert following.news(30) == [answers(1)]
             (sighting,) = following.news(30)
-    assert isinstance(sighting, Sighting)
+    assert isinstance(sighting, ViewChange)
     assert (sighting.id, sighting.view) == (T0, View(6, 2))
     assert len(paced) >= 3
     assert all(size > 200 * 15 and of == 1 for size, of in paced)
@@ -233,12 +233,12 @@ def test_a_broker_that_cannot_be_reached_is_silent() -> None:
 @given(
     st.lists(
         st.one_of(
-            st.builds(Contact, st.integers(1, 3), st.booleans()),
+            st.builds(Availability, st.integers(1, 3), st.booleans()),
             st.builds(
-                Sighting,
+                ViewChange,
                 st.integers(1, 3),
                 st.just(T0),
-                st.sampled_from([View(5, 1), View(6, 2), View(6, 3), View(7, 2), GONE]),
+                st.sampled_from([View(5, 1), View(6, 2), View(6, 3), View(7, 2), DELETED]),
                 st.just(0),
             ),
         ),
@@ -246,21 +246,23 @@ def test_a_broker_that_cannot_be_reached_is_silent() -> None:
     )
 )
 def test_after_any_news_those_are_missing_that_a_look_at_all_brokers_would_find(
-    news: list[Sighting | Contact],
+    news: list[ViewChange | Availability],
 ) -> None:
     waited_for = convergence(leader=2)
     shown, heard, quiet = dict.fromkeys((1, 2, 3), View(5, 1)), set(), set()
     for one in news:
         waited_for.apply(one)
-        is_there = isinstance(one, Sighting) or one.answers
+        is_there = isinstance(one, ViewChange) or one.answers
         (quiet.discard if is_there else quiet.add)(one.broker)
         if is_there:
             heard.add(one.broker)
-        if isinstance(one, Sighting):
+        if isinstance(one, ViewChange):
             shown[one.broker] = one.view
         answering = [broker for broker in shown if broker not in quiet]
         newest = max((shown[broker] for broker in answering), default=View(5, 1))
-        knows = {b for b in heard if shown[b] == newest and (newest.leader == 2 or newest == GONE)}
+        knows = {
+            b for b in heard if shown[b] == newest and (newest.leader == 2 or newest == DELETED)
+        }
         behind = tuple(broker for broker in answering if broker not in knows)
         assert waited_for.missing() == ({T0: behind} if behind or not answering else {})
         assert waited_for.is_reached == (not behind and bool(answering))

@@ -11,7 +11,13 @@ import pytest
 
 from kipctl.cluster.broker_metrics import BrokerMetrics
 from kipctl.cluster.request_log_cost import estimate, request_rates
-from kipctl.cluster.request_log_record import SwitchedOn, forget, on_record, put_on_record, warning
+from kipctl.cluster.request_log_record import (
+    SwitchedOn,
+    read_records,
+    record_switched_off,
+    record_switched_on,
+    warning,
+)
 from kipctl.cluster.snapshot import Broker
 from kipctl.errors import RefusedError, UnreachableError
 from kipctl.process import Process, current_process
@@ -30,41 +36,41 @@ def record(
 
 def test_it_is_there_until_it_is_off_at_every_broker(tmp_path: Path) -> None:
     state = {"XDG_STATE_HOME": str(tmp_path)}
-    assert on_record({"id"}, state) == ()
-    written = put_on_record("id", (1, 2, 3), 60.0, state)
-    put_on_record("other", (1,), None, state)
-    (found,) = on_record({"id"}, state)
+    assert read_records({"id"}, state) == ()
+    written = record_switched_on("id", (1, 2, 3), 60.0, state)
+    record_switched_on("other", (1,), None, state)
+    (found,) = read_records({"id"}, state)
     assert found == written
     assert (found.owner, found.until) == (current_process(), pytest.approx(found.since + 60))
     assert written.path.stat().st_mode & 0o077 == 0
-    forget({"id"}, [2], state)
-    assert [one.brokers for one in on_record({"id"}, state)] == [(1, 3)]
-    forget({"id"}, [4], state)
-    assert [one.brokers for one in on_record({"id"}, state)] == [(1, 3)]
-    forget({"id"}, [3, 1, 2], state)
-    assert on_record({"id"}, state) == ()
-    assert [one.brokers for one in on_record({"other"}, state)] == [(1,)]
+    record_switched_off({"id"}, [2], state)
+    assert [one.brokers for one in read_records({"id"}, state)] == [(1, 3)]
+    record_switched_off({"id"}, [4], state)
+    assert [one.brokers for one in read_records({"id"}, state)] == [(1, 3)]
+    record_switched_off({"id"}, [3, 1, 2], state)
+    assert read_records({"id"}, state) == ()
+    assert [one.brokers for one in read_records({"other"}, state)] == [(1,)]
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"owner": 5}', '{"owner": [1, "2"]}', "7"])
 def test_a_record_that_cannot_be_read_stops_nothing(tmp_path: Path, text: str) -> None:
     state = {"XDG_STATE_HOME": str(tmp_path)}
-    path = put_on_record("id", (1,), None, state).path
+    path = record_switched_on("id", (1,), None, state).path
     path.write_text(text)
-    assert on_record({"id"}, state) == ()
+    assert read_records({"id"}, state) == ()
 
 
 def test_a_clusters_id_is_no_path(tmp_path: Path) -> None:
     state = {"XDG_STATE_HOME": str(tmp_path / "state")}
-    put_on_record("../../x", (1,), None, state)
+    record_switched_on("../../x", (1,), None, state)
     assert [path.name for path in tmp_path.iterdir()] == ["state"]
-    assert len(on_record({"../../x"}, state)) == 1
+    assert len(read_records({"../../x"}, state)) == 1
 
 
 def test_what_cannot_be_put_on_record_is_not_switched_on(tmp_path: Path) -> None:
     (tmp_path / "kipctl").write_text("a file")
     with pytest.raises(RefusedError, match="The request log was not switched on"):
-        put_on_record("id", (1,), None, {"XDG_STATE_HOME": str(tmp_path)})
+        record_switched_on("id", (1,), None, {"XDG_STATE_HOME": str(tmp_path)})
 
 
 @pytest.mark.parametrize(
@@ -96,13 +102,13 @@ def test_the_warning_says_where_and_what_to_do() -> None:
 def test_of_a_kipctl_that_was_killed_the_record_stays(tmp_path: Path) -> None:
     code = (
         "import os, signal\n"
-        "from kipctl.cluster.request_log_record import put_on_record\n"
+        "from kipctl.cluster.request_log_record import record_switched_on\n"
         "put_on_record('id', (1,), 3600.0)\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     state = {"XDG_STATE_HOME": str(tmp_path)}
     subprocess.run([sys.executable, "-c", code], env=os.environ | state, check=False)
-    (found,) = on_record({"id"}, state)
+    (found,) = read_records({"id"}, state)
     assert json.loads(found.path.read_text())["brokers"] == [1]
     assert warning([found], found.host, time.time()).startswith("The request log was switched on")
 

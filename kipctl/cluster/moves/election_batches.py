@@ -12,12 +12,12 @@ from kipctl.cluster.metadata_convergence import (
     LeaderWatch,
     OnEvent,
     ignore_event,
-    sample,
+    sample_brokers,
     views_of,
 )
 from kipctl.cluster.moves.election_request import LOOK, Elected, Outcome, elect
 from kipctl.cluster.moves.guard_interface import UNGUARDED, GivenUpError, Guardian
-from kipctl.cluster.snapshot import PartitionId, Snapshot, look_again
+from kipctl.cluster.snapshot import PartitionId, Snapshot, refresh_snapshot
 from kipctl.errors import PartlyDoneError, RefusedError, TimedOutError, UnreachableError
 from kipctl.protocol.elect_leaders import ElectionType
 from kipctl.protocol.error_codes import ErrorCode
@@ -85,7 +85,7 @@ def elect_preferred(
     raises.
     """
     run = _Run(len(expected))
-    run.brokers = tuple(broker.id for broker in sample(before.brokers))
+    run.brokers = tuple(broker.id for broker in sample_brokers(before.brokers))
     with run.how_far_said():
         for part in _in_batches(expected, batch):
             if run.asked and between_s:
@@ -216,7 +216,7 @@ def _hold_preferred(
     deadline = time.monotonic() + timeout_s
     views = views_of(before, expected)
     # One that a batch before found silent is not waited for again.
-    watched = sample(before.brokers)
+    watched = sample_brokers(before.brokers)
     brokers = [broker for broker in watched if broker.id not in run.silent] or watched
     convergence = Convergence(views, expected, [broker.id for broker in brokers])
     with LeaderWatch(brokers, views, cluster.access) as watch:
@@ -265,7 +265,7 @@ def _await_leaders(cluster: Cluster, elected: set[PartitionId], deadline: float)
     while True:
         is_late = time.monotonic() > deadline
         try:
-            there = look_again(cluster, topics).only(elected)
+            there = refresh_snapshot(cluster, topics).only(elected)
         except UnreachableError:
             if is_late:
                 raise

@@ -20,7 +20,7 @@ from kipctl.cluster.moves.guard_interface import UNGUARDED, GivenUpError, Guardi
 from kipctl.cluster.moves.pacing import Seldom
 from kipctl.cluster.moves.plan_result import together
 from kipctl.cluster.moves.reassign import patiently
-from kipctl.cluster.snapshot import Partition, PartitionId, Snapshot, look_again
+from kipctl.cluster.snapshot import Partition, PartitionId, Snapshot, refresh_snapshot
 from kipctl.errors import (
     PartlyDoneError,
     RefusedError,
@@ -133,7 +133,7 @@ def _until_balanced(
     deadline = time.monotonic() + timeout_s
     pause_s, seldom, began_us = _FIRST_PAUSE_S, Seldom(), now_us()
     while True:
-        now = patiently(lambda: look_again(cluster, topics), deadline).only(wanted)
+        now = patiently(lambda: refresh_snapshot(cluster, topics), deadline).only(wanted)
         left = astray(now)
         if not left:
             return _outcome(held, now, began_us)

@@ -5,8 +5,8 @@ from contextlib import contextmanager, suppress
 
 from kipctl.cluster.moves.journal import Journal
 from kipctl.cluster.moves.journal_entry import Entry, EntryState
-from kipctl.cluster.moves.reassign import ongoing, topic_ids
-from kipctl.cluster.snapshot import Snapshot, look_again
+from kipctl.cluster.moves.reassign import list_reassignments, topic_ids
+from kipctl.cluster.snapshot import Snapshot, refresh_snapshot
 from kipctl.errors import KipctlError
 from kipctl.transport.request import Cluster
 
@@ -34,8 +34,8 @@ def saved_meanwhile(
     finally:
         with suppress(KipctlError):
             was = before.assignment
-            targets = {one.id: one.target for one in ongoing(cluster, was)}
-            now = {**look_again(cluster, before.topics).assignment, **targets}
+            targets = {one.id: one.target for one in list_reassignments(cluster, was)}
+            now = {**refresh_snapshot(cluster, before.topics).assignment, **targets}
             left = {
                 p: now[p] if p in now and (copies or set(now[p]) == set(replicas)) else replicas
                 for p, replicas in was.items()

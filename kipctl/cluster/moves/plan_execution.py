@@ -31,8 +31,8 @@ from kipctl.cluster.moves.reassign import (
     Progress,
     await_finished,
     await_one,
+    list_reassignments,
     no_later,
-    ongoing,
     patiently,
     submit,
 )
@@ -41,7 +41,7 @@ from kipctl.cluster.moves.safety_checks import BUSY, changed_since, unplanned
 from kipctl.cluster.snapshot import (
     PartitionId,
     Snapshot,
-    look_again,
+    refresh_snapshot,
 )
 from kipctl.errors import (
     InterruptedRunError,
@@ -229,7 +229,7 @@ class _Change:
     def elect_in_place(self, leaders: Mapping[PartitionId, int], deadline: float) -> None:
         """Elect these where the replicas are in their places, as far as the partitions are there"""
         topics = sorted({partition_id.topic for partition_id in leaders})
-        now = patiently(lambda: look_again(self.cluster, topics), deadline)
+        now = patiently(lambda: refresh_snapshot(self.cluster, topics), deadline)
         self.elect({p: leaders[p] for p in now.by_id if p in leaders}, now, deadline)
 
     def _copied(self) -> Copied | None:
@@ -349,13 +349,13 @@ class _Change:
 
         `own` are being reassigned by this change itself.
         """
-        listed = patiently(lambda: ongoing(self.cluster), deadline)
+        listed = patiently(lambda: list_reassignments(self.cluster), deadline)
         busy = [one for one in listed if one.id not in own]
         if busy and not self.how.additional:
             raise RefusedError(
                 f"{len(busy)} other partitions, such as {busy[0].id}, are being reassigned by now.",
             )
-        now = patiently(lambda: look_again(self.cluster, batch.topics), deadline)
+        now = patiently(lambda: refresh_snapshot(self.cluster, batch.topics), deadline)
         reasons = changed_since(batch, now, elects=self.elects)
         in_batch = batch.target
         reasons |= {one.id: BUSY for one in busy if one.id in in_batch}
@@ -385,7 +385,7 @@ class _Change:
         if not accepted.moves:
             return accepted
         self.is_changed = True
-        busy = patiently(lambda: ongoing(self.cluster, accepted.target), deadline)
+        busy = patiently(lambda: list_reassignments(self.cluster, accepted.target), deadline)
         stopped = stop_strays(self.cluster, unplanned(accepted, busy), deadline)
         self.failures += stopped
         strays = [one.id for one in stopped]
@@ -565,6 +565,6 @@ def go_on(
 def _how_far(cluster: Cluster, plan: Plan) -> str:
     # Metadata alone, which brokers answer even when the controller hangs.
     try:
-        return how_far(plan, look_again(cluster, plan.topics))
+        return how_far(plan, refresh_snapshot(cluster, plan.topics))
     except KipctlError as error:
         return f"How far it came is unknown: {error.what}"

@@ -8,7 +8,7 @@ from functools import partial
 from itertools import islice
 
 from kipctl.cluster.moves.plan import Plan
-from kipctl.cluster.moves.reassign import Ongoing, ongoing, patiently
+from kipctl.cluster.moves.reassign import Reassignment, list_reassignments, patiently
 from kipctl.cluster.snapshot import PartitionId, Snapshot, take_snapshot
 from kipctl.errors import KipctlError, RefusedError
 from kipctl.protocol.describe_configs import (
@@ -34,19 +34,19 @@ class Survey:
     `busy_refused` says why the cluster does not list its reassignments, if it does not.
     """
 
-    busy: tuple[Ongoing, ...]
+    busy: tuple[Reassignment, ...]
     snapshot: Snapshot
     plan: Plan
     busy_refused: str = ""
 
 
-def busy_now(cluster: Cluster, *, may_not_list: bool) -> tuple[tuple[Ongoing, ...], str]:
+def busy_now(cluster: Cluster, *, may_not_list: bool) -> tuple[tuple[Reassignment, ...], str]:
     """What is being reassigned; or nothing, and why the cluster does not list it.
 
     Raises RefusedError when it does not, unless `may_not_list`.
     """
     try:
-        return ongoing(cluster), ""
+        return list_reassignments(cluster), ""
     except RefusedError as refused:
         if not may_not_list:
             raise
@@ -72,7 +72,7 @@ def survey(
     return Survey(busy, snapshot, plan, why)
 
 
-def demand_quiet(busy: Sequence[Ongoing], *, additional: bool) -> None:
+def demand_quiet(busy: Sequence[Reassignment], *, additional: bool) -> None:
     """Raise RefusedError while anything in the cluster is being reassigned.
 
     As kafka-reassign-partitions does it (`ReassignPartitionsCommand`): another tool's plan counts
@@ -126,7 +126,7 @@ def changed_since(plan: Plan, now: Snapshot, *, elects: bool) -> dict[PartitionI
     return reasons
 
 
-def unplanned(plan: Plan, busy: Iterable[Ongoing]) -> dict[PartitionId, Ongoing]:
+def unplanned(plan: Plan, busy: Iterable[Reassignment]) -> dict[PartitionId, Reassignment]:
     """What turned out to add or remove other replicas than the plan does. A pure function.
 
     The controller takes a target for what it finds: where another change came first, an order of

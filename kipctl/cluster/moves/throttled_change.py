@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from kipctl.cluster.moves.journal import Journal
 from kipctl.cluster.moves.journal_entry import Entry, EntryState, How, Origin
 from kipctl.cluster.moves.plan import Move, Plan
-from kipctl.cluster.moves.reassign import Ongoing, ongoing, topic_ids
+from kipctl.cluster.moves.reassign import Reassignment, list_reassignments, topic_ids
 from kipctl.cluster.moves.throttle import (
     BROKER,
     TOPIC,
@@ -24,7 +24,7 @@ from kipctl.cluster.moves.throttle import (
     wanted_settings,
 )
 from kipctl.cluster.moves.throttle import CLEAR as CLEAR
-from kipctl.cluster.reassignments import concerned
+from kipctl.cluster.reassignments import topics_and_brokers
 from kipctl.errors import InterruptedRunError, KipctlError, UsageError
 from kipctl.transport.request import Cluster
 
@@ -197,11 +197,11 @@ def clear(cluster: Cluster, found: Sequence[Entry], *, forget: bool = False) -> 
 
 def needed(cluster: Cluster, found: Sequence[Entry]) -> bool:
     """Whether something that is being reassigned now is throttled by one of them."""
-    busy = ongoing(cluster)
+    busy = list_reassignments(cluster)
     return any(throttles(entry, busy) for entry in found)
 
 
-def throttles(entry: Entry, busy: Collection[Ongoing]) -> bool:
+def throttles(entry: Entry, busy: Collection[Reassignment]) -> bool:
     """Whether the entry's throttle holds for something of this. A pure function.
 
     What was set already is not in it: with a topic's replicas throttled for good it has rates
@@ -210,7 +210,7 @@ def throttles(entry: Entry, busy: Collection[Ongoing]) -> bool:
     if entry.throttle is None:
         return False
     names = {(one.setting.kind, one.setting.name) for one in entry.throttle.changes}
-    topics, brokers = concerned(busy)
+    topics, brokers = topics_and_brokers(busy)
     return (
         any(one.id in entry.before for one in busy)
         or any((TOPIC, topic) in names for topic in topics)
@@ -221,6 +221,6 @@ def throttles(entry: Entry, busy: Collection[Ongoing]) -> bool:
 def _is_copying(cluster: Cluster, moves: Sequence[Move]) -> bool:
     """True when it cannot be told, too."""
     try:
-        return bool(ongoing(cluster, [move.id for move in moves]))
+        return bool(list_reassignments(cluster, [move.id for move in moves]))
     except KipctlError:
         return True

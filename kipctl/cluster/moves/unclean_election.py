@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from kipctl.cluster.eligible_leader_replicas import Eligible, ask_eligible
+from kipctl.cluster.eligible_leader_replicas import EligibleReplicas, ask_eligible_replicas
 from kipctl.cluster.snapshot import Partition, PartitionId, Snapshot
 from kipctl.errors import KipctlError
 from kipctl.protocol.list_offsets import (
@@ -130,14 +130,16 @@ def examine(cluster: Cluster, snapshot: Snapshot) -> tuple[Leaderless, ...]:
     for broker, ids in held.items():
         for one, end in _log_ends(cluster, broker, ids).items():
             ends.setdefault(one, {})[broker] = end
-    eligible = ask_eligible(cluster, {one.id.topic for one in snapshot.leaderless})
+    eligible = ask_eligible_replicas(cluster, {one.id.topic for one in snapshot.leaderless})
     return tuple(
-        leaderless(p, brokers, ends.get(p.id, {}), _eligible(eligible.get(p.id, Eligible())))
+        leaderless(
+            p, brokers, ends.get(p.id, {}), _eligible(eligible.get(p.id, EligibleReplicas()))
+        )
         for p in snapshot.leaderless
     )
 
 
-def _eligible(told: Eligible) -> tuple[int, ...]:
+def _eligible(told: EligibleReplicas) -> tuple[int, ...]:
     return told.replicas or told.last_known
 
 

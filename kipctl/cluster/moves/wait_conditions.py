@@ -6,15 +6,15 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from kipctl import __version__
-from kipctl.cluster.metadata_convergence import sample
+from kipctl.cluster.metadata_convergence import sample_brokers
 from kipctl.cluster.moves.election_request import LOOK
-from kipctl.cluster.moves.reassign import ongoing
-from kipctl.cluster.reach import none_shown
+from kipctl.cluster.moves.reassign import list_reassignments
+from kipctl.cluster.reach import no_topics_warning
 from kipctl.cluster.snapshot import (
     Broker,
     PartitionId,
     Snapshot,
-    look_again,
+    refresh_snapshot,
     take_snapshot,
 )
 from kipctl.errors import (
@@ -145,17 +145,17 @@ def look(
     For `converged` every broker is asked whether it answers, and what some of them show, others at
     each `turn`, is compared. Raises UnreachableError when no broker answers, RefusedError.
     """
-    snapshot = take_snapshot(cluster) if topics is None else look_again(cluster, topics)
+    snapshot = take_snapshot(cluster) if topics is None else refresh_snapshot(cluster, topics)
     compared = Compared()
     if Condition.CONVERGED in wanted:
-        chosen = sample(snapshot.brokers, turn=turn)
+        chosen = sample_brokers(snapshot.brokers, turn=turn)
         compared = compare(_views(cluster, chosen, topics), snapshot.by_id)
         others = sorted({*snapshot.broker_ids} - {*compared.asked})
         silent = sorted({*compared.silent, *_silent(cluster, others)})
         compared = replace(compared, silent=tuple(silent), others=tuple(others))
     moving: frozenset[PartitionId] = frozenset()
     if Condition.NO_REASSIGNMENT in wanted:
-        all_moving = (one.id for one in ongoing(cluster))
+        all_moving = (one.id for one in list_reassignments(cluster))
         moving = frozenset(one for one in all_moving if topics is None or one.topic in topics)
     return Seen(snapshot, compared, moving)
 
@@ -223,7 +223,7 @@ def await_conditions(
             turn += 1
             left = "; ".join(filter(None, (unmet(condition, seen) for condition in wanted)))
             if not left:
-                if topics is None and (nothing := none_shown(cluster, seen.snapshot.topics)):
+                if topics is None and (nothing := no_topics_warning(cluster, seen.snapshot.topics)):
                     raise RefusedError(nothing, "See: kipctl inspect leaders")
                 return seen
         except (UnreachableError, TimedOutError) as error:

@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 from reassigning import Held, kipctl_on, reassigning
 from scripted_broker import Asked
-from test_doctor import cluster, healthy, in_rack, partition, told
+from test_findings import cluster, healthy, in_rack, partition, told
 
-from kipctl.cluster.eligible_leader_replicas import Eligible
+from kipctl.cluster.eligible_leader_replicas import EligibleReplicas
 from kipctl.cluster.inspect.findings.copy_stalls import Copying, Look, standing
 from kipctl.cluster.inspect.findings.diagnose import diagnose
 from kipctl.cluster.inspect.findings.facts import BrokerFacts, ClusterFacts, Directory, TopicFacts
 from kipctl.cluster.inspect.findings.finding import Severity
 from kipctl.cluster.inspect.findings.left_behind import may_be_needed, needed_by
-from kipctl.cluster.reassignments import Ongoing
+from kipctl.cluster.reassignments import Reassignment
 from kipctl.cluster.snapshot import Partition, PartitionId, Snapshot
 from kipctl.cluster.throttle_configs import FOLLOWER_RATE, FOLLOWER_REPLICAS, LEADER_RATE
 from kipctl.protocol.describe_configs import ResourceType
@@ -26,11 +26,11 @@ from kipctl.protocol.message import Response
 from kipctl.protocol.reassignments import ListPartitionReassignmentsRequest
 
 ORDERS_0, ORDERS_1 = PartitionId("orders", 0), PartitionId("orders", 1)
-TO_4 = Ongoing(ORDERS_0, (1, 2, 4, 3), (4,), (3,))
+TO_4 = Reassignment(ORDERS_0, (1, 2, 4, 3), (4,), (3,))
 ALSO_TO_4 = replace(TO_4, id=ORDERS_1)
 RATE = {LEADER_RATE: 1000, FOLLOWER_RATE: 2000}
 LISTED = {"orders": TopicFacts(2, False, (FOLLOWER_REPLICAS,))}
-ELSEWHERE = Ongoing(PartitionId("other", 0), (5, 6), (6,), (5,))
+ELSEWHERE = Reassignment(PartitionId("other", 0), (5, 6), (6,), (5,))
 
 
 def four(*changed: BrokerFacts, partitions: tuple[Partition, ...] = ()) -> ClusterFacts:
@@ -98,7 +98,7 @@ def with_directories(broker: int, *directories: Directory) -> BrokerFacts:
     ],
 )
 def test_throttles_that_nothing_needs(
-    facts: ClusterFacts, busy: tuple[Ongoing, ...], found: list[str]
+    facts: ClusterFacts, busy: tuple[Reassignment, ...], found: list[str]
 ) -> None:
     shown = told(replace(facts, copying=Copying(busy)))
     assert [one for one in shown if "throttle" in one] == found
@@ -262,32 +262,32 @@ def test_log_directories(facts: ClusterFacts, found: list[str]) -> None:
     [
         (
             partition(0, isr=(), leader=-1),
-            Eligible((2,)),
+            EligibleReplicas((2,)),
             "problem: 1 partition has no leader; broker 2 had all acknowledged records at last"
             " (KIP-966): orders-0.",
         ),
         (
             partition(0, isr=(1,), leader=-1),
-            Eligible((2,)),
+            EligibleReplicas((2,)),
             "problem: 1 partition has no leader; brokers 1, 2 had all acknowledged records at last"
             " (KIP-966): orders-0.",
         ),
         (
             partition(0, isr=(), leader=-1),
-            Eligible((), (3,)),
+            EligibleReplicas((), (3,)),
             "problem: 1 partition has no leader, and no replica that can lead without loss"
             " (KIP-966); the last one known is on broker 3: orders-0.",
         ),
         (partition(0, isr=(), leader=-1), None, "problem: 1 partition has no leader: orders-0."),
         (
             partition(0, isr=(1,)),
-            Eligible((2, 3)),
+            EligibleReplicas((2, 3)),
             "note: 1 partition has eligible leader replicas (KIP-966) out of sync, on brokers 2,"
             " 3: orders-0.",
         ),
     ],
 )
-def test_eligible_leaders(one: Partition, eligible: Eligible | None, found: str) -> None:
+def test_eligible_leaders(one: Partition, eligible: EligibleReplicas | None, found: str) -> None:
     known = {one.id: eligible} if eligible else {}
     shown = told(replace(cluster(one), eligible=known))
     assert found in shown
@@ -335,11 +335,11 @@ def test_what_is_said_of_100_000_partitions_is_short() -> None:
         tuple(replace(one, lists=everybody, throttles=RATE) for one in brokers),
         {f"topic-{n}": TopicFacts(2, True, (FOLLOWER_REPLICAS,)) for n in range(1000)},
         copying=Copying(
-            tuple(Ongoing(one, (1, 2, 6, 3), (3,), (1,)) for one in ids),
+            tuple(Reassignment(one, (1, 2, 6, 3), (3,), (1,)) for one in ids),
             standing={3: tuple(ids)},
             looked_s=12.0,
         ),
-        eligible={one: Eligible((2,)) for one in ids},
+        eligible={one: EligibleReplicas((2,)) for one in ids},
     )
     found = diagnose(facts)
     assert {one.severity for one in found} == set(Severity)

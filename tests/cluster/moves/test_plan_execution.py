@@ -22,7 +22,7 @@ from kipctl.cluster.moves.plan_result import (
     how_far,
     together,
 )
-from kipctl.cluster.moves.reassign import LeftOut, Ongoing, await_finished
+from kipctl.cluster.moves.reassign import LeftOut, Reassignment, await_finished
 from kipctl.cluster.moves.safety_checks import changed_since, unplanned
 from kipctl.cluster.snapshot import Broker, Partition, PartitionId, Snapshot, take_snapshot
 from kipctl.errors import KipctlError, PartlyDoneError, RefusedError, TimedOutError
@@ -119,8 +119,8 @@ def test_what_adds_or_removes_other_replicas_than_planned(
     after: tuple[int, ...], adding: tuple[int, ...], removing: tuple[int, ...], is_unplanned: bool
 ) -> None:
     plan = Plan((Move(T0, (1, 2), after, 1),))
-    busy = Ongoing(T0, (*after, *removing), adding, removing)
-    other = Ongoing(PartitionId("other", 0), (1, 2), (1,), ())
+    busy = Reassignment(T0, (*after, *removing), adding, removing)
+    other = Reassignment(PartitionId("other", 0), (1, 2), (1,), ())
     assert unplanned(plan, [busy, other]) == ({T0: busy} if is_unplanned else {})
 
 

@@ -14,7 +14,7 @@ from kipctl.cluster.moves.journal import journal
 from kipctl.cluster.moves.kafka_json import reassignment_document
 from kipctl.cluster.moves.plan import reach
 from kipctl.cluster.moves.plan_execution import reassign
-from kipctl.cluster.moves.reassign import ongoing, submit
+from kipctl.cluster.moves.reassign import list_reassignments, submit
 from kipctl.cluster.moves.rotate_own_topics import rotate_once
 from kipctl.cluster.snapshot import PartitionId, take_snapshot
 from kipctl.errors import PartlyDoneError, TimedOutError
@@ -190,9 +190,9 @@ def test_a_cancelled_move_gets_its_old_order_back(
         assert "1 others are left alone" in ran.err
         assert [p["order"] for p in json.loads(ran.out)["cancelled"]] == ["put back", "as before"]
         assert replicas_of(cluster, topic) == [(1, 2), (2, 1)]
-        assert [one.id for one in ongoing(cluster)] == [others]
+        assert [one.id for one in list_reassignments(cluster)] == [others]
         assert kipctl("reassign", "--cancel", "--topic", foreign, "--yes").status == 0
-        assert ongoing(cluster) == ()
+        assert list_reassignments(cluster) == ()
         # All is as it was, so there is nothing left to undo.
         assert kipctl("reassign", "--rollback", "--yes").status == 4
     finally:
@@ -218,7 +218,7 @@ def test_a_reorder_that_turns_out_to_copy_data_is_cancelled_at_once(
         with pytest.raises(PartlyDoneError) as partly:
             reassign(cluster, plan, on_event=another_tool)
         assert "would have added [1] and removed [3]; so it was cancelled" in partly.value.what
-        assert ongoing(cluster) == ()
+        assert list_reassignments(cluster) == ()
         (replicas,) = replicas_of(cluster, topic)
         assert set(replicas) == {2, 3}
     finally:

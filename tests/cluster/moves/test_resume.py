@@ -13,7 +13,7 @@ from scripted_broker import ScriptedBroker
 
 from kipctl.cluster.moves.journal import Journal, journal
 from kipctl.cluster.moves.journal_entry import Entry, EntryState, How, Origin, read_entry
-from kipctl.cluster.moves.reassign import Ongoing
+from kipctl.cluster.moves.reassign import Reassignment
 from kipctl.cluster.moves.resume import DONE, TARGET_NOT_KNOWN, Left, left_to_do
 from kipctl.cluster.moves.rollback import CHANGED, GONE, MADE_ANEW, way_back
 from kipctl.cluster.moves.safety_checks import BUSY
@@ -73,8 +73,8 @@ def found(left: Left) -> tuple[str, bool]:
     return kind, left.is_whole
 
 
-OURS = Ongoing(T0, (2, 3, 1), (3,), (1,))
-OTHERS = Ongoing(T0, (2, 4, 1), (4,), (1,))
+OURS = Reassignment(T0, (2, 3, 1), (3,), (1,))
+OTHERS = Reassignment(T0, (2, 4, 1), (4,), (1,))
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ OTHERS = Ongoing(T0, (2, 4, 1), (4,), (1,))
         # It is on its way there, or elsewhere.
         (entry(), cluster((2, 3, 1)), OURS, ("wait [2, 3]", True)),
         (entry(), cluster((2, 4, 1)), OTHERS, (BUSY, False)),
-        (entry((1, 2), (1, 2, 3)), cluster((1, 2, 3)), Ongoing(T0, (1, 2, 3), (3,), ()),
+        (entry((1, 2), (1, 2, 3)), cluster((1, 2, 3)), Reassignment(T0, (1, 2, 3), (3,), ()),
          ("wait [1, 2, 3]", True)),
         # It has ended since it was asked what is under way.
         (entry(), cluster((2, 3)), OURS, ("wait [2, 3]", True)),
@@ -107,7 +107,7 @@ OTHERS = Ongoing(T0, (2, 4, 1), (4,), (1,))
     ],
 )  # fmt: skip
 def test_what_is_left_of_a_partition(
-    was: Entry, now: Snapshot, busy: Ongoing | None, left: tuple[str, bool]
+    was: Entry, now: Snapshot, busy: Reassignment | None, left: tuple[str, bool]
 ) -> None:
     assert found(left_to_do(was, now, (busy,) if busy else (), {"t": "old"})) == left
 

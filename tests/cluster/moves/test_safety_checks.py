@@ -3,7 +3,7 @@
 import pytest
 
 from kipctl.cluster.moves.plan import Move, Plan
-from kipctl.cluster.moves.reassign import Ongoing
+from kipctl.cluster.moves.reassign import Reassignment
 from kipctl.cluster.moves.safety_checks import (
     demand_enough_replicas,
     demand_factor_wanted,
@@ -16,7 +16,7 @@ from kipctl.cluster.snapshot import PartitionId
 from kipctl.errors import RefusedError
 
 Replicas = tuple[int, ...]
-BUSY = Ongoing(PartitionId("other", 0), (1, 2), (2,), ())
+BUSY = Reassignment(PartitionId("other", 0), (1, 2), (2,), ())
 
 
 def plan(*moves: tuple[Replicas, Replicas], topic: str = "t", leader: int = 1) -> Plan:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from kipctl.cluster.reassignments import Ongoing, ongoing
+from kipctl.cluster.reassignments import Reassignment, list_reassignments
 from kipctl.cluster.snapshot import PartitionId
 from kipctl.errors import KipctlError
 from kipctl.protocol.describe_log_dirs import (
@@ -24,7 +24,7 @@ _DEADLINE_S = 30.0
 class Look:
     """The reassignments at one moment; bytes of their new replicas, by each broker that told."""
 
-    busy: tuple[Ongoing, ...]
+    busy: tuple[Reassignment, ...]
     held: Mapping[int, Mapping[PartitionId, int]]
 
 
@@ -36,7 +36,7 @@ class Copying:
     nobody looked.
     """
 
-    busy: tuple[Ongoing, ...] = ()
+    busy: tuple[Reassignment, ...] = ()
     error: str | None = None
     standing: Mapping[int, tuple[PartitionId, ...]] = field(default_factory=dict)
     looked_s: float = 0.0
@@ -50,13 +50,13 @@ class Copying:
 def ask_copying(cluster: Cluster, look_again_s: float) -> Copying:
     """Ask what is being reassigned; if data is being copied, look again after so many seconds."""
     try:
-        busy = ongoing(cluster)
+        busy = list_reassignments(cluster)
         adding = _adding(busy)
         if not adding or not look_again_s:
             return Copying(busy)
         first = Look(busy, _held(cluster, adding))
         time.sleep(look_again_s)
-        busy = ongoing(cluster)
+        busy = list_reassignments(cluster)
         second = Look(busy, _held(cluster, adding))
     except KipctlError as error:
         return Copying(error=error.what)
@@ -81,7 +81,7 @@ def standing(first: Look, second: Look) -> dict[int, tuple[PartitionId, ...]]:
     return found
 
 
-def _adding(busy: Iterable[Ongoing]) -> dict[int, frozenset[PartitionId]]:
+def _adding(busy: Iterable[Reassignment]) -> dict[int, frozenset[PartitionId]]:
     """The partitions that are on their way to each broker."""
     found: dict[int, set[PartitionId]] = {}
     for one in busy:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from kipctl import __version__
 from kipctl.cluster.broker_metrics import BrokerMetrics, at_once, broker_of, scrape
-from kipctl.cluster.eligible_leader_replicas import Eligible, ask_eligible
+from kipctl.cluster.eligible_leader_replicas import EligibleReplicas, ask_eligible_replicas
 from kipctl.cluster.inspect.findings.copy_stalls import Copying, ask_copying
 from kipctl.cluster.snapshot import Broker, Partition, PartitionId, Snapshot, from_metadata
 from kipctl.cluster.throttle_configs import RATES, REPLICAS, UNLIMITED
@@ -138,7 +138,7 @@ class ClusterFacts:
     metrics: tuple[MetricsFacts, ...] = ()
     topics_error: KipctlError | None = None
     copying: Copying = field(default_factory=Copying)
-    eligible: Mapping[PartitionId, Eligible] = field(default_factory=dict)
+    eligible: Mapping[PartitionId, EligibleReplicas] = field(default_factory=dict)
 
     @property
     def answering(self) -> tuple[BrokerFacts, ...]:
@@ -195,7 +195,7 @@ def examine(
     copying = ask_copying(cluster, look_again_s)
     facts = ClusterFacts(snapshot, brokers, topics, (), topics_error, copying)
     in_need = {p.id.topic for p in (*snapshot.leaderless, *facts.below_min_insync)}
-    eligible = ask_eligible(cluster, in_need) if in_need else {}
+    eligible = ask_eligible_replicas(cluster, in_need) if in_need else {}
     own = {
         broker: cluster.broker(broker).sent - count
         for broker, count in sent.items()

@@ -15,7 +15,7 @@ from kipctl.cluster.inspect.findings.finding import (
     having,
     some,
 )
-from kipctl.cluster.reassignments import concerned
+from kipctl.cluster.reassignments import topics_and_brokers
 from kipctl.cluster.snapshot import Partition, PartitionId
 from kipctl.cluster.throttle_configs import RATES, REPLICAS
 
@@ -27,7 +27,7 @@ def throttles(facts: ClusterFacts) -> Iterator[Finding]:
     """
     if facts.copying.error:
         return  # nobody knows what is needed
-    busy_topics, busy_brokers = concerned(facts.copying.busy)
+    busy_topics, busy_brokers = topics_and_brokers(facts.copying.busy)
     rates = {b.id: min(b.throttles.values()) for b in facts.brokers if b.throttles}
     left_rates = {b: rate for b, rate in rates.items() if b not in busy_brokers}
     left_topics = sorted(
