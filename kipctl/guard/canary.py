@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from kipctl.guard.guard import Condition, Kind
+from kipctl.guard.conditions import Condition, Kind
 from kipctl.measure.distribution import Counting
 from kipctl.measure.moves import MOVE_COLUMNS, moves
 from kipctl.probe.produce.run import ProbeSpec

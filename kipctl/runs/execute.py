@@ -6,11 +6,11 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
+from kipctl.cluster.metadata_convergence import ClusterEvent
 from kipctl.cluster.moves.journal import journal
-from kipctl.cluster.moves.saved_meanwhile import saved_meanwhile
+from kipctl.cluster.moves.journaled_action import saved_meanwhile
 from kipctl.cluster.snapshot import Snapshot
 from kipctl.cluster.topics import await_topics
-from kipctl.cluster.watch import ClusterEvent
 from kipctl.errors import (
     InterruptedRunError,
     KipctlError,

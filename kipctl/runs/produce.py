@@ -6,9 +6,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
+from kipctl.cluster.kafka_release import kafka_release
 from kipctl.cluster.snapshot import Snapshot, take_snapshot
-from kipctl.cluster.topics import records_held
-from kipctl.cluster.versions import kafka_release
+from kipctl.cluster.topics import record_count
 from kipctl.errors import RefusedError, UsageError
 from kipctl.measure.doubts import Observed, doubts
 from kipctl.measure.parts import Part
@@ -297,7 +297,7 @@ def topic_of(
     name = spec.topic
     if name != OWN_TOPIC:
         snapshot = take_snapshot(cluster, [name])
-        held = records_held(cluster, name)
+        held = record_count(cluster, name)
         if held and not plan.force:
             raise RefusedError(
                 f"Topic {name!r} holds {held:,} records; a perf test would add its own to them.",

@@ -6,12 +6,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from kipctl.cluster.moves.change import rotate_leaders
+from kipctl.cluster.metadata_convergence import ClusterEvent
 from kipctl.cluster.moves.pacing import Pace
-from kipctl.cluster.moves.planners.rotation import rotate
+from kipctl.cluster.moves.plan_execution import rotate_leaders
+from kipctl.cluster.moves.planners.rotate_leaders import rotate
 from kipctl.cluster.snapshot import take_snapshot
 from kipctl.cluster.topics import await_topics
-from kipctl.cluster.watch import ClusterEvent
 from kipctl.errors import RefusedError, UsageError
 from kipctl.experiments.arms.arm import in_turn
 from kipctl.experiments.arms.halves import records
