@@ -432,10 +432,10 @@ def _measured(act: Callable[[], T], asked: Asked) -> tuple[T, Mapping[str, objec
     if not asked.measure:
         return act(), None
     from kipctl.runs.execute import Listeners
-    from kipctl.runs.produce import measured_during
+    from kipctl.runs.produce import measure_during
 
     listeners = Listeners(asked.environment.message)
-    done, measured_load = measured_during(act, asked.cluster, listeners)
+    done, measured_load = measure_during(act, asked.cluster, listeners)
     return done, measured_load.document
 
 
