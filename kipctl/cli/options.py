@@ -67,6 +67,10 @@ OutputOption = Annotated[
     typer.Option("--output", "-o", help="auto is table on a terminal and plain elsewhere."),
 ]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before changing things.")]
+HtmlOption = Annotated[
+    Path | None,
+    typer.Option("--html", metavar="FILE", help="Write a page there, in place of an older one."),
+]
 MasterOption = Annotated[
     str,
     typer.Option(

@@ -57,7 +57,7 @@ def page(document: Document, comparisons: Sequence[Document] = (), version: str 
         *(verdicts if len(comparisons) == 1 else ()),
         *_timelines(document, keep),
         *_spreads(document, keep),
-        *_slowest(document),
+        *_slowest(document, keep),
         *(verdicts if len(comparisons) > 1 else ()),
         *_tables(document, pictures.keys()),
         *_runs(document),
@@ -161,7 +161,7 @@ def _by_arm(document: Document, name: str) -> Table:
     return replace(table, title=f"{table.title}, by arm")
 
 
-def _slowest(document: Document) -> Iterator[Section]:
+def _slowest(document: Document, keep: Any) -> Iterator[Section]:
     slowest = document["slowest"]
     if not slowest:
         return
@@ -193,7 +193,7 @@ def _slowest(document: Document) -> Iterator[Section]:
                 for attempt in batch["failed_attempts"]
             ),
         )
-        drawn = waterfall_picture(batch, number)
+        drawn = keep(waterfall_picture(batch, number))
         figure = html_figure(drawn, table, attempts, caption="", most=_MOST_STEPS)
         shown.append(details(f"{number}. {batch_words(batch)}", figure))
     yield "slowest", "The slowest redirected batches", "".join(shown)
