@@ -438,8 +438,8 @@ def _unclean_report(found: "Sequence[Leaderless]", asked: int) -> Report:
 
 
 def _bounded(report: Report, output: OutputFormat) -> Report:
-    """What a person can read; JSON and CSV, which programs read, have every row."""
-    if output is OutputFormat.CSV:
+    """What fits a screen; JSON, CSV and Markdown have every row."""
+    if output.has_every_row:
         return report
     return replace(report, tables=tuple(map(_first_rows, report.tables)))
 

@@ -375,7 +375,7 @@ def reassign(
             additional,
             change_factor,
             measure and not dry_run,
-            partitions or output is OutputFormat.CSV,
+            partitions or output.has_every_row,
             timeout,
             Pace(batch, between, rate, concurrent),
             rate,

@@ -263,7 +263,7 @@ def _watch(
     for_s: float | None,
     output: OutputFormat,
 ) -> None:
-    """A line for each change, as it happens; JSON and CSV come whole, at the end."""
+    """A line for each change, as it happens; JSON, CSV and Markdown come whole, at the end."""
     from kipctl.cluster.inspect.replica_selection_watch import watch
     from kipctl.signals import noted_signals
 
@@ -272,7 +272,7 @@ def _watch(
         f"Watching {len(wanted.partitions)} partitions, read in"
         f" {len(found.choices) // max(1, len(wanted.partitions))} racks, {until}."
     )
-    lines_at_once = output not in (OutputFormat.JSON, OutputFormat.CSV)
+    lines_at_once = not output.has_every_row
     flips = []
     with noted_signals() as ended:
         for flip in watch(cluster, wanted, found.choices, for_s, ended):

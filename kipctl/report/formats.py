@@ -1,4 +1,4 @@
-"""A report on a stream: as tables for a terminal, plain text, one JSON object, or CSV."""
+"""A report on a stream: as tables for a terminal, plain text, Markdown, a JSON object, or CSV."""
 
 import csv
 import json
@@ -14,6 +14,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from kipctl import __version__
+from kipctl.report.markdown import markdown
 from kipctl.report.printable import printable
 from kipctl.report.tables import Report, Table
 
@@ -24,8 +25,14 @@ class OutputFormat(StrEnum):
     AUTO = "auto"
     TABLE = "table"
     PLAIN = "plain"
+    MARKDOWN = "markdown"
     JSON = "json"
     CSV = "csv"
+
+    @property
+    def has_every_row(self) -> bool:
+        """Whether it is to be read on by a program, or kept: then no table is cut short."""
+        return self in (OutputFormat.MARKDOWN, OutputFormat.JSON, OutputFormat.CSV)
 
 
 def write(report: Report, output: OutputFormat, stream: TextIO, is_terminal: bool) -> None:
@@ -45,6 +52,8 @@ def write(report: Report, output: OutputFormat, stream: TextIO, is_terminal: boo
             stream.write("\n")
         case OutputFormat.CSV:
             _write_csv(report.tables + report.further, stream)
+        case OutputFormat.MARKDOWN:
+            stream.write(markdown(report))
         case OutputFormat.PLAIN:
             _write_plain(report, stream)
         case _:
