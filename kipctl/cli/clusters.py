@@ -7,6 +7,7 @@ import typer
 
 from kipctl.cli.environment import Environment
 from kipctl.cli.options import BootstrapOption, OutputOption
+from kipctl.cli.target import named_cluster
 from kipctl.errors import ExitStatus, RefusedError, UsageError
 from kipctl.report.formats import OutputFormat
 from kipctl.report.tables import Column, Report, Table
@@ -46,9 +47,7 @@ def show(
 
     file = clusters_file(environment.variables)
     known = named_clusters(file)
-    if name not in known:
-        raise UsageError(f"There is no cluster {name!r}.", "See: kipctl clusters list")
-    environment.report(_listed(file, [known[name]]), output)
+    environment.report(_listed(file, [named_cluster(name, known)]), output)
 
 
 @app.command()
@@ -132,7 +131,7 @@ def check(
     """
     environment = context.ensure_object(Environment)
     from kipctl.cluster.reach import LOGIN, rights, steps_to
-    from kipctl.protocol.error_codes import ErrorCode
+    from kipctl.cluster.snapshot import is_missing, no_topic
     from kipctl.transport.request import Cluster
 
     if name is not None:
@@ -147,13 +146,14 @@ def check(
     if reached:
         with Cluster(access) as cluster:
             try:
-                shown = {one.name: one for one in cluster.metadata(topic or ()).topics}
+                shown = cluster.metadata(topic or ()).topics
                 found = rights(cluster, topic or [])
+                for one in shown:
+                    if is_missing(one.error_code):
+                        missing = no_topic(one.name or "", cluster.metadata().topics)
+                        environment.message(missing.what)
             except RefusedError as other:  # another cluster than the one that is expected
-                refused, shown = other, {}
-        for name in topic or ():
-            if name in shown and shown[name].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                environment.message(f"There is no topic {name!r}.")
+                refused = other
     environment.report(_tested(steps, found), output)
     if refused:
         raise refused

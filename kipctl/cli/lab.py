@@ -8,7 +8,7 @@ import typer
 
 from kipctl.cli.environment import Environment, orphaned
 from kipctl.cli.options import OutputOption
-from kipctl.errors import UsageError
+from kipctl.errors import UsageError, did_you_mean
 from kipctl.lab.properties import LabSpec
 from kipctl.lab.security import Security
 from kipctl.report.formats import OutputFormat
@@ -154,12 +154,13 @@ def status(
 def down(context: typer.Context, name: NameOption = _ASKED.name) -> None:
     """End every node and remove everything of the lab, also of one that a crash left."""
     environment = context.ensure_object(Environment)
-    from kipctl.lab.cluster import take_down
+    from kipctl.lab.cluster import labs, take_down
 
     if take_down(name):
         environment.message(f"Lab {name!r} is down; nothing of it is left.")
     else:
-        environment.message(f"There is no lab named {name!r}: nothing to do.")
+        near = did_you_mean(name, (lab.name for lab in labs()))
+        environment.message(f"There is no lab named {name!r}: nothing to do.{near}")
 
 
 @app.command()

@@ -15,7 +15,13 @@ from kipctl.cli.options import (
     finite,
 )
 from kipctl.durations import Duration
-from kipctl.errors import InterruptedRunError, PartlyDoneError, ThresholdError, UsageError
+from kipctl.errors import (
+    InterruptedRunError,
+    PartlyDoneError,
+    ThresholdError,
+    UsageError,
+    did_you_mean,
+)
 from kipctl.report import replica_selection_documents as documents
 from kipctl.report.formats import OutputFormat
 from kipctl.report.replica_selection_tables import (
@@ -209,6 +215,7 @@ def _warn_of_unknown(environment: Environment, asked: Sequence[str], known: Sequ
         if rack not in known:
             environment.message(
                 f"The cluster has no rack {rack!r}; it has {', '.join(known)}."
+                f"{did_you_mean(rack, known)}"
                 " Readers that name it read from the leaders."
             )
 

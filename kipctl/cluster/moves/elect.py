@@ -7,7 +7,7 @@ from enum import StrEnum
 from itertools import groupby
 
 from kipctl.cluster.snapshot import PartitionId, Snapshot
-from kipctl.errors import TimedOutError, UnreachableError, UsageError
+from kipctl.errors import TimedOutError, UnreachableError, UsageError, did_you_mean
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.elect_leaders import (
     ElectionType,
@@ -165,5 +165,7 @@ def demand_known(partitions: Iterable[PartitionId], snapshot: Snapshot) -> None:
         if partition_id not in known:
             what = "partition" if partition_id.topic in snapshot.topics else "topic of partition"
             raise UsageError(
-                f"There is no {what} {partition_id}.", "List them: kipctl inspect leaders"
+                f"There is no {what} {partition_id}."
+                f"{did_you_mean(partition_id.topic, set(snapshot.topics) - {partition_id.topic})}",
+                "List them: kipctl inspect leaders",
             )

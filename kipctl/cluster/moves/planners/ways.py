@@ -17,7 +17,7 @@ from kipctl.cluster.moves.planners.placement import (
     known_brokers,
 )
 from kipctl.cluster.snapshot import Partition, PartitionId, Snapshot
-from kipctl.errors import UsageError
+from kipctl.errors import UsageError, did_you_mean
 
 RACK_PREFIX, BROKER_PREFIX = "rack:", "broker:"
 
@@ -215,7 +215,8 @@ def brokers_of(snapshot: Snapshot, value: str) -> frozenset[int]:
         return frozenset({broker})
     known = sorted({broker.rack for broker in snapshot.brokers if broker.rack})
     raise UsageError(
-        f"No live broker is in rack {rack!r}; the racks are: {', '.join(known) or 'none'}.",
+        f"No live broker is in rack {rack!r}; the racks are: {', '.join(known) or 'none'}."
+        f"{did_you_mean(rack, known)}",
         "Name one of them, or a broker by its id.",
     )
 
