@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from kipctl.cli.generate import generated_files
+from kipctl.report.formats import OutputFormat
 
 REPOSITORY = Path(__file__).parents[2]
 AGAIN = "the commands have changed: run `make generate`, and commit man/ and completions/"
