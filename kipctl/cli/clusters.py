@@ -38,7 +38,7 @@ def list_(context: typer.Context, output: OutputOption = OutputFormat.AUTO) -> N
 @app.command()
 def show(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME")],
+    name: Annotated[str, typer.Argument(metavar="CLUSTER")],
     output: OutputOption = OutputFormat.AUTO,
 ) -> None:
     """Show one cluster's entry."""
@@ -114,10 +114,10 @@ def add(
 @app.command("test")
 def check(
     context: typer.Context,
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="[CLUSTER]")] = None,
     topic: Annotated[
         list[str] | None,
-        typer.Option("--topic", help="Whose rights are looked at as well; repeatable."),
+        typer.Option("--topic", metavar="TOPIC", help="Look at rights on this too; repeatable."),
     ] = None,
     bootstrap_server: BootstrapOption = None,
     output: OutputOption = OutputFormat.AUTO,
@@ -136,7 +136,7 @@ def check(
 
     if name is not None:
         if environment.connecting.get("cluster") not in (None, name):
-            raise UsageError("NAME and --cluster name two clusters.", "Give one.")
+            raise UsageError("CLUSTER and --cluster name two clusters.", "Give one.")
         environment.connecting["cluster"] = name
     access = environment.access(bootstrap_server)
     steps = steps_to(access)

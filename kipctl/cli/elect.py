@@ -71,7 +71,7 @@ BrokerOption = Annotated[
     list[int] | None,
     typer.Option(
         "--broker",
-        metavar="ID",
+        metavar="BROKER",
         min=0,
         help="Partitions whose preferred replica this broker is; repeatable.",
     ),

@@ -26,7 +26,7 @@ _COLD = (
     "Its brokers are cold: before you measure, do a run of 10 s that does not count, or leave the "
     "beginning out with --warmup-records."
 )
-NameOption = Annotated[str, typer.Option("--name", metavar="NAME", help="Which lab.")]
+NameOption = Annotated[str, typer.Option("--name", metavar="LAB", help="Which lab.")]
 NodesArgument = Annotated[
     list[int] | None, typer.Argument(metavar="[NODE]...", help="Node ids. Default: every node.")
 ]
@@ -127,7 +127,7 @@ def up(
 def status(
     context: typer.Context,
     name: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Which lab. Default: every lab.")
+        str | None, typer.Option(metavar="LAB", help="Which lab. Default: every lab.")
     ] = None,
     output: OutputOption = OutputFormat.AUTO,
 ) -> None:

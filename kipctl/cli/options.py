@@ -162,6 +162,7 @@ OwnTopicOption = Annotated[
     str | None,
     typer.Option(
         "--topic",
+        metavar="TOPIC",
         help="Default: one that is made for the run (kipctl-perf-...) and removed after it.",
     ),
 ]

@@ -48,7 +48,9 @@ _NAMED = 5
 
 def consume(
     context: typer.Context,
-    topic: Annotated[str | None, typer.Option("--topic", help="What to read.")] = None,
+    topic: Annotated[
+        str | None, typer.Option("--topic", metavar="TOPIC", help="What to read.")
+    ] = None,
     num_records: Annotated[
         int | None,
         typer.Option(

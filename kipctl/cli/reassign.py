@@ -160,7 +160,7 @@ def reassign(
         str | None,
         typer.Option(
             "--entry",
-            metavar="ID",
+            metavar="ENTRY",
             help="The entry of --history to undo or resume; its beginning will do.",
         ),
     ] = None,

@@ -38,7 +38,7 @@ def roll(
         str | None,
         typer.Option(
             "--brokers",
-            metavar="ID,...",
+            metavar="BROKER,...",
             help="Only these brokers. Default: all. With --controllers also none.",
         ),
     ] = None,
