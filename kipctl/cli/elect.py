@@ -36,7 +36,7 @@ from kipctl.report.leader_tables import ids, listing, moved_report
 from kipctl.report.tables import Column, Report, Table, paragraphs
 
 if TYPE_CHECKING:
-    from kipctl.cluster.moves.unclean import Leaderless
+    from kipctl.cluster.moves.unclean_election import Leaderless
     from kipctl.cluster.snapshot import PartitionId, Snapshot
 
 app = typer.Typer(help="Hold a leader election.", no_args_is_help=True)
@@ -135,14 +135,14 @@ def preferred(
     that gives up leaves leaders where they are: an election has no way back.
     """
     environment = context.ensure_object(Environment)
-    from kipctl.cluster.moves.balanced import (
+    from kipctl.cluster.moves.election_batches import DEFAULT_TIMEOUT_S, elect_preferred
+    from kipctl.cluster.moves.election_until_balanced import (
         UNTIL_TIMEOUT_S,
         elect_until_balanced,
         parse_until,
     )
-    from kipctl.cluster.moves.change_outcome import LeadersMoved, demand_all_done
-    from kipctl.cluster.moves.elections import DEFAULT_TIMEOUT_S, elect_preferred
-    from kipctl.cluster.snapshot import look_again, take_snapshot
+    from kipctl.cluster.moves.plan_result import LeadersMoved, demand_all_done
+    from kipctl.cluster.snapshot import refresh_snapshot, take_snapshot
     from kipctl.transport.request import Cluster
 
     if until is not None:
@@ -172,7 +172,7 @@ def preferred(
         )
         if until is None:
             # Anybody may have moved them since they were shown.
-            now = look_again(cluster, astray.topics).only(one.id for one in astray.partitions)
+            now = refresh_snapshot(cluster, astray.topics).only(one.id for one in astray.partitions)
             before = now.only(one.id for one in now.not_led_by_preferred)
             expected = {one.id: one.preferred_leader for one in before.partitions}
             title = f"Electing the preferred leaders of {len(expected)} partitions"
@@ -200,7 +200,7 @@ def preferred(
                     guardian=watched.guarding,
                 )
         moved = LeadersMoved(None, held)
-        after = look_again(cluster, before.topics)
+        after = refresh_snapshot(cluster, before.topics)
     report = watched.with_seen(moved_report("elect preferred", moved, before, after))
     environment.report(_bounded(report, output), output)
     demand_all_done(
@@ -249,11 +249,11 @@ def unclean(
     lost after the question than it showed are left out.
     """
     environment = context.ensure_object(Environment)
-    from kipctl.cluster.moves.change_outcome import LeadersMoved, demand_all_done
-    from kipctl.cluster.moves.elections import elect_unclean
+    from kipctl.cluster.moves.election_batches import elect_unclean
+    from kipctl.cluster.moves.plan_result import LeadersMoved, demand_all_done
     from kipctl.cluster.moves.reassign import LeftOut
-    from kipctl.cluster.moves.unclean import examine, worse
-    from kipctl.cluster.snapshot import look_again, take_snapshot
+    from kipctl.cluster.moves.unclean_election import examine, worse
+    from kipctl.cluster.snapshot import refresh_snapshot, take_snapshot
     from kipctl.transport.request import Cluster
 
     if internal and not every:
@@ -289,7 +289,7 @@ def unclean(
         )
         # A broker may be back since they were shown: what has a leader again loses nothing.
         ids = [one.id for one in found]
-        now = look_again(cluster, {one.topic for one in ids}).only(ids)
+        now = refresh_snapshot(cluster, {one.topic for one in ids}).only(ids)
         before = now.only(one.id for one in now.leaderless)
         if recovered := len(ids) - len(before.partitions):
             environment.message(
@@ -308,7 +308,7 @@ def unclean(
         with environment.progress(f"Electing leaders of {len(before.partitions)} partitions"):
             held = elect_unclean(cluster, before.by_id, timeout)
         moved = LeadersMoved(None, held)
-        after = look_again(cluster, before.topics)
+        after = refresh_snapshot(cluster, before.topics)
     environment.report(
         _bounded(moved_report("elect unclean", moved, before, after), output), output
     )
@@ -328,8 +328,8 @@ def _asked(
 
     Raises UsageError too, unless they were named in exactly one way that can be read.
     """
-    from kipctl.cluster.moves.balanced import preferring
-    from kipctl.cluster.moves.elect import demand_known, parse_partition
+    from kipctl.cluster.moves.election_request import demand_known, parse_partition
+    from kipctl.cluster.moves.election_until_balanced import preferring
     from kipctl.cluster.moves.kafka_json import read_election
     from kipctl.cluster.snapshot import select
 

@@ -230,9 +230,9 @@ class Environment:
 
         For every command that looks at all topics, or at those that match a glob.
         """
-        from kipctl.cluster.reach import may_be_hidden
+        from kipctl.cluster.reach import hidden_topics_warning
 
-        if said := may_be_hidden(cluster, topics, named):
+        if said := hidden_topics_warning(cluster, topics, named):
             self.message(said)
 
     def warn_of_request_log(self) -> None:
@@ -242,9 +242,9 @@ class Environment:
         import socket
         import time
 
-        from kipctl.cluster.request_log_state import on_record, warning
+        from kipctl.cluster.request_log_record import read_records, warning
 
-        found = on_record(self._access.ids, self.variables)
+        found = read_records(self._access.ids, self.variables)
         if text := warning(found, socket.gethostname(), time.time()):
             self.message(text)
 

@@ -15,7 +15,7 @@ from kipctl.report.leader_tables import A_FEW, listing
 from kipctl.report.tables import Cell, Column, Paragraph, Report, Table, Tone
 
 if TYPE_CHECKING:
-    from kipctl.cluster.inspect.hints import Checked
+    from kipctl.cluster.inspect.leader_hints import Checked
     from kipctl.cluster.snapshot import Partition, Snapshot
 
 app = typer.Typer(help="Look at a cluster; nothing is changed unasked.", no_args_is_help=True)
@@ -68,7 +68,7 @@ def hints(
     can never be written. No leader moves.
     """
     environment = context.ensure_object(Environment)
-    from kipctl.cluster.inspect.hints import check_hints
+    from kipctl.cluster.inspect.leader_hints import check_hints
     from kipctl.cluster.snapshot import select, take_snapshot
     from kipctl.transport.request import Cluster
 
@@ -200,7 +200,7 @@ def _leaders_answer(snapshot: "Snapshot") -> Paragraph:
 
 
 def _hints_report(checked: "tuple[Checked, ...]", has_partitions: bool) -> Report:
-    from kipctl.cluster.inspect.hint_verdicts import Verdict
+    from kipctl.cluster.inspect.leader_hint_verdicts import Verdict
 
     _, brokers = listing(
         "Hints",

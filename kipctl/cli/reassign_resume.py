@@ -25,9 +25,9 @@ from kipctl.report.reassign_tables import (
 )
 
 if TYPE_CHECKING:
-    from kipctl.cluster.moves.entry import Entry, How
     from kipctl.cluster.moves.journal import Journal
-    from kipctl.cluster.moves.reassign import Ongoing
+    from kipctl.cluster.moves.journal_entry import Entry, How
+    from kipctl.cluster.moves.reassign import Reassignment
     from kipctl.cluster.moves.resume import Left
     from kipctl.cluster.moves.throttle import Throttle
     from kipctl.cluster.snapshot import Snapshot
@@ -52,8 +52,8 @@ def resume_entry(asked: Asked, kept: "Journal", entry: "Entry") -> None:
 
 
 def _resume(asked: Asked, kept: "Journal", entry: "Entry") -> None:
-    from kipctl.cluster.moves.guards import demand_quiet
-    from kipctl.cluster.moves.plan_view import left_alone
+    from kipctl.cluster.moves.plan_summary import left_alone
+    from kipctl.cluster.moves.safety_checks import demand_quiet
     from kipctl.cluster.moves.throttle import demand_put_back
 
     if not entry.is_unfinished:
@@ -101,10 +101,10 @@ def _resume(asked: Asked, kept: "Journal", entry: "Entry") -> None:
 
 
 def _carry_out(asked: Asked, kept: "Journal", entry: "Entry", how: "How", left: "Left") -> None:
-    from kipctl.cluster.moves.change import go_on
-    from kipctl.cluster.moves.change_outcome import demand_all_done
+    from kipctl.cluster.moves.plan_execution import go_on
+    from kipctl.cluster.moves.plan_result import demand_all_done
     from kipctl.cluster.moves.throttle import demand_put_back
-    from kipctl.cluster.moves.throttled import throttle_for, throttled
+    from kipctl.cluster.moves.throttled_change import throttle_for, throttled
 
     environment, cluster = asked.environment, asked.cluster
     to_set: Throttle | None = left.to_set_for_copies
@@ -150,7 +150,7 @@ def _carry_out(asked: Asked, kept: "Journal", entry: "Entry", how: "How", left: 
 def _end(asked: Asked, kept: "Journal", entry: "Entry", *, is_whole: bool) -> None:
     """Mark it done when nothing is left for later, and what it undoes when all is as before."""
     from kipctl.cluster.moves.cancel import retire
-    from kipctl.cluster.moves.entry import EntryState
+    from kipctl.cluster.moves.journal_entry import EntryState
 
     if not is_whole:
         return
@@ -167,12 +167,12 @@ def _end(asked: Asked, kept: "Journal", entry: "Entry", *, is_whole: bool) -> No
                 retire(asked.cluster, [undone], time.monotonic() + asked.step_timeout_s)
 
 
-def _look(asked: Asked, entry: "Entry") -> tuple[tuple["Ongoing", ...], "Snapshot", "Left"]:
+def _look(asked: Asked, entry: "Entry") -> tuple[tuple["Reassignment", ...], "Snapshot", "Left"]:
     """What others reassign, the cluster, and what is left of the entry."""
-    from kipctl.cluster.moves.guards import busy_now
     from kipctl.cluster.moves.reassign import patiently, topic_ids
     from kipctl.cluster.moves.resume import left_to_do
-    from kipctl.cluster.moves.throttled import settings_now
+    from kipctl.cluster.moves.safety_checks import busy_now
+    from kipctl.cluster.moves.throttled_change import settings_now
     from kipctl.cluster.snapshot import take_snapshot
 
     cluster = asked.cluster
@@ -205,7 +205,7 @@ def _demand_resumable(asked: Asked, kept: "Journal", entry: "Entry") -> "How":
 
 
 def _say_over(asked: Asked, entry: "Entry") -> None:
-    from kipctl.cluster.moves.entry import EntryState
+    from kipctl.cluster.moves.journal_entry import EntryState
 
     if entry.state is not EntryState.DONE:
         raise RefusedError(f"Entry {entry.id} is {entry.state}: it is not to be resumed.", OTHERS)

@@ -34,9 +34,9 @@ from kipctl.report.replica_selection_tables import (
 from kipctl.report.tables import Report
 
 if TYPE_CHECKING:
-    from kipctl.cluster.inspect.replica_facts import Observation
+    from kipctl.cluster.inspect.cross_rack_traffic import RackSummary
+    from kipctl.cluster.inspect.replica_selection_facts import Observation
     from kipctl.cluster.inspect.replica_selection_librdkafka import ClientRead
-    from kipctl.cluster.inspect.replica_traffic import RackSummary
     from kipctl.cluster.snapshot import PartitionId, Snapshot
     from kipctl.transport.access import Access
     from kipctl.transport.request import Cluster
@@ -127,8 +127,8 @@ def replica_selection(
     if explain is not None and topic:
         raise UsageError("--topic does not go with --explain, which names its own.")
     _refuse_together(explain, watch, period, rate_over, price_per_gb, require_local, client)
-    from kipctl.cluster.inspect.replica_facts import chosen, chosen_one, observe
-    from kipctl.cluster.inspect.replica_traffic import below, parse_percent
+    from kipctl.cluster.inspect.cross_rack_traffic import below, parse_percent
+    from kipctl.cluster.inspect.replica_selection_facts import chosen, chosen_one, observe
     from kipctl.cluster.snapshot import take_snapshot
     from kipctl.transport.request import Cluster
 
@@ -232,8 +232,8 @@ def _summaries(
 
     With a time to measure, after a second look at the end of it.
     """
-    from kipctl.cluster.inspect.replica_facts import observe
-    from kipctl.cluster.inspect.replica_traffic import rates, samples, summarize, unreported
+    from kipctl.cluster.inspect.cross_rack_traffic import rates, samples, summarize, unreported
+    from kipctl.cluster.inspect.replica_selection_facts import observe
     from kipctl.cluster.snapshot import take_snapshot
 
     before = samples(cluster, found.facts, found.silent)

@@ -162,7 +162,7 @@ def no_topic(name: str, there: Iterable[MetadataResponseTopic]) -> UsageError:
     )
 
 
-def look_again(cluster: Cluster, topics: Iterable[str]) -> Snapshot:
+def refresh_snapshot(cluster: Cluster, topics: Iterable[str]) -> Snapshot:
     """Ask a broker how topics stand that were there before; those that are gone are left out.
 
     For what waits, or reports, after something was submitted: a topic that somebody else deleted

@@ -13,7 +13,6 @@ from rich.padding import Padding
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from kipctl import __version__
 from kipctl.report.markdown import markdown
 from kipctl.report.printable import printable
 from kipctl.report.tables import Report, Table
@@ -41,6 +40,8 @@ def write(report: Report, output: OutputFormat, stream: TextIO, is_terminal: boo
         output = OutputFormat.TABLE if is_terminal else OutputFormat.PLAIN
     match output:
         case OutputFormat.JSON:
+            from kipctl import __version__
+
             about = {} if report.cluster is None else {"_cluster": asdict(report.cluster)}
             envelope = {
                 "_command": report.command,

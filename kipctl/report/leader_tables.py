@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from kipctl.report.tables import Cell, Column, Report, Table, paragraphs
 
 if TYPE_CHECKING:
-    from kipctl.cluster.moves.change_outcome import LeadersMoved
-    from kipctl.cluster.moves.copying import Copied
-    from kipctl.cluster.moves.entry import Entry
+    from kipctl.cluster.moves.copy_progress import Copied
+    from kipctl.cluster.moves.journal_entry import Entry
+    from kipctl.cluster.moves.plan_result import LeadersMoved
     from kipctl.cluster.snapshot import Snapshot
 
 A_FEW = 20
@@ -116,7 +116,7 @@ def what_was_copied(copied: "Copied | None") -> tuple[str, ...]:
     """What was copied, beside what was told before; nothing where nothing was."""
     if copied is None:
         return ()
-    from kipctl.cluster.moves.copying import amount, duration
+    from kipctl.cluster.moves.copy_progress import amount, duration
 
     return (
         f"Copied {amount(copied.copied)} in {duration(copied.seconds)};"
@@ -146,7 +146,7 @@ def _steps_ms(moved: "LeadersMoved") -> dict[str, float]:
 
 
 def _sentence(moved: "LeadersMoved", brokers: int) -> str:
-    from kipctl.cluster.moves.elect import Outcome
+    from kipctl.cluster.moves.election_request import Outcome
 
     held = moved.election
     reported = f"{held.count(Outcome.ELECTED)} leaders moved"

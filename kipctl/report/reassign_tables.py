@@ -18,11 +18,11 @@ from kipctl.report.tables import Report, Table, paragraphs
 
 if TYPE_CHECKING:
     from kipctl.cluster.moves.cancel import Cancelled
-    from kipctl.cluster.moves.change_outcome import Reassigned
-    from kipctl.cluster.moves.entry import Entry
+    from kipctl.cluster.moves.journal_entry import Entry
     from kipctl.cluster.moves.plan import Move, Plan
-    from kipctl.cluster.moves.plan_view import PlanView
-    from kipctl.cluster.moves.reassign import Ongoing, Verified
+    from kipctl.cluster.moves.plan_result import Reassigned
+    from kipctl.cluster.moves.plan_summary import PlanView
+    from kipctl.cluster.moves.reassign import Reassignment, Verified
     from kipctl.cluster.snapshot import Assignment, PartitionId, Snapshot
 
 REASSIGN = "reassign"
@@ -36,7 +36,7 @@ def plan_report(
     every_row: bool = False,
     elects: bool = True,
     throttle: float | None = None,
-    busy: Sequence["Ongoing"] = (),
+    busy: Sequence["Reassignment"] = (),
     about: Mapping[str, object] | None = None,
     closing: Sequence[str] = ("Nothing was changed.",),
 ) -> Report:
@@ -45,7 +45,7 @@ def plan_report(
     The document is Kafka's own reassignment JSON; everything else stands beside it.
     """
     from kipctl.cluster.moves.kafka_json import reassignment_document
-    from kipctl.cluster.moves.plan_view import document
+    from kipctl.cluster.moves.plan_summary import document
 
     shown = document(seen, throttle)
     note = () if elects else ("Leaders after: once the preferred leaders are elected.",)
@@ -74,7 +74,7 @@ def plan_report(
 
 def rotations_report(plan: "Plan", every_row: bool = False) -> Report:
     """Of a rotation of everything: how many leaders move of each topic, the most first."""
-    from kipctl.cluster.moves.plan_view import left_alone
+    from kipctl.cluster.moves.plan_summary import left_alone
 
     moved = Counter(move.id.topic for move in plan.moves)
     left = Counter(skipped.id.topic for skipped in plan.skipped)
@@ -127,7 +127,7 @@ def _data(move: "Move") -> str:
 
 def with_skipped(report: Report, plan: "Plan") -> Report:
     """The report of a change, with what its plan left alone."""
-    from kipctl.cluster.moves.plan_view import left_alone
+    from kipctl.cluster.moves.plan_summary import left_alone
 
     return replace(
         report,
@@ -232,7 +232,7 @@ def verified_report(
 
 
 def ongoing_report(
-    busy: Sequence["Ongoing"],
+    busy: Sequence["Reassignment"],
     title: str = "Reassignments in progress",
     every_row: bool = False,
     closing: tuple[str, ...] = (),
