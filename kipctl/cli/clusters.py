@@ -62,7 +62,9 @@ def add(
         str,
         typer.Option("--command-config", metavar="FILE", help="Properties of Java's clients."),
     ] = "",
-    rack: Annotated[str, typer.Option("--rack", help="Where this machine is.")] = "",
+    rack: Annotated[
+        str, typer.Option("--client-rack", metavar="RACK", help="Where this machine is.")
+    ] = "",
     metrics_url: Annotated[
         list[str] | None,
         typer.Option("--metrics-url", metavar="URL", help="A broker's metrics; repeatable."),
@@ -72,7 +74,7 @@ def add(
         typer.Option("--protected", help="Changes need --expect-cluster beside --yes."),
     ] = False,
     id_: Annotated[
-        str, typer.Option("--id", metavar="ID", help="Refuse a cluster of another id.")
+        str, typer.Option("--expect-cluster", metavar="ID", help="Refuse a cluster of another id.")
     ] = "",
     map_: Annotated[
         list[str] | None,

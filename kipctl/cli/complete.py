@@ -174,5 +174,6 @@ WORDS: Mapping[str, Callable[[Sequence[str], "Environment"], Iterable[str]]] = {
     "CLUSTER": _clusters,
     "ARM": _arms,
     "CLIENT": _clients,
+    "ACTION": lambda *_: ("rotate", "elect", "reassign"),
 }
 """Where the values come from that these words stand for in help."""

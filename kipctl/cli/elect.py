@@ -46,7 +46,7 @@ TopicOption = Annotated[
 ]
 PartitionOption = Annotated[
     list[str] | None,
-    typer.Option("--partition", metavar="TOPIC:NUMBER", help="One partition; repeatable."),
+    typer.Option("--partition", metavar="TOPIC:PARTITION", help="One partition; repeatable."),
 ]
 AllOption = Annotated[bool, typer.Option("--all", help="Every partition, internal topics too.")]
 AllButInternalOption = Annotated[

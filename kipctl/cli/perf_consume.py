@@ -99,7 +99,9 @@ def consume(
     ] = None,
     command_config: Annotated[
         Path | None,
-        typer.Option("--command-config", "--consumer.config", help="File of consumer settings."),
+        typer.Option(
+            "--command-config", "--consumer.config", metavar="FILE", help="File of such settings."
+        ),
     ] = None,
     print_metrics: PrintMetricsOption = False,
     show_detailed_stats: Annotated[

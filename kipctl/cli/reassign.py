@@ -89,7 +89,7 @@ def reassign(
         list[str] | None,
         typer.Option(
             "--leader",
-            metavar="TOPIC-NUMBER=BROKER",
+            metavar="TOPIC:PARTITION=BROKER",
             help="Let this in-sync replica lead the partition; repeatable.",
         ),
     ] = None,

@@ -52,7 +52,7 @@ def test_the_word_in_help_says_which_values_there_are(word: str, values: tuple[s
         ("CLUSTER", "kipctl clusters show w", []),
         ("ARM,...", "kipctl x --arms probe-kip", ["probe-kip951"]),
         ("ARM,...", "kipctl x --arms librdkafka,librd", ["librdkafka,librdkafka-1ms"]),
-        ("CLIENT,...", "kipctl x --clients 'probe-l", ["probe-legacy"]),
+        ("CLIENT,...", "kipctl x --arms 'probe-l", ["probe-legacy"]),
     ],
 )
 def test_what_folders_and_kipctl_itself_know(
@@ -134,7 +134,7 @@ def test_topics_brokers_and_racks_are_those_of_the_cluster_that_the_line_names(
         for word, ending, values in (
             ("TOPIC", "--topic complete-", ["complete-me"]),
             ("BROKER", "--drain ", ids),
-            ("BROKER,...", f"--brokers {ids[0]},", [f"{ids[0]},{other}" for other in ids[1:]]),
+            ("BROKER", f"--broker {ids[0]} --broker ", ids),
             ("BROKER|RACK", "--leaders-off rack-1", ["rack-1"]),
             ("ENTRY", "--rollback --entry never-", []),
         ):

@@ -5,12 +5,12 @@ import re
 from pathlib import Path
 
 import pytest
+from kipctl.cluster.moves.planners.ways import brokers_of
 
 from kipctl.cli.app import run
 from kipctl.cli.environment import Environment
-from kipctl.cluster.moves.balanced import preferring
-from kipctl.cluster.moves.elect import demand_known
-from kipctl.cluster.moves.planners.ways import brokers_of
+from kipctl.cluster.moves.election_request import demand_known
+from kipctl.cluster.moves.election_until_balanced import preferring
 from kipctl.cluster.snapshot import (
     Broker,
     Partition,
@@ -77,7 +77,7 @@ def refused(tmp_path: Path, *arguments: str) -> str:
         ("runs show before-upgrad", "before-upgrade"),
         ("analyze runs before-upgrde", "before-upgrade"),
         ("experiment redirect --arms probe-kip591", "probe-kip951"),
-        ("experiment metadata --clients probe-legcy", "probe-legacy"),
+        ("experiment metadata --arms probe-legcy", "probe-legacy"),
     ],
 )
 def test_a_command_line_that_misspells_a_name(tmp_path: Path, line: str, meant: str) -> None:

@@ -1,5 +1,6 @@
 """One request for leader elections, preferred or unclean, and what came of each partition."""
 
+import re
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -151,11 +152,11 @@ def _not_known(why: str) -> TimedOutError:
 
 
 def parse_partition(text: str) -> PartitionId:
-    """`topic:3` as a partition. Raises UsageError."""
-    topic, colon, number = text.rpartition(":")
-    if not (topic and colon and number.isascii() and number.isdigit()):
+    """`orders:3`, or `orders-3` as Kafka's logs write it. Raises UsageError."""
+    found = re.fullmatch(r"(.*[^:])[:-](\d+)", text, re.ASCII)
+    if not found:
         raise UsageError(f"{text!r} is not a partition.", "Write topic:number, as in orders:3")
-    return PartitionId(topic, int(number))
+    return PartitionId(found[1], int(found[2]))
 
 
 def demand_known(partitions: Iterable[PartitionId], snapshot: Snapshot) -> None:

@@ -7,6 +7,7 @@ other, each on what the one before has planned.
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from kipctl.cluster.moves.election_request import parse_partition
 from kipctl.cluster.moves.plan import Move, Plan, Skipped
 from kipctl.cluster.moves.planners.add_brokers import add
 from kipctl.cluster.moves.planners.drain import drain
@@ -172,15 +173,13 @@ def parse_brokers(option: str, values: Iterable[str]) -> tuple[int, ...]:
 
 
 def parse_leader(value: str) -> tuple[PartitionId, int]:
-    """`orders-3=2`: the partition as Kafka's logs write it, and its leader. Raises UsageError."""
+    """`orders:3=2`: the partition and its leader. Raises UsageError."""
     partition, equals, broker = value.rpartition("=")
-    topic, dash, number = partition.rpartition("-")
-    if not (equals and dash and topic and _is_number(number)):
+    if not equals:
         raise UsageError(
-            f"--leader {value!r} is not PARTITION=BROKER.",
-            "Write the topic, a dash, the partition's number, = and the broker: orders-3=2",
+            f"--leader {value!r} is not PARTITION=BROKER.", "Write it as in orders:3=2"
         )
-    return PartitionId(topic, int(number)), _broker("--leader", broker)
+    return parse_partition(partition), _broker("--leader", broker)
 
 
 def parse_replace(value: str) -> tuple[int, int]:
