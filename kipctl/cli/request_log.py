@@ -201,7 +201,7 @@ def _switched_on(
         raise
     except BaseException:
         if record:
-            record.switched_off(off)
+            record.remove_brokers(off)
         raise
 
 
@@ -220,8 +220,8 @@ def _until_off(
         switched = _switched_on(environment, cluster, levels, None, ended)
     environment.report(_report("on", switched), output)
     environment.message(
-        f"It stays on at {broker_list(tuple(levels))}, at the cost of about 2 kB of log and 0.15 ms of a"
-        " broker's CPU for each request.\n"
+        f"It stays on at {broker_list(tuple(levels))}, at the cost of about 2 kB of log and 0.15 ms"
+        " of a broker's CPU for each request.\n"
         "Switch it off: kipctl request-log off" + "".join(f" --broker {b}" for b in asked)
     )
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from kipctl.cluster.moves.election_batches import MOST_IN_ONE
+from kipctl.cluster.moves.election_batches import MAX_PER_REQUEST
 from kipctl.cluster.moves.plan import Move, Plan
 
 MOST_PARTITIONS = 60
@@ -18,7 +18,7 @@ def along(plan: Plan, own: Sequence[Move], batch: int) -> tuple[Plan, int]:
     batches = -(-len(plan.moves) // batch)
     if len(own) >= batches:
         places = [number * (batch + 1) for number in range(batches)]
-        return _with(plan, own, places), min(batch + 1, MOST_IN_ONE)
+        return _with(plan, own, places), min(batch + 1, MAX_PER_REQUEST)
     total = len(plan.moves) + len(own)
     return _with(plan, own, [number * total // len(own) for number in range(len(own))]), batch
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from kipctl.cluster.moves.guard_interface import GivenUpError
-from kipctl.cluster.moves.pacing import Seldom
+from kipctl.cluster.moves.pacing import ReportInterval
 from kipctl.cluster.moves.reassign import Progress, list_reassignments
 from kipctl.cluster.moves.safety_checks import min_insync_replicas
 from kipctl.cluster.snapshot import PartitionId, Snapshot, take_snapshot
@@ -63,7 +63,7 @@ class Guarding:
         if anew:
             self._next = 0.0
         self.look(away)
-        told, seldom = "", Seldom()
+        told, seldom = "", ReportInterval()
         while self.guard.verdict is Verdict.PAUSE:
             text = f"Paused: {self.guard}"
             if text != told and seldom.is_due(time.monotonic()):

@@ -11,7 +11,7 @@ from kipctl.cluster.moves.plan_execution import roll_back, rotate_leaders
 from kipctl.cluster.moves.plan_result import demand_all_done
 from kipctl.cluster.moves.planners.preferred_leaders import ELECTION_ONLY, leaders_off
 from kipctl.cluster.moves.reassign import Progress, list_reassignments, topic_ids
-from kipctl.cluster.moves.rollback import BACK, GONE, way_back
+from kipctl.cluster.moves.rollback import ALREADY_BACK, DELETED, plan_rollback
 from kipctl.cluster.moves.safety_checks import survey
 from kipctl.cluster.snapshot import Snapshot, take_snapshot
 from kipctl.errors import PartlyDoneError
@@ -77,7 +77,7 @@ class Leaders:
             now = take_snapshot(self.cluster)
             topics = sorted({p.topic for p in entry.before} & set(now.topics))
             busy = [one.id for one in list_reassignments(self.cluster)]
-            way = way_back(entry, now, topic_ids(self.cluster, topics), busy)
+            way = plan_rollback(entry, now, topic_ids(self.cluster, topics), busy)
             if way.plan.moves or way.in_place:
                 back = roll_back(
                     self.cluster,
@@ -90,7 +90,9 @@ class Leaders:
                 demand_all_done(back.failures, back.done, "", has_changed=back.has_changed)
                 brought += back.done
             if not way.is_whole:
-                held = next(one for one in way.plan.skipped if one.reason not in (BACK, GONE))
+                held = next(
+                    one for one in way.plan.skipped if one.reason not in (ALREADY_BACK, DELETED)
+                )
                 raise PartlyDoneError(f"Leaders are not all back: {held.id}: {held.reason}.")
             entry.mark(EntryState.UNDONE)
         return brought

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from kipctl.cluster.moves.wait_conditions import Condition, look, unmet
+from kipctl.cluster.moves.wait_conditions import Condition, read_state, unmet
 from kipctl.cluster.snapshot import Broker, Snapshot
 from kipctl.errors import KipctlError, RefusedError, TimedOutError, UnreachableError
 from kipctl.guard.exporters import Exporters
@@ -117,7 +117,7 @@ class Watcher:
 
         Raises UnreachableError and TimedOutError.
         """
-        seen = look(self.cluster, None, WANTED, self._looks)
+        seen = read_state(self.cluster, None, WANTED, self._looks)
         self._looks += 1
         return seen.snapshot, "; ".join(filter(None, (unmet(one, seen) for one in WANTED)))
 

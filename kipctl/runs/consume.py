@@ -11,7 +11,7 @@ import numpy as np
 
 from kipctl.cluster.inspect.replica_selection_facts import broker_racks
 from kipctl.cluster.moves.journal import journal
-from kipctl.cluster.moves.journaled_action import saved_meanwhile
+from kipctl.cluster.moves.journaled_action import journaled_action
 from kipctl.cluster.snapshot import Snapshot, take_snapshot
 from kipctl.cluster.topics import EARLIEST, LATEST, offsets
 from kipctl.errors import UsageError
@@ -104,7 +104,7 @@ def consume(plan: ConsumePlan, listeners: Listeners) -> ConsumeResult:
         plan.check_partitions(spec.topic, len(partitions))
         warn_of_rack(spec.config.client_rack, cluster, before, listeners.message)
         with (
-            saved_meanwhile(
+            journaled_action(
                 cluster,
                 journal(before.cluster_id),
                 before,

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from kipctl.cluster.kafka_release import kafka_release
 from kipctl.cluster.moves.journal import journal
-from kipctl.cluster.moves.journaled_action import saved_meanwhile
+from kipctl.cluster.moves.journaled_action import journaled_action
 from kipctl.cluster.snapshot import Snapshot, take_snapshot
 from kipctl.cluster.topics import record_count
 from kipctl.errors import RefusedError, UsageError
@@ -315,7 +315,7 @@ def topic_of(
                 "Repeat with --force, or leave --topic out to use a topic of kipctl's own.",
             )
         with (
-            saved_meanwhile(
+            journaled_action(
                 cluster,
                 journal(snapshot.cluster_id),
                 snapshot,

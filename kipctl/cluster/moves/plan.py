@@ -1,6 +1,6 @@
 """What a plan is: which partitions get which replicas, and which are left alone, and why.
 
-The planners make one; so do a given assignment and the way back (`reach`). Pure rules.
+The planners make one; so do a given assignment and the way back (`plan_to`). Pure rules.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -81,7 +81,7 @@ class Plan:
         left_out = frozenset(partitions)
         return replace(self, moves=tuple(m for m in self.moves if m.id not in left_out))
 
-    def leaving_alone(self, reasons: Mapping[PartitionId, str]) -> "Plan":
+    def skipping(self, reasons: Mapping[PartitionId, str]) -> "Plan":
         """The plan less the moves of these partitions, which are among what is left alone."""
         skipped = tuple(Skipped(m.id, reasons[m.id]) for m in self.moves if m.id in reasons)
         return replace(self.without(reasons), skipped=(*self.skipped, *skipped))
@@ -92,7 +92,7 @@ class Plan:
             yield Plan(self.moves[first : first + size])
 
 
-def reach(snapshot: Snapshot, target: Assignment) -> Plan:
+def plan_to(snapshot: Snapshot, target: Assignment) -> Plan:
     """The moves that bring these partitions to the assignment given.
 
     Partitions that are there already, or no longer exist, are left alone.

@@ -20,7 +20,7 @@ _MOST_IN_ONE = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Leaderless:
+class LeaderlessPartition:
     """A partition without a leader. `log_ends` are those that its live replicas have told.
 
     `last_in_sync` are those that have every acknowledged record: the ISR, and the eligible leader
@@ -79,7 +79,7 @@ def leaderless(
     brokers: Collection[int],
     log_ends: Mapping[int, int],
     eligible: tuple[int, ...] = (),
-) -> Leaderless:
+) -> LeaderlessPartition:
     """A partition without a leader, in a cluster of these live brokers."""
     live = tuple(
         broker
@@ -87,10 +87,10 @@ def leaderless(
         if broker in brokers and broker not in partition.offline
     )
     in_sync = tuple(dict.fromkeys((*partition.isr, *eligible)))
-    return Leaderless(partition.id, partition.replicas, live, in_sync, log_ends)
+    return LeaderlessPartition(partition.id, partition.replicas, live, in_sync, log_ends)
 
 
-def worse(shown: Leaderless, now: Leaderless) -> str:
+def why_riskier(shown: LeaderlessPartition, now: LeaderlessPartition) -> str:
     """Why an election would not do any more what was shown, but may lose more; "" when it would.
 
     A pure function. Where what would lead was in sync nothing is lost, whatever was shown.
@@ -114,7 +114,7 @@ def worse(shown: Leaderless, now: Leaderless) -> str:
     return ""
 
 
-def examine(cluster: Cluster, snapshot: Snapshot) -> tuple[Leaderless, ...]:
+def examine(cluster: Cluster, snapshot: Snapshot) -> tuple[LeaderlessPartition, ...]:
     """The snapshot's partitions without a leader, with the log ends of their live replicas.
 
     What a broker does not tell is left out.

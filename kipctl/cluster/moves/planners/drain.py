@@ -4,10 +4,10 @@ from collections.abc import Collection
 
 from kipctl.cluster.moves.plan import Plan, Skipped
 from kipctl.cluster.moves.planners.placement import (
-    NOTHING_KNOWN,
+    NO_INPUTS,
     TOO_FEW_BROKERS,
-    Known,
     Placement,
+    PlanInputs,
     demand_known,
     in_sync,
     move_of,
@@ -16,7 +16,7 @@ from kipctl.cluster.snapshot import Partition, Snapshot
 from kipctl.errors import UsageError
 
 
-def drain(snapshot: Snapshot, brokers: Collection[int], known: Known = NOTHING_KNOWN) -> Plan:
+def drain(snapshot: Snapshot, brokers: Collection[int], known: PlanInputs = NO_INPUTS) -> Plan:
     """Move every replica off these brokers, each to one broker, so that nothing more is copied.
 
     The largest partitions are placed first, each in a rack that has no other replica of it, on the
@@ -30,7 +30,7 @@ def drain(snapshot: Snapshot, brokers: Collection[int], known: Known = NOTHING_K
         raise UsageError(
             "No other broker is alive to take the replicas.", "See them: kipctl inspect brokers"
         )
-    placement = Placement(snapshot, known, barred=leaving)
+    placement = Placement(snapshot, known, excluded=leaving)
     moves, skipped = [], []
     affected = [p for p in known.changeable(snapshot) if not leaving.isdisjoint(p.replicas)]
     for partition in placement.largest_first(affected):

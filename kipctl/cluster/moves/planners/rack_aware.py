@@ -4,9 +4,9 @@ from collections import Counter
 
 from kipctl.cluster.moves.plan import Plan, Skipped
 from kipctl.cluster.moves.planners.placement import (
-    NOTHING_KNOWN,
-    Known,
+    NO_INPUTS,
     Placement,
+    PlanInputs,
     in_sync,
     move_of,
 )
@@ -14,7 +14,7 @@ from kipctl.cluster.snapshot import Partition, Snapshot
 from kipctl.errors import UsageError
 
 
-def rack_aware(snapshot: Snapshot, known: Known = NOTHING_KNOWN) -> Plan:
+def rack_aware(snapshot: Snapshot, known: PlanInputs = NO_INPUTS) -> Plan:
     """Move only replicas that share a rack, one to each rack that has none of the partition.
 
     Of those that share a rack one that is not in sync goes first, then the last of the list; the

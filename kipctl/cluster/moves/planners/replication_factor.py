@@ -4,11 +4,11 @@ from collections import Counter
 
 from kipctl.cluster.moves.plan import Plan, Skipped
 from kipctl.cluster.moves.planners.placement import (
+    NO_INPUTS,
     NO_SOURCE,
-    NOTHING_KNOWN,
     TOO_FEW_BROKERS,
-    Known,
     Placement,
+    PlanInputs,
     in_sync,
     move_of,
 )
@@ -17,7 +17,7 @@ from kipctl.errors import UsageError
 
 
 def replication_factor(
-    snapshot: Snapshot, factor: int, known: Known = NOTHING_KNOWN, *, force: bool = False
+    snapshot: Snapshot, factor: int, known: PlanInputs = NO_INPUTS, *, force: bool = False
 ) -> Plan:
     """Give every partition so many replicas.
 
@@ -68,7 +68,7 @@ def _raised(placement: Placement, partition: Partition, factor: int) -> tuple[in
     return tuple(after)
 
 
-def _too_few(partition: Partition, factor: int, known: Known) -> str | None:
+def _too_few(partition: Partition, factor: int, known: PlanInputs) -> str | None:
     least = known.min_insync.get(partition.id.topic)
     if least is None:
         return "its min.insync.replicas is not known"
