@@ -9,7 +9,7 @@ MOST_PARTITIONS = 60
 """Of a canary's topic, where a change has more batches than that."""
 
 
-def along(plan: Plan, own: Sequence[Move], batch: int) -> tuple[Plan, int]:
+def add_canary_moves(plan: Plan, own: Sequence[Move], batch: int) -> tuple[Plan, int]:
     """The plan with some of these moves among its own, and how large its batches are then.
 
     One in each batch, which is larger by it: there are as many batches as without. Where there are

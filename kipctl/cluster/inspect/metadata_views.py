@@ -54,7 +54,7 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class ViewOfBroker:
     """How a broker's view stands to the newest. `snapshot` is None when it did not answer.
 
     `unseen` are brokers that most others show and it does not, `extra` those only it shows.
@@ -77,10 +77,10 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class ComparedViews:
     """How the brokers that were asked stand, after so many looks: another while they differ."""
 
-    standings: tuple[Standing, ...]
+    standings: tuple[ViewOfBroker, ...]
     looks: int
 
     @property
@@ -124,7 +124,7 @@ def sampled(brokers: Sequence[Broker], answer_bytes: int, most_bytes: int) -> tu
 
 def compare_views(
     cluster: Cluster, brokers: Sequence[Broker], topics: Sequence[str] | None = None
-) -> Compared:
+) -> ComparedViews:
     """Ask brokers until they agree on these topics (None: on all), at most three times.
 
     Those that do not answer are not asked again.
@@ -132,7 +132,7 @@ def compare_views(
     views = _views(cluster, brokers, topics)
     looks = 1
     while True:
-        compared = Compared(compare(brokers, views), looks)
+        compared = ComparedViews(compare(brokers, views), looks)
         if looks == LOOKS or not compared.may_agree:
             return compared
         looks += 1
@@ -162,7 +162,7 @@ def _views(
 
 def compare(
     brokers: Sequence[Broker], views: Mapping[int, Snapshot | KipctlError]
-) -> tuple[Standing, ...]:
+) -> tuple[ViewOfBroker, ...]:
     """How each broker's view stands to the newest that any broker has.
 
     A partition's newest view is that of the highest leader epoch, among those what most brokers
@@ -175,7 +175,7 @@ def compare(
     for broker in brokers:
         view = views[broker.id]
         if not isinstance(view, Snapshot):
-            standings.append(Standing(broker, None, error=view))
+            standings.append(ViewOfBroker(broker, None, error=view))
             continue
         shown = view.by_id
         differences = tuple(
@@ -185,7 +185,7 @@ def compare(
         )
         unseen = tuple(sorted(set(alive) - set(view.broker_ids)))
         extra = tuple(sorted(set(view.broker_ids) - set(alive)))
-        standings.append(Standing(broker, view, differences, unseen, extra))
+        standings.append(ViewOfBroker(broker, view, differences, unseen, extra))
     return tuple(standings)
 
 
