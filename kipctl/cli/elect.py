@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -102,8 +101,6 @@ TimeoutOption = Annotated[
         help="How long to wait for a batch.",
     ),
 ]
-MOST_ROWS = 50
-"""Of a table for people."""
 
 
 @app.command()
@@ -162,7 +159,7 @@ def preferred(
             if dry_run:
                 watched.look_only()
             listed = watched.with_seen(_astray_report(astray, len(shown.partitions)))
-            environment.report(_bounded(listed, output), output)
+            environment.report(listed, output)
             return
         environment.confirm(
             f"{len(astray.partitions):,} of {len(shown.partitions):,} partitions, of"
@@ -202,7 +199,7 @@ def preferred(
         moved = LeadersMoved(None, held)
         after = refresh_snapshot(cluster, before.topics)
     report = watched.with_seen(moved_report("elect preferred", moved, before, after))
-    environment.report(_bounded(report, output), output)
+    environment.report(report, output)
     demand_all_done(
         moved.failures,
         len(held.outcomes) - len(moved.failures),
@@ -277,9 +274,9 @@ def unclean(
         found = examine(cluster, shown)
         listed = _unclean_report(found, len(shown.partitions))
         if dry_run or not found:
-            environment.report(_bounded(listed, output), output)
+            environment.report(listed, output)
             return
-        environment.show(_bounded(listed, OutputFormat.AUTO))
+        environment.show(listed)
         environment.confirm(
             f"{len(found):,} of {len(shown.partitions):,} partitions have no leader. An unclean"
             " election loses for good the records that the elected replica does not have. Elect"
@@ -309,9 +306,7 @@ def unclean(
             held = elect_unclean(cluster, before.by_id, timeout)
         moved = LeadersMoved(None, held)
         after = refresh_snapshot(cluster, before.topics)
-    environment.report(
-        _bounded(moved_report("elect unclean", moved, before, after), output), output
-    )
+    environment.report(moved_report("elect unclean", moved, before, after), output)
     demand_all_done(
         (*changed, *moved.failures), len(held.outcomes) - len(moved.failures), next_step
     )
@@ -435,18 +430,3 @@ def _unclean_report(found: "Sequence[LeaderlessPartition]", asked: int) -> Repor
             f"{len(found):,} of {asked:,} partitions have no leader. Nothing was changed."
         ),
     )
-
-
-def _bounded(report: Report, output: OutputFormat) -> Report:
-    """What a person can read; JSON and CSV, which programs read, have every row."""
-    if output is OutputFormat.CSV:
-        return report
-    return replace(report, tables=tuple(map(_first_rows, report.tables)))
-
-
-def _first_rows(table: Table) -> Table:
-    more = len(table.rows) - MOST_ROWS
-    if more <= 0:
-        return table
-    note = f"And {more:,} more; -o json lists all."
-    return replace(table, rows=table.rows[:MOST_ROWS], notes=(*table.notes, note))

@@ -61,8 +61,8 @@ def cancel(asked: Asked, path: Path | None, everything: bool) -> None:
     )
     if asked.dry_run or not chosen.stop:
         title = "To be cancelled"
-        report = ongoing_report(chosen.stop, title, asked.every_row, others)
-        left = ongoing_report(chosen.left_alone, "Left alone", asked.every_row)
+        report = ongoing_report(chosen.stop, title, others)
+        left = ongoing_report(chosen.left_alone, "Left alone")
         document = {**report.document, "left_alone": left.document["ongoing"]}
         tables = report.tables + (left.tables if chosen.left_alone else ())
         asked.report(replace(report, document=document, tables=tables))
@@ -82,7 +82,7 @@ def cancel(asked: Asked, path: Path | None, everything: bool) -> None:
         cancelled = cancelled_by(asked.cluster, chosen, asked.step_timeout_s)
     topics = sorted({partition_id.topic for partition_id in cancelled.cancelled})
     after = afterwards(asked.cluster, topics)
-    report = cancelled_report(cancelled, after, asked.every_row)
+    report = cancelled_report(cancelled, after)
     asked.say_if_unfinished(asked.journal(after.cluster_id))
     asked.report(replace(report, closing=(*report.closing, *others)))
     late = _with_begun_since(asked, kept, chosen, named)

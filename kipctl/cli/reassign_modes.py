@@ -11,7 +11,7 @@ from kipctl.cli.environment import Environment
 from kipctl.cli.guarding import Guarded
 from kipctl.errors import KipctlError, RefusedError
 from kipctl.report.formats import OutputFormat
-from kipctl.report.leader_tables import moved_report
+from kipctl.report.leader_tables import moved_report, with_most_rows
 from kipctl.report.plan_tables import copied_lines, in_short, too_little_room
 from kipctl.report.reassign_tables import (
     REASSIGN,
@@ -89,7 +89,8 @@ class Asked:
         """Print it, with what the guard saw; in a dry run, what it sees now."""
         if self.dry_run:
             self.guard.look_only()
-        self.environment.report(self.guard.with_seen(report), self.output)
+        shown = with_most_rows(self.guard.with_seen(report), self.every_row)
+        self.environment.report(shown, self.output)
 
     @contextmanager
     def guarded(self, kept: "Journal", along: int = 0) -> Iterator[None]:
@@ -180,7 +181,7 @@ class Asked:
             "timeout_s": self.timeout_s,
             "pace": replace(self.pace, batch=batch or self.pace.batch),
             "additional": self.additional,
-            "guardian": self.guard.guarding,
+            "guard": self.guard.guarding,
         }
 
 
@@ -234,7 +235,7 @@ def rotate(asked: Asked) -> None:
         moved, measured_load = _measured(carry_out, asked)
     topics = [*seen.plan.topics, *made]
     before = seen.snapshot.only(move.id for move in seen.plan.moves)
-    report = moved_report(REASSIGN, moved, before, afterwards(cluster, topics), asked.every_row)
+    report = moved_report(REASSIGN, moved, before, afterwards(cluster, topics))
     asked.report(_with_measured_load(with_skipped(report, seen.plan), measured_load))
     demand_all_done(moved.failures, moved.done, UNDO, has_changed=moved.has_changed)
 
@@ -244,7 +245,7 @@ def show_rotations(asked: Asked) -> None:
     from kipctl.cluster.moves.planners.rotate_leaders import rotate as rotated
 
     seen = look(asked, rotated)
-    asked.report(rotations_report(seen.plan, asked.every_row))
+    asked.report(rotations_report(seen.plan))
 
 
 def carry_out_plan(asked: Asked, path: Path) -> None:
@@ -298,7 +299,7 @@ def carry_out_plan(asked: Asked, path: Path) -> None:
 
     with kept.locked(asked.origin), asked.guarded(kept):
         done, measured_load = _measured(carry_out, asked)
-    report = reassigned_report(done, afterwards(cluster, done.plan.topics), asked.every_row)
+    report = reassigned_report(done, afterwards(cluster, done.plan.topics))
     asked.report(_with_measured_load(with_skipped(report, seen.plan), measured_load))
     demand_all_done(done.refused, len(done.plan.moves), UNDO)
     demand_put_back(still_set)
@@ -315,13 +316,13 @@ def verify(asked: Asked, path: Path) -> None:
     file = read_target(path)
     check_against(file, take_snapshot(asked.cluster), brokers_alive=False)
     verified = verified_with(asked.cluster, file.assignment)
-    asked.report(verified_report(verified, file.assignment, asked.every_row))
+    asked.report(verified_report(verified, file.assignment))
     demand_as_planned(verified)
 
 
 def show(asked: Asked) -> None:
     """List what is being reassigned."""
-    asked.report(ongoing_report(ongoing_of(asked), every_row=asked.every_row))
+    asked.report(ongoing_report(ongoing_of(asked)))
 
 
 def ongoing_of(asked: Asked) -> tuple["Reassignment", ...]:
@@ -382,7 +383,6 @@ def show_plan(asked: Asked, seen: "Survey", numbers: "PlanSummary", elects: bool
         plan_report(
             seen.plan,
             numbers,
-            every_row=asked.every_row,
             elects=elects,
             throttle=asked.throttle,
             busy=seen.busy,
@@ -442,10 +442,10 @@ def _measured(act: Callable[[], T], asked: Asked) -> tuple[T, Mapping[str, objec
     if not asked.measure:
         return act(), None
     from kipctl.runs.execute import Listeners
-    from kipctl.runs.produce import measured_during
+    from kipctl.runs.produce import measure_during
 
     listeners = Listeners(asked.environment.message)
-    done, measured_load = measured_during(act, asked.cluster, listeners)
+    done, measured_load = measure_during(act, asked.cluster, listeners)
     return done, measured_load.document
 
 

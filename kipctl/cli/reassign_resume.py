@@ -67,7 +67,6 @@ def _resume(asked: Asked, kept: "Journal", entry: "Entry") -> None:
             left.plan,
             numbers,
             throttle=how.throttle,
-            every_row=asked.every_row,
             elects=how.elects,
             busy=others,
             about={
@@ -138,10 +137,10 @@ def _carry_out(
     known = before.only((*(move.id for move in again.moves), *again.in_place))
     after = afterwards(cluster, known.topics)
     if how.elects or moved.reassigned is None:
-        report = moved_report(REASSIGN, moved, known, after, asked.every_row)
+        report = moved_report(REASSIGN, moved, known, after)
         done = moved.done
     else:
-        report = reassigned_report(moved.reassigned, after, asked.every_row)
+        report = reassigned_report(moved.reassigned, after)
         done = len(moved.reassigned.plan.moves)
     asked.report(with_skipped(report, again.plan))
     undo = "Undo: kipctl reassign --rollback"

@@ -98,7 +98,6 @@ def roll_back(asked: Asked) -> None:
                 way.plan,
                 numbers,
                 throttle=asked.throttle,
-                every_row=asked.every_row,
                 busy=(*seen.own, *seen.others),
                 about=about,
                 closing=(_of_entry(entry), "Nothing was changed."),
@@ -158,11 +157,11 @@ class _Gone:
         """None where there is nothing to report."""
         if self.moved is not None:
             after = afterwards(asked.cluster, self.known.topics)
-            report = moved_report(REASSIGN, self.moved, self.known, after, asked.every_row)
+            report = moved_report(REASSIGN, self.moved, self.known, after)
         elif self.cancelled is not None:
             topics = sorted({one.topic for one in self.cancelled.cancelled})
             after = afterwards(asked.cluster, topics)
-            report = cancelled_report(self.cancelled, after, asked.every_row)
+            report = cancelled_report(self.cancelled, after)
         else:
             return None
         return with_skipped(report, self.again.way.plan)

@@ -115,7 +115,7 @@ def carry_out_way(asked: Asked, way: "PlannerOption") -> None:
             moved = rotate_leaders(cluster, plan, **how)
     before = seen.snapshot.only(move.id for move in seen.plan.moves)
     after = afterwards(cluster, seen.plan.topics)
-    report = moved_report(REASSIGN, moved, before, after, asked.every_row)
+    report = moved_report(REASSIGN, moved, before, after)
     asked.report(with_skipped(report, seen.plan))
     demand_all_done(moved.failures, moved.done, UNDO, has_changed=moved.has_changed)
     demand_put_back(still_set)

@@ -18,6 +18,7 @@ from kipctl.durations import Duration
 from kipctl.errors import InterruptedRunError, PartlyDoneError, ThresholdError, UsageError
 from kipctl.report import replica_selection_documents as documents
 from kipctl.report.formats import OutputFormat
+from kipctl.report.leader_tables import with_most_rows
 from kipctl.report.replica_selection_tables import (
     flip_line,
     flips_table,
@@ -159,15 +160,9 @@ def replica_selection(
     failed = () if limit is None else below(summaries, limit)
     reads = _client_reads(environment, access, found) if client else ()
     document = documents.document(found, summaries, unreported, reads, rate_over, price_per_gb)
-    environment.report(
-        Report(
-            COMMAND,
-            document,
-            selection_tables(document, partitions),
-            opening=(selection_answer(document),),
-        ),
-        output,
-    )
+    opening = (selection_answer(document),)
+    report = Report(COMMAND, document, selection_tables(document), opening=opening)
+    environment.report(with_most_rows(report, partitions), output)
     if limit is not None and failed:
         raise _below(failed, limit)
     _demand_all_reported(found)

@@ -59,6 +59,7 @@ def brokers_report(
             "metrics": [_metrics_document(metrics) for metrics in facts.metrics],
             "findings": [
                 {
+                    "id": finding.id,
                     "severity": str(finding.severity),
                     "what": finding.what,
                     "consequence": finding.consequence,
@@ -316,8 +317,14 @@ def _requests(counts: Mapping[tuple[str, int], int]) -> list[dict[str, object]]:
 def _findings(findings: "tuple[Finding, ...]") -> Table:
     table, _ = listing(
         "Findings",
-        {"severity": "Severity", "what": "What", "consequence": "Consequence", "change": "Change"},
-        ((str(one.severity), one.what, one.consequence, one.change) for one in findings),
+        {
+            "severity": "Severity",
+            "what": "What",
+            "consequence": "Consequence",
+            "change": "Change",
+            "id": "Id",
+        },
+        ((str(one.severity), one.what, one.consequence, one.change, one.id) for one in findings),
     )
     return table
 
@@ -336,7 +343,7 @@ def _paragraph(finding: "Finding") -> Paragraph:
     tones = {"problem": Tone.BAD, "warning": Tone.WARNING}
     return Paragraph(
         f"{finding.severity}: {finding.what}",
-        (finding.consequence, finding.change),
+        (finding.consequence, finding.change, f"More: docs/findings/{finding.id}.md"),
         tones.get(finding.severity, Tone.NONE),
     )
 

@@ -31,13 +31,11 @@ def listing(
     return Table(title, tuple(columns.values()), shown, notes), objects
 
 
-def bounded(table: Table, every_row: bool) -> Table:
-    """The table with its first rows only, unless every row was asked for; it says what is left."""
-    left = len(table.rows) - A_FEW
-    if every_row or left <= 0:
-        return table
-    note = f"And {left:,} more: --partitions shows them all."
-    return replace(table, rows=table.rows[:A_FEW], notes=(*table.notes, note))
+def with_most_rows(report: Report, every_row: bool) -> Report:
+    """The report with a few rows of each table for people, unless every row was asked for."""
+    most = 0 if every_row else A_FEW
+    tables = (replace(table, most=most, shows_all="--partitions") for table in report.tables)
+    return replace(report, tables=tuple(tables))
 
 
 def ids(brokers: Sequence[int]) -> str:
@@ -50,7 +48,6 @@ def moved_report(
     moved: "LeadersMoved",
     before: "Snapshot",
     after: "Snapshot",
-    every_row: bool = True,
 ) -> Report:
     """What became of each partition, those that failed first, and how long each step took."""
     failed = {failure.id: str(failure) for failure in moved.failures}
@@ -106,7 +103,7 @@ def moved_report(
             "saved": str(entry.saved) if entry else None,
             "entry": entry.id if entry else None,
         },
-        (bounded(table, every_row), timeline),
+        (table, timeline),
         undo,
         paragraphs(_sentence(moved, len(before.brokers)), *what_was_copied(copied)),
     )

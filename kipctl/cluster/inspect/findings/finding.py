@@ -15,8 +15,12 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One sentence each: what is so, what follows from it, and what to change."""
+    """One sentence each: what is so, what follows from it, and what to change.
 
+    `id` never changes: it is the name of a page in docs/findings, which says more.
+    """
+
+    id: str
     severity: Severity
     what: str
     consequence: str

@@ -43,6 +43,7 @@ def throttles(facts: ClusterFacts) -> Iterator[Finding]:
     other_half = "replicas are listed" if left_rates else "a rate is set"
     holds = left_topics and rates
     yield Finding(
+        "throttle-left-behind",
         Severity.WARNING if holds else Severity.NOTE,
         f"A replication throttle is still set, and nothing that needs it is being reassigned:"
         f" {' and '.join(parts)}.",
@@ -73,6 +74,7 @@ def reassignments(facts: ClusterFacts) -> Iterator[Finding]:
     copying = facts.copying
     if copying.error:
         yield Finding(
+            "reassignments-not-known",
             Severity.NOTE,
             f"What is being reassigned is not known: {copying.error}",
             "Whether throttles are left behind is not known either.",
@@ -103,6 +105,7 @@ def reassignments(facts: ClusterFacts) -> Iterator[Finding]:
             " cannot reach, in its log",
         )
     yield Finding(
+        "reassignment-in-progress",
         Severity.NOTE,
         f"{count(len(copying.busy), 'partition')}"
         f" {'is' if len(copying.busy) == 1 else 'are'} being reassigned:"
@@ -114,6 +117,7 @@ def reassignments(facts: ClusterFacts) -> Iterator[Finding]:
 
 def _stands_still(what: str, cure: str) -> Finding:
     return Finding(
+        "reassignment-stands-still",
         Severity.WARNING,
         what,
         "Its reassignments stand still: old replicas are not removed, throttles stay, and nothing"
@@ -133,6 +137,7 @@ def failed_directories(facts: ClusterFacts) -> Iterator[Finding]:
         what = f"Broker {one.id} is alive, and {having(offline[one.id], 'replica')} gone offline"
         directory = "directory" if len(failed) == 1 else "directories"
         yield Finding(
+            "log-directory-failed",
             Severity.PROBLEM,
             f"{what} there{f': failed log {directory} {where}' if failed else ''}.",
             "They have a replica less than they should, and it does not come back by itself.",
@@ -155,6 +160,7 @@ def cordoned_directories(facts: ClusterFacts) -> Iterator[Finding]:
     )
     if all_of:
         yield Finding(
+            "log-directory-cordoned",
             Severity.WARNING,
             f"All log directories of {_ids(all_of)} are cordoned (KIP-1066).",
             "New topics get no replica there. A reassignment, or a topic made with a list of"
@@ -164,6 +170,7 @@ def cordoned_directories(facts: ClusterFacts) -> Iterator[Finding]:
     if some_of:
         paths = [d.path for one in some_of for d in one.directories if d.is_cordoned]
         yield Finding(
+            "log-directory-cordoned",
             Severity.NOTE,
             f"Some log directories of {_ids(some_of)} are cordoned (KIP-1066): {some(paths)}.",
             "New replicas go to the other directories there, which fill up sooner.",
@@ -171,6 +178,7 @@ def cordoned_directories(facts: ClusterFacts) -> Iterator[Finding]:
         )
     if mute := [one for one in facts.brokers if one.directories_error]:
         yield Finding(
+            "log-directories-not-known",
             Severity.NOTE,
             f"{capital(_ids(mute))} {'does' if len(mute) == 1 else 'do'} not tell of log"
             f" directories: {some(sorted({str(one.directories_error) for one in mute}))}.",
@@ -188,6 +196,7 @@ def eligible_leaders(facts: ClusterFacts) -> Iterator[Finding]:
     if can:
         hold = {broker for p in can for broker in (*p.isr, *facts.eligible[p.id].replicas)}
         yield Finding(
+            "no-leader-one-eligible",
             Severity.PROBLEM,
             f"{having(len(can), 'partition')} no leader; {brokers(hold)} had all acknowledged"
             f" records at last (KIP-966): {_named(can)}.",
@@ -200,6 +209,7 @@ def eligible_leaders(facts: ClusterFacts) -> Iterator[Finding]:
     if cannot:
         hold = {broker for p in cannot for broker in facts.eligible[p.id].last_known}
         yield Finding(
+            "no-leader-none-eligible",
             Severity.PROBLEM,
             f"{having(len(cannot), 'partition')} no leader, and no replica that can lead without"
             f" loss (KIP-966); the last one known is on {brokers(hold)}: {_named(cannot)}.",
@@ -213,6 +223,7 @@ def eligible_leaders(facts: ClusterFacts) -> Iterator[Finding]:
     if led:
         hold = {broker for p in led for broker in facts.eligible[p.id].replicas}
         yield Finding(
+            "eligible-leader-replicas",
             Severity.NOTE,
             f"{having(len(led), 'partition')} eligible leader replicas (KIP-966) out of sync, on"
             f" {brokers(hold)}: {_named(led)}.",

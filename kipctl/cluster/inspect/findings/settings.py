@@ -32,6 +32,7 @@ def releases(facts: ClusterFacts) -> Iterator[Finding]:
             for broker, level in newest.items()
         )
         yield Finding(
+            "releases-differ",
             Severity.WARNING,
             f"Brokers run different releases of Kafka ({reported}).",
             "What a client gets, leader hints for instance, depends on who leads.",
@@ -41,6 +42,7 @@ def releases(facts: ClusterFacts) -> Iterator[Finding]:
     in_use = {b.finalized[METADATA_VERSION] for b in facts.answering if b.finalized}
     if newest and in_use and min(in_use) < (level := min(newest.values())):
         yield Finding(
+            "feature-level-behind",
             Severity.NOTE,
             f"metadata.version is {min(in_use)} ({release_of(min(in_use)) or 'before 3.3'}), the"
             f" brokers know {level} ({release_of(level)}).",
@@ -63,6 +65,7 @@ def apis(facts: ClusterFacts) -> Iterator[Finding]:
     without_hints = sorted({*older(ApiKey.PRODUCE, 10), *older(ApiKey.FETCH, 16)})
     if without_hints:
         yield Finding(
+            "no-leader-hints",
             Severity.WARNING,
             f"{_of(without_hints)} no leader hints (Produce 10, Fetch 16; KIP-951).",
             "A client that comes too late for a leader asks for Metadata and waits out its"
@@ -71,6 +74,7 @@ def apis(facts: ClusterFacts) -> Iterator[Finding]:
         )
     if without_rack := older(ApiKey.FETCH, 11):
         yield Finding(
+            "no-preferred-read-replica",
             Severity.NOTE,
             f"{_of(without_rack)} no preferred read replica (Fetch 11; KIP-392).",
             "Consumers read from the leader, across racks.",
@@ -78,6 +82,7 @@ def apis(facts: ClusterFacts) -> Iterator[Finding]:
         )
     if without_reassignment := older(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0):
         yield Finding(
+            "no-reassignment-api",
             Severity.WARNING,
             f"{_of(without_reassignment)} no AlterPartitionReassignments (KIP-455).",
             "kipctl reassign cannot work through them.",
@@ -93,6 +98,7 @@ def selector(facts: ClusterFacts) -> Iterator[Finding]:
     in_racks = {broker.rack for broker in facts.snapshot.brokers} - {None}
     if without and (chosen or len(in_racks) > 1):
         yield Finding(
+            "replica-selector-not-set",
             Severity.WARNING if chosen else Severity.NOTE,
             f"{capital(brokers(without))}: replica.selector.class is not set.",
             "Of partitions led there consumers read from the leader, also those that name their"
@@ -108,6 +114,7 @@ def followers(facts: ClusterFacts) -> Iterator[Finding]:
     lag = facts.numbers("replica.lag.time.max.ms")
     if max(backoff, held) > FOLLOWER_WAIT_MS and len(facts.brokers) > 1:
         yield Finding(
+            "follower-backoff",
             Severity.NOTE,
             f"After a move followers may wait {max(backoff, held)} ms before they ask the new"
             f" leader (replica.fetch.backoff.ms {backoff}, replica.fetch.wait.max.ms {held}).",
@@ -117,6 +124,7 @@ def followers(facts: ClusterFacts) -> Iterator[Finding]:
         )
     if lag and held >= min(lag.values()):
         yield Finding(
+            "follower-wait-above-lag",
             Severity.WARNING,
             f"replica.fetch.wait.max.ms ({held}) is not less than replica.lag.time.max.ms"
             f" ({min(lag.values())}).",
@@ -126,6 +134,7 @@ def followers(facts: ClusterFacts) -> Iterator[Finding]:
         )
     if lag and max(lag.values()) > DEFAULT_LAG_MS:
         yield Finding(
+            "lag-time-long",
             Severity.NOTE,
             f"replica.lag.time.max.ms is {max(lag.values())}.",
             "A follower that falls behind, but is alive, holds up acks=all writes that long.",
@@ -140,6 +149,7 @@ def crashes(facts: ClusterFacts) -> Iterator[Finding]:
     if unclean or topics:
         where = brokers(unclean) if unclean else f"topic {', '.join(topics[:3])}"
         yield Finding(
+            "unclean-election-allowed",
             Severity.WARNING,
             f"unclean.leader.election.enable is true ({where}).",
             "A replica that lacks records may become leader; acknowledged records are lost then.",
@@ -150,6 +160,7 @@ def crashes(facts: ClusterFacts) -> Iterator[Finding]:
     tight = [b for b in session if 2 * beats.get(b, 0) > session[b]]
     if tight:
         yield Finding(
+            "heartbeat-too-slow",
             Severity.WARNING,
             f"{capital(brokers(tight))}: in broker.session.timeout.ms ({session[tight[0]]}) there"
             f" is no room for two heartbeats (broker.heartbeat.interval.ms {beats[tight[0]]}).",
@@ -158,6 +169,7 @@ def crashes(facts: ClusterFacts) -> Iterator[Finding]:
         )
     if session and max(session.values()) > DEFAULT_SESSION_MS:
         yield Finding(
+            "session-timeout-long",
             Severity.NOTE,
             f"broker.session.timeout.ms is {max(session.values())}.",
             "After a crash the partitions of that broker have no leader so long.",
@@ -166,6 +178,7 @@ def crashes(facts: ClusterFacts) -> Iterator[Finding]:
     abrupt = [b for b, v in facts.values("controlled.shutdown.enable").items() if v == "false"]
     if abrupt:
         yield Finding(
+            "controlled-shutdown-off",
             Severity.WARNING,
             f"{capital(brokers(abrupt))}: controlled.shutdown.enable is false.",
             "Every restart is a crash to clients: leaders are not handed over first.",
@@ -178,6 +191,7 @@ def placement(facts: ClusterFacts) -> Iterator[Finding]:
     replicas = facts.numbers("default.replication.factor")
     if replicas and min(replicas.values()) == 1 and len(facts.brokers) > 2:
         yield Finding(
+            "default-replication-1",
             Severity.NOTE,
             "default.replication.factor is 1.",
             "New topics that do not say otherwise have one replica: their leaders cannot move.",
@@ -186,6 +200,7 @@ def placement(facts: ClusterFacts) -> Iterator[Finding]:
     stay = [b for b, v in facts.values("auto.leader.rebalance.enable").items() if v == "false"]
     if stay:
         yield Finding(
+            "leader-rebalance-off",
             Severity.NOTE,
             f"{capital(brokers(stay))}: auto.leader.rebalance.enable is false.",
             "After a restart the broker's leaders stay with the others.",
@@ -200,6 +215,7 @@ def differences(facts: ClusterFacts) -> Iterator[Finding]:
         if len(set(reported.values())) > 1:
             values = ", ".join(f"{broker}: {value}" for broker, value in reported.items())
             yield Finding(
+                "settings-differ",
                 Severity.WARNING,
                 f"{setting} differs between brokers ({values}).",
                 f"It depends on the broker {decides}.",
@@ -208,6 +224,7 @@ def differences(facts: ClusterFacts) -> Iterator[Finding]:
     if mute := {b.id: b.settings_error for b in facts.brokers if b.settings_error}:
         why = {error.what.rstrip("."): error.next_step for error in mute.values()}
         yield Finding(
+            "settings-not-known",
             Severity.NOTE,
             f"{capital(brokers(mute))} {'does' if len(mute) == 1 else 'do'} not tell settings:"
             f" {', '.join(sorted(why))}.",
@@ -221,6 +238,7 @@ def exporters(facts: ClusterFacts) -> Iterator[Finding]:
     for metrics in facts.metrics:
         if metrics.error is not None:
             yield Finding(
+                "metrics-not-readable",
                 Severity.WARNING,
                 metrics.error.what,
                 "That broker's own counts are not shown.",
@@ -228,6 +246,7 @@ def exporters(facts: ClusterFacts) -> Iterator[Finding]:
             )
         elif metrics.broker is not None and metrics.broker not in facts.snapshot.broker_ids:
             yield Finding(
+                "metrics-of-another-cluster",
                 Severity.WARNING,
                 f"{metrics.url} has the metrics of broker {metrics.broker}, which this cluster does"
                 " not list.",

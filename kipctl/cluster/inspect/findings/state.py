@@ -27,6 +27,7 @@ def silent_brokers(facts: ClusterFacts) -> Iterator[Finding]:
     for broker in facts.brokers:
         if broker.no_answer is not None:
             yield Finding(
+                "broker-silent",
                 Severity.PROBLEM,
                 f"Broker {broker.id} is listed as alive and does not answer: {broker.no_answer}",
                 "Clients of the partitions that it leads wait until the controller fences it.",
@@ -40,6 +41,7 @@ def missing_brokers(facts: ClusterFacts) -> Iterator[Finding]:
     held = Counter(r for p in facts.snapshot.partitions for r in p.replicas)
     for gone in sorted(held.keys() - alive):
         yield Finding(
+            "broker-not-alive",
             Severity.PROBLEM,
             f"Broker {gone} is not alive, and {having(held[gone], 'partition')} a replica on it.",
             "They have a replica less than they should; the next broker that stops may stop them.",
@@ -53,6 +55,7 @@ def stale_metadata(facts: ClusterFacts) -> Iterator[Finding]:
     for broker in facts.brokers:
         if broker.lists is not None and (unlisted := everyone - broker.lists):
             yield Finding(
+                "metadata-behind",
                 Severity.WARNING,
                 f"Broker {broker.id} does not list {brokers(unlisted)}, which others list.",
                 "Its Metadata is behind: clients that ask it go to leaders of before.",
@@ -64,6 +67,7 @@ def leaderless(facts: ClusterFacts) -> Iterator[Finding]:
     """Partitions that nobody leads, without those of which more is known (eligible leaders)."""
     if without := [p for p in facts.snapshot.leaderless if p.id not in facts.eligible]:
         yield Finding(
+            "no-leader",
             Severity.PROBLEM,
             f"{having(len(without), 'partition')} no leader: {_ids(without)}.",
             "Nobody can write to them or read from them.",
@@ -77,6 +81,7 @@ def topics_not_known(facts: ClusterFacts) -> Iterator[Finding]:
     if without := _topics(facts, lambda p: facts.min_insync_replicas(p) is None):
         why = facts.topics_error
         yield Finding(
+            "min-insync-not-known",
             Severity.WARNING,
             f"min.insync.replicas of {count(len(without), 'topic')} is not known:"
             f" {some(without)}. {why.what if why else ''}".rstrip(),
@@ -102,6 +107,7 @@ def under_replicated(facts: ClusterFacts) -> Iterator[Finding]:
     follow = f"See to {brokers(lagging)}: stopped, out of disk or network, or still copying."
     if stopped:
         yield Finding(
+            "under-min-isr",
             Severity.PROBLEM,
             f"{having(len(stopped), 'partition')} fewer replicas in sync than"
             f" min.insync.replicas: {_ids(stopped)}.",
@@ -110,6 +116,7 @@ def under_replicated(facts: ClusterFacts) -> Iterator[Finding]:
         )
     if not_known:
         yield Finding(
+            "under-replicated",
             Severity.WARNING,
             f"{having(len(not_known), 'partition')} replicas out of sync, and their"
             f" min.insync.replicas is not known: {_ids(not_known)}.",
@@ -118,6 +125,7 @@ def under_replicated(facts: ClusterFacts) -> Iterator[Finding]:
         )
     if last:
         yield Finding(
+            "at-min-isr",
             Severity.WARNING,
             f"{having(len(last), 'partition')} replicas out of sync, and just"
             f" min.insync.replicas left: {_ids(last)}.",
@@ -126,6 +134,7 @@ def under_replicated(facts: ClusterFacts) -> Iterator[Finding]:
         )
     if rest:
         yield Finding(
+            "under-replicated",
             Severity.WARNING,
             f"{having(len(rest), 'partition')} replicas out of sync: {_ids(rest)}.",
             "A replica that is out of sync cannot take over, and no consumer is sent to it.",
@@ -139,6 +148,7 @@ def too_few_replicas(facts: ClusterFacts) -> Iterator[Finding]:
     single = _topics(facts, lambda p: _replicas(p) == 1)
     if single and several:
         yield Finding(
+            "single-replica",
             Severity.WARNING,
             f"{having(len(single), 'topic')} partitions with one replica: {some(single)}.",
             "Their leaders cannot move: while the broker restarts, nobody writes or reads there.",
@@ -163,6 +173,7 @@ def too_few_replicas(facts: ClusterFacts) -> Iterator[Finding]:
 
 def _no_more_than_min_insync(topics: Sequence[str], change: str) -> Finding:
     return Finding(
+        "no-spare-replica",
         Severity.WARNING,
         f"{having(len(topics), 'topic')} no more replicas than min.insync.replicas:"
         f" {some(topics)}.",
@@ -179,6 +190,7 @@ def weak_acks(facts: ClusterFacts) -> Iterator[Finding]:
     )
     if weak:
         yield Finding(
+            "min-insync-1",
             Severity.NOTE,
             f"{count(len(weak), 'topic')} of three replicas or more have min.insync.replicas 1:"
             f" {some(weak)}.",
@@ -202,6 +214,7 @@ def imbalance(facts: ClusterFacts) -> Iterator[Finding]:
         unasked = set(facts.values("auto.leader.rebalance.enable").values()) == {"true"}
         every = max(facts.numbers("leader.imbalance.check.interval.seconds").values(), default=0)
         yield Finding(
+            "not-preferred-leader",
             Severity.WARNING if percent > IMBALANCE_LIMIT else Severity.NOTE,
             f"{len(astray)} of {count(len(snapshot.partitions), 'partition')}"
             f" ({percent:.1f} %) are not led by their preferred replica.",
@@ -217,6 +230,7 @@ def imbalance(facts: ClusterFacts) -> Iterator[Finding]:
         leader_counts = snapshot.leaders_per_broker
         most = max(leader_counts, key=lambda broker: leader_counts[broker])
         yield Finding(
+            "leader-skew",
             Severity.WARNING,
             f"Broker {most} leads {leader_counts[most]} partitions, {skew:.1f} times the mean, and"
             " is the preferred leader of all of them.",
@@ -233,6 +247,7 @@ def racks(facts: ClusterFacts) -> Iterator[Finding]:
         if len(rack_of) == 1:
             return
         yield Finding(
+            "no-racks",
             Severity.NOTE,
             "No broker has a rack.",
             "Replicas are not spread over zones, and consumers cannot read from a near one"
@@ -242,6 +257,7 @@ def racks(facts: ClusterFacts) -> Iterator[Finding]:
         return
     if without:
         yield Finding(
+            "broker-without-rack",
             Severity.WARNING,
             f"{capital(brokers(without))} {'has' if len(without) == 1 else 'have'} no rack, the"
             " others do.",
@@ -258,6 +274,7 @@ def racks(facts: ClusterFacts) -> Iterator[Finding]:
         together = _topics(facts, is_in_one_rack)
         if together:
             yield Finding(
+                "replicas-in-one-rack",
                 Severity.WARNING,
                 f"{having(len(together), 'topic')} partitions with all replicas in one rack:"
                 f" {some(together)}.",

@@ -1,4 +1,4 @@
-"""How a run begins: a probe on this machine, or workers on Spark that do it together."""
+"""How a run is started: a probe on this machine, or workers on Spark that share it."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -42,40 +42,29 @@ class Probe(Protocol[AnyOutcome]):
         """End it without waiting for what is under way; what it had settled by then."""
 
 
-class Begin(Protocol[AnyOutcome]):
-    """Starts what a specification says; what it wrote is there until the block is left."""
+class Starter:
+    """Starts what specifications say; what was written is there until the block is left."""
 
-    def __call__(self, spec: Spec[AnyOutcome], /) -> AbstractContextManager[Probe[AnyOutcome]]: ...
-
-
-class BeginAll(Protocol):
-    """Starts what several specifications say; the first has begun when the last one does."""
-
-    def __call__(self, *specs: Spec[Any]) -> AbstractContextManager[tuple[Probe[Any], ...]]: ...
-
-
-class _Begins:
-    """Begins one run as it begins several."""
-
-    def begin_all(self, *specs: Spec[Any]) -> AbstractContextManager[tuple[Probe[Any], ...]]:
-        """See `BeginAll`."""
+    def start(self, *specs: Spec[Any]) -> AbstractContextManager[tuple[Probe[Any], ...]]:
+        """Several runs at the same time: the first has started when the last one does."""
         raise NotImplementedError
 
     @contextmanager
     def __call__(self, spec: Spec[AnyOutcome], /) -> Iterator[Probe[AnyOutcome]]:
-        with self.begin_all(spec) as (running,):
+        """One run."""
+        with self.start(spec) as (running,):
             yield running
 
 
-class OnThisMachine(_Begins):
-    """Begins probes, each in a process of its own, which keep their rows with the record if any."""
+class OnThisMachine(Starter):
+    """Starts probes, each in a process of its own, which keep their rows with the record if any."""
 
     def __init__(self, record: Path | None = None) -> None:
         self._record = record
 
     @contextmanager
-    def begin_all(self, *specs: Spec[Any]) -> Iterator[tuple[Probe[Any], ...]]:
-        """Several that run at the same time; the first has begun when the last one does."""
+    def start(self, *specs: Spec[Any]) -> Iterator[tuple[Probe[Any], ...]]:
+        """See `Starter`."""
         with rows_folder(self._record) as folder, ExitStack() as probes:
             yield tuple(
                 probes.enter_context(running_probe(spec, _made(folder / str(number))))
@@ -88,8 +77,8 @@ def _made(folder: Path) -> Path:
     return folder
 
 
-class Workers(_Begins):
-    """Begins runs that so many workers do together, as tasks of a Spark that is there meanwhile."""
+class Workers(Starter):
+    """Starts runs that so many workers do together, as tasks of a Spark that is there meanwhile."""
 
     def __init__(self, session: "SparkSession", workers: int, record: Path | None) -> None:
         self._session = session
@@ -97,8 +86,8 @@ class Workers(_Begins):
         self._record = record
 
     @contextmanager
-    def begin_all(self, *specs: Spec[Any]) -> Iterator[tuple[Probe[Any], ...]]:
-        """Several runs that start together, each with its own workers."""
+    def start(self, *specs: Spec[Any]) -> Iterator[tuple[Probe[Any], ...]]:
+        """See `Starter`; each run has its own workers."""
         from kipctl.runs.workers import running_workers
 
         with (
@@ -109,12 +98,15 @@ class Workers(_Begins):
 
 
 @contextmanager
-def on_spark(plan: RunPlan, message: Callable[[str], None], runs: int = 1) -> Iterator[Workers]:
-    """A plan's workers on Spark, for so many runs at once.
+def starter(plan: RunPlan, message: Callable[[str], None], runs: int = 1) -> Iterator[Starter]:
+    """What starts a plan's probes: on this machine, or as workers on Spark, for `runs` at once.
 
-    Where the plan has a record each writes its Parquet files there. Raises PipelineError when Spark
-    cannot run them.
+    Where the plan has a record each worker writes its Parquet files there. Raises PipelineError
+    when Spark cannot run them.
     """
+    if not plan.on_spark:
+        yield OnThisMachine(plan.record)
+        return
     from kipctl.pipeline.workers import spark_for_workers
 
     tasks = plan.workers * runs

@@ -1,4 +1,4 @@
-"""The course of a run on one time axis: latency, leaders, refusals, Metadata requests."""
+"""The timeline of a run, on one axis: latency, leaders, refusals, Metadata requests."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -82,7 +82,7 @@ def timeline_picture(timeline: Document, bucket_us: int, actions: Rows, number: 
     total = sum(heights) + 34 * len(panels) + 40
     return picture(
         f"timeline{number}",
-        f"The course of run {timeline['run']}",
+        f"Timeline of run {timeline['run']}",
         timeline_words(timeline, bucket_us, actions),
         draw,
         (total, total),
