@@ -70,7 +70,7 @@ class Asked:
     @property
     def step_timeout_s(self) -> float:
         """How long one step may take: what is asked of the whole, or what a batch has."""
-        from kipctl.cluster.moves.plan_execution import BATCH_TIMEOUT_S
+        from kipctl.cluster.moves.batch_execution import BATCH_TIMEOUT_S
 
         return self.timeout_s or BATCH_TIMEOUT_S
 

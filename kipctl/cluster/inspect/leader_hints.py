@@ -19,13 +19,13 @@ from kipctl.cluster.snapshot import (
     PartitionId,
     Snapshot,
     from_metadata,
+    metadata_request,
 )
 from kipctl.errors import KipctlError
 from kipctl.protocol.address import host_port
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.draft_hints import FIRST_PRODUCE_WITH_HINTS, drafted_in_produce
 from kipctl.protocol.error_codes import ErrorCode, error_name
-from kipctl.protocol.metadata import MetadataRequest, MetadataRequestTopic
 from kipctl.protocol.produce import (
     PartitionProduceData,
     ProduceRequest,
@@ -116,13 +116,7 @@ def _unwritable(partition_id: PartitionId) -> ProduceRequest:
 
 def _metadata_of(connection: BrokerConnection, topic: str) -> Snapshot:
     """What this very broker's Metadata shows of the topic."""
-    return from_metadata(
-        connection.request(
-            MetadataRequest(
-                topics=(MetadataRequestTopic(name=topic),), allow_auto_topic_creation=False
-            )
-        )
-    )
+    return from_metadata(connection.request(metadata_request([topic])))
 
 
 def _drafted(answer: ProduceResponse) -> Hint | None:

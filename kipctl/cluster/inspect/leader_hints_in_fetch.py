@@ -10,11 +10,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kipctl.cluster.inspect.leader_hint_verdicts import Hint, Verdict, compare_with_metadata
-from kipctl.cluster.snapshot import NO_LEADER, Partition, PartitionId, from_metadata
+from kipctl.cluster.snapshot import (
+    NO_LEADER,
+    Partition,
+    PartitionId,
+    from_metadata,
+    metadata_request,
+)
 from kipctl.errors import KipctlError
 from kipctl.protocol.error_codes import LEADER_ERRORS, error_name
 from kipctl.protocol.fetch import FetchPartition, FetchRequest, FetchTopic
-from kipctl.protocol.metadata import MetadataRequest, MetadataRequestTopic
 from kipctl.transport.request import BrokerConnection
 
 FIRST_VERSION = 16
@@ -46,10 +51,7 @@ def check_fetch(
         return FetchCheck(Verdict.NOT_ASKED, detail=NO_QUESTION)
     asked, epoch = question
     try:
-        about = MetadataRequest(
-            topics=(MetadataRequestTopic(name=asked.topic),), allow_auto_topic_creation=False
-        )
-        known = connection.request(about)
+        known = connection.request(metadata_request([asked.topic]))
         request = FetchRequest(
             topics=(
                 FetchTopic(

@@ -6,16 +6,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from kipctl.cluster.metadata_convergence import sample_brokers
 from kipctl.cluster.snapshot import (
     Broker,
     Partition,
     PartitionId,
     Snapshot,
     from_metadata,
+    metadata_request,
 )
 from kipctl.errors import KipctlError
 from kipctl.protocol.error_codes import ErrorCode
-from kipctl.protocol.metadata import MetadataRequest, MetadataRequestTopic
 from kipctl.transport.each_broker import ask_each
 from kipctl.transport.request import BrokerConnection, Cluster
 
@@ -115,11 +116,7 @@ def sampled(brokers: Sequence[Broker], answer_bytes: int, most_bytes: int) -> tu
     They are spread evenly over racks and ids.
     """
     number = max(_LEAST_ASKED, most_bytes // max(1, answer_bytes))
-    if number >= len(brokers):
-        return tuple(brokers)
-    in_order = sorted(brokers, key=lambda broker: (broker.rack or "", broker.id))
-    chosen = (in_order[(2 * i + 1) * len(in_order) // (2 * number)] for i in range(number))
-    return tuple(sorted(chosen, key=lambda broker: broker.id))
+    return tuple(brokers) if number >= len(brokers) else sample_brokers(brokers, number)
 
 
 def compare_views(
@@ -144,12 +141,7 @@ def compare_views(
 def _views(
     cluster: Cluster, brokers: Sequence[Broker], topics: Sequence[str] | None
 ) -> dict[int, Snapshot | KipctlError]:
-    request = MetadataRequest(
-        topics=None
-        if topics is None
-        else tuple(MetadataRequestTopic(name=topic) for topic in topics),
-        allow_auto_topic_creation=False,
-    )
+    request = metadata_request(topics)
 
     def view(broker: int, connection: BrokerConnection) -> Snapshot:
         answer = connection.request(request)

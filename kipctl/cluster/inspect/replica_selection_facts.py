@@ -15,11 +15,13 @@ from kipctl.cluster.inspect.replica_selection import (
     Replica,
     explain_choice,
 )
+from kipctl.cluster.log_offsets import offsets_request, reported_offsets
 from kipctl.cluster.snapshot import (
     NO_LEADER,
     Partition,
     PartitionId,
     Snapshot,
+    by_topic,
     is_glob,
     select,
     take_snapshot,
@@ -44,9 +46,6 @@ from kipctl.protocol.list_offsets import (
     DEBUGGING_REPLICA_ID,
     EARLIEST_TIMESTAMP,
     LATEST_TIMESTAMP,
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsTopic,
 )
 from kipctl.protocol.message import R, Request
 from kipctl.transport.request import Cluster
@@ -285,10 +284,10 @@ class _BrokerAnswers:
                         FetchPartition(
                             partition=i.partition, fetch_offset=offsets[i], partition_max_bytes=1
                         )
-                        for i in ids
+                        for i in (PartitionId(topic, number) for number in numbers)
                     ),
                 )
-                for topic, ids in _by_topic(offsets).items()
+                for topic, numbers in by_topic(offsets).items()
             ),
             rack_id=rack,
         )
@@ -327,26 +326,8 @@ class _BrokerAnswers:
     def _offsets(
         self, broker: int, ids: Iterable[PartitionId], replica_id: int, timestamp: int
     ) -> dict[PartitionId, int]:
-        request = ListOffsetsRequest(
-            replica_id=replica_id,
-            topics=tuple(
-                ListOffsetsTopic(
-                    name=topic,
-                    partitions=tuple(
-                        ListOffsetsPartition(partition_index=i.partition, timestamp=timestamp)
-                        for i in of_topic
-                    ),
-                )
-                for topic, of_topic in _by_topic(ids).items()
-            ),
-        )
-        answer = self._ask(broker, request)
-        return {
-            PartitionId(topic.name, partition.partition_index): partition.offset
-            for topic in (answer.topics if answer else ())
-            for partition in topic.partitions
-            if not partition.error_code
-        }
+        answer = self._ask(broker, offsets_request(ids, timestamp, replica_id))
+        return reported_offsets(answer) if answer else {}
 
     def _ask(self, broker: int, request: Request[R], version: int | None = None) -> R | None:
         if broker in self.silent:
@@ -369,11 +350,4 @@ def _by_broker(
         for broker in brokers(partition):
             if broker != NO_LEADER:
                 found.setdefault(broker, []).append(partition.id)
-    return found
-
-
-def _by_topic(ids: Iterable[PartitionId]) -> dict[str, list[PartitionId]]:
-    found: dict[str, list[PartitionId]] = {}
-    for one in ids:
-        found.setdefault(one.topic, []).append(one)
     return found

@@ -9,14 +9,12 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
 
-from kipctl.cluster.log_dirs import reported_sizes
+from kipctl.cluster.log_dirs import reported_sizes, sizes_request
 from kipctl.cluster.moves.pacing import ReportInterval
 from kipctl.cluster.moves.plan import Move, Plan
 from kipctl.cluster.snapshot import NO_LEADER, PartitionId
 from kipctl.errors import KipctlError, RefusedError
-from kipctl.protocol.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 from kipctl.transport.request import Cluster
 
 SHARE_OF_TIME = 0.05
@@ -241,14 +239,9 @@ class CopyTracker:
             self._moved_s = self._looked_s
 
     def _sizes_at(self, broker: int, ids: Collection[PartitionId]) -> Mapping[PartitionId, int]:
-        request = DescribeLogDirsRequest(
-            topics=tuple(
-                DescribableLogDirTopic(topic, tuple(one.partition for one in group))
-                for topic, group in groupby(sorted(ids), key=lambda one: one.topic)
-            )
-        )
         try:
-            return reported_sizes(broker, self.cluster.broker(broker).request(request))[0]
+            answer = self.cluster.broker(broker).request(sizes_request(ids))
+            return reported_sizes(broker, answer)[0]
         except RefusedError:
             self._silent[broker] = float("inf")
             return {}

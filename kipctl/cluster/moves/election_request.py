@@ -4,9 +4,8 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import groupby
 
-from kipctl.cluster.snapshot import PartitionId, Snapshot
+from kipctl.cluster.snapshot import PartitionId, Snapshot, by_topic
 from kipctl.errors import TimedOutError, UnreachableError, UsageError
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.elect_leaders import (
@@ -86,8 +85,8 @@ def elect(
         ElectLeadersRequest(
             election_type=election,
             topic_partitions=tuple(
-                TopicPartitions(topic=topic, partitions=tuple(p.partition for p in group))
-                for topic, group in groupby(sorted(partitions), key=lambda p: p.topic)
+                TopicPartitions(topic=topic, partitions=numbers)
+                for topic, numbers in by_topic(partitions).items()
             ),
             timeout_ms=int(cluster.timeout_s * _SERVERS_SHARE * 1000),
         ),

@@ -92,22 +92,31 @@ class Plan:
             yield Plan(self.moves[first : first + size])
 
 
+def sorted_plan(steps: Iterable[Move | Skipped]) -> Plan:
+    """The plan of moves and of what is left alone, in whatever order they come."""
+    in_order = sorted(steps, key=lambda one: one.id)
+    return Plan(
+        tuple(one for one in in_order if isinstance(one, Move)),
+        tuple(one for one in in_order if isinstance(one, Skipped)),
+    )
+
+
 def plan_to(snapshot: Snapshot, target: Assignment) -> Plan:
     """The moves that bring these partitions to the assignment given.
 
     Partitions that are there already, or no longer exist, are left alone.
     """
     now = snapshot.by_id
-    moves, skipped = [], []
-    for partition_id, replicas in sorted(target.items()):
+    steps: list[Move | Skipped] = []
+    for partition_id, replicas in target.items():
         partition = now.get(partition_id)
         if partition is None:
-            skipped.append(Skipped(partition_id, "it does not exist any more"))
+            steps.append(Skipped(partition_id, "it does not exist any more"))
         elif partition.replicas == replicas:
-            skipped.append(Skipped(partition_id, "it is assigned so already"))
+            steps.append(Skipped(partition_id, "it is assigned so already"))
         else:
-            moves.append(Move(partition_id, partition.replicas, replicas, partition.leader))
-    return Plan(tuple(moves), tuple(skipped))
+            steps.append(Move(partition_id, partition.replicas, replicas, partition.leader))
+    return sorted_plan(steps)
 
 
 def demand_moves(plan: Plan, patterns: Sequence[str]) -> None:

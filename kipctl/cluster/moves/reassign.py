@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import groupby
 from typing import Protocol, TypeVar
 
 from kipctl.cluster.moves.pacing import ReportInterval
@@ -21,6 +20,7 @@ from kipctl.cluster.snapshot import (
     Assignment,
     PartitionId,
     Snapshot,
+    by_topic,
     refresh_snapshot,
     take_snapshot,
 )
@@ -141,11 +141,13 @@ def submit(
             ReassignableTopic(
                 name=topic,
                 partitions=tuple(
-                    ReassignablePartition(partition_index=p.partition, replicas=target[p])
-                    for p in partitions
+                    ReassignablePartition(
+                        partition_index=number, replicas=target[PartitionId(topic, number)]
+                    )
+                    for number in numbers
                 ),
             )
-            for topic, partitions in groupby(sorted(target), key=lambda p: p.topic)
+            for topic, numbers in by_topic(target).items()
         ),
     )
     response = _submit(cluster, request, deadline or 0.0)

@@ -14,6 +14,7 @@ from kipctl.cluster.snapshot import (
     Broker,
     PartitionId,
     Snapshot,
+    metadata_request,
     refresh_snapshot,
     take_snapshot,
 )
@@ -25,7 +26,6 @@ from kipctl.errors import (
     UsageError,
 )
 from kipctl.protocol.api_versions import ApiVersionsRequest
-from kipctl.protocol.metadata import MetadataRequest, MetadataRequestTopic
 from kipctl.protocol.metadata_frames import read_metadata
 from kipctl.transport.each_broker import AT_ONCE, ask_each
 from kipctl.transport.request import Cluster
@@ -176,12 +176,7 @@ def _silent(cluster: Cluster, brokers: Sequence[int]) -> list[int]:
 def _views(
     cluster: Cluster, brokers: Iterable[Broker], topics: Sequence[str] | None
 ) -> Iterator[tuple[int, Views | None]]:
-    request = MetadataRequest(
-        topics=None
-        if topics is None
-        else tuple(MetadataRequestTopic(name=topic) for topic in topics),
-        allow_auto_topic_creation=False,
-    )
+    request = metadata_request(topics)
     for broker in brokers:
         try:
             version, frame = cluster.broker(broker.id).metadata_frame(request)

@@ -9,7 +9,7 @@ from on_lab import Kipctl
 from reassigning import Held, kipctl_on, reassigning
 from scripted_broker import Asked
 
-from kipctl.cluster.moves import plan_execution
+from kipctl.cluster.moves import batch_execution
 from kipctl.cluster.moves.election_batches import ElectionOutcome
 from kipctl.cluster.moves.election_request import ElectionResult
 from kipctl.cluster.moves.journal import journal
@@ -211,7 +211,7 @@ def test_a_time_that_is_given_is_that_of_all_batches_together(
         deadlines.append(arguments[2])
         return await_finished(*arguments)
 
-    monkeypatch.setattr(plan_execution, "await_finished", noted)
+    monkeypatch.setattr(batch_execution, "await_finished", noted)
     batches = ("reassign", "--rotate", "--topic", "t", "--yes", "--batch", "1", "--between", "0s")
     with reassigning({PartitionId("t", n): (1, 2) for n in range(3)}) as (_, broker):
         kipctl: Kipctl = kipctl_on(broker, tmp_path)
@@ -331,7 +331,7 @@ class TestWithoutTimeout:
     @pytest.fixture
     def long_since(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """What a batch has is over when its data begins to be waited for."""
-        finished, one = plan_execution.await_finished, plan_execution.await_one
+        finished, one = batch_execution.await_finished, batch_execution.await_one
 
         def until_finished(*given: Any) -> Snapshot:
             is_for_data = len(given) > 4  # with a look at the data
@@ -340,8 +340,8 @@ class TestWithoutTimeout:
         def until_one(*given: Any) -> frozenset[PartitionId]:
             return one(*given[:2], 0.0, *given[3:])
 
-        monkeypatch.setattr(plan_execution, "await_finished", until_finished)
-        monkeypatch.setattr(plan_execution, "await_one", until_one)
+        monkeypatch.setattr(batch_execution, "await_finished", until_finished)
+        monkeypatch.setattr(batch_execution, "await_one", until_one)
 
     def cluster(self, copy_s: float) -> ManyBrokers:
         ids = [PartitionId("t", number) for number in range(4)]
@@ -368,7 +368,7 @@ class TestWithoutTimeout:
     def test_what_stands_still_is_given_up(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(plan_execution, "BATCH_TIMEOUT_S", 1.5)
+        monkeypatch.setattr(batch_execution, "BATCH_TIMEOUT_S", 1.5)
         cluster = self.cluster(copy_s=float("inf"))
         with many_brokers(cluster) as broker:
             ran = kipctl_on(broker, tmp_path)(*self.DRAIN)
@@ -394,7 +394,7 @@ class TestWithoutTimeout:
     def test_where_sizes_are_not_told_it_says_by_what_it_is_given_up(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(plan_execution, "BATCH_TIMEOUT_S", 1.5)
+        monkeypatch.setattr(batch_execution, "BATCH_TIMEOUT_S", 1.5)
 
         class Untold(ManyBrokers):
             def _dirs_of(self, *_: object) -> DescribeLogDirsResponse:

@@ -5,14 +5,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from kipctl.cluster.log_dirs import reported_sizes, sizes_request
 from kipctl.cluster.reassignments import Reassignment, list_reassignments
 from kipctl.cluster.snapshot import PartitionId
 from kipctl.errors import KipctlError
-from kipctl.protocol.describe_log_dirs import (
-    DescribableLogDirTopic,
-    DescribeLogDirsRequest,
-    DescribeLogDirsResponse,
-)
+from kipctl.protocol.describe_log_dirs import DescribeLogDirsResponse
 from kipctl.transport.each_broker import ask_each
 from kipctl.transport.request import BrokerConnection, Cluster
 
@@ -97,30 +94,10 @@ def _held(
     alive = [broker for broker in adding if broker in cluster.nodes]
 
     def ask(broker: int, connection: BrokerConnection) -> DescribeLogDirsResponse:
-        by_topic: dict[str, list[int]] = {}
-        for topic, partition in sorted(adding[broker]):
-            by_topic.setdefault(topic, []).append(partition)
-        return connection.request(
-            DescribeLogDirsRequest(
-                topics=tuple(
-                    DescribableLogDirTopic(topic, tuple(partitions))
-                    for topic, partitions in by_topic.items()
-                )
-            )
-        )
+        return connection.request(sizes_request(adding[broker]))
 
     found = {}
     for broker, answer in ask_each(cluster, alive, ask, _DEADLINE_S).items():
         if not isinstance(answer, KipctlError) and not answer.error_code and answer.results:
-            found[broker] = _sizes(answer)
+            found[broker] = reported_sizes(broker, answer)[0]
     return found
-
-
-def _sizes(answer: DescribeLogDirsResponse) -> dict[PartitionId, int]:
-    return {
-        PartitionId(topic.name, partition.partition_index): partition.partition_size
-        for result in answer.results
-        for topic in result.topics
-        for partition in topic.partitions
-        if not partition.is_future_key
-    }

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from kipctl.cluster.moves.plan import Plan, Skipped
+from kipctl.cluster.moves.plan import Move, Plan, Skipped, sorted_plan
 from kipctl.cluster.moves.planners.placement import (
     NO_INPUTS,
     TOO_FEW_BROKERS,
@@ -10,7 +10,6 @@ from kipctl.cluster.moves.planners.placement import (
     PlanInputs,
     demand_known,
     in_sync,
-    move_of,
 )
 from kipctl.cluster.snapshot import Partition, Snapshot
 from kipctl.errors import UsageError
@@ -31,20 +30,16 @@ def drain(snapshot: Snapshot, brokers: Collection[int], known: PlanInputs = NO_I
             "No other broker is alive to take the replicas.", "See them: kipctl inspect brokers"
         )
     placement = Placement(snapshot, known, excluded=leaving)
-    moves, skipped = [], []
+    steps: list[Move | Skipped] = []
     affected = [p for p in known.changeable(snapshot) if not leaving.isdisjoint(p.replicas)]
     for partition in placement.largest_first(affected):
         after = _replicas_without(placement, partition, leaving)
         why = TOO_FEW_BROKERS if after is None else placement.objection(partition, after)
         if after is None or why is not None:
-            skipped.append(Skipped(partition.id, why or TOO_FEW_BROKERS))
+            steps.append(Skipped(partition.id, why or TOO_FEW_BROKERS))
             continue
-        placement.place(partition.id, partition.replicas, after)
-        moves.append(move_of(partition, after))
-    return Plan(
-        tuple(sorted(moves, key=lambda move: move.id)),
-        tuple(sorted(skipped, key=lambda one: one.id)),
-    )
+        steps.append(placement.move(partition, after))
+    return sorted_plan(steps)
 
 
 def _replicas_without(

@@ -146,6 +146,11 @@ class Placement:
         self.preferred[before[0]] -= 1
         self.preferred[after[0]] += 1
 
+    def move(self, partition: Partition, after: Sequence[int]) -> Move:
+        """The move of this partition to these replicas, counted as done."""
+        self.place(partition.id, partition.replicas, after)
+        return move_of(partition, after)
+
     def objection(self, partition: Partition, after: Sequence[int]) -> str | None:
         """Why a move that copies data must not be made; None when it may.
 

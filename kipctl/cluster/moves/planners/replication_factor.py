@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from kipctl.cluster.moves.plan import Plan, Skipped
+from kipctl.cluster.moves.plan import Move, Plan, Skipped, sorted_plan
 from kipctl.cluster.moves.planners.placement import (
     NO_INPUTS,
     NO_SOURCE,
@@ -10,7 +10,6 @@ from kipctl.cluster.moves.planners.placement import (
     Placement,
     PlanInputs,
     in_sync,
-    move_of,
 )
 from kipctl.cluster.snapshot import Partition, Snapshot
 from kipctl.errors import UsageError
@@ -29,7 +28,7 @@ def replication_factor(
     """
     demand_factor(factor)
     placement = Placement(snapshot, known)
-    moves, skipped = [], []
+    steps: list[Move | Skipped] = []
     for partition in placement.largest_first(known.changeable(snapshot)):
         if len(partition.replicas) == factor:
             continue
@@ -42,14 +41,10 @@ def replication_factor(
         else:
             after, why = _lowered(placement, partition, factor), ""
         if after is None:
-            skipped.append(Skipped(partition.id, why))
+            steps.append(Skipped(partition.id, why))
             continue
-        placement.place(partition.id, partition.replicas, after)
-        moves.append(move_of(partition, after))
-    return Plan(
-        tuple(sorted(moves, key=lambda move: move.id)),
-        tuple(sorted(skipped, key=lambda one: one.id)),
-    )
+        steps.append(placement.move(partition, after))
+    return sorted_plan(steps)
 
 
 def demand_factor(factor: int) -> None:
