@@ -11,7 +11,7 @@ import pytest
 from kipctl.cli.app import root_command
 from kipctl.cli.environment import Environment
 from kipctl.cli.help import commands
-from kipctl.cli.perf import spread_pairs
+from kipctl.cli.pairs import spread_pairs
 
 REPOSITORY = Path(__file__).parents[1]
 PAGES = REPOSITORY / "docs" / "findings"

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -36,7 +35,7 @@ from kipctl.report.leader_tables import ids, listing, moved_report
 from kipctl.report.tables import Column, Report, Table, paragraphs
 
 if TYPE_CHECKING:
-    from kipctl.cluster.moves.unclean_election import Leaderless
+    from kipctl.cluster.moves.unclean_election import LeaderlessPartition
     from kipctl.cluster.snapshot import PartitionId, Snapshot
 
 app = typer.Typer(help="Hold a leader election.", no_args_is_help=True)
@@ -102,8 +101,6 @@ TimeoutOption = Annotated[
         help="How long to wait for a batch.",
     ),
 ]
-MOST_ROWS = 50
-"""Of a table for people."""
 
 
 @app.command()
@@ -162,7 +159,7 @@ def preferred(
             if dry_run:
                 watched.look_only()
             listed = watched.with_seen(_astray_report(astray, len(shown.partitions)))
-            environment.report(_bounded(listed, output), output)
+            environment.report(listed, output)
             return
         environment.confirm(
             f"{len(astray.partitions):,} of {len(shown.partitions):,} partitions, of"
@@ -184,7 +181,7 @@ def preferred(
                     timeout_s=timeout or DEFAULT_TIMEOUT_S,
                     batch=batch,
                     between_s=between,
-                    guardian=watched.guarding,
+                    guard=watched.guarding,
                 )
         else:
             before = shown
@@ -197,12 +194,12 @@ def preferred(
                     between_s=between,
                     timeout_s=timeout or UNTIL_TIMEOUT_S,
                     progress=progress,
-                    guardian=watched.guarding,
+                    guard=watched.guarding,
                 )
         moved = LeadersMoved(None, held)
         after = refresh_snapshot(cluster, before.topics)
     report = watched.with_seen(moved_report("elect preferred", moved, before, after))
-    environment.report(_bounded(report, output), output)
+    environment.report(report, output)
     demand_all_done(
         moved.failures,
         len(held.outcomes) - len(moved.failures),
@@ -252,7 +249,7 @@ def unclean(
     from kipctl.cluster.moves.election_batches import elect_unclean
     from kipctl.cluster.moves.plan_result import LeadersMoved, demand_all_done
     from kipctl.cluster.moves.reassign import LeftOut
-    from kipctl.cluster.moves.unclean_election import examine, worse
+    from kipctl.cluster.moves.unclean_election import examine, why_riskier
     from kipctl.cluster.snapshot import refresh_snapshot, take_snapshot
     from kipctl.transport.request import Cluster
 
@@ -277,9 +274,9 @@ def unclean(
         found = examine(cluster, shown)
         listed = _unclean_report(found, len(shown.partitions))
         if dry_run or not found:
-            environment.report(_bounded(listed, output), output)
+            environment.report(listed, output)
             return
-        environment.show(_bounded(listed, OutputFormat.AUTO))
+        environment.show(listed)
         environment.confirm(
             f"{len(found):,} of {len(shown.partitions):,} partitions have no leader. An unclean"
             " election loses for good the records that the elected replica does not have. Elect"
@@ -297,7 +294,7 @@ def unclean(
             )
         # A broker may be gone since: what was confirmed is this leader, and no greater loss.
         was = {one.id: one for one in found}
-        reasons = {one.id: worse(was[one.id], one) for one in examine(cluster, before)}
+        reasons = {one.id: why_riskier(was[one.id], one) for one in examine(cluster, before)}
         changed = [LeftOut(one, why) for one, why in reasons.items() if why]
         next_step = "Start a broker that holds a replica."
         if changed:
@@ -309,9 +306,7 @@ def unclean(
             held = elect_unclean(cluster, before.by_id, timeout)
         moved = LeadersMoved(None, held)
         after = refresh_snapshot(cluster, before.topics)
-    environment.report(
-        _bounded(moved_report("elect unclean", moved, before, after), output), output
-    )
+    environment.report(moved_report("elect unclean", moved, before, after), output)
     demand_all_done(
         (*changed, *moved.failures), len(held.outcomes) - len(moved.failures), next_step
     )
@@ -329,7 +324,7 @@ def _asked(
     Raises UsageError too, unless they were named in exactly one way that can be read.
     """
     from kipctl.cluster.moves.election_request import demand_known, parse_partition
-    from kipctl.cluster.moves.election_until_balanced import preferring
+    from kipctl.cluster.moves.election_until_balanced import preferred_on
     from kipctl.cluster.moves.kafka_json import read_election
     from kipctl.cluster.snapshot import select
 
@@ -344,7 +339,7 @@ def _asked(
     if topics:
         return lambda snapshot: select(snapshot, topics)
     if brokers:
-        return lambda snapshot: preferring(snapshot, brokers)
+        return lambda snapshot: preferred_on(snapshot, brokers)
     named: Sequence[PartitionId] = (
         [parse_partition(text) for text in partitions]
         if json_file is None
@@ -387,7 +382,7 @@ def _astray_report(astray: "Snapshot", asked: int) -> Report:
     )
 
 
-def _unclean_report(found: "Sequence[Leaderless]", asked: int) -> Report:
+def _unclean_report(found: "Sequence[LeaderlessPartition]", asked: int) -> Report:
     table = Table(
         "Without a leader",
         (
@@ -435,18 +430,3 @@ def _unclean_report(found: "Sequence[Leaderless]", asked: int) -> Report:
             f"{len(found):,} of {asked:,} partitions have no leader. Nothing was changed."
         ),
     )
-
-
-def _bounded(report: Report, output: OutputFormat) -> Report:
-    """What fits a screen; JSON, CSV and Markdown have every row."""
-    if output.has_every_row:
-        return report
-    return replace(report, tables=tuple(map(_first_rows, report.tables)))
-
-
-def _first_rows(table: Table) -> Table:
-    more = len(table.rows) - MOST_ROWS
-    if more <= 0:
-        return table
-    note = f"And {more:,} more; -o json lists all."
-    return replace(table, rows=table.rows[:MOST_ROWS], notes=(*table.notes, note))

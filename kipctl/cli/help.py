@@ -19,7 +19,7 @@ PANELS: Mapping[str, Mapping[str, str]] = {
         "Which topics": "topic all_topics",
         "How fast": "batch between concurrent throttle timeout",
         "Asking first": "dry_run yes force additional change_factor",
-        "Output": "output partitions measure",
+        "Output": "output measure",
     },
     "elect": {"Which partitions": "topic partition broker every internal json_file"},
     "roll": {

@@ -68,7 +68,8 @@ OutputOption = Annotated[
         "--output",
         "-o",
         metavar="FORMAT",
-        help="table, plain, markdown, json or csv. Default: table on a terminal, else plain.",
+        help="table, wide (with every row and column), plain, markdown, json or csv."
+        " Default: table on a terminal, else plain.",
         show_default=False,
     ),
 ]
