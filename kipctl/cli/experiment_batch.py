@@ -85,6 +85,6 @@ def batch(
     )
     folder = run_folders(record, environment.variables)
     place = Place(environment.access_if_named(bootstrap_server), brokers, controllers)
-    with standing(place, (), environment.message) as stand:
+    with environment.progress(), standing(place, (), environment.message) as stand:
         document = run_batches(plan, stand, folder, environment.message)
     environment.report(Report("experiment batch", document, batch_tables(document)), output)

@@ -101,7 +101,7 @@ def closest_replica(
     place = Place(environment.access_if_named(bootstrap_server), brokers, controllers)
     if place.is_lab:
         chosen_rack(plan.rack, place.lab_racks)
-    with standing(place, plan.clients, environment.message) as stand:
+    with environment.progress(), standing(place, plan.clients, environment.message) as stand:
         document = run_closest(plan, stand, folder, environment.message)
     tables = replica_tables(document)
     environment.report(Report("experiment closest-replica", document, tables), output)

@@ -167,7 +167,8 @@ def redirect(
         curve=_recorded(curve, environment.variables) if curve else (),
         record=run_folders(record, environment.variables),
     )
-    found = experiment(question, environment.message)
+    with environment.progress():
+        found = experiment(question, environment.message)
     environment.report(Report("experiment redirect", found, redirect_tables(found)), output)
 
 

@@ -140,6 +140,6 @@ def roll(
         of_lab[0] if brokers is None else brokers,
         of_lab[1] if controllers is None else controllers,
     )
-    with standing(place, plan.arms, environment.message) as stand:
+    with environment.progress(), standing(place, plan.arms, environment.message) as stand:
         document = run_roll(plan, stand, folder, environment.message)
     environment.report(Report("experiment roll", document, roll_tables(document)), output)

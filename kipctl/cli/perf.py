@@ -44,6 +44,7 @@ from kipctl.cli.perf_results import (
     report_denied,
     report_record,
     show,
+    shown,
     status_of_failed,
 )
 from kipctl.durations import Duration
@@ -152,7 +153,6 @@ def produce(
     from kipctl.protocol.api import ApiKey
     from kipctl.report.perf_tables import perf_tables
     from kipctl.runs.actions import parse_action
-    from kipctl.runs.execute import Listeners
     from kipctl.runs.plan import OWN_TOPIC
     from kipctl.runs.produce import PerfPlan
     from kipctl.runs.produce import produce as run
@@ -190,7 +190,8 @@ def produce(
         start_timeout_s=start_timeout,
     )
     confirm_moves(environment, plan.probe.access, plan.probe.topic, plan.during, yes)
-    result = run(plan, Listeners(environment.message, environment.message))
+    with shown(environment, draws=not plan.on_spark) as listeners:
+        result = run(plan, listeners)
     show(
         environment,
         "perf produce",

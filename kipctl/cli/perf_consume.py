@@ -32,6 +32,7 @@ from kipctl.cli.perf_results import (
     report_denied,
     report_record,
     show,
+    shown,
     status_of_failed,
 )
 from kipctl.durations import Duration
@@ -144,7 +145,6 @@ def consume(
     from kipctl.runs.actions import parse_action
     from kipctl.runs.consume import ConsumePlan, result_line
     from kipctl.runs.consume import consume as run
-    from kipctl.runs.execute import Listeners
     from kipctl.runs.plan import USUAL_EVERY_S
 
     environment: Environment = context.obj
@@ -192,7 +192,8 @@ def consume(
         start_timeout_s=start_timeout,
     )
     confirm_moves(environment, access, topic, plan.during, yes)
-    result = run(plan, Listeners(environment.message, environment.message))
+    with shown(environment, draws=not (plan.on_spark or show_detailed_stats)) as listeners:
+        result = run(plan, listeners)
     line = result_line(result.measured)
     closing = (line,) if hide_header else (HEADER, line)
     show(

@@ -44,6 +44,7 @@ from kipctl.cli.perf_results import (
     report_denied,
     report_record,
     show,
+    shown,
     status_of_failed,
 )
 from kipctl.durations import Duration
@@ -161,7 +162,6 @@ def e2e(
         EndToEndPlan,
         end_to_end,
     )
-    from kipctl.runs.execute import Listeners
     from kipctl.runs.long_watch import Watched, parse_listen
     from kipctl.runs.plan import OWN_TOPIC
     from kipctl.runs.produce import PerfPlan
@@ -227,7 +227,8 @@ def e2e(
         ),
     )
     confirm_moves(environment, access, plan.produce.probe.topic, plan.produce.during, yes)
-    result = end_to_end(plan, Listeners(environment.message, environment.message))
+    with shown(environment, draws=not plan.produce.on_spark) as listeners:
+        result = end_to_end(plan, listeners)
     show(
         environment,
         "perf e2e",

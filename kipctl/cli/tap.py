@@ -18,7 +18,7 @@ from kipctl.cli.options import (
 )
 from kipctl.durations import Duration
 from kipctl.errors import UsageError
-from kipctl.report.formats import OutputFormat
+from kipctl.report.formats import OutputFormat, renderable
 from kipctl.report.tables import Report
 
 if TYPE_CHECKING:
@@ -185,7 +185,7 @@ def _wait(
     )
     until = time.monotonic() + seconds if seconds else float("inf")
     before = tap.show()
-    with environment.live() as show:
+    with environment.live() as draw:
         while not ended(max(0.0, min(_SHOWN_EVERY_S, until - time.monotonic()))):
             now = tap.show()
             new = now.dropped - before.dropped
@@ -193,7 +193,8 @@ def _wait(
                 environment.message(line)
             if new > len(now.messages):
                 environment.message(f"And {new - len(now.messages):,} more like these.")
-            show(_live(described(now, conditions(plan.spec), since=before)))
+            if draw:
+                draw(renderable(_live(described(now, conditions(plan.spec), since=before))))
             before = now
             if time.monotonic() >= until:
                 return

@@ -1,14 +1,14 @@
 """`perf consume`: the probe's consumer on a topic, actions on the cluster meanwhile, the record."""
 
-import threading
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
 import numpy as np
 
+from kipctl.background import every
 from kipctl.cluster.inspect.replica_facts import broker_racks
 from kipctl.cluster.moves.journal import journal
 from kipctl.cluster.moves.saved_meanwhile import saved_meanwhile
@@ -24,6 +24,7 @@ from kipctl.measure.consumed import (
     summarize,
 )
 from kipctl.measure.doubts import Observed, doubts
+from kipctl.measure.totals import Read
 from kipctl.probe.config import as_properties
 from kipctl.probe.consume.positions import NO_OFFSET
 from kipctl.probe.consume.run import ConsumeOutcome, ConsumeSpec, assignment
@@ -38,6 +39,7 @@ from kipctl.runs.execute import (
     report_missing,
     undo,
 )
+from kipctl.runs.live import Screen
 from kipctl.runs.plan import RunPlan, check_topic
 from kipctl.runs.produce import kafka_version
 from kipctl.runs.record import Recorder, recording, snapshot_after
@@ -189,7 +191,7 @@ def measure(
             recorder.begin()
         with cut_in_order() as cut:
             with _watched(probe, plan, listeners):
-                conducted = conduct(probe, cluster, spec.topic, plan, listeners.message, cut)
+                conducted = conduct(probe, cluster, spec.topic, plan, listeners, cut)
             outcome, actions = conducted.outcome, conducted.actions
             is_recorded = bool(outcome.records or outcome.failure)
             if recorder and is_recorded:
@@ -249,46 +251,38 @@ def local_time(wall_us: int) -> str:
     return f"{local:%Y-%m-%d %H:%M:%S}:{local.microsecond // 1000:03d}"
 
 
-@contextmanager
 def _watched(
     probe: Probe[ConsumeOutcome], plan: ConsumePlan, listeners: Listeners
-) -> Iterator[None]:
-    """While the block runs, from a thread: tell Kafka's interval lines, and end workers together.
-
-    None of them knows what the others have read.
-    """
+) -> AbstractContextManager[None]:
+    """While the block runs: show how far it is, or tell Kafka's interval lines; and end workers
+    together, as none of them knows what the others have read."""
+    if listeners.screen:
+        title, records = f"perf consume of {plan.probe.topic}", plan.probe.num_records
+        screen = Screen(
+            title, "Fetch", probe.schedule, records, listeners.performed, listeners.screen
+        )
+        return screen.following(probe, Read())
     if not plan.show_detailed_stats and not plan.on_spark:
-        yield
-        return
-    over = threading.Event()
+        return nullcontext()
     if plan.show_detailed_stats:
         listeners.interval(DETAILED_HEADER)
+    records = size = 0
+    told_us, rows = now_us(), probe.new_rows("reads")
 
     def watch() -> None:
-        records = size = 0
-        interval_us = round(plan.reporting_interval_s * 1e6)
-        told_us = now_us()
-        rows = probe.new_rows("reads")
-        while not over.wait(_LOOK_S):
-            rows = np.concatenate([rows, probe.new_rows("reads")])
-            if plan.on_spark and records + read(rows) >= plan.probe.num_records:
-                probe.stop()
-            if now_us() - told_us < interval_us:
-                continue
-            line, records, size = interval_line(
-                rows, records, size, (now_us() - told_us) / 1e6, local_time
-            )
-            told_us, rows = now_us(), rows[:0]
-            if plan.show_detailed_stats:
-                listeners.interval(line)
+        nonlocal records, size, told_us, rows
+        rows = np.concatenate([rows, probe.new_rows("reads")])
+        if plan.on_spark and records + read(rows) >= plan.probe.num_records:
+            probe.stop()
+        passed_us = now_us() - told_us
+        if passed_us < round(plan.reporting_interval_s * 1e6):
+            return
+        line, records, size = interval_line(rows, records, size, passed_us / 1e6, local_time)
+        told_us, rows = now_us(), rows[:0]
+        if plan.show_detailed_stats:
+            listeners.interval(line)
 
-    thread = threading.Thread(target=watch, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
+    return every(_LOOK_S, watch)
 
 
 def read(rows: IntRows) -> int:

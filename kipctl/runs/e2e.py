@@ -45,6 +45,7 @@ from kipctl.runs.execute import (
     settled,
     undo,
 )
+from kipctl.runs.live import Screen
 from kipctl.runs.long_watch import Served, Watch, Watched, served
 from kipctl.runs.plan import OWN_TOPIC
 from kipctl.runs.produce import (
@@ -206,14 +207,15 @@ def measure(
             "arm": plan.produce.arm or spec.discovery.value,
             **plan.watched.asked,
         }
-        watch = _watch(plan, reader, writer, server) if plan.is_watched else None
+        is_watched = plan.is_watched or listeners.screen
+        watch = _watch(plan, reader, writer, server, listeners) if is_watched else None
         recorder = Recorder(run, "perf e2e", spec.topic, how, asdict(before)) if run else None
         if recorder:
             recorder.begin()
         with cut_in_order() as cut:
             with watch.at_work() if watch else nullcontext():
                 load = WhileRead(writer, reader, watch)
-                conducted = conduct(load, cluster, spec.topic, plan.produce, listeners.message, cut)
+                conducted = conduct(load, cluster, spec.topic, plan.produce, listeners, cut)
                 outcome, actions = conducted.outcome, conducted.actions
                 if watch:
                     watch.load_is_over()
@@ -285,6 +287,7 @@ def _watch(
     reader: Probe[ConsumeOutcome],
     writer: Probe[ProbeOutcome],
     server: Served | None,
+    listeners: Listeners,
 ) -> Watch:
     assert isinstance(reader, RunningProbe)
     assert isinstance(writer, RunningProbe)
@@ -297,7 +300,12 @@ def _watch(
         _FORGET_US,
     )
     folders = {PRODUCER: writer.directory, CONSUMER: reader.directory}
-    return Watch(plan.watched, totals, writer.schedule, folders, server)
+    title, spec = f"perf e2e on {plan.produce.probe.topic}", plan.produce.probe
+    records = None if plan.watched.forever else spec.num_records
+    screen = listeners.screen and Screen(
+        title, "e2e", writer.schedule, records, listeners.performed, listeners.screen
+    )
+    return Watch(plan.watched, totals, writer.schedule, folders, server, screen)
 
 
 class WhileRead(Generic[AnyOutcome]):

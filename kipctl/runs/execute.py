@@ -17,8 +17,9 @@ from kipctl.errors import (
 )
 from kipctl.probe.outcome import AnyOutcome
 from kipctl.probe.schedule import Schedule
-from kipctl.runs.actions import Performed, Performer
+from kipctl.runs.actions import Performed, Performer, described
 from kipctl.runs.begin import Probe
+from kipctl.runs.live import RunSoFar
 from kipctl.runs.machine import busy_share, cpu_times
 from kipctl.runs.plan import OWN_TOPIC, RunPlan
 from kipctl.signals import Cut
@@ -50,10 +51,16 @@ class UnderWay(Protocol[AnyResult_co]):
 
 @dataclass(slots=True)
 class Listeners:
-    """Who is told while it runs: `message` of steps, `interval` of Kafka's interval lines."""
+    """Who is told while it runs: `message` of steps, `interval` of Kafka's interval lines.
+
+    Where there is a `screen` it shows how far the run is, its intervals and actions instead.
+    """
 
     message: Callable[[str], None] = field(default=lambda _: None)
     interval: Callable[[str], None] = field(default=lambda _: None)
+    screen: Callable[[RunSoFar], None] | None = None
+    performed: list[Performed] = field(default_factory=list)
+    """Actions of the run so far; the last one may be under way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +110,7 @@ def conduct(
     cluster: Cluster,
     topic: str,
     plan: RunPlan,
-    message: Callable[[str], None],
+    listeners: Listeners,
     cut: Cut,
 ) -> Conducted[AnyOutcome]:
     """Perform the plan's actions on time until the probe is done.
@@ -111,9 +118,9 @@ def conduct(
     Ctrl-C stops the probe in good order; then its outcome is `stopped`, also when all was sent. A
     second one does not wait for what is under way.
     """
-    report_rate(probe.schedule, message)
+    report_rate(probe.schedule, listeners.message)
     stopped = partial(settled, probe, cut)
-    conducted = conduct_load(probe, probe.schedule, cluster, topic, plan, message, stopped, cut)
+    conducted = conduct_load(probe, probe.schedule, cluster, topic, plan, listeners, stopped, cut)
     if not conducted.cut_off:
         return conducted
     return replace(conducted, outcome=replace(conducted.outcome, stopped=True))
@@ -137,7 +144,7 @@ def conduct_load(
     cluster: Cluster,
     topic: str,
     plan: RunPlan,
-    message: Callable[[str], None],
+    listeners: Listeners,
     stopped: Callable[[], AnyResult] | None = None,
     cut: Cut | None = None,
 ) -> Conducted[AnyResult]:
@@ -146,12 +153,13 @@ def conduct_load(
     Ctrl-C stops it in good order, by `stopped` if that is given. With `cut` one that comes later
     is put off.
     """
-    performer = Performer(cluster, topic, plan.during) if plan.during else None
+    performed = listeners.performed
+    performer = Performer(cluster, topic, plan.during, performed) if plan.during else None
     cut_off, interrupted = False, ""
     began = cpu_times()
     try:
         if performer:
-            _perform(performer, load, schedule, plan, message)
+            _perform(performer, load, schedule, plan, listeners)
         outcome = load.outcome()
         if cut:
             cut.put_off()
@@ -159,13 +167,13 @@ def conduct_load(
         cut_off = True
         if isinstance(ctrl_c, InterruptedRunError):
             interrupted = ctrl_c.what.removeprefix("Interrupted. ")
-        message("Stopping: what is under way is waited for.")
+        listeners.message("Stopping: what is under way is waited for.")
         outcome = (stopped or partial(_stopped, load))()
     return Conducted(
         outcome,
         cut_off,
         interrupted,
-        performer.performed if performer else [],
+        performed,
         performer.events if performer else [],
         schedule.start_us,
         busy_share(began, cpu_times()),
@@ -182,7 +190,7 @@ def _perform(
     load: UnderWay[object],
     schedule: Schedule,
     plan: RunPlan,
-    message: Callable[[str], None],
+    listeners: Listeners,
 ) -> None:
     number, free_us = 0, schedule.start_us
     while not plan.count or number < plan.count:
@@ -190,7 +198,9 @@ def _perform(
         begins_us = action_begins_us(schedule, number, plan.every_s, free_us)
         if begins_us is None or load.is_done_by(begins_us):
             return
-        message(_reported(number, performer.perform()))
+        done = performer.perform()
+        if not listeners.screen:
+            listeners.message(described(number, done))
         free_us = now_us()
 
 
@@ -205,17 +215,6 @@ def action_begins_us(schedule: Schedule, number: int, every_s: float, free_us: i
     if schedule.throttled and begins_us >= schedule.intended_us(schedule.num_records - 1):
         return None
     return begins_us
-
-
-def _reported(number: int, done: Performed) -> str:
-    if done.error:
-        return f"{done.action} {number}: {done.error}"
-    took_ms = (done.answered_us - done.called_us) / 1000
-    spread_ms = (done.converged_us - done.answered_us) / 1000
-    return (
-        f"{done.action} {number}: {done.partitions} partitions in {took_ms:.0f} ms, "
-        f"known to every broker {spread_ms:.0f} ms later."
-    )
 
 
 def report_rate(schedule: Schedule, message: Callable[[str], None]) -> None:

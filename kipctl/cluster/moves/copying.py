@@ -16,6 +16,7 @@ from kipctl.cluster.moves.pacing import Seldom
 from kipctl.cluster.moves.plan import Move, Plan
 from kipctl.cluster.snapshot import NO_LEADER, PartitionId
 from kipctl.errors import KipctlError, RefusedError
+from kipctl.progress import HowFar
 from kipctl.protocol.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 from kipctl.transport.request import Cluster
 
@@ -205,7 +206,9 @@ class Copying:
         now_s = self.clock()
         self._seldom.rest(now_s, (now_s - began_s) / SHARE_OF_TIME)
         if self.told and not is_over:
-            self.progress(told(self.seen, self.throttle))
+            last, left_s = self.seen[-1], seconds_left(self.seen, self.throttle)
+            text = told(self.seen, self.throttle)
+            self.progress(HowFar(text, last.copied, last.whole, left_s))
 
     def outcome(self, seconds: float) -> Copied:
         """What it came to."""

@@ -19,7 +19,7 @@ from kipctl.probe.produce.run import ProbeSpec
 from kipctl.probe.schedule import Schedule
 from kipctl.protocol.api import ApiKey
 from kipctl.runs.begin import OnThisMachine
-from kipctl.runs.execute import Conducted, conduct_load
+from kipctl.runs.execute import Conducted, Listeners, conduct_load
 from kipctl.runs.plan import RunPlan
 from kipctl.runs.record import describe, event_rows
 from kipctl.tap import export
@@ -196,10 +196,6 @@ def _discovery(arm: Arm) -> str:
     return arm.client.discovery.value if isinstance(arm.client, ProbeClient) else f"of {arm.name}"
 
 
-def _ignore(_: str) -> None:
-    """Every rotation that goes well is not worth a line."""
-
-
 def _conducted(
     arm: Arm,
     stand: Stand,
@@ -214,7 +210,7 @@ def _conducted(
     access = stand.access.behind(tap.bootstrap_server)
     with stand.client(arm).producer(load.of(arm), access) as client:
         schedule = Schedule(began_us(client, tap), load.num_records, load.throughput)
-        conducted = conduct_load(client, schedule, stand.cluster, load.topic, plan, _ignore)
+        conducted = conduct_load(client, schedule, stand.cluster, load.topic, plan, Listeners())
     return conducted, _reported_by_client(conducted.outcome)
 
 
@@ -261,7 +257,9 @@ def _probe_conducted(
         seed=seed,
     )
     with OnThisMachine()(spec) as probe:
-        conducted = conduct_load(probe, probe.schedule, stand.cluster, load.topic, plan, _ignore)
+        conducted = conduct_load(
+            probe, probe.schedule, stand.cluster, load.topic, plan, Listeners()
+        )
         measured = measured_together(conducted.outcome, probe.parts)
     outcome = measured.outcome
     return conducted, {
