@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import TextIO
 
 from rich import box
-from rich.console import Console, Group, JustifyMethod, RenderableType
+from rich.console import Console, JustifyMethod, RenderableType
 from rich.padding import Padding
 from rich.table import Table as RichTable
 from rich.text import Text
@@ -120,11 +120,6 @@ def _write_table(report: Report, stream: TextIO, is_terminal: bool) -> None:
             console.print(Text(line), soft_wrap=True)
     # Not written by rich: it ends the process when the reader of a pipe has gone.
     stream.write(drawing.get())
-
-
-def renderable(report: Report) -> RenderableType:
-    """The report's tables as rich draws them, for a display that is drawn again and again."""
-    return Group(*_drawn(report.tables))
 
 
 def _drawn(tables: tuple[Table, ...]) -> Iterator[RenderableType]:

@@ -2,18 +2,22 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from kipctl.report.printable import printable
 from kipctl.report.progress_bar import bar, left
+from kipctl.report.tap_tables import conditions_in_words
 from kipctl.runs.live import ClientSoFar, Interval, RunSoFar
 
 _LEVELS = "▁▂▃▄▅▆▇█"
 _LABEL, _NUMBER, _MOST = 11, 9, 14
 _LEAST_WIDTH = 50
 _ACTIONS_SHOWN = 4
+_APIS_SHOWN = ("Produce", "Fetch", "Metadata")
+_LINES_OF_CLIENT, _LINES_BESIDE_CLIENTS = 5, 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +39,11 @@ def run_lines(run: RunSoFar, width: int) -> Iterator[Text]:
     yield from _sparks(run, width)
     yield Text()
     for name, client in run.clients.items():
-        yield from _met(name, client)
+        yield _moves(name, client)
+        asked = sum(client.metadata.values())
+        yield fact("", f"{_refused(client)}; {asked:,} Metadata requests")
     if run.leaders:
-        brokers = ", ".join(f"{broker}: {count:,}" for broker, count in sorted(run.leaders.items()))
-        yield fact("by broker", f"{brokers} partitions")
+        yield fact("by broker", f"{_by_broker(run.leaders)} partitions")
     if run.delivered:
         yield fact("delivery", _counts(run.delivered), is_bad=bool(run.delivered.get("lost")))
     if run.failed:
@@ -47,6 +52,59 @@ def run_lines(run: RunSoFar, width: int) -> Iterator[Text]:
         yield Text()
     for acted in run.actions[-_ACTIONS_SHOWN:]:
         yield fact(f"at {acted.at_s:.1f} s", acted.what.rstrip("."), is_bad=acted.failed)
+
+
+@dataclass(frozen=True, slots=True)
+class TapScreen:
+    """Draws a tap, from the document that `--output json` prints; `rates` are the requests per
+    second of all clients, second by second."""
+
+    document: Mapping[str, Any]
+    rates: Sequence[float]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield from tap_lines(self.document, self.rates, options.max_width, console.height)
+
+
+def tap_lines(
+    document: Mapping[str, Any], rates: Sequence[float], width: int, height: int
+) -> Iterator[Text]:
+    """The lines of a tap's screen: as many clients as there is room for, the busiest first."""
+    width = max(width, _LEAST_WIDTH)
+    clients = sorted(document["clients"], key=lambda one: -one["requests"]["per_second"])
+    title = f"tap{conditions_in_words(document['conditions'])}: {len(clients)} clients"
+    yield _ends(title, f"{document['seconds']:.0f} s", width)
+    shown = list(rates[-spark_width(width) :]) or [0.0]
+    texts = (f"{shown[-1]:,.0f}", f"max {max(shown):,.0f}")
+    yield spark_line("requests/s", shown, max(shown), texts, width)
+    if leaders := document["leaders"]:
+        yield fact("by broker", f"{_by_broker(leaders)} partitions")
+    room = max(1, (height - _LINES_BESIDE_CLIENTS) // _LINES_OF_CLIENT)
+    for client in clients[:room]:
+        yield Text()
+        yield from _client_lines(client, width)
+    if len(clients) > room:
+        yield Text(f"And {len(clients) - room:,} clients with fewer requests.", "dim")
+
+
+def _client_lines(client: Mapping[str, Any], width: int) -> Iterator[Text]:
+    names = (client["client_id"], client["software_name"], client["software_version"])
+    requests, connections = client["requests"], client["connections"]
+    yield _ends(
+        " ".join(filter(None, names)) or "-",
+        f"{connections['open']} connections, {requests['per_second']:,.0f} requests/s",
+        width,
+    )
+    by_api = requests["by_api"]
+    yield fact("requests", ", ".join(f"{api} {by_api.get(api, 0):,}" for api in _APIS_SHOWN))
+    waits = client["moves"]["wait_ms"].values()
+    so_far = ClientSoFar(
+        client["moves"]["met"],
+        tuple(round(1000 * ms) for ms in waits),
+        client["refused_by_hint"],
+    )
+    yield _moves("moves", so_far)
+    yield fact("refusals", _refused(so_far))
 
 
 def fact(label: str, text: str, is_bad: bool = False) -> Text:
@@ -133,15 +191,20 @@ def _marks(shown: Sequence[Interval], moments_s: Sequence[float]) -> Iterator[st
         since_s = interval.until_s
 
 
-def _met(name: str, client: ClientSoFar) -> Iterator[Text]:
+def _moves(label: str, client: ClientSoFar) -> Text:
     waits = zip(("p50", "p99", "most"), client.waits_us, strict=True)
     waited = ", ".join(f"{which} {milliseconds(time_us)}" for which, time_us in waits)
     moves = f"{client.moves:,} moved leaders met"
-    yield fact(name, f"{moves}, waits {waited}" if client.moves else moves)
+    return fact(label, f"{moves}, waits {waited}" if client.moves else moves)
+
+
+def _refused(client: ClientSoFar) -> str:
     refused = f"refused {sum(client.refused.values()):,} times"
-    if client.refused:
-        refused += f", hints: {_counts(client.refused)}"
-    yield fact("", f"{refused}; {sum(client.metadata.values()):,} Metadata requests")
+    return refused + (f", hints: {_counts(client.refused)}" if client.refused else "")
+
+
+def _by_broker(partitions: Mapping[Any, int]) -> str:
+    return ", ".join(f"{broker}: {count:,}" for broker, count in sorted(partitions.items()))
 
 
 def _counts(counts: Mapping[str, int]) -> str:

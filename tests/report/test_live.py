@@ -1,12 +1,13 @@
 """The screen of a run, drawn from what is known of it at a moment."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from rich.console import Console
 
 from kipctl.progress import HowFar
-from kipctl.report.live import RunScreen, run_lines
+from kipctl.report.live import RunScreen, run_lines, tap_lines
 from kipctl.report.progress_bar import ProgressLine
 from kipctl.runs.live import Acted, ClientSoFar, Interval, RunSoFar
 
@@ -149,3 +150,40 @@ def test_a_line_of_progress_has_a_bar_where_it_is_known_how_far_it_is(
     with console.capture() as captured:
         console.print(line)
     assert captured.get().splitlines() == drawn
+
+
+def tapped(number: int) -> dict[str, Any]:
+    return {
+        "client_id": f"c{number}",
+        "software_name": "librdkafka",
+        "software_version": "2.6.0",
+        "connections": {"open": 4},
+        "requests": {"per_second": number, "by_api": {"Produce": 12_000, "Metadata": 5}},
+        "refused_by_hint": {"ignored": 7, "followed": 1},
+        "moves": {"met": 8, "wait_ms": {"p50": 100.2, "p99": 104.0, "max": 104.0}},
+    }
+
+
+@pytest.mark.parametrize("height", [24, 40])
+def test_a_tap_shows_its_busiest_clients_and_says_how_many_are_left_out(height: int) -> None:
+    document = {
+        "seconds": 35.2,
+        "conditions": {"drop_hints": True},
+        "leaders": {"1": 33, "2": 34},
+        "clients": [tapped(number) for number in range(1, 10)],
+    }
+    lines = [line.plain.rstrip() for line in tap_lines(document, [20.0, 45.0], 80, height)]
+    assert lines[:9] == [
+        "tap (hints dropped): 9 clients" + 46 * " " + "35 s",
+        "requests/s          45  ▄█" + 48 * " " + "max 45",
+        "by broker    1: 33, 2: 34 partitions",
+        "",
+        "c9 librdkafka 2.6.0" + 34 * " " + "4 connections, 9 requests/s",
+        "requests     Produce 12,000, Fetch 0, Metadata 5",
+        "moves        8 moved leaders met, waits p50 100 ms, p99 104 ms, most 104 ms",
+        "refusals     refused 8 times, hints: ignored 7, followed 1",
+        "",
+    ]
+    shown = 3 if height == 24 else 6
+    assert lines[-1] == f"And {9 - shown} clients with fewer requests."
+    assert len(lines) < height
