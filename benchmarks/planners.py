@@ -15,15 +15,15 @@ from collections.abc import Callable
 
 from kipctl.cluster.moves.log_sizes import LogSizes
 from kipctl.cluster.moves.plan import Plan
-from kipctl.cluster.moves.plan_view import view
-from kipctl.cluster.moves.planners.add import add
+from kipctl.cluster.moves.plan_summary import view
+from kipctl.cluster.moves.planners.add_brokers import add
 from kipctl.cluster.moves.planners.drain import drain
-from kipctl.cluster.moves.planners.factor import replication_factor
-from kipctl.cluster.moves.planners.leaders import balance_leaders, leaders_off
 from kipctl.cluster.moves.planners.placement import Known
-from kipctl.cluster.moves.planners.racks import rack_aware
-from kipctl.cluster.moves.planners.replace import replace
-from kipctl.cluster.moves.planners.rotation import rotate
+from kipctl.cluster.moves.planners.preferred_leaders import balance_leaders, leaders_off
+from kipctl.cluster.moves.planners.rack_aware import rack_aware
+from kipctl.cluster.moves.planners.replace_broker import replace
+from kipctl.cluster.moves.planners.replication_factor import replication_factor
+from kipctl.cluster.moves.planners.rotate_leaders import rotate
 from kipctl.cluster.snapshot import Broker, Partition, PartitionId, Snapshot
 from kipctl.report.formats import OutputFormat, write
 from kipctl.report.tables import Cell, Column, Report, Table

@@ -330,6 +330,7 @@ _kipctl() {
         'kipctl experiment redirect --expect-cluster') return ;;
         'kipctl experiment redirect --map') return ;;
         'kipctl experiment redirect --record') return ;;
+        'kipctl experiment redirect --html') compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
         'kipctl experiment redirect -o' | 'kipctl experiment redirect --output') COMPREPLY=($(compgen -W 'auto table plain json csv' -- "$current")); return ;;
         'kipctl experiment roll --arms') return ;;
         'kipctl experiment roll --acks') return ;;
@@ -344,6 +345,7 @@ _kipctl() {
         'kipctl experiment roll --brokers') return ;;
         'kipctl experiment roll --controllers') return ;;
         'kipctl experiment roll --record') return ;;
+        'kipctl experiment roll --html') compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
         'kipctl experiment roll --bootstrap-server') return ;;
         'kipctl experiment roll --cluster') return ;;
         'kipctl experiment roll --command-config') return ;;
@@ -360,6 +362,7 @@ _kipctl() {
         'kipctl experiment closest-replica --brokers') return ;;
         'kipctl experiment closest-replica --controllers') return ;;
         'kipctl experiment closest-replica --record') return ;;
+        'kipctl experiment closest-replica --html') compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
         'kipctl experiment closest-replica --bootstrap-server') return ;;
         'kipctl experiment closest-replica --cluster') return ;;
         'kipctl experiment closest-replica --command-config') return ;;
@@ -376,6 +379,7 @@ _kipctl() {
         'kipctl experiment metadata --brokers') return ;;
         'kipctl experiment metadata --controllers') return ;;
         'kipctl experiment metadata --record') return ;;
+        'kipctl experiment metadata --html') compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
         'kipctl experiment metadata --bootstrap-server') return ;;
         'kipctl experiment metadata --cluster') return ;;
         'kipctl experiment metadata --command-config') return ;;
@@ -398,6 +402,7 @@ _kipctl() {
         'kipctl experiment batch --expect-cluster') return ;;
         'kipctl experiment batch --map') return ;;
         'kipctl experiment batch --record') return ;;
+        'kipctl experiment batch --html') compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
         'kipctl experiment batch -o' | 'kipctl experiment batch --output') COMPREPLY=($(compgen -W 'auto table plain json csv' -- "$current")); return ;;
         'kipctl request-log on --broker') return ;;
         'kipctl request-log on --for') return ;;
@@ -500,11 +505,11 @@ _kipctl() {
         'kipctl perf metadata') words='' options='--topics --partitions --throughput --for --seconds --record-size --phase --client --policy --command-property --metrics-url --yes --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
         'kipctl perf produce') words='' options='--num-records --throughput --record-size --payload-file --payload-delimiter --topic --partitions --replication-factor --warmup-records --command-property --producer-props --command-config --producer.config --print-metrics --reporting-interval --leader-discovery --during --every --count --record --force --yes --workers --master --conf --start-timeout --bootstrap-server --cluster --expect-cluster --map --strict --output --help' ;;
         'kipctl experiment') words='redirect roll closest-replica metadata batch' options=--help ;;
-        'kipctl experiment redirect') words='' options='--arms --runs --acks --num-records --throughput --record-size --partitions --every --metadata-delay --stale-metadata --gain-curve --predict --curve --scale --quick --brokers --controllers --bootstrap-server --cluster --command-config --expect-cluster --map --record --output --help' ;;
-        'kipctl experiment roll') words='' options='--arms --acks --partitions --restarts --uncontrolled --every --scale --throughput --record-size --runs --workers --quick --brokers --controllers --record --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
-        'kipctl experiment closest-replica') words='' options='--clients --client-rack --partitions --for --seconds --stay --uncontrolled --throughput --record-size --runs --quick --brokers --controllers --record --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
-        'kipctl experiment metadata') words='' options='--clients --topics --partitions --throughput --for --seconds --record-size --phase --quick --brokers --controllers --record --yes --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
-        'kipctl experiment batch') words='' options='--batches --runs --rotations --partitions --throughput --record-size --acks --leader-discovery --quick --brokers --controllers --bootstrap-server --cluster --command-config --expect-cluster --map --record --output --help' ;;
+        'kipctl experiment redirect') words='' options='--arms --runs --acks --num-records --throughput --record-size --partitions --every --metadata-delay --stale-metadata --gain-curve --predict --curve --scale --quick --brokers --controllers --bootstrap-server --cluster --command-config --expect-cluster --map --record --html --output --help' ;;
+        'kipctl experiment roll') words='' options='--arms --acks --partitions --restarts --uncontrolled --every --scale --throughput --record-size --runs --workers --quick --brokers --controllers --record --html --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
+        'kipctl experiment closest-replica') words='' options='--clients --client-rack --partitions --for --seconds --stay --uncontrolled --throughput --record-size --runs --quick --brokers --controllers --record --html --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
+        'kipctl experiment metadata') words='' options='--clients --topics --partitions --throughput --for --seconds --record-size --phase --quick --brokers --controllers --record --html --yes --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
+        'kipctl experiment batch') words='' options='--batches --runs --rotations --partitions --throughput --record-size --acks --leader-discovery --quick --brokers --controllers --bootstrap-server --cluster --command-config --expect-cluster --map --record --html --output --help' ;;
         'kipctl request-log') words='on off status' options=--help ;;
         'kipctl request-log on') words='' options='--broker --all-brokers --for --until-off --metrics-url --yes --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;
         'kipctl request-log off') words='' options='--broker --bootstrap-server --cluster --command-config --expect-cluster --map --output --help' ;;

@@ -1,12 +1,12 @@
-"""How far long work is: a line of text that knows its share too, for whoever draws a bar."""
+"""Progress of long work: messages that say which share of it is done, for a bar."""
 
 from collections.abc import Callable
 from typing import Self
 
 
-class HowFar(str):
-    """A line on progress, told like any other. `share` of the work is done, from 0 to 1; it takes
-    `left_s` seconds more, if that is known (else who shows it goes by the time that it took)."""
+class ProgressText(str):
+    """A message like any other. `share` of the work is done, from 0 to 1; `left_s` is how many more
+    seconds it takes, None where only the time until now says that."""
 
     share: float
     left_s: float | None
@@ -19,12 +19,13 @@ class HowFar(str):
         return line
 
 
-def part_of(tell: Callable[[str], None], begins: float, ends: float) -> Callable[[str], None]:
-    """Tells how far a part is as how far the whole is: it goes from one share of that to another"""
+def part_of(message: Callable[[str], None], begins: float, ends: float) -> Callable[[str], None]:
+    """Passes messages on; the progress of a part, which goes from one share of the whole to
+    another, becomes that of the whole."""
 
-    def told(text: str) -> None:
-        if isinstance(text, HowFar):
-            text = HowFar(text, begins + text.share * (ends - begins), 1)
-        tell(text)
+    def report(text: str) -> None:
+        if isinstance(text, ProgressText):
+            text = ProgressText(text, begins + text.share * (ends - begins), 1)
+        message(text)
 
-    return told
+    return report

@@ -13,7 +13,7 @@ from rich.console import Console, RenderableType
 from rich.text import Text
 
 from kipctl.errors import KipctlError, RefusedError, UsageError
-from kipctl.progress import HowFar
+from kipctl.progress import ProgressText
 from kipctl.report.formats import OutputFormat, write
 from kipctl.report.printable import printable
 from kipctl.report.progress_bar import ProgressLine
@@ -47,7 +47,7 @@ class Environment:
     """What the command's options say of how to connect (`kipctl.cli.connecting`)."""
     _drawing: Console | None = field(default=None, init=False)
     """Of what is drawn on the terminal at the moment: messages go above it."""
-    _bar: "Callable[[HowFar], None] | None" = field(default=None, init=False)
+    _bar: "Callable[[ProgressText], None] | None" = field(default=None, init=False)
     """Shows on it how far the work is, if there is one that does."""
     _follow_up: "FollowUp | None" = field(default=None, init=False)
     cluster: "NamedCluster | None" = field(default=None, init=False)
@@ -97,7 +97,7 @@ class Environment:
 
     def message(self, text: str) -> None:
         """Tell the user something that is not the result."""
-        if self._bar and isinstance(text, HowFar):
+        if self._bar and isinstance(text, ProgressText):
             self._bar(text)
             return
         text = printable(self._repeatable(text))
@@ -121,7 +121,7 @@ class Environment:
     def progress(self, title: str = "") -> Iterator[Callable[[str], None]]:
         """Yield a function that tells what is being done: a spinner, or lines off a terminal.
 
-        On a terminal what is told of HowFar has a bar beside it, whoever tells it (`message` too).
+        On a terminal a ProgressText has a bar, also one that `message` is given.
         """
         with self._drawn() as console:
             if console is None:
@@ -132,12 +132,12 @@ class Environment:
             with console.status(Text(title), refresh_per_second=4) as status:
                 line = ProgressLine(title)
 
-                def tell(text: str) -> None:
-                    line.tell(text)
+                def update(text: str) -> None:
+                    line.update(text)
                     status.update(line)
 
-                self._bar = tell
-                yield tell
+                self._bar = update
+                yield update
 
     @contextmanager
     def live(self) -> Iterator[Callable[[RenderableType], None] | None]:
@@ -254,9 +254,9 @@ class Environment:
 
         For every command that looks at all topics, or at those that match a glob.
         """
-        from kipctl.cluster.reach import may_be_hidden
+        from kipctl.cluster.reach import hidden_topics_warning
 
-        if said := may_be_hidden(cluster, topics, named):
+        if said := hidden_topics_warning(cluster, topics, named):
             self.message(said)
 
     def warn_of_request_log(self) -> None:
@@ -266,9 +266,9 @@ class Environment:
         import socket
         import time
 
-        from kipctl.cluster.request_log_state import on_record, warning
+        from kipctl.cluster.request_log_record import read_records, warning
 
-        found = on_record(self._access.ids, self.variables)
+        found = read_records(self._access.ids, self.variables)
         if text := warning(found, socket.gethostname(), time.time()):
             self.message(text)
 

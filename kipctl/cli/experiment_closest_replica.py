@@ -12,9 +12,10 @@ from kipctl.cli.experiment_options import (
     QuickOption,
     RecordRunsOption,
     RunsOption,
-    run_folders,
+    recorded_runs,
 )
 from kipctl.cli.options import (
+    HtmlOption,
     OutputOption,
     RecordSizeOption,
     ThroughputOption,
@@ -65,6 +66,7 @@ def closest_replica(
     brokers: LabBrokersOption = 3,
     controllers: LabControllersOption = 1,
     record: RecordRunsOption = None,
+    html: HtmlOption = None,
     bootstrap_server: ExperimentBootstrapOption = None,
     output: OutputOption = OutputFormat.AUTO,
 ) -> None:
@@ -97,11 +99,11 @@ def closest_replica(
         runs=runs,
         broker_warmup_s=4 if quick else 10,
     )
-    folder = run_folders(record, environment.variables)
     place = Place(environment.access_if_named(bootstrap_server), brokers, controllers)
     if place.is_lab:
         chosen_rack(plan.rack, place.lab_racks)
-    with environment.progress(), standing(place, plan.clients, environment.message) as stand:
-        document = run_closest(plan, stand, folder, environment.message)
-    tables = replica_tables(document)
-    environment.report(Report("experiment closest-replica", document, tables), output)
+    with recorded_runs(environment, record, html) as folder:
+        with environment.progress(), standing(place, plan.clients, environment.message) as stand:
+            document = run_closest(plan, stand, folder, environment.message)
+        tables = replica_tables(document)
+        environment.report(Report("experiment closest-replica", document, tables), output)

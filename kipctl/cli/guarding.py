@@ -15,11 +15,11 @@ from kipctl.report.guard_tables import guard_table
 from kipctl.report.tables import Report
 
 if TYPE_CHECKING:
-    from kipctl.cluster.moves.entry import Entry
+    from kipctl.cluster.moves.journal_entry import Entry
     from kipctl.cluster.moves.plan import Plan
     from kipctl.cluster.snapshot import Snapshot
-    from kipctl.guard.gauges import Guarding
-    from kipctl.guard.guard import Condition
+    from kipctl.guard.conditions import Condition
+    from kipctl.guard.monitor import Guarding
     from kipctl.transport.request import Cluster
 
 STOP, ROLLBACK = "stop", "rollback"
@@ -96,7 +96,7 @@ def read_guard(
     for them.
     """
     from kipctl.cluster.metrics_url import demand_url
-    from kipctl.guard.guard import Kind, parse_guard
+    from kipctl.guard.conditions import Kind, parse_guard
 
     conditions = tuple(dict.fromkeys(parse_guard(text) for text in texts))
     if action not in (STOP, ROLLBACK):
@@ -151,8 +151,8 @@ class Guarded:
         if not felt:
             yield
             return
-        from kipctl.guard.along import MOST_PARTITIONS
         from kipctl.guard.canary import canary
+        from kipctl.guard.canary_moves import MOST_PARTITIONS
 
         at_least = min(batches, MOST_PARTITIONS)
         with canary(self.cluster, felt, self.environment.message, at_least) as self.guarding.felt:
@@ -172,9 +172,9 @@ class Guarded:
         are with them: one more in each, as far as that topic has partitions."""
         if not self.has_canary:
             return plan, batch
-        from kipctl.cluster.moves.planners.rotation import rotate
+        from kipctl.cluster.moves.planners.rotate_leaders import rotate
         from kipctl.cluster.snapshot import take_snapshot
-        from kipctl.guard.along import along
+        from kipctl.guard.canary_moves import along
         from kipctl.runs.plan import OWN_TOPIC
 
         return along(plan, rotate(take_snapshot(self.cluster, [OWN_TOPIC])).moves, batch)
@@ -201,9 +201,9 @@ def guarded(environment: Environment, cluster: "Cluster", asked: GuardAsked) -> 
 
     Raises UsageError for metrics of which nobody says where they are.
     """
-    from kipctl.guard.gauges import Guarding
-    from kipctl.guard.guard import Guard, Kind
-    from kipctl.guard.metrics import Exporters
+    from kipctl.guard.conditions import Guard, Kind
+    from kipctl.guard.exporters import Exporters
+    from kipctl.guard.monitor import Guarding
 
     urls = asked.urls
     if metrics := [one for one in asked.conditions if one.kind is Kind.METRIC]:

@@ -21,8 +21,6 @@ TIMEOUT_S = 5.0
 """For each request: a broker that hangs is told of, not waited for."""
 MOST_BYTES = 32_000_000
 """Of all brokers' answers, at each look and for what they cost: else some brokers are asked."""
-_MOST_SHOWN = 20
-"""Differences that are shown of a broker; JSON has all."""
 
 
 def metadata(
@@ -232,12 +230,7 @@ def _differences(compared: "Compared") -> tuple[Table, list[dict[str, object]]]:
             for one in standing.differences
         ),
     )
-    left = len(table.rows) - _MOST_SHOWN
-    notes = (f"And {left:,} more; --output json has all.",) if left > 0 else ()
-    return (
-        Table(table.title, table.columns, table.rows[:_MOST_SHOWN], notes),
-        list(map(dict, objects)),
-    )
+    return table, list(map(dict, objects))
 
 
 def _convergence(seen: "tuple[Sightings, ...]") -> tuple[Table, list[dict[str, object]]]:

@@ -132,7 +132,7 @@ def show(environment: Environment) -> None:
 
 
 def _look(environment: Environment) -> Overview:
-    from kipctl.cluster.moves.guards import busy_now
+    from kipctl.cluster.moves.safety_checks import busy_now
     from kipctl.cluster.snapshot import take_snapshot
     from kipctl.transport.request import Cluster
 

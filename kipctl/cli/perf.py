@@ -38,13 +38,13 @@ from kipctl.cli.perf_consume import consume
 from kipctl.cli.perf_e2e import e2e
 from kipctl.cli.perf_metadata import metadata
 from kipctl.cli.perf_results import (
+    followed,
     given_properties,
     raise_for_actions,
     raise_for_doubts,
     report_denied,
     report_record,
     show,
-    shown,
     status_of_failed,
 )
 from kipctl.durations import Duration
@@ -59,31 +59,6 @@ app = typer.Typer(
 app.command()(consume)
 app.command()(e2e)
 app.command()(metadata)
-
-PAIR_OPTIONS = (
-    "--command-property",
-    "--producer-props",
-    "--producer-property",
-    "--consumer-property",
-)
-"""Options that take any number of NAME=VALUE words, as in Kafka's tools."""
-
-
-def spread_pairs(arguments: list[str]) -> list[str]:
-    """Repeat a pair option before each further NAME=VALUE word, as the parser wants it."""
-    spread: list[str] = []
-    option, values = "", 0
-    for word in arguments:
-        if word in PAIR_OPTIONS:
-            option, values = word, 0
-        elif option and not word.startswith("-") and "=" in word:
-            if values:
-                spread.append(option)
-            values += 1
-        else:
-            option = ""
-        spread.append(word)
-    return spread
 
 
 @app.command()
@@ -190,7 +165,7 @@ def produce(
         start_timeout_s=start_timeout,
     )
     confirm_moves(environment, plan.probe.access, plan.probe.topic, plan.during, yes)
-    with shown(environment, draws=not plan.on_spark) as listeners:
+    with followed(environment, draws=not plan.on_spark) as listeners:
         result = run(plan, listeners)
     show(
         environment,

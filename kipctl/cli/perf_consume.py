@@ -26,13 +26,13 @@ from kipctl.cli.options import (
     record_folder,
 )
 from kipctl.cli.perf_results import (
+    followed,
     given_properties,
     raise_for_actions,
     raise_for_doubts,
     report_denied,
     report_record,
     show,
-    shown,
     status_of_failed,
 )
 from kipctl.durations import Duration
@@ -192,7 +192,7 @@ def consume(
         start_timeout_s=start_timeout,
     )
     confirm_moves(environment, access, topic, plan.during, yes)
-    with shown(environment, draws=not (plan.on_spark or show_detailed_stats)) as listeners:
+    with followed(environment, draws=not (plan.on_spark or show_detailed_stats)) as listeners:
         result = run(plan, listeners)
     line = result_line(result.measured)
     closing = (line,) if hide_header else (HEADER, line)
@@ -227,7 +227,7 @@ def consume(
 def _all_of(access: "Access", topic: str | None) -> tuple[str, int]:
     """The topic and how many records it holds. Raises UsageError without one to read."""
     from kipctl.cluster.snapshot import take_snapshot
-    from kipctl.cluster.topics import records_held
+    from kipctl.cluster.topics import record_count
     from kipctl.transport.request import Cluster
 
     with Cluster(access) as cluster:
@@ -239,7 +239,7 @@ def _all_of(access: "Access", topic: str | None) -> tuple[str, int]:
                 "Without a topic of yours, on one that is made and removed: kipctl perf e2e",
             )
         take_snapshot(cluster, [topic])
-        if held := records_held(cluster, topic):
+        if held := record_count(cluster, topic):
             return topic, held
     raise UsageError(
         f"Topic {topic} holds no records.",

@@ -38,13 +38,13 @@ from kipctl.cli.options import (
     record_folder,
 )
 from kipctl.cli.perf_results import (
+    followed,
     given_properties,
     raise_for_actions,
     raise_for_doubts,
     report_denied,
     report_record,
     show,
-    shown,
     status_of_failed,
 )
 from kipctl.durations import Duration
@@ -162,7 +162,7 @@ def e2e(
         EndToEndPlan,
         end_to_end,
     )
-    from kipctl.runs.long_watch import Watched, parse_listen
+    from kipctl.runs.long_watch import WatchOptions, parse_listen
     from kipctl.runs.plan import OWN_TOPIC
     from kipctl.runs.produce import PerfPlan
 
@@ -219,7 +219,7 @@ def e2e(
         ),
         consumer=consumer_config(consumed),
         quiet_s=timeout,
-        watched=Watched(
+        watched=WatchOptions(
             forever=forever,
             keep_s=3600.0 if keep is None else keep,
             metrics=None if metrics is None else parse_listen(metrics),
@@ -227,7 +227,7 @@ def e2e(
         ),
     )
     confirm_moves(environment, access, plan.produce.probe.topic, plan.produce.during, yes)
-    with shown(environment, draws=not plan.produce.on_spark) as listeners:
+    with followed(environment, draws=not plan.produce.on_spark) as listeners:
         result = end_to_end(plan, listeners)
     show(
         environment,

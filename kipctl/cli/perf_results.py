@@ -26,7 +26,7 @@ def given_properties(file: Path | None, pairs: Sequence[str] | None) -> dict[str
 
 
 @contextmanager
-def shown(environment: Environment, *, draws: bool) -> Iterator["Listeners"]:
+def followed(environment: Environment, *, draws: bool) -> Iterator["Listeners"]:
     """Who follows a run: by messages, and by a screen if it draws and there is a terminal."""
     from kipctl.report.live import RunScreen
     from kipctl.runs.execute import Listeners

@@ -375,7 +375,7 @@ def reassign(
             additional,
             change_factor,
             measure and not dry_run,
-            partitions or output is OutputFormat.CSV,
+            partitions,
             timeout,
             Pace(batch, between, rate, concurrent),
             rate,

@@ -25,9 +25,9 @@ from kipctl.report.reassign_tables import (
 )
 
 if TYPE_CHECKING:
-    from kipctl.cluster.moves.entry import Entry, How
     from kipctl.cluster.moves.journal import Journal
-    from kipctl.cluster.moves.reassign import Ongoing
+    from kipctl.cluster.moves.journal_entry import Entry, How
+    from kipctl.cluster.moves.reassign import Reassignment
     from kipctl.cluster.moves.resume import Left
     from kipctl.cluster.moves.throttle import Throttle
     from kipctl.cluster.snapshot import Snapshot
@@ -52,8 +52,8 @@ def resume_entry(asked: Asked, kept: "Journal", entry: "Entry") -> None:
 
 
 def _resume(asked: Asked, kept: "Journal", entry: "Entry") -> None:
-    from kipctl.cluster.moves.guards import demand_quiet
-    from kipctl.cluster.moves.plan_view import left_alone
+    from kipctl.cluster.moves.plan_summary import left_alone
+    from kipctl.cluster.moves.safety_checks import demand_quiet
     from kipctl.cluster.moves.throttle import demand_put_back
 
     if not entry.is_unfinished:
@@ -67,7 +67,6 @@ def _resume(asked: Asked, kept: "Journal", entry: "Entry") -> None:
             left.plan,
             numbers,
             throttle=how.throttle,
-            every_row=asked.every_row,
             elects=how.elects,
             busy=others,
             about={
@@ -101,10 +100,10 @@ def _resume(asked: Asked, kept: "Journal", entry: "Entry") -> None:
 
 
 def _carry_out(asked: Asked, kept: "Journal", entry: "Entry", how: "How", left: "Left") -> None:
-    from kipctl.cluster.moves.change import go_on
-    from kipctl.cluster.moves.change_outcome import demand_all_done
+    from kipctl.cluster.moves.plan_execution import go_on
+    from kipctl.cluster.moves.plan_result import demand_all_done
     from kipctl.cluster.moves.throttle import demand_put_back
-    from kipctl.cluster.moves.throttled import throttle_for, throttled
+    from kipctl.cluster.moves.throttled_change import throttle_for, throttled
 
     environment, cluster = asked.environment, asked.cluster
     to_set: Throttle | None = left.to_set_for_copies
@@ -136,10 +135,10 @@ def _carry_out(asked: Asked, kept: "Journal", entry: "Entry", how: "How", left: 
     known = before.only((*(move.id for move in again.moves), *again.in_place))
     after = afterwards(cluster, known.topics)
     if how.elects or moved.reassigned is None:
-        report = moved_report(REASSIGN, moved, known, after, asked.every_row)
+        report = moved_report(REASSIGN, moved, known, after)
         done = moved.done
     else:
-        report = reassigned_report(moved.reassigned, after, asked.every_row)
+        report = reassigned_report(moved.reassigned, after)
         done = len(moved.reassigned.plan.moves)
     asked.report(with_skipped(report, again.plan))
     undo = "Undo: kipctl reassign --rollback"
@@ -150,7 +149,7 @@ def _carry_out(asked: Asked, kept: "Journal", entry: "Entry", how: "How", left: 
 def _end(asked: Asked, kept: "Journal", entry: "Entry", *, is_whole: bool) -> None:
     """Mark it done when nothing is left for later, and what it undoes when all is as before."""
     from kipctl.cluster.moves.cancel import retire
-    from kipctl.cluster.moves.entry import EntryState
+    from kipctl.cluster.moves.journal_entry import EntryState
 
     if not is_whole:
         return
@@ -167,12 +166,12 @@ def _end(asked: Asked, kept: "Journal", entry: "Entry", *, is_whole: bool) -> No
                 retire(asked.cluster, [undone], time.monotonic() + asked.step_timeout_s)
 
 
-def _look(asked: Asked, entry: "Entry") -> tuple[tuple["Ongoing", ...], "Snapshot", "Left"]:
+def _look(asked: Asked, entry: "Entry") -> tuple[tuple["Reassignment", ...], "Snapshot", "Left"]:
     """What others reassign, the cluster, and what is left of the entry."""
-    from kipctl.cluster.moves.guards import busy_now
     from kipctl.cluster.moves.reassign import patiently, topic_ids
     from kipctl.cluster.moves.resume import left_to_do
-    from kipctl.cluster.moves.throttled import settings_now
+    from kipctl.cluster.moves.safety_checks import busy_now
+    from kipctl.cluster.moves.throttled_change import settings_now
     from kipctl.cluster.snapshot import take_snapshot
 
     cluster = asked.cluster
@@ -205,7 +204,7 @@ def _demand_resumable(asked: Asked, kept: "Journal", entry: "Entry") -> "How":
 
 
 def _say_over(asked: Asked, entry: "Entry") -> None:
-    from kipctl.cluster.moves.entry import EntryState
+    from kipctl.cluster.moves.journal_entry import EntryState
 
     if entry.state is not EntryState.DONE:
         raise RefusedError(f"Entry {entry.id} is {entry.state}: it is not to be resumed.", OTHERS)

@@ -34,11 +34,11 @@ from kipctl.report.tables import Report
 
 if TYPE_CHECKING:
     from kipctl.cluster.moves.cancel import Cancelled
-    from kipctl.cluster.moves.change_outcome import LeadersMoved
-    from kipctl.cluster.moves.entry import Entry
     from kipctl.cluster.moves.journal import Journal
+    from kipctl.cluster.moves.journal_entry import Entry
     from kipctl.cluster.moves.plan import Plan
-    from kipctl.cluster.moves.reassign import Ongoing
+    from kipctl.cluster.moves.plan_result import LeadersMoved
+    from kipctl.cluster.moves.reassign import Reassignment
     from kipctl.cluster.moves.rollback import WayBack
     from kipctl.cluster.moves.throttle import StillSet
     from kipctl.cluster.snapshot import Snapshot
@@ -54,8 +54,8 @@ class _Seen:
     they are cancelled, which is their way back.
     """
 
-    own: tuple["Ongoing", ...]
-    others: tuple["Ongoing", ...]
+    own: tuple["Reassignment", ...]
+    others: tuple["Reassignment", ...]
     snapshot: "Snapshot"
     way: "WayBack"
 
@@ -70,7 +70,7 @@ def roll_back(asked: Asked) -> None:
     A rollback of it that was cut off is gone on with.
     """
     from kipctl.cli.reassign_resume import resume_entry
-    from kipctl.cluster.moves.guards import demand_quiet, question_of_factor
+    from kipctl.cluster.moves.safety_checks import demand_quiet, question_of_factor
 
     environment = asked.environment
     kept, named = current(asked)
@@ -95,7 +95,6 @@ def roll_back(asked: Asked) -> None:
                 way.plan,
                 numbers,
                 throttle=asked.throttle,
-                every_row=asked.every_row,
                 busy=(*seen.own, *seen.others),
                 about=about,
                 closing=(_of_entry(entry), "Nothing was changed."),
@@ -119,7 +118,7 @@ def roll_back(asked: Asked) -> None:
 
 
 def _carry_out(asked: Asked, kept: "Journal", entry: "Entry", seen: _Seen) -> None:
-    from kipctl.cluster.moves.change_outcome import demand_all_done
+    from kipctl.cluster.moves.plan_result import demand_all_done
     from kipctl.cluster.moves.throttle import demand_put_back
 
     done: list[str] = []
@@ -155,11 +154,11 @@ class _Gone:
         """None where there is nothing to report."""
         if self.moved is not None:
             after = afterwards(asked.cluster, self.known.topics)
-            report = moved_report(REASSIGN, self.moved, self.known, after, asked.every_row)
+            report = moved_report(REASSIGN, self.moved, self.known, after)
         elif self.cancelled is not None:
             topics = sorted({one.topic for one in self.cancelled.cancelled})
             after = afterwards(asked.cluster, topics)
-            report = cancelled_report(self.cancelled, after, asked.every_row)
+            report = cancelled_report(self.cancelled, after)
         else:
             return None
         return with_skipped(report, self.again.way.plan)
@@ -170,9 +169,9 @@ def _go_back(asked: Asked, kept: "Journal", entry: "Entry", seen: _Seen, done: l
 
     `done` gets a sentence for what cannot be taken back any more.
     """
-    from kipctl.cluster.moves.change import roll_back as rolled_back
-    from kipctl.cluster.moves.entry import EntryState
-    from kipctl.cluster.moves.guards import demand_same
+    from kipctl.cluster.moves.journal_entry import EntryState
+    from kipctl.cluster.moves.plan_execution import roll_back as rolled_back
+    from kipctl.cluster.moves.safety_checks import demand_same
 
     moved, cancelled = None, None
     own = [one.id for one in seen.own]
@@ -217,7 +216,7 @@ def put_back(
 
     What came of it is added to what stopped the change. Returns the report of both.
     """
-    from kipctl.cluster.moves.change_outcome import demand_all_done
+    from kipctl.cluster.moves.plan_result import demand_all_done
     from kipctl.cluster.moves.throttle import demand_put_back
 
     if entry.undoes:
@@ -299,7 +298,7 @@ def _whole(way: "WayBack", known: "Snapshot") -> "Plan":
     return Plan(tuple(sorted((*way.plan.moves, *elected), key=lambda move: move.id)))
 
 
-def _cancel(asked: Asked, entry: "Entry", own: Sequence["Ongoing"]) -> "Cancelled":
+def _cancel(asked: Asked, entry: "Entry", own: Sequence["Reassignment"]) -> "Cancelled":
     """Cancel what the entry still moves; what has ended meanwhile is rolled back afterwards."""
     from kipctl.cluster.moves.cancel import Chosen, cancel
 
@@ -316,7 +315,7 @@ def _entry(asked: Asked, kept: "Journal", named: "Entry | None") -> "Entry":
 
     Raises RefusedError without, and where --yes would undo what may not be meant.
     """
-    from kipctl.cluster.moves.entry import EntryState
+    from kipctl.cluster.moves.journal_entry import EntryState
 
     if named is None:
         entry, newer = kept.last_change(lambda damaged: say_damaged(asked, damaged))
@@ -363,9 +362,9 @@ def _command(asked: Asked, entry: "Entry") -> str:
 
 def _look(asked: Asked, entry: "Entry") -> _Seen:
     from kipctl.cluster.moves.cancel import started_by
-    from kipctl.cluster.moves.guards import busy_now
     from kipctl.cluster.moves.reassign import patiently, topic_ids
     from kipctl.cluster.moves.rollback import way_back
+    from kipctl.cluster.moves.safety_checks import busy_now
     from kipctl.cluster.snapshot import take_snapshot
 
     cluster = asked.cluster
@@ -384,7 +383,7 @@ def _look(asked: Asked, entry: "Entry") -> _Seen:
 
 
 def _nothing_to_roll_back(asked: Asked, kept: "Journal", entry: "Entry", way: "WayBack") -> None:
-    from kipctl.cluster.moves.entry import EntryState
+    from kipctl.cluster.moves.journal_entry import EntryState
     from kipctl.cluster.moves.throttle import demand_put_back
 
     if not way.left:
@@ -413,7 +412,7 @@ def _say_left_open(asked: Asked, entry: "Entry", way: "WayBack") -> None:
 def _left_alone(way: "WayBack") -> str:
     """What is left elsewhere than before, and why, in a few words."""
     from kipctl.cluster.moves.plan import Plan
-    from kipctl.cluster.moves.plan_view import left_alone
+    from kipctl.cluster.moves.plan_summary import left_alone
 
     return " ".join(str(one) for one in left_alone(Plan((), way.left))[:3])
 

@@ -152,9 +152,9 @@ def roll(
         raise UsageError("--manual asks, and there is no terminal to ask on.", "Use --exec.")
     from kipctl.cli import roll_modes
     from kipctl.cluster.metrics_url import demand_url
-    from kipctl.guard.guard import parse_guard
+    from kipctl.guard.conditions import parse_guard
     from kipctl.roll.record import How
-    from kipctl.roll.restart import parse_command
+    from kipctl.roll.restart_command import parse_command
     from kipctl.transport.request import Cluster
 
     for text in guard or ():

@@ -13,9 +13,9 @@ from kipctl.report.roll_tables import node_tables, plan_closing, plan_tables
 from kipctl.report.tables import Report
 
 if TYPE_CHECKING:
-    from kipctl.cluster.moves.entry import Origin
     from kipctl.cluster.moves.journal import Journal
-    from kipctl.guard.gauges import Guarding
+    from kipctl.cluster.moves.journal_entry import Origin
+    from kipctl.guard.monitor import Guarding
     from kipctl.roll.plan import RollPlan
     from kipctl.roll.record import How, RollRecord, Rolls
     from kipctl.transport.request import Cluster
@@ -41,7 +41,7 @@ class Asked:
 
     @property
     def origin(self) -> "Origin":
-        from kipctl.cluster.moves.entry import Origin
+        from kipctl.cluster.moves.journal_entry import Origin
 
         return Origin.here(self.environment.arguments)
 
@@ -70,7 +70,7 @@ class Asked:
 
 def dry_run(asked: Asked) -> None:
     """Show order, risks, what is not known, and what the guard sees now."""
-    from kipctl.cluster.moves.guardian import GivenUpError
+    from kipctl.cluster.moves.guard_interface import GivenUpError
 
     plan = asked.plan()
     document: dict[str, Any] = plan.as_document()
@@ -154,7 +154,7 @@ def resume(asked: Asked) -> None:
 
 def abandon(asked: Asked) -> None:
     """Give the last roll up: nothing is restarted or moved; what is left to do is said."""
-    from kipctl.roll.leaders import entries_of
+    from kipctl.roll.move_leaders import entries_of
     from kipctl.roll.record import RollState
 
     with asked.changes.locked(asked.origin):
@@ -179,7 +179,7 @@ def abandon(asked: Asked) -> None:
 
 def record_document(record: "RollRecord") -> dict[str, Any]:
     """For JSON: the record, with the seconds that the restarts took, and that clients waited."""
-    from kipctl.roll.next_act import Phase
+    from kipctl.roll.next_step import Phase
     from kipctl.roll.record import IN_SYNC
 
     seconds = [
@@ -208,9 +208,9 @@ def _waits(seconds: tuple[float, ...] | None) -> dict[str, Any] | None:
 
 
 def _carry_out(asked: Asked, record: "RollRecord") -> None:
-    from kipctl.roll.carry_out import Roll
-    from kipctl.roll.leaders import Leaders
-    from kipctl.roll.watch import Watcher
+    from kipctl.roll.execution import Roll
+    from kipctl.roll.move_leaders import Leaders
+    from kipctl.roll.node_watch import Watcher
 
     environment, how = asked.environment, record.how
     if how.way == "manual" and not environment.stdin.isatty():
@@ -265,9 +265,9 @@ def _tables(record: "RollRecord") -> tuple[Any, ...]:
 
 
 def _guarding(asked: Asked, how: "How", progress: Any = None) -> "Guarding":
-    from kipctl.guard.gauges import Guarding
-    from kipctl.guard.guard import Guard, parse_guard
-    from kipctl.guard.metrics import Exporters
+    from kipctl.guard.conditions import Guard, parse_guard
+    from kipctl.guard.exporters import Exporters
+    from kipctl.guard.monitor import Guarding
 
     guard = Guard.of(map(parse_guard, how.guards), how.guard_patience_s, how.guard_quiet_s)
     told = progress or asked.environment.message
@@ -286,7 +286,7 @@ def _with_lab(asked: Asked, how: "How") -> "How":
 
 def _demand_commands(plan: "RollPlan", how: "How") -> None:
     """Raise UsageError when the command cannot be made for one of the nodes."""
-    from kipctl.roll.restart import command_for
+    from kipctl.roll.restart_command import command_for
 
     for step in plan.steps:
         role = "controller" if step.is_apart else "broker"

@@ -20,7 +20,7 @@ SERVER_SHARE = 0.8
 
 
 @dataclass(frozen=True, slots=True)
-class Ongoing:
+class Reassignment:
     """A reassignment in progress; `replicas` are the ones kept, added and removed together."""
 
     id: PartitionId
@@ -44,9 +44,9 @@ class Ongoing:
         return frozenset(self.target)
 
 
-def ongoing(
+def list_reassignments(
     cluster: Cluster, partitions: Iterable[PartitionId] | None = None
-) -> tuple[Ongoing, ...]:
+) -> tuple[Reassignment, ...]:
     """The reassignments in progress, of all partitions or of these; sorted.
 
     Raises RefusedError, and UnreachableError while there is no controller to tell.
@@ -78,7 +78,7 @@ def ongoing(
             broker_message=response.error_message,
         )
     found = (
-        Ongoing(
+        Reassignment(
             PartitionId(topic.name, partition.partition_index),
             partition.replicas,
             partition.adding_replicas,
@@ -90,7 +90,7 @@ def ongoing(
     return tuple(sorted(found, key=lambda one: one.id))
 
 
-def concerned(busy: Iterable[Ongoing]) -> tuple[frozenset[str], frozenset[int]]:
+def topics_and_brokers(busy: Iterable[Reassignment]) -> tuple[frozenset[str], frozenset[int]]:
     """The topics and the brokers that these reassignments copy to or from."""
     busy = tuple(busy)
     return (

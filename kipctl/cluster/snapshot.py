@@ -151,7 +151,7 @@ def take_snapshot(
     return from_metadata(metadata)
 
 
-def look_again(cluster: Cluster, topics: Iterable[str]) -> Snapshot:
+def refresh_snapshot(cluster: Cluster, topics: Iterable[str]) -> Snapshot:
     """Ask a broker how topics stand that were there before; those that are gone are left out.
 
     For what waits, or reports, after something was submitted: a topic that somebody else deleted

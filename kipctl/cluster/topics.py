@@ -31,7 +31,7 @@ from kipctl.transport.request import Cluster
 from kipctl.transport.rights import refusal
 
 EARLIEST, LATEST = EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
-_GONE = (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+_DELETED_OR_UNKNOWN = (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 _ADMIN_TIMEOUT_S = 120.0
 _TIMEOUT_MS = 60_000
 _ONE_TIMEOUT_S = 30.0
@@ -111,7 +111,7 @@ def delete_topics(access: Access | str, names: Sequence[str]) -> None:
                 timeout_ms=_TIMEOUT_MS,
             )
             for gone in cluster.ask_controller(asked).responses:
-                if gone.error_code not in _GONE:
+                if gone.error_code not in _DELETED_OR_UNKNOWN:
                     name = gone.name or ""
                     raise refusal(
                         f"Topic {name!r} cannot be removed",
@@ -166,7 +166,7 @@ def await_topics(
     def are_there() -> bool:
         seen: list[MetadataResponseTopic] = []
         leaders: list[_Leaders] = []
-        for seen in _as_seen(cluster, names):
+        for seen in _shown_by_each_broker(cluster, names):
             demand_shown(cluster, seen)  # who may not see it would wait in vain
             if not all(_is_ready(topic, partitions) for topic in seen):
                 return False
@@ -174,9 +174,9 @@ def await_topics(
             leaders.append(_leaders_of(seen))
             if leaders[-1] != leaders[0]:
                 return False
-        return all(_leads(cluster, broker, seen) for broker in cluster.nodes)
+        return all(_knows_it_leads(cluster, broker, seen) for broker in cluster.nodes)
 
-    _await(are_there, names, "not in sync on all brokers", timeout_s)
+    _wait_until(are_there, names, "not in sync on all brokers", timeout_s)
     return ids
 
 
@@ -187,14 +187,18 @@ def await_no_topic(cluster: Cluster, name: str) -> None:
 
 def await_no_topics(cluster: Cluster, names: Sequence[str]) -> None:
     """Wait until no broker shows any of the topics. Raises TimedOutError."""
-    _await(
-        lambda: not any(topic.partitions for seen in _as_seen(cluster, names) for topic in seen),
+    _wait_until(
+        lambda: (
+            not any(
+                topic.partitions for seen in _shown_by_each_broker(cluster, names) for topic in seen
+            )
+        ),
         names,
         "still shown by a broker",
     )
 
 
-def _await(
+def _wait_until(
     holds: Callable[[], bool],
     names: Sequence[str],
     otherwise: str,
@@ -213,7 +217,9 @@ def _await(
         time.sleep(_POLL_S if is_one else _POLL_MANY_S)
 
 
-def _as_seen(cluster: Cluster, names: Sequence[str]) -> Iterator[list[MetadataResponseTopic]]:
+def _shown_by_each_broker(
+    cluster: Cluster, names: Sequence[str]
+) -> Iterator[list[MetadataResponseTopic]]:
     """The topics as each broker shows them, one broker after the other."""
     request = MetadataRequest(
         topics=tuple(MetadataRequestTopic(name=name) for name in names),
@@ -246,7 +252,7 @@ def _leaders_of(topics: Sequence[MetadataResponseTopic]) -> _Leaders:
     }
 
 
-def _leads(cluster: Cluster, broker: int, topics: Sequence[MetadataResponseTopic]) -> bool:
+def _knows_it_leads(cluster: Cluster, broker: int, topics: Sequence[MetadataResponseTopic]) -> bool:
     """Whether the broker knows that it leads what Metadata says it leads."""
     by_topic = {
         topic.name or "": [p.partition_index for p in topic.partitions if p.leader_id == broker]
@@ -305,7 +311,7 @@ def _offsets_at(
     )
 
 
-def records_held(cluster: Cluster, topic: str) -> int:
+def record_count(cluster: Cluster, topic: str) -> int:
     """How many records the topic's log holds now (an upper bound for compacted topics)."""
     earliest = offsets(cluster, topic, EARLIEST)
     latest = offsets(cluster, topic, LATEST)

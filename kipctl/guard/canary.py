@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from kipctl.guard.guard import Condition, Kind
+from kipctl.guard.conditions import Condition, Kind
 from kipctl.measure.distribution import Counting
 from kipctl.measure.moves import MOVE_COLUMNS, moves
 from kipctl.probe.produce.run import ProbeSpec
-from kipctl.runs.begin import OnThisMachine, Probe
 from kipctl.runs.own_topic import own_topic
 from kipctl.runs.plan import OWN_TOPIC
+from kipctl.runs.start import OnThisMachine, Probe
 from kipctl.trace.clock import now_us
 from kipctl.trace.columns import COLUMNS
 from kipctl.trace.rows import IntRows

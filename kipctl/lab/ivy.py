@@ -15,7 +15,7 @@ from typing import NamedTuple
 from kipctl.errors import KipctlError, RefusedError, UnreachableError, UsageError
 from kipctl.lab.java import Java
 from kipctl.lab.locks import locked
-from kipctl.progress import HowFar
+from kipctl.progress import ProgressText
 
 _SUMS = "SHA256SUMS"
 
@@ -129,7 +129,7 @@ def _fetch(
                     arrived += 1
                     if arrived % 10 == 0:
                         text = f"Fetching {download.title}: {arrived} of {found} jars."
-                        progress(HowFar(text, arrived, found))
+                        progress(ProgressText(text, arrived, found))
         except BaseException:
             ivy.kill()
             raise

@@ -123,7 +123,7 @@ class Met:
         }
 
 
-class Counted(Protocol):
+class SoFar(Protocol):
     """What is known of a run while it lasts."""
 
     clients: dict[str, Met]
@@ -139,7 +139,7 @@ class Counted(Protocol):
         """Partitions by the broker that answered for them last."""
 
 
-class Written:
+class ProducerTotals:
     """Takes rows of a producer. Times are monotonic microseconds.
 
     `start_us`, `interval_ns` and `warmup_records` are those of the run. `acknowledged` leaves the
@@ -189,7 +189,7 @@ class Written:
         return int(done[:, _BATCH["records"]].sum()), found.latency
 
 
-class Read:
+class ConsumerTotals:
     """Takes rows of a consumer."""
 
     def __init__(self) -> None:
@@ -217,7 +217,7 @@ class Read:
         client.take(rows[CONSUMER, "redirects"], rows[CONSUMER, "rpcs"], until_us)
 
 
-class Totals(Written):
+class Totals(ProducerTotals):
     """Takes rows of a producer and of the consumer that reads what it writes.
 
     `lost_after_us`, `late_us` and `forget_us` are those of `LiveMatching`; `newest` is of the
@@ -256,7 +256,7 @@ class Totals(Written):
         )
 
     def take(self, rows: NewRows, until_us: int) -> None:
-        """See `Written`."""
+        """See `ProducerTotals`."""
         super().take(rows, until_us)
         came = self.matching.take(rows[PRODUCER, "batches"], rows[CONSUMER, "reads"], until_us)
         self.newest = self._add_times(came, self.delivered)

@@ -165,7 +165,7 @@ def _started(
 
     is_over = threading.Event()
 
-    def give_up_in_time() -> None:
+    def enforce_timeout() -> None:
         deadline = time.monotonic() + place.start_timeout_s
         while not is_over.wait(_LOOK_S):
             if time.monotonic() > deadline or keep_ending(log, log_begins):
@@ -173,7 +173,7 @@ def _started(
                 end(gateway)
                 return
 
-    watch = threading.Thread(target=give_up_in_time, daemon=True)
+    watch = threading.Thread(target=enforce_timeout, daemon=True)
     if not place.is_local:  # nobody else could keep it from starting
         log_executors(gateway)
         watch.start()

@@ -10,7 +10,7 @@ from rich.text import Text
 from kipctl.report.printable import printable
 from kipctl.report.progress_bar import bar, left
 from kipctl.report.tap_tables import conditions_in_words
-from kipctl.runs.live import ClientSoFar, Interval, RunSoFar
+from kipctl.runs.live import ClientProgress, Interval, RunProgress
 
 _LEVELS = "▁▂▃▄▅▆▇█"
 _LABEL, _NUMBER, _MOST = 11, 9, 14
@@ -24,13 +24,13 @@ _LINES_OF_CLIENT, _LINES_BESIDE_CLIENTS = 5, 7
 class RunScreen:
     """Draws a run, as wide as the terminal is."""
 
-    run: RunSoFar
+    run: RunProgress
 
     def __rich_console__(self, _: Console, options: ConsoleOptions) -> RenderResult:
         yield from run_lines(self.run, options.max_width)
 
 
-def run_lines(run: RunSoFar, width: int) -> Iterator[Text]:
+def run_lines(run: RunProgress, width: int) -> Iterator[Text]:
     """The lines of a run's screen."""
     width = max(width, _LEAST_WIDTH)
     yield _ends(run.title, f"{run.elapsed_s:.0f} s", width)
@@ -41,17 +41,17 @@ def run_lines(run: RunSoFar, width: int) -> Iterator[Text]:
     for name, client in run.clients.items():
         yield _moves(name, client)
         asked = sum(client.metadata.values())
-        yield fact("", f"{_refused(client)}; {asked:,} Metadata requests")
+        yield labelled("", f"{_refused(client)}; {asked:,} Metadata requests")
     if run.leaders:
-        yield fact("by broker", f"{_by_broker(run.leaders)} partitions")
+        yield labelled("by broker", f"{_by_broker(run.leaders)} partitions")
     if run.delivered:
-        yield fact("delivery", _counts(run.delivered), is_bad=bool(run.delivered.get("lost")))
+        yield labelled("delivery", _counts(run.delivered), is_bad=bool(run.delivered.get("lost")))
     if run.failed:
-        yield fact("failed", _counts(run.failed), is_bad=True)
+        yield labelled("failed", _counts(run.failed), is_bad=True)
     if run.actions:
         yield Text()
     for acted in run.actions[-_ACTIONS_SHOWN:]:
-        yield fact(f"at {acted.at_s:.1f} s", acted.what.rstrip("."), is_bad=acted.failed)
+        yield labelled(f"at {acted.at_s:.1f} s", acted.what.rstrip("."), is_bad=acted.failed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ def tap_lines(
     texts = (f"{shown[-1]:,.0f}", f"max {max(shown):,.0f}")
     yield spark_line("requests/s", shown, max(shown), texts, width)
     if leaders := document["leaders"]:
-        yield fact("by broker", f"{_by_broker(leaders)} partitions")
+        yield labelled("by broker", f"{_by_broker(leaders)} partitions")
     room = max(1, (height - _LINES_BESIDE_CLIENTS) // _LINES_OF_CLIENT)
     for client in clients[:room]:
         yield Text()
@@ -96,18 +96,18 @@ def _client_lines(client: Mapping[str, Any], width: int) -> Iterator[Text]:
         width,
     )
     by_api = requests["by_api"]
-    yield fact("requests", ", ".join(f"{api} {by_api.get(api, 0):,}" for api in _APIS_SHOWN))
+    yield labelled("requests", ", ".join(f"{api} {by_api.get(api, 0):,}" for api in _APIS_SHOWN))
     waits = client["moves"]["wait_ms"].values()
-    so_far = ClientSoFar(
+    so_far = ClientProgress(
         client["moves"]["met"],
         tuple(round(1000 * ms) for ms in waits),
         client["refused_by_hint"],
     )
     yield _moves("moves", so_far)
-    yield fact("refusals", _refused(so_far))
+    yield labelled("refusals", _refused(so_far))
 
 
-def fact(label: str, text: str, is_bad: bool = False) -> Text:
+def labelled(label: str, text: str, is_bad: bool = False) -> Text:
     """A line that says one thing."""
     style = "bold red" if is_bad else ""
     line = Text.assemble((f"{label:{_LABEL}}  ", "dim"), (printable(text), style))
@@ -150,15 +150,15 @@ def _ends(first: str, last: str, width: int) -> Text:
     return Text.assemble((first, "bold"), " " * (width - len(first) - len(last)), last)
 
 
-def _bars(run: RunSoFar, width: int) -> Iterator[Text]:
+def _bars(run: RunProgress, width: int) -> Iterator[Text]:
     if run.share is None:
         return
     left_s = run.elapsed_s * (1 - run.share) / run.share if run.share and run.elapsed_s else None
-    said = f"  {100 * run.share:3.0f} %{left(left_s)}"
-    yield bar(run.share, width - len(said)) + said
+    label = f"  {100 * run.share:3.0f} %{left(left_s)}"
+    yield bar(run.share, width - len(label)) + label
 
 
-def _sparks(run: RunSoFar, width: int) -> Iterator[Text]:
+def _sparks(run: RunProgress, width: int) -> Iterator[Text]:
     shown = run.intervals[-spark_width(width) :]
     if not shown:
         yield Text("The first records are on their way.", "dim")
@@ -191,14 +191,14 @@ def _marks(shown: Sequence[Interval], moments_s: Sequence[float]) -> Iterator[st
         since_s = interval.until_s
 
 
-def _moves(label: str, client: ClientSoFar) -> Text:
+def _moves(label: str, client: ClientProgress) -> Text:
     waits = zip(("p50", "p99", "most"), client.waits_us, strict=True)
     waited = ", ".join(f"{which} {milliseconds(time_us)}" for which, time_us in waits)
     moves = f"{client.moves:,} moved leaders met"
-    return fact(label, f"{moves}, waits {waited}" if client.moves else moves)
+    return labelled(label, f"{moves}, waits {waited}" if client.moves else moves)
 
 
-def _refused(client: ClientSoFar) -> str:
+def _refused(client: ClientProgress) -> str:
     refused = f"refused {sum(client.refused.values()):,} times"
     return refused + (f", hints: {_counts(client.refused)}" if client.refused else "")
 

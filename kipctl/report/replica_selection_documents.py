@@ -5,10 +5,10 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kipctl.cluster.inspect.replica_facts import Observation
+    from kipctl.cluster.inspect.cross_rack_traffic import RackSummary
     from kipctl.cluster.inspect.replica_selection import Choice, Flip
+    from kipctl.cluster.inspect.replica_selection_facts import Observation
     from kipctl.cluster.inspect.replica_selection_librdkafka import ClientRead
-    from kipctl.cluster.inspect.replica_traffic import RackSummary
     from kipctl.cluster.snapshot import PartitionId
 
 

@@ -8,8 +8,8 @@ listen since 3.9 (KIP-853).
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from kipctl.cluster.metadata_convergence import sample_brokers
 from kipctl.cluster.snapshot import Broker
-from kipctl.cluster.watch import sample
 from kipctl.errors import KipctlError, RefusedError
 from kipctl.protocol.describe_quorum import (
     DescribeQuorumRequest,
@@ -123,7 +123,7 @@ def differing(cluster: Cluster, brokers: Iterable[Broker], known: Quorum) -> str
 
     Each is asked, and passes the question on to the one that it knows.
     """
-    for broker in sample(tuple(brokers)):
+    for broker in sample_brokers(tuple(brokers)):
         try:
             seen = quorum_of(cluster.broker(broker.id).request(_ASKED))
         except KipctlError:

@@ -14,13 +14,13 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from kipctl.cluster.moves.entry import Origin
 from kipctl.cluster.moves.journal import folder_name
+from kipctl.cluster.moves.journal_entry import Origin
 from kipctl.errors import UsageError
 from kipctl.process import Process
-from kipctl.roll.marks import Mark
-from kipctl.roll.next_act import Phase
+from kipctl.roll.next_step import Phase
 from kipctl.roll.plan import Risk, is_apart, is_voter, node_name
+from kipctl.roll.process_identity import Mark
 from kipctl.state import make_private, state_folder, sync_folder, write_whole
 
 SCHEMA = 1

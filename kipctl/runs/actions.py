@@ -5,14 +5,14 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from kipctl.cluster.moves.change import reassign
-from kipctl.cluster.moves.change_outcome import LeadersMoved
-from kipctl.cluster.moves.elections import elect_preferred
-from kipctl.cluster.moves.planners.rotation import replace_leaders, rotate
-from kipctl.cluster.moves.rotate_once import rotate_once
+from kipctl.cluster.metadata_convergence import ClusterEvent
+from kipctl.cluster.moves.election_batches import elect_preferred
+from kipctl.cluster.moves.plan_execution import reassign
+from kipctl.cluster.moves.plan_result import LeadersMoved
+from kipctl.cluster.moves.planners.rotate_leaders import replace_leaders, rotate
+from kipctl.cluster.moves.rotate_own_topics import rotate_once
 from kipctl.cluster.snapshot import take_snapshot
 from kipctl.cluster.topics import await_topic
-from kipctl.cluster.watch import ClusterEvent
 from kipctl.errors import InterruptedRunError, KipctlError, RefusedError, UsageError
 from kipctl.lab.cluster import Lab, running_labs
 from kipctl.trace.clock import now_us
@@ -84,7 +84,7 @@ class Performed:
         }
 
 
-def described(number: int, done: Performed) -> str:
+def describe(number: int, done: Performed) -> str:
     """An action and what came of it, in a line."""
     what = f"{done.action} {number}: "
     if done.error or not done.converged_us:

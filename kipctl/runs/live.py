@@ -9,13 +9,22 @@ from functools import partial
 from kipctl.background import every
 from kipctl.measure.distribution import Distribution
 from kipctl.measure.live_matching import Held
-from kipctl.measure.totals import CONSUMER, DATASETS, PRODUCER, Counted, Met, Read, Totals, Written
+from kipctl.measure.totals import (
+    CONSUMER,
+    DATASETS,
+    PRODUCER,
+    ConsumerTotals,
+    Met,
+    ProducerTotals,
+    SoFar,
+    Totals,
+)
 from kipctl.probe.outcome import AnyOutcome
 from kipctl.probe.schedule import Schedule
-from kipctl.runs.actions import Performed, described
-from kipctl.runs.begin import Probe
+from kipctl.runs.actions import Performed, describe
+from kipctl.runs.start import Probe
 from kipctl.trace.clock import now_us
-from kipctl.trace.rows import all_of
+from kipctl.trace.rows import read_all
 
 _LOOK_S = 1.0
 _MOMENTS = {PRODUCER: ("batches", "acked_us"), CONSUMER: ("reads", "time_us")}
@@ -37,7 +46,7 @@ class Interval:
 
 
 @dataclass(frozen=True, slots=True)
-class ClientSoFar:
+class ClientProgress:
     """What a client met: moved leaders and their waits (microseconds), refusals, Metadata."""
 
     moves: int = 0
@@ -49,7 +58,7 @@ class ClientSoFar:
     """Metadata requests by cause."""
 
     @classmethod
-    def of(cls, met: Met) -> "ClientSoFar":
+    def of(cls, met: Met) -> "ClientProgress":
         """As it was counted."""
         return cls(*counted_waits(met.waits_so_far), dict(met.refused), dict(met.metadata))
 
@@ -60,7 +69,7 @@ def counted_waits(waits: Distribution) -> tuple[int, tuple[int, int, int]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Acted:
+class ActionProgress:
     """An action that began so many seconds after the start, and what came of it so far."""
 
     at_s: float
@@ -69,7 +78,7 @@ class Acted:
 
 
 @dataclass(frozen=True, slots=True)
-class RunSoFar:
+class RunProgress:
     """A run at a moment. `share` of it is done, if its end is known; `rate` records per second are
     asked for, if any."""
 
@@ -80,10 +89,10 @@ class RunSoFar:
     timed: str = "latency"
     """What the times of the intervals are."""
     intervals: tuple[Interval, ...] = ()
-    clients: Mapping[str, ClientSoFar] = field(default_factory=dict)
+    clients: Mapping[str, ClientProgress] = field(default_factory=dict)
     leaders: Mapping[int, int] = field(default_factory=dict)
     """Partitions by the broker that answered for them last."""
-    actions: tuple[Acted, ...] = ()
+    actions: tuple[ActionProgress, ...] = ()
     failed: Mapping[str, int] = field(default_factory=dict)
     """Records that were given up, by error."""
     delivered: Mapping[str, int] = field(default_factory=dict)
@@ -99,11 +108,11 @@ class Screen:
     schedule: Schedule
     num_records: int | None
     performed: list[Performed]
-    draw: Callable[[RunSoFar], None]
+    draw: Callable[[RunProgress], None]
     _intervals: deque[Interval] = field(default_factory=lambda: deque(maxlen=_KEPT))
     _until_us: int = 0
 
-    def show(self, counted: Counted, until_us: int) -> None:
+    def show(self, counted: SoFar, until_us: int) -> None:
         """Draw what is counted; `newest` of it is all that happened since the last call."""
         start_us = self.schedule.start_us
         began_us = max(self._until_us, start_us)
@@ -117,14 +126,14 @@ class Screen:
         matching = counted.matching if isinstance(counted, Totals) else None
         with suppress(OSError):  # the terminal may be closed
             self.draw(
-                RunSoFar(
+                RunProgress(
                     self.title,
                     elapsed_s,
                     self._share(elapsed_s, counted.settled),
                     self.schedule.rate if self.schedule.throttled else None,
                     self.timed,
                     tuple(self._intervals),
-                    {name: ClientSoFar.of(met) for name, met in counted.clients.items()},
+                    {name: ClientProgress.of(met) for name, met in counted.clients.items()},
                     counted.leading,
                     tuple(self._acted(*one) for one in enumerate(tuple(self.performed), 1)),
                     dict(counted.failed),
@@ -142,12 +151,12 @@ class Screen:
             done = elapsed_s * 1e9 / (self.num_records * self.schedule.interval_ns)
         return min(1.0, done)
 
-    def _acted(self, number: int, done: Performed) -> Acted:
+    def _acted(self, number: int, done: Performed) -> ActionProgress:
         at_s = (done.called_us - self.schedule.start_us) / 1e6
-        return Acted(at_s, described(number, done), bool(done.error))
+        return ActionProgress(at_s, describe(number, done), bool(done.error))
 
-    def following(
-        self, probe: Probe[AnyOutcome], counted: Written | Read
+    def follow(
+        self, probe: Probe[AnyOutcome], counted: ProducerTotals | ConsumerTotals
     ) -> AbstractContextManager[None]:
         """Count a client's rows and have them drawn, once a second, while inside."""
         (client,) = counted.clients
@@ -157,7 +166,7 @@ class Screen:
         def look() -> None:
             until_us = now_us() - _WRITTEN_US
             rows = {
-                (client, dataset): all_of(partial(probe.new_rows, dataset))
+                (client, dataset): read_all(partial(probe.new_rows, dataset))
                 for dataset in DATASETS[client]
             }
             rows[client, timed] = held.take(rows[client, timed], until_us)

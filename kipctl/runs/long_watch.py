@@ -27,7 +27,7 @@ from kipctl.runs.live import Screen
 from kipctl.trace.clock import now_us
 from kipctl.trace.columns import COLUMNS, raw_path
 from kipctl.trace.row_writer import file_of
-from kipctl.trace.rows import IntRows, RowReader, all_of
+from kipctl.trace.rows import IntRows, RowReader, read_all
 from kipctl.transport.access import parse_address
 
 FILES_KEPT = 10
@@ -38,7 +38,7 @@ _WRITTEN_US = 2_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
+class WatchOptions:
     """How a run is watched. Times are in seconds.
 
     `forever`: it lasts until a signal ends it, and `keep_s` of its rows are kept. `metrics` is
@@ -86,7 +86,7 @@ class _Published(Collector):
         return self.metrics
 
 
-class Served:
+class MetricsServer:
     """Prometheus text at an address, until it is closed."""
 
     def __init__(self, address: Address) -> None:
@@ -114,12 +114,14 @@ class Served:
 
 
 @contextmanager
-def served(address: Address | None, message: Callable[[str], None]) -> Iterator[Served | None]:
+def serving_metrics(
+    address: Address | None, message: Callable[[str], None]
+) -> Iterator[MetricsServer | None]:
     """Metrics at that address, if any, while inside. Raises UsageError."""
     if address is None:
         yield None
         return
-    server = Served(address)
+    server = MetricsServer(address)
     message(f"Metrics: {server.url}")
     try:
         yield server
@@ -128,7 +130,7 @@ def served(address: Address | None, message: Callable[[str], None]) -> Iterator[
 
 
 @dataclass(slots=True)
-class _Followed:
+class _DatasetFiles:
     """A dataset that a client writes, as far as it was read."""
 
     path: Path
@@ -140,7 +142,7 @@ class _Followed:
     def new_rows(self) -> IntRows:
         """All that was written since the last call."""
         before = self.reader.number
-        found = all_of(self.reader.new_rows)
+        found = read_all(self.reader.new_rows)
         self.over.extend((number, now_us()) for number in range(before, self.reader.number))
         return found
 
@@ -156,16 +158,16 @@ class Watch:
 
     def __init__(
         self,
-        how: Watched,
+        how: WatchOptions,
         totals: Totals,
         schedule: Schedule,
         folders: Mapping[str, Path],
-        server: Served | None,
+        server: MetricsServer | None,
         screen: Screen | None = None,
     ) -> None:
         self._how, self.totals, self._schedule = how, totals, schedule
         self._followed = {
-            (client, dataset): _Followed(
+            (client, dataset): _DatasetFiles(
                 path,
                 RowReader(path, len(COLUMNS[dataset])),
             )

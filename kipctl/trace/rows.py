@@ -55,7 +55,7 @@ class RowReader:
         return next((number for number in _numbers(self._path) if number > self.number), None)
 
 
-def all_of(new_rows: Callable[[], IntRows]) -> IntRows:
+def read_all(new_rows: Callable[[], IntRows]) -> IntRows:
     """What is there of rows that come at most CHUNK_ROWS at a time."""
     found = [new_rows()]
     while len(found[-1]):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kipctl.guard.canary import MOVES_WINDOW_US, WINDOW_US, Felt
-from kipctl.guard.guard import parse_guard
+from kipctl.guard.conditions import parse_guard
 from kipctl.trace.columns import COLUMNS
 from kipctl.trace.rows import IntRows
 

@@ -18,7 +18,7 @@ from real_reads import (
 )
 from rows import read_back
 
-from kipctl.cluster.moves.rotate_once import rotate_once
+from kipctl.cluster.moves.rotate_own_topics import rotate_once
 from kipctl.cluster.snapshot import take_snapshot
 from kipctl.cluster.topics import LATEST, delete_topic, offsets
 from kipctl.lab.cluster import Lab

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from fake_run import BASELINE, KIP951, REFRESH, Ran, read_ran
 
-from kipctl.cluster.moves.rotate_once import rotate_once
+from kipctl.cluster.moves.rotate_own_topics import rotate_once
 from kipctl.cluster.snapshot import take_snapshot
 from kipctl.cluster.topics import LATEST, await_topic, create_topic, delete_topic, offsets
 from kipctl.errors import RefusedError

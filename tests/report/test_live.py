@@ -6,13 +6,15 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from kipctl.progress import HowFar
+from kipctl.progress import ProgressText
 from kipctl.report.live import RunScreen, run_lines, tap_lines
 from kipctl.report.progress_bar import ProgressLine
-from kipctl.runs.live import Acted, ClientSoFar, Interval, RunSoFar
+from kipctl.runs.live import ActionProgress, ClientProgress, Interval, RunProgress
 
-BEGINNING = RunSoFar("perf produce to t", 0.4, 0.01, 1500.0, clients={"producer": ClientSoFar()})
-UNDER_WAY = RunSoFar(
+BEGINNING = RunProgress(
+    "perf produce to t", 0.4, 0.01, 1500.0, clients={"producer": ClientProgress()}
+)
+UNDER_WAY = RunProgress(
     "perf produce to t",
     12.2,
     0.4,
@@ -22,14 +24,14 @@ UNDER_WAY = RunSoFar(
         for s in range(1, 13)
     ),
     clients={
-        "producer": ClientSoFar(
+        "producer": ClientProgress(
             63, (300, 1200, 1250), {"known": 3, "followed": 62}, {"start": 1, "leader_change": 3}
         )
     },
     leaders={2: 33, 1: 34, 3: 33},
     actions=(
-        Acted(5.01, "rotate 1: 100 partitions in 31 ms, all brokers knew 12 ms later."),
-        Acted(11.5, "rotate 2: under way"),
+        ActionProgress(5.01, "rotate 1: 100 partitions in 31 ms, all brokers knew 12 ms later."),
+        ActionProgress(11.5, "rotate 2: under way"),
     ),
 )
 AFTER_FAILURES = replace(
@@ -37,15 +39,15 @@ AFTER_FAILURES = replace(
     title="perf e2e on t",
     timed="e2e",
     intervals=(*UNDER_WAY.intervals, Interval(13.0, 0.0)),
-    clients=UNDER_WAY.clients | {"consumer": ClientSoFar()},
-    actions=(Acted(1.0, "restart:2 1: no answer", failed=True),),
+    clients=UNDER_WAY.clients | {"consumer": ClientProgress()},
+    actions=(ActionProgress(1.0, "restart:2 1: no answer", failed=True),),
     failed={"REQUEST_TIMED_OUT": 12},
     delivered={"waiting": 5, "lost": 2, "late": 0},
 )
 FOREVER = replace(BEGINNING, share=None, rate=None, title="perf e2e on " + 100 * "t")
 
 
-def drawn(run: RunSoFar, width: int) -> list[str]:
+def drawn(run: RunProgress, width: int) -> list[str]:
     return [line.plain.rstrip() for line in run_lines(run, width)]
 
 
@@ -105,7 +107,7 @@ def test_a_wider_terminal_shows_more_intervals() -> None:
 
 @pytest.mark.parametrize("width", [80, 120])
 @pytest.mark.parametrize("run", [BEGINNING, UNDER_WAY, AFTER_FAILURES, FOREVER])
-def test_it_fits_a_terminal_of_24_lines(run: RunSoFar, width: int) -> None:
+def test_it_fits_a_terminal_of_24_lines(run: RunProgress, width: int) -> None:
     console = Console(width=width, height=24, color_system=None)
     with console.capture() as captured:
         console.print(RunScreen(run))
@@ -119,19 +121,19 @@ def test_it_fits_a_terminal_of_24_lines(run: RunSoFar, width: int) -> None:
     [
         ((), 5, ["Doing"]),
         (("copied",), 5, ["copied"]),
-        ((HowFar("run 1", 0, 4),), 5, ["run 1"]),
+        ((ProgressText("run 1", 0, 4),), 5, ["run 1"]),
         (
-            (HowFar("run 1", 0, 4), HowFar("run 2", 1, 4)),
+            (ProgressText("run 1", 0, 4), ProgressText("run 2", 1, 4)),
             0,
             ["run 2", "━" * 10 + "┄" * 30 + "   25 %, 30 s left"],
         ),
         (
-            (HowFar("run 1", 0, 4), HowFar("run 2", 1, 4)),
+            (ProgressText("run 1", 0, 4), ProgressText("run 2", 1, 4)),
             4,
             ["run 2", "━" * 10 + "┄" * 30 + "   25 %, 26 s left"],
         ),
         (
-            (HowFar("half", 5, 10, left_s=400), "meanwhile"),
+            (ProgressText("half", 5, 10, left_s=400), "meanwhile"),
             0,
             ["meanwhile", "━" * 20 + "┄" * 19 + "   50 %, 7 min left"],
         ),
@@ -143,7 +145,7 @@ def test_a_line_of_progress_has_a_bar_where_it_is_known_how_far_it_is(
     clock = [0.0]
     line = ProgressLine("Doing", lambda: clock[0])
     for text in told:
-        line.tell(text)
+        line.update(text)
         clock[0] += 10 if text == "run 1" else 0
     clock[0] += seconds
     console = Console(width=58, color_system=None)

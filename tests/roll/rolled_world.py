@@ -13,20 +13,20 @@ from typing import TextIO
 
 from plan_worlds import cluster_of
 
-from kipctl.cluster.moves.entry import Origin
 from kipctl.cluster.moves.journal import Journal
+from kipctl.cluster.moves.journal_entry import Origin
 from kipctl.cluster.snapshot import Snapshot
-from kipctl.guard.gauges import GivenUpError, Guarding
-from kipctl.guard.guard import Guard
-from kipctl.guard.metrics import Exporters
+from kipctl.guard.conditions import Guard
+from kipctl.guard.exporters import Exporters
+from kipctl.guard.monitor import GivenUpError, Guarding
 from kipctl.protocol.address import Address
-from kipctl.roll.carry_out import Roll
-from kipctl.roll.leaders import Leaders
-from kipctl.roll.marks import BLOCK, Mark
+from kipctl.roll.execution import Roll
+from kipctl.roll.move_leaders import Leaders
+from kipctl.roll.node_watch import ControllerWatcher, Watched, Watcher
 from kipctl.roll.plan import Facts, plan_roll
+from kipctl.roll.process_identity import BLOCK, Mark
 from kipctl.roll.quorum import Quorum, Voter, unmet_of
 from kipctl.roll.record import How, RollRecord, Rolls, read_roll
-from kipctl.roll.watch import ControllerWatcher, Watched, Watcher
 from kipctl.transport.request import Cluster
 
 SCRIPT = 'echo "$1" >> "$2"; exit "$3"'

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from plan_worlds import cluster_of
 
-from kipctl.cluster.moves.entry import Origin
+from kipctl.cluster.moves.journal_entry import Origin
 from kipctl.errors import UsageError
 from kipctl.process import Process
-from kipctl.roll.marks import Mark
-from kipctl.roll.next_act import Phase
+from kipctl.roll.next_step import Phase
 from kipctl.roll.plan import Facts, plan_roll
+from kipctl.roll.process_identity import Mark
 from kipctl.roll.record import How, RollRecord, Rolls, RollState, Step, read_roll, rolls
 
 

@@ -18,11 +18,11 @@ from rolled_lab import rolled
 
 from kipctl.cli.app import run
 from kipctl.cli.environment import Environment
-from kipctl.cluster.moves.entry import EntryState
 from kipctl.cluster.moves.journal import journal
+from kipctl.cluster.moves.journal_entry import EntryState
 from kipctl.cluster.snapshot import take_snapshot
 from kipctl.lab.cluster import Lab
-from kipctl.roll.next_act import Phase
+from kipctl.roll.next_step import Phase
 from kipctl.roll.record import RollRecord, Rolls, RollState, rolls
 from kipctl.transport.request import Cluster
 

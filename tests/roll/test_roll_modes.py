@@ -12,10 +12,10 @@ from scripted_broker import ScriptedBroker
 
 from kipctl.cli.app import run
 from kipctl.cli.environment import Environment
-from kipctl.cluster.moves.entry import Origin
+from kipctl.cluster.moves.journal_entry import Origin
 from kipctl.cluster.snapshot import PartitionId
 from kipctl.protocol.metadata import MetadataRequest
-from kipctl.roll.next_act import Phase
+from kipctl.roll.next_step import Phase
 from kipctl.roll.plan import Risk
 from kipctl.roll.record import How, RollRecord, Rolls, RollState, read_roll, rolls
 

@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 import pytest
 from scripted_broker import HANG_UP, Asked, ScriptedBroker
 
-from kipctl.guard.metrics import Exporters
+from kipctl.guard.exporters import Exporters
 from kipctl.protocol.message import Response
 from kipctl.protocol.metadata import (
     MetadataRequest,
     MetadataResponse,
     MetadataResponseBroker,
 )
-from kipctl.roll.watch import Watcher
+from kipctl.roll.node_watch import Watcher
 from kipctl.transport.request import Cluster
 
 HANGS = None

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import pytest
 
 from kipctl.errors import RefusedError, UnreachableError
-from kipctl.guard.metrics import Exporters
+from kipctl.guard.exporters import Exporters
 from kipctl.protocol.address import Address
-from kipctl.roll.marks import Mark
+from kipctl.roll.node_watch import SILENT_S, ControllerWatcher
+from kipctl.roll.process_identity import Mark
 from kipctl.roll.quorum import Quorum, Voter
-from kipctl.roll.watch import SILENT_S, ControllerWatcher
 from kipctl.transport.request import Cluster
 
 HERE = "127.0.0.1"
@@ -34,7 +34,7 @@ class Told:
 @pytest.fixture
 def told(monkeypatch: pytest.MonkeyPatch) -> Told:
     told = Told()
-    monkeypatch.setattr("kipctl.roll.watch.ask_quorum", told)
+    monkeypatch.setattr("kipctl.roll.node_watch.ask_quorum", told)
     return told
 
 
@@ -94,7 +94,7 @@ def test_a_new_active_controller_that_has_not_heard_of_it_yet_is_no_proof(
     told: Told, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 100.0
-    monkeypatch.setattr("kipctl.roll.watch.time.monotonic", lambda: now)
+    monkeypatch.setattr("kipctl.roll.node_watch.time.monotonic", lambda: now)
     watched = watcher(None)
     told.silent_ms = None
     assert (watched.is_there(102), watched.was_away) == (False, False)

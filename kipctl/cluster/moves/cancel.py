@@ -9,20 +9,20 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from kipctl.cluster.moves.entry import Entry, EntryState
-from kipctl.cluster.moves.guards import BUSY
+from kipctl.cluster.moves.journal_entry import Entry, EntryState
 from kipctl.cluster.moves.plan import Plan, reach
 from kipctl.cluster.moves.reassign import (
     Failure,
     LeftOut,
-    Ongoing,
+    Reassignment,
     await_finished,
-    ongoing,
+    list_reassignments,
     patiently,
     pauses,
     submit,
 )
-from kipctl.cluster.snapshot import PartitionId, Snapshot, look_again
+from kipctl.cluster.moves.safety_checks import BUSY
+from kipctl.cluster.snapshot import PartitionId, Snapshot, refresh_snapshot
 from kipctl.errors import (
     InterruptedRunError,
     KipctlError,
@@ -37,7 +37,7 @@ _AT_ONCE = 1000
 _LOOK = "See: kipctl reassign --list, kipctl inspect leaders"
 
 
-def started_by(entry: Entry, one: Ongoing) -> bool:
+def started_by(entry: Entry, one: Reassignment) -> bool:
     """True when the reassignment is the one that the entry tells of: from there, and to there."""
     before, after = entry.before.get(one.id), entry.after.get(one.id)
     return (
@@ -48,7 +48,7 @@ def started_by(entry: Entry, one: Ongoing) -> bool:
     )
 
 
-def starters(busy: Iterable[Ongoing], entries: Iterable[Entry]) -> dict[PartitionId, Entry]:
+def starters(busy: Iterable[Reassignment], entries: Iterable[Entry]) -> dict[PartitionId, Entry]:
     """Of reassignments in progress, the entries that they were started with.
 
     `entries` are the newest first. Of each partition only the newest change counts: an older one
@@ -73,13 +73,13 @@ def starters(busy: Iterable[Ongoing], entries: Iterable[Entry]) -> dict[Partitio
 class Chosen:
     """What is to be cancelled, and what is left alone; `started` has the entries of the former."""
 
-    stop: tuple[Ongoing, ...]
-    left_alone: tuple[Ongoing, ...]
+    stop: tuple[Reassignment, ...]
+    left_alone: tuple[Reassignment, ...]
     started: Mapping[PartitionId, Entry]
 
 
 def choose(
-    busy: Sequence[Ongoing],
+    busy: Sequence[Reassignment],
     started: Mapping[PartitionId, Entry],
     wanted: Collection[PartitionId] | None,
     entry_id: str = "",
@@ -121,7 +121,7 @@ def cancel(cluster: Cluster, chosen: Chosen, timeout_s: float) -> Cancelled:
     PartlyDoneError, TimedOutError, and InterruptedRunError.
     """
     deadline = time.monotonic() + timeout_s
-    now = {one.id: one for one in ongoing(cluster, [one.id for one in chosen.stop])}
+    now = {one.id: one for one in list_reassignments(cluster, [one.id for one in chosen.stop])}
     failures: list[Failure] = [
         LeftOut(one.id, "it has ended, or has another target by now")
         for one in chosen.stop
@@ -171,7 +171,7 @@ def _restored(
     restored = reach(snapshot, orders)
     if restored.moves:
         # Somebody may have started anew what was cancelled.
-        busy = patiently(lambda: ongoing(cluster, restored.target), deadline)
+        busy = patiently(lambda: list_reassignments(cluster, restored.target), deadline)
         failures += (LeftOut(one.id, f"its order is not put back: {BUSY}") for one in busy)
         restored = restored.without(one.id for one in busy)
     for batch in restored.batches(_AT_ONCE):
@@ -203,7 +203,7 @@ def is_as_before(entry: Entry, now: Snapshot) -> bool:
 
 def _look(cluster: Cluster, partitions: Iterable[PartitionId], deadline: float) -> Snapshot:
     topics = sorted({partition_id.topic for partition_id in partitions})
-    return patiently(lambda: look_again(cluster, topics), deadline)
+    return patiently(lambda: refresh_snapshot(cluster, topics), deadline)
 
 
 def _batches(partitions: Iterable[PartitionId]) -> Iterable[tuple[PartitionId, ...]]:
@@ -231,7 +231,7 @@ def _await_replicas(
 
 
 def stop_strays(
-    cluster: Cluster, strays: Mapping[PartitionId, Ongoing], deadline: float
+    cluster: Cluster, strays: Mapping[PartitionId, Reassignment], deadline: float
 ) -> list[LeftOut]:
     """Cancel at once what turned out not to do what was confirmed; what came of each.
 

@@ -1,8 +1,8 @@
 """The journal: what kipctl changed in which cluster, written down before it is submitted.
 
 Of an entry there are two files, named for its id, the time (UTC) it was made. `ID.entry.json` says
-what was changed, by whom and how far it came (`kipctl.cluster.moves.entry`). `ID.json` beside it is
-the assignment of before in Kafka's own reassignment JSON, which kafka-reassign-partitions can play
+what was changed, by whom and how far it came (see `journal_entry`). `ID.json` beside it is the
+assignment of before in Kafka's own reassignment JSON, which kafka-reassign-partitions can play
 back. An empty `ID.unfinished` is there until the change has ended, so that what was cut off is
 found without reading all. Journals of earlier kipctls have `ID.json` alone, or `ID.undone.json`
 once it was rolled back.
@@ -18,7 +18,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from urllib.parse import quote
 
-from kipctl.cluster.moves.entry import (
+from kipctl.cluster.moves.journal_entry import (
     ENTRY,
     ID,
     KAFKAS,

@@ -15,13 +15,13 @@ from typing import Protocol, TypeVar
 from kipctl.cluster.moves.pacing import Seldom
 from kipctl.cluster.moves.plan import Move, reach
 from kipctl.cluster.reassignments import SERVER_SHARE
-from kipctl.cluster.reassignments import Ongoing as Ongoing
-from kipctl.cluster.reassignments import ongoing as ongoing
+from kipctl.cluster.reassignments import Reassignment as Reassignment
+from kipctl.cluster.reassignments import list_reassignments as list_reassignments
 from kipctl.cluster.snapshot import (
     Assignment,
     PartitionId,
     Snapshot,
-    look_again,
+    refresh_snapshot,
     take_snapshot,
 )
 from kipctl.errors import PartlyDoneError, TimedOutError, UnreachableError
@@ -225,13 +225,13 @@ def await_finished(
     ended, said, seldom = 0.0, -1, Seldom()
     for pause_s in pauses():
         until = max(deadline, later())
-        busy = patiently(lambda: ongoing(cluster, target), until)
+        busy = patiently(lambda: list_reassignments(cluster, target), until)
         unfinished = len(busy)
         now = time.monotonic()
         look([one.id for one in busy])
         if not unfinished:
             until = max(deadline, later())
-            snapshot = patiently(lambda: look_again(cluster, topics), until)
+            snapshot = patiently(lambda: refresh_snapshot(cluster, topics), until)
             differing = reach(snapshot, target).moves
             if not differing:
                 return snapshot
@@ -271,7 +271,9 @@ def await_one(
         return under_way
     for pause_s in pauses():
         until = max(deadline, later())
-        busy = frozenset(one.id for one in patiently(lambda: ongoing(cluster, under_way), until))
+        busy = frozenset(
+            one.id for one in patiently(lambda: list_reassignments(cluster, under_way), until)
+        )
         look(busy)
         if busy != under_way:
             return busy
@@ -318,7 +320,7 @@ class Verified:
 
 def verify(cluster: Cluster, target: Assignment) -> tuple[Verified, ...]:
     """Compare the cluster with the assignment wanted."""
-    busy = {one.id for one in ongoing(cluster, target)}
+    busy = {one.id for one in list_reassignments(cluster, target)}
     now = take_snapshot(cluster, sorted({partition_id.topic for partition_id in target})).assignment
     return tuple(
         Verified(

@@ -4,11 +4,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from kipctl.cluster.moves.cancel import started_by
-from kipctl.cluster.moves.entry import Entry
-from kipctl.cluster.moves.guards import BUSY
+from kipctl.cluster.moves.journal_entry import Entry
 from kipctl.cluster.moves.plan import Move, Plan, Skipped
-from kipctl.cluster.moves.reassign import Ongoing
+from kipctl.cluster.moves.reassign import Reassignment
 from kipctl.cluster.moves.rollback import CHANGED, GONE, MADE_ANEW, is_made_anew, was_cancelled
+from kipctl.cluster.moves.safety_checks import BUSY
 from kipctl.cluster.moves.throttle import Setting, Throttle
 from kipctl.cluster.snapshot import Partition, PartitionId, Snapshot
 
@@ -51,7 +51,7 @@ class Left:
 def left_to_do(
     entry: Entry,
     now: Snapshot,
-    busy: Iterable[Ongoing] = (),
+    busy: Iterable[Reassignment] = (),
     topic_ids: Mapping[str, str] | None = None,
     settings: Mapping[Setting, str | None] | None = None,
 ) -> Left:

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from kipctl.cluster.moves.entry import Entry, EntryState
-from kipctl.cluster.moves.guards import BUSY
+from kipctl.cluster.moves.journal_entry import Entry, EntryState
 from kipctl.cluster.moves.plan import Move, Plan, Skipped
+from kipctl.cluster.moves.safety_checks import BUSY
 from kipctl.cluster.snapshot import Partition, PartitionId, Snapshot
 
 GONE = "it does not exist any more"

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kipctl.cluster.moves.plan import Move
-from kipctl.cluster.moves.reassign import Ongoing, ongoing
-from kipctl.cluster.reassignments import concerned
+from kipctl.cluster.moves.reassign import Reassignment, list_reassignments
+from kipctl.cluster.reassignments import topics_and_brokers
 from kipctl.cluster.snapshot import Snapshot
 from kipctl.cluster.throttle_configs import FOLLOWER_RATE as FOLLOWER_RATE
 from kipctl.cluster.throttle_configs import FOLLOWER_REPLICAS as FOLLOWER_REPLICAS
@@ -314,12 +314,12 @@ def leftover_throttles(cluster: Cluster, throttles: Throttles) -> Throttle:
 
     Raises RefusedError, UnreachableError and TimedOutError.
     """
-    return leftovers(throttles.found, ongoing(cluster))
+    return leftovers(throttles.found, list_reassignments(cluster))
 
 
-def leftovers(found: Mapping[Setting, str], busy: Iterable[Ongoing]) -> Throttle:
+def leftovers(found: Mapping[Setting, str], busy: Iterable[Reassignment]) -> Throttle:
     """The throttles of topics and brokers that no reassignment in progress concerns."""
-    topics, brokers = concerned(busy)
+    topics, brokers = topics_and_brokers(busy)
     needed = {(TOPIC, topic) for topic in topics} | {(BROKER, str(broker)) for broker in brokers}
     return Throttle(
         tuple(

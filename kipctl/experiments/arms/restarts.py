@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from kipctl.cluster.moves.elections import MOST_IN_ONE, elect_preferred
+from kipctl.cluster.moves.election_batches import MOST_IN_ONE, elect_preferred
 from kipctl.cluster.snapshot import Snapshot, from_metadata, take_snapshot
 from kipctl.cluster.topics import await_topic
 from kipctl.errors import InterruptedRunError, KipctlError, PartlyDoneError, TimedOutError

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from kipctl.cluster.inspect.replica_facts import broker_racks
+from kipctl.cluster.inspect.replica_selection_facts import broker_racks
 from kipctl.cluster.snapshot import Snapshot, take_snapshot
 from kipctl.cluster.topics import await_topic
 from kipctl.errors import InterruptedRunError, UsageError
@@ -36,7 +36,7 @@ from kipctl.experiments.closest_replica.figures import Racks, rack_outage, traff
 from kipctl.lab.cluster import Lab
 from kipctl.measure.delivery import follow_batches
 from kipctl.probe.leadership import LeaderDiscovery
-from kipctl.progress import HowFar
+from kipctl.progress import ProgressText
 from kipctl.runs.actions import lab_of
 from kipctl.runs.own_topic import own_topic
 from kipctl.runs.plan import OWN_TOPIC
@@ -147,7 +147,7 @@ def run_closest(
         ]
         for done, (client, number, reads) in enumerate(turns):
             what = f"{client.name} from the {reads} (run {number} of {plan.runs})"
-            message(HowFar(what, done, len(turns)))
+            message(ProgressText(what, done, len(turns)))
             with (
                 recorded_in(record(f"{client.name}-{reads}-{number}")) as run,
                 own_topic(cluster, plan.partitions, 0, lambda _: None) as before,

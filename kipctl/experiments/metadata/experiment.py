@@ -17,7 +17,7 @@ from kipctl.experiments.arms.end_to_end_load import recorded_in
 from kipctl.experiments.arms.run_rows import dataset, rows
 from kipctl.experiments.arms.stand import Stand
 from kipctl.probe.metadata_policy import TopicPolicy
-from kipctl.progress import HowFar, part_of
+from kipctl.progress import ProgressText, part_of
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.produce_frames import Topic
 from kipctl.runs.metadata.phases import (
@@ -117,7 +117,7 @@ def run_claims(
 
 
 Make = Callable[[Access, PhaseLoad], Sender]
-"""A producer at that bootstrap server, with the settings that the course asks for."""
+"""A producer at that bootstrap server, with the settings that the phase asks for."""
 
 
 @contextmanager
@@ -171,7 +171,7 @@ def _client_document(
     loads = phase_loads(plan.phases, plan.topics, plan.throughput, plan.seconds)
     startup = loads[0]
     for done, load in enumerate(loads):
-        message(HowFar(f"{client.name}: {load.phase}", done, len(loads)))
+        message(ProgressText(f"{client.name}: {load.phase}", done, len(loads)))
         before = () if load is startup else (startup,)
         with recorded_in(record(f"{client.name}-{load.phase}")) as run:
             software, result, moves = _watch(client, plan, make, stand, before, load, run, message)

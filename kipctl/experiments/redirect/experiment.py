@@ -25,7 +25,7 @@ from kipctl.experiments.redirect.result import (
 )
 from kipctl.probe.produce.config import ProducerConfig
 from kipctl.probe.produce.run import ProbeSpec
-from kipctl.progress import HowFar, part_of
+from kipctl.progress import ProgressText, part_of
 from kipctl.runs.actions import parse_action
 from kipctl.runs.execute import Listeners
 from kipctl.runs.own_topic import own_topic
@@ -103,7 +103,7 @@ def measure_arms(
         for done, (arm, number) in enumerate(turns):
             stale = f", Metadata stale for {stale_ms} ms" if stale_ms else ""
             what = f"{arm.name}, run {number} of {plan.runs}{stale}."
-            message(HowFar(what, done, len(turns)))
+            message(ProgressText(what, done, len(turns)))
             name = f"stale-{stale_ms}ms.{arm.name}.{number}" if stale_ms else f"{arm.name}.{number}"
             with (
                 topic(),

@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from kipctl.cluster.broker_metrics import scrape
-from kipctl.cluster.moves.rotate_once import rotate_once
+from kipctl.cluster.moves.rotate_own_topics import rotate_once
 from kipctl.errors import KipctlError, UsageError
 from kipctl.probe.metadata_policy import TopicPolicy
 from kipctl.probe.produce.config import producer_properties

@@ -8,8 +8,8 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 from on_lab import Kipctl, MakeTopic, in_sync, wait_until_everywhere
 
-from kipctl.cluster.moves.change import reassign
 from kipctl.cluster.moves.plan import reach
+from kipctl.cluster.moves.plan_execution import reassign
 from kipctl.cluster.snapshot import PartitionId, take_snapshot
 from kipctl.lab.cluster import Lab
 from kipctl.transport.request import Cluster

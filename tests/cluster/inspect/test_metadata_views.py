@@ -14,8 +14,8 @@ from kipctl.cluster.inspect.metadata_views import (
     not_alive,
     sampled,
 )
+from kipctl.cluster.metadata_convergence import ClusterEvent, EventKind
 from kipctl.cluster.snapshot import Broker, Partition, PartitionId, Snapshot, from_metadata
-from kipctl.cluster.watch import ClusterEvent, EventKind
 from kipctl.errors import UnreachableError
 from kipctl.protocol.message import encode
 from kipctl.protocol.metadata import (

@@ -7,8 +7,8 @@ import pytest
 from confluent_kafka import Producer
 from on_lab import Kipctl, MakeTopic, in_sync, leaders_of, wait_until_everywhere
 
-from kipctl.cluster.moves.change import reassign
 from kipctl.cluster.moves.plan import reach
+from kipctl.cluster.moves.plan_execution import reassign
 from kipctl.cluster.moves.reassign import submit
 from kipctl.cluster.snapshot import NO_LEADER, PartitionId, take_snapshot
 from kipctl.lab.cluster import Lab

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from kipctl.cluster.moves import journal as journal_module
-from kipctl.cluster.moves.entry import EntryState, How, Origin, read_entry
 from kipctl.cluster.moves.journal import Damaged, Journal, folder_name, journal
+from kipctl.cluster.moves.journal_entry import EntryState, How, Origin, read_entry
 from kipctl.cluster.moves.kafka_json import read_reassignment, reassignment_document
 from kipctl.cluster.snapshot import PartitionId
 from kipctl.errors import RefusedError, UsageError

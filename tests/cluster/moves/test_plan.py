@@ -3,7 +3,7 @@
 import pytest
 
 from kipctl.cluster.moves.plan import Move, Plan, Skipped, demand_moves, reach
-from kipctl.cluster.moves.planners.rotation import replace_leaders, rotate
+from kipctl.cluster.moves.planners.rotate_leaders import replace_leaders, rotate
 from kipctl.cluster.snapshot import Broker, Partition, PartitionId, Snapshot
 from kipctl.errors import RefusedError
 

@@ -3,14 +3,14 @@
 import pytest
 from plan_worlds import after, cluster_of, reasons, sized
 
-from kipctl.cluster.moves.planners.add import add
+from kipctl.cluster.moves.planners.add_brokers import add
 from kipctl.cluster.moves.planners.drain import drain
-from kipctl.cluster.moves.planners.evenness import Choice, evened_out
-from kipctl.cluster.moves.planners.factor import replication_factor
-from kipctl.cluster.moves.planners.leaders import balance_leaders, leader, leaders_off
+from kipctl.cluster.moves.planners.leader_balance import Choice, evened_out
 from kipctl.cluster.moves.planners.placement import Known
-from kipctl.cluster.moves.planners.racks import rack_aware
-from kipctl.cluster.moves.planners.replace import replace
+from kipctl.cluster.moves.planners.preferred_leaders import balance_leaders, leader, leaders_off
+from kipctl.cluster.moves.planners.rack_aware import rack_aware
+from kipctl.cluster.moves.planners.replace_broker import replace
+from kipctl.cluster.moves.planners.replication_factor import replication_factor
 from kipctl.cluster.snapshot import PartitionId, Snapshot
 from kipctl.errors import UsageError
 

@@ -12,16 +12,16 @@ from hypothesis import strategies as st
 from plan_worlds import DEAD, clusters, known_of
 
 from kipctl.cluster.moves.plan import Move, Plan
-from kipctl.cluster.moves.planners.add import add
+from kipctl.cluster.moves.planners.add_brokers import add
 from kipctl.cluster.moves.planners.drain import drain
-from kipctl.cluster.moves.planners.evenness import Choice, evened_out
-from kipctl.cluster.moves.planners.factor import replication_factor
-from kipctl.cluster.moves.planners.leaders import balance_leaders, leader, leaders_off
+from kipctl.cluster.moves.planners.leader_balance import Choice, evened_out
+from kipctl.cluster.moves.planners.options import Way, carried_out, planned
 from kipctl.cluster.moves.planners.placement import Known, in_sync, known_brokers
-from kipctl.cluster.moves.planners.racks import rack_aware
-from kipctl.cluster.moves.planners.replace import replace
-from kipctl.cluster.moves.planners.rotation import replace_leaders, rotate
-from kipctl.cluster.moves.planners.ways import Way, carried_out, planned
+from kipctl.cluster.moves.planners.preferred_leaders import balance_leaders, leader, leaders_off
+from kipctl.cluster.moves.planners.rack_aware import rack_aware
+from kipctl.cluster.moves.planners.replace_broker import replace
+from kipctl.cluster.moves.planners.replication_factor import replication_factor
+from kipctl.cluster.moves.planners.rotate_leaders import replace_leaders, rotate
 from kipctl.cluster.snapshot import Partition, Snapshot
 from kipctl.errors import UsageError
 

@@ -11,12 +11,12 @@ from on_lab import Kipctl
 from reassigning import Reassigning, kipctl_on, reassigning
 from scripted_broker import ScriptedBroker
 
-from kipctl.cluster.moves.entry import Entry, EntryState, How
 from kipctl.cluster.moves.journal import journal
+from kipctl.cluster.moves.journal_entry import Entry, EntryState, How
 from kipctl.cluster.moves.kafka_json import reassignment_document
-from kipctl.cluster.moves.reassign import Ongoing
+from kipctl.cluster.moves.reassign import Reassignment
 from kipctl.cluster.moves.throttle import Change, Setting, Throttle
-from kipctl.cluster.moves.throttled import left, throttles
+from kipctl.cluster.moves.throttled_change import left, throttles
 from kipctl.cluster.snapshot import PartitionId
 from kipctl.protocol.describe_configs import ResourceType
 
@@ -237,7 +237,7 @@ def test_what_a_throttle_holds_for(setting: Setting, busy: tuple[int, int], expe
     """Of a reassignment of topic u, by whomever; one of the entry's own partitions always."""
     throttle = Throttle((Change(setting, None, "1"),))
     entry = Entry(Path("x"), "x", "c", {T[0]: (1, 2)}, {}, EntryState.SUBMITTED, throttle=throttle)
-    other, mine = (Ongoing(one, busy, busy[:1], ()) for one in (PartitionId("u", 0), T[0]))
+    other, mine = (Reassignment(one, busy, busy[:1], ()) for one in (PartitionId("u", 0), T[0]))
     assert throttles(entry, [other]) is expected
     assert throttles(entry, [mine])
     assert not throttles(entry, [])

@@ -11,12 +11,12 @@ from on_lab import Kipctl
 from reassigning import Held, Reassigning, kipctl_on, reassigning
 from scripted_broker import ScriptedBroker
 
-from kipctl.cluster.moves.entry import Entry, EntryState, How, Origin, read_entry
-from kipctl.cluster.moves.guards import BUSY
 from kipctl.cluster.moves.journal import Journal, journal
-from kipctl.cluster.moves.reassign import Ongoing
+from kipctl.cluster.moves.journal_entry import Entry, EntryState, How, Origin, read_entry
+from kipctl.cluster.moves.reassign import Reassignment
 from kipctl.cluster.moves.resume import DONE, TARGET_NOT_KNOWN, Left, left_to_do
 from kipctl.cluster.moves.rollback import CHANGED, GONE, MADE_ANEW, way_back
+from kipctl.cluster.moves.safety_checks import BUSY
 from kipctl.cluster.moves.throttle import BROKER, TOPIC, Change, Setting, Throttle
 from kipctl.cluster.snapshot import Broker, Partition, PartitionId, Snapshot
 from kipctl.protocol.describe_configs import ResourceType
@@ -73,8 +73,8 @@ def found(left: Left) -> tuple[str, bool]:
     return kind, left.is_whole
 
 
-OURS = Ongoing(T0, (2, 3, 1), (3,), (1,))
-OTHERS = Ongoing(T0, (2, 4, 1), (4,), (1,))
+OURS = Reassignment(T0, (2, 3, 1), (3,), (1,))
+OTHERS = Reassignment(T0, (2, 4, 1), (4,), (1,))
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ OTHERS = Ongoing(T0, (2, 4, 1), (4,), (1,))
         # It is on its way there, or elsewhere.
         (entry(), cluster((2, 3, 1)), OURS, ("wait [2, 3]", True)),
         (entry(), cluster((2, 4, 1)), OTHERS, (BUSY, False)),
-        (entry((1, 2), (1, 2, 3)), cluster((1, 2, 3)), Ongoing(T0, (1, 2, 3), (3,), ()),
+        (entry((1, 2), (1, 2, 3)), cluster((1, 2, 3)), Reassignment(T0, (1, 2, 3), (3,), ()),
          ("wait [1, 2, 3]", True)),
         # It has ended since it was asked what is under way.
         (entry(), cluster((2, 3)), OURS, ("wait [2, 3]", True)),
@@ -107,7 +107,7 @@ OTHERS = Ongoing(T0, (2, 4, 1), (4,), (1,))
     ],
 )  # fmt: skip
 def test_what_is_left_of_a_partition(
-    was: Entry, now: Snapshot, busy: Ongoing | None, left: tuple[str, bool]
+    was: Entry, now: Snapshot, busy: Reassignment | None, left: tuple[str, bool]
 ) -> None:
     assert found(left_to_do(was, now, (busy,) if busy else (), {"t": "old"})) == left
 
@@ -546,7 +546,7 @@ class TestTwoMachines:
         def meanwhile(*_: object) -> None:
             assert there("reassign", "--leader", "t-4=3", "--yes").status == 0
 
-        monkeypatch.setattr("kipctl.cluster.moves.change._Change._pause", meanwhile)
+        monkeypatch.setattr("kipctl.cluster.moves.plan_execution._Change._pause", meanwhile)
         ran = kipctl("reassign", "--rotate", "--topic", "t", "--yes", "--batch", "3")
         assert ran.status == 5
         assert "4 partitions are done, 1 are not: t-4: its replicas have changed" in ran.err

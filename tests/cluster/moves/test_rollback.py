@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kipctl.cluster.moves.entry import Entry, EntryState
-from kipctl.cluster.moves.guards import BUSY
+from kipctl.cluster.moves.journal_entry import Entry, EntryState
 from kipctl.cluster.moves.rollback import (
     BACK,
     CHANGED,
@@ -15,6 +14,7 @@ from kipctl.cluster.moves.rollback import (
     NOT_KNOWN,
     way_back,
 )
+from kipctl.cluster.moves.safety_checks import BUSY
 from kipctl.cluster.snapshot import Broker, Partition, PartitionId, Snapshot
 
 T0 = PartitionId("t", 0)

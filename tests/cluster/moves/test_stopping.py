@@ -12,8 +12,8 @@ from on_lab import Kipctl, Ran
 from reassigning import Held, Reassigning, Replicas, kipctl_on, reassigning
 from scripted_broker import ScriptedBroker
 
-from kipctl.cluster.moves.entry import Entry, EntryState, How, Origin
 from kipctl.cluster.moves.journal import Journal, journal
+from kipctl.cluster.moves.journal_entry import Entry, EntryState, How, Origin
 from kipctl.cluster.snapshot import PartitionId
 
 T = [PartitionId("t", n) for n in range(5)]

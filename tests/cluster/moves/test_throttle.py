@@ -5,7 +5,7 @@ import json
 import pytest
 
 from kipctl.cluster.moves.plan import Move
-from kipctl.cluster.moves.reassign import Ongoing
+from kipctl.cluster.moves.reassign import Reassignment
 from kipctl.cluster.moves.throttle import (
     BROKER,
     FOLLOWER_RATE,
@@ -80,7 +80,7 @@ def test_throttles_that_no_reassignment_needs_are_left_over() -> None:
         Setting(TOPIC, "t", LEADER_REPLICAS): "0:1",
         Setting(TOPIC, "u", LEADER_REPLICAS): "0:1",
     }
-    busy = [Ongoing(PartitionId("t", 0), (3, 1), (3,), (1,))]
+    busy = [Reassignment(PartitionId("t", 0), (3, 1), (3,), (1,))]
     assert [str(c.setting) for c in leftovers(found, busy).changes] == [
         "leader.replication.throttled.rate of broker 4",
         "leader.replication.throttled.replicas of topic u",

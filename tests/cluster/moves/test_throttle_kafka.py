@@ -11,7 +11,7 @@ from on_lab import MakeTopic, replicas_of
 from kipctl.cluster.log_dirs import reported_sizes
 from kipctl.cluster.moves.log_sizes import ask_log_sizes
 from kipctl.cluster.moves.plan import reach
-from kipctl.cluster.moves.reassign import await_finished, ongoing, submit
+from kipctl.cluster.moves.reassign import await_finished, list_reassignments, submit
 from kipctl.cluster.moves.throttle import (
     BROKER,
     FOLLOWER_REPLICAS,
@@ -107,7 +107,7 @@ def test_a_throttle_holds_copying_back_and_all_configs_are_as_before(
     # The quota's window lets 11 s through at once: at this rate 200 MB take three minutes.
     submit(cluster, plan.target, may_change_replication_factor=False)
     time.sleep(3)
-    assert [one.id for one in ongoing(cluster)] == [PartitionId(topic, 0)]
+    assert [one.id for one in list_reassignments(cluster)] == [PartitionId(topic, 0)]
     copied, _ = reported_sizes(3, cluster.broker(3).request(DescribeLogDirsRequest(topics=None)))
     assert copied.get(PartitionId(topic, 0), 0) < held / 2
     found = find_throttles(cluster, take_snapshot(cluster, [topic]))
