@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from kipctl.transport.request import Cluster
 
 
+_PREPARING = "Preparing."
+"""What a terminal shows until a command says what it does."""
+
+
 def orphaned(lab: str) -> str:
     """What to say of a lab whose run is gone."""
     return f"The run that made lab {lab!r} is gone. Remove it: kipctl lab down --name {lab}"
@@ -129,8 +133,8 @@ class Environment:
                     self.message(title)
                 yield self.message
                 return
-            with console.status(Text(title), refresh_per_second=4) as status:
-                line = ProgressLine(title)
+            with console.status(Text(title or _PREPARING), refresh_per_second=4) as status:
+                line = ProgressLine(title or _PREPARING)
 
                 def update(text: str) -> None:
                     line.update(text)

@@ -225,7 +225,7 @@ def _reporting(session: SparkSession, progress: Progress) -> AbstractContextMana
     """Tell the progress from a thread while the block runs."""
     last = ""
 
-    def tell() -> None:
+    def report() -> None:
         nonlocal last
         with suppress(Py4JError, OSError):
             text = _activity(session.sparkContext)
@@ -233,7 +233,7 @@ def _reporting(session: SparkSession, progress: Progress) -> AbstractContextMana
                 progress(text)
                 last = text
 
-    return every(_PROGRESS_INTERVAL_S, tell)
+    return every(_PROGRESS_INTERVAL_S, report)
 
 
 def _activity(context: SparkContext) -> str:

@@ -98,7 +98,7 @@ class Roll:
             with self._end_explained(broker):
                 if not is_first and self.record.how.between_s:
                     name = self.record.step(broker).name
-                    self._tell(f"Next is {name}, in {self.record.how.between_s:g} s")
+                    self._report(f"Next is {name}, in {self.record.how.between_s:g} s")
                     self.guarding.sleep(self.record.how.between_s)
                 self._one(broker)
             is_first = False
@@ -176,12 +176,12 @@ class Roll:
             raise TimedOutError(f"After {self.record.how.timeout_s:g} s: {step.name}: {why}.")
         if why != self._told:
             self._told = why
-            self._tell(f"{step.name.capitalize()}: {why}")
+            self._report(f"{step.name.capitalize()}: {why}")
         # A node that is away for a moment only has to be seen to be.
         longest_s = _POLL_S if step.phase is Phase.RESTARTING else _LAST_PAUSE_S
         time.sleep(min(max(_FIRST_PAUSE_S, waited * _SHARE_OF_WAIT), longest_s))
 
-    def _tell(self, text: str) -> None:
+    def _report(self, text: str) -> None:
         steps = len(self.record.steps)
         self.progress(ProgressText(text, steps - len(self.record.left), steps))
 

@@ -88,7 +88,7 @@ class ConsumeResult:
 
 
 def consume(plan: ConsumePlan, listeners: Listeners) -> ConsumeResult:
-    """ConsumerTotals a topic. Raises KipctlError when it cannot begin, broke off, or was interrupted.
+    """Read a topic. Raises KipctlError when it cannot begin, broke off, or was interrupted.
 
     What was measured until then is recorded; of a run that did not begin nothing is left.
     """

@@ -103,9 +103,9 @@ def run_claims(
     documents = []
     with topics_of(plan, stand.cluster, message) as ids:
         for number, client in enumerate(clients):
-            tell = part_of(message, number / len(clients), (number + 1) / len(clients))
+            part = part_of(message, number / len(clients), (number + 1) / len(clients))
             with _maker(client, plan, stand, ids) as make:
-                documents.append(_client_document(client, plan, make, stand, record, tell))
+                documents.append(_client_document(client, plan, make, stand, record, part))
     return {
         "topics": plan.topics,
         "partitions": plan.partitions,

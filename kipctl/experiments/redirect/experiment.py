@@ -72,10 +72,10 @@ def experiment(question: Question, message: Callable[[str], None]) -> dict[str, 
             return document(plan, _here(plan, place, stand), found)
         points = {}
         for number, ms in enumerate(stalenesses_ms):
-            tell = part_of(
+            part = part_of(
                 message, number / len(stalenesses_ms), (number + 1) / len(stalenesses_ms)
             )
-            points[ms] = measure_arms(plan.under(1000 * ms), stand, question.record, tell)
+            points[ms] = measure_arms(plan.under(1000 * ms), stand, question.record, part)
             plan = replace(plan, broker_warmup_s=min(plan.broker_warmup_s, _AGAIN_WARM_S))
         fresh = min(points)
         result = document(plan, _here(plan, place, stand), points[fresh])
