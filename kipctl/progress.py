@@ -5,17 +5,17 @@ from typing import Self
 
 
 class ProgressText(str):
-    """A message like any other. `share` of the work is done, from 0 to 1; `left_s` is how many more
-    seconds it takes, None where only the time until now says that."""
+    """A message like any other; `share` of the work is done, from 0 to 1."""
 
     share: float
-    left_s: float | None
+    says_time_left: bool
+    """The text itself says how long it still takes."""
 
-    def __new__(cls, text: str, done: float, of: float, left_s: float | None = None) -> Self:
+    def __new__(cls, text: str, done: float, of: float, says_time_left: bool = False) -> Self:
         """`done` and `of` are in the same unit, whatever that is."""
         line = super().__new__(cls, text)
         line.share = min(1.0, done / of) if of else 0.0
-        line.left_s = left_s
+        line.says_time_left = says_time_left
         return line
 
 

@@ -159,7 +159,8 @@ class Environment:
     def _drawn(self) -> Iterator[Console | None]:
         """The terminal, for as long as something is drawn there; None where that cannot be."""
         console = Console(file=self.stderr, highlight=False)
-        if not self.stderr.isatty() or console.is_dumb_terminal or self._drawing:
+        is_plain = console.is_dumb_terminal or console.options.ascii_only
+        if not self.stderr.isatty() or is_plain or self._drawing:
             yield None
             return
         self._drawing = console

@@ -45,17 +45,15 @@ class ProgressLine:
                 self._began = self._updated
 
     def left_s(self) -> float | None:
-        """As the last message said, or at the speed until now; None while that is not known."""
+        """Seconds, at the speed until now; None while that is not known."""
         (began_s, first), (updated_s, share) = self._began, self._updated
-        left_s = self._progress.left_s
-        if left_s is None and share > first:
-            left_s = (updated_s - began_s) * (1 - share) / (share - first)
-        return None if left_s is None else max(0.0, left_s - (self._clock() - updated_s))
+        if self._progress.says_time_left or share <= first:
+            return None
+        left_s = (updated_s - began_s) * (1 - share) / (share - first)
+        return max(0.0, left_s - (self._clock() - updated_s))
 
     def __rich_console__(self, _: Console, options: ConsoleOptions) -> RenderResult:
         yield Text(printable(self._text))
-        if self._progress.share or self._progress.left_s is not None:
-            label = f"  {100 * self._progress.share:3.0f} %{left(self.left_s())}"
-            yield (
-                bar(self._progress.share, max(10, min(60, options.max_width - len(label)))) + label
-            )
+        if share := self._progress.share:
+            label = f"  {100 * share:3.0f} %{left(self.left_s())}"
+            yield bar(share, max(10, min(60, options.max_width - len(label)))) + label

@@ -133,9 +133,9 @@ def test_it_fits_a_terminal_of_24_lines(run: RunProgress, width: int) -> None:
             ["run 2", "━" * 10 + "┄" * 30 + "   25 %, 26 s left"],
         ),
         (
-            (ProgressText("half", 5, 10, left_s=400), "meanwhile"),
+            (ProgressText("half, 7 min left", 5, 10, says_time_left=True), "meanwhile"),
             0,
-            ["meanwhile", "━" * 20 + "┄" * 19 + "   50 %, 7 min left"],
+            ["meanwhile", "━" * 25 + "┄" * 24 + "   50 %"],
         ),
     ],
 )

@@ -206,9 +206,8 @@ class Copying:
         now_s = self.clock()
         self._seldom.rest(now_s, (now_s - began_s) / SHARE_OF_TIME)
         if self.told and not is_over:
-            last, left_s = self.seen[-1], seconds_left(self.seen, self.throttle)
-            text = told(self.seen, self.throttle)
-            self.progress(ProgressText(text, last.copied, last.whole, left_s))
+            text, last = told(self.seen, self.throttle), self.seen[-1]
+            self.progress(ProgressText(text, last.copied, last.whole, says_time_left=True))
 
     def outcome(self, seconds: float) -> Copied:
         """What it came to."""
