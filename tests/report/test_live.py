@@ -135,7 +135,7 @@ def test_it_fits_a_terminal_of_24_lines(run: RunProgress, width: int) -> None:
         (
             (ProgressText("half, 7 min left", 5, 10, says_time_left=True), "meanwhile"),
             0,
-            ["meanwhile", "━" * 25 + "┄" * 24 + "   50 %"],
+            ["meanwhile", "━" * 26 + "┄" * 25 + "   50 %"],
         ),
     ],
 )
