@@ -15,7 +15,7 @@ from kipctl.report.leader_tables import listing, with_most_rows
 from kipctl.report.tables import Cell, Column, Paragraph, Report, Table, Tone
 
 if TYPE_CHECKING:
-    from kipctl.cluster.inspect.leader_hints import Checked
+    from kipctl.cluster.inspect.leader_hints import BrokerHints
     from kipctl.cluster.snapshot import Partition, Snapshot
 
 app = typer.Typer(help="Look at a cluster; nothing is changed unasked.", no_args_is_help=True)
@@ -197,7 +197,7 @@ def _leaders_answer(snapshot: "Snapshot") -> Paragraph:
     return Paragraph(first, tone=Tone.BAD if lost else Tone.WARNING if astray else Tone.GOOD)
 
 
-def _hints_report(checked: "tuple[Checked, ...]", has_partitions: bool) -> Report:
+def _hints_report(checked: "tuple[BrokerHints, ...]", has_partitions: bool) -> Report:
     from kipctl.cluster.inspect.leader_hint_verdicts import Verdict
 
     _, brokers = listing(
@@ -267,7 +267,7 @@ def _hints_report(checked: "tuple[Checked, ...]", has_partitions: bool) -> Repor
     )
 
 
-def _hints_table(checked: "tuple[Checked, ...]") -> Table:
+def _hints_table(checked: "tuple[BrokerHints, ...]") -> Table:
     """A row for the Produce and one for the Fetch that each broker was sent."""
     rows: list[tuple[Cell, ...]] = []
     for one in checked:

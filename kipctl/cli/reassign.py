@@ -358,7 +358,7 @@ def reassign(
         metrics_url or (),
         moves_along=rotate or way is not None,
     )
-    if measure and any(one.kind.is_felt for one in guard_asked.conditions):
+    if measure and any(one.kind.is_measured_by_canary for one in guard_asked.conditions):
         raise UsageError(
             "--measure and a --guard of latencies or waits exclude one another.",
             "Both produce to a topic of kipctl's own: measure, or guard.",

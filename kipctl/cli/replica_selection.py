@@ -123,7 +123,11 @@ def replica_selection(
         raise UsageError("--topic does not go with --explain, which names its own.")
     _refuse_together(explain, watch, period, rate_over, price_per_gb, require_local, client)
     from kipctl.cluster.inspect.cross_rack_traffic import below, parse_percent
-    from kipctl.cluster.inspect.replica_selection_facts import chosen, chosen_one, observe
+    from kipctl.cluster.inspect.replica_selection_facts import (
+        observe,
+        select_one_partition,
+        select_partitions,
+    )
     from kipctl.cluster.snapshot import take_snapshot
     from kipctl.transport.request import Cluster
 
@@ -136,7 +140,11 @@ def replica_selection(
         names = [pattern.partition(":")[0] for pattern in (topic or [explain or ""]) if pattern]
         snapshot = take_snapshot(cluster, named=names)
         environment.say_what_may_be_hidden(cluster, snapshot.topics, names)
-        wanted = chosen(snapshot, topic or []) if one is None else chosen_one(snapshot, one)
+        wanted = (
+            select_partitions(snapshot, topic or [])
+            if one is None
+            else select_one_partition(snapshot, one)
+        )
         found = observe(cluster, wanted, racks)
         _warn_of_unknown(environment, racks, found.racks)
         if explain is not None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from kipctl.cluster.moves.guard_interface import GivenUpError
-from kipctl.cluster.moves.pacing import Seldom
+from kipctl.cluster.moves.pacing import ReportInterval
 from kipctl.cluster.moves.reassign import Progress, list_reassignments
 from kipctl.cluster.moves.safety_checks import min_insync_replicas
 from kipctl.cluster.snapshot import PartitionId, Snapshot, take_snapshot
@@ -24,14 +24,14 @@ _PATIENCE_S = 2.0
 
 
 @dataclass(slots=True)
-class Guarding:
+class GuardMonitor:
     """Looks, and says when to wait. Without conditions it looks at nothing."""
 
     cluster: Cluster
     guard: Guard
     exporters: Exporters
     progress: Progress
-    felt: Callable[[], dict[str, float | None]] = dict
+    canary_values: Callable[[], dict[str, float | None]] = dict
     """What the probe's conditions are worth, by their texts."""
     _next: float = field(default=0.0, init=False)
     _min_insync: dict[str, int | None] = field(default_factory=dict, init=False)
@@ -63,7 +63,7 @@ class Guarding:
         if anew:
             self._next = 0.0
         self.look(away)
-        told, seldom = "", Seldom()
+        told, seldom = "", ReportInterval()
         while self.guard.verdict is Verdict.PAUSE:
             text = f"Paused: {self.guard}"
             if text != told and seldom.is_due(time.monotonic()):
@@ -88,8 +88,8 @@ class Guarding:
         metrics = [one for one in conditions if one.kind is Kind.METRIC]
         counted = [one for one in conditions if one.kind.is_of_partitions]
         values = self.exporters.values(metrics, away)
-        if any(one.kind.is_felt for one in conditions):
-            values |= self.felt()
+        if any(one.kind.is_measured_by_canary for one in conditions):
+            values |= self.canary_values()
         if not counted:
             return values
         try:

@@ -96,7 +96,7 @@ def lab_command(name: str) -> tuple[str, ...]:
     return (sys.executable, "-m", "kipctl", "lab", "restart", "{broker}", "--name", name)
 
 
-class Restarting(Protocol):
+class Restart(Protocol):
     """A restart that was called, or that a kipctl that is gone has called."""
 
     def look(self) -> Command:
@@ -114,7 +114,7 @@ class Restarting(Protocol):
 
 
 @dataclass(slots=True)
-class CalledCommand:
+class RunningCommand:
     """A command that this process runs. `timeout_s` after its begin it is ended, and has failed."""
 
     words: Sequence[str]
@@ -187,7 +187,7 @@ class CalledCommand:
 
 
 @dataclass(frozen=True, slots=True)
-class EarlierCommand:
+class CommandOfDeadKipctl:
     """A command that a kipctl that is gone has called; how it ended nobody knows."""
 
     called: Process
@@ -204,7 +204,7 @@ class EarlierCommand:
 
 
 @dataclass(slots=True)
-class Operator:
+class ManualRestart:
     """A restart by the operator, who says when it is done; the cluster is watched meanwhile."""
 
     stdin: TextIO

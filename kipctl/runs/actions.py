@@ -10,7 +10,7 @@ from kipctl.cluster.moves.election_batches import elect_preferred
 from kipctl.cluster.moves.plan_execution import reassign
 from kipctl.cluster.moves.plan_result import LeadersMoved
 from kipctl.cluster.moves.planners.rotate_leaders import replace_leaders, rotate
-from kipctl.cluster.moves.rotate_own_topics import rotate_once
+from kipctl.cluster.moves.rotate_own_topics import rotate_own_topics
 from kipctl.cluster.snapshot import take_snapshot
 from kipctl.cluster.topics import await_topic
 from kipctl.errors import InterruptedRunError, KipctlError, RefusedError, UsageError
@@ -137,7 +137,7 @@ class Performer:
             performed.error = f"{len(moved.failures)} partitions failed: {moved.failures[0]}"
 
     def _rotate(self, performed: Performed) -> None:
-        self._moved(performed, rotate_once(self.cluster, [self.topic], self.events.append))
+        self._moved(performed, rotate_own_topics(self.cluster, [self.topic], self.events.append))
 
     def _elect(self, performed: Performed) -> None:
         before = take_snapshot(self.cluster, [self.topic])

@@ -8,7 +8,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from kipctl.cluster.metadata_convergence import ClusterEvent
 from kipctl.cluster.moves.journal import journal
-from kipctl.cluster.moves.journaled_action import saved_meanwhile
+from kipctl.cluster.moves.journaled_action import journaled_action
 from kipctl.cluster.snapshot import Snapshot
 from kipctl.cluster.topics import await_topics
 from kipctl.errors import (
@@ -97,8 +97,8 @@ def actions_can_be_undone(
     if not plan.moves_leaders:
         yield
         return
-    way_back = journal(before.cluster_id)
-    with saved_meanwhile(cluster, way_back, before, message, copies=plan.copies_data):
+    plan_rollback = journal(before.cluster_id)
+    with journaled_action(cluster, plan_rollback, before, message, copies=plan.copies_data):
         yield
 
 

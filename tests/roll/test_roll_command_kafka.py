@@ -242,6 +242,6 @@ def test_a_topic_of_one_replica_refuses_the_roll(lab: Lab, cluster: Cluster) -> 
         status, report, said = rolled(lab, "--dry-run")
         assert status == 0, said
         assert [step["no_other_replica"] for step in report["order"]] == [0, 1, 0]
-        assert kept(lab).unended() is None
+        assert kept(lab).unfinished_roll() is None
     finally:
         admin.delete_topics(["alone"])["alone"].result()

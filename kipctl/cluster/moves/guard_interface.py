@@ -12,7 +12,7 @@ class GivenUpError(PartlyDoneError):
     """The guard was crossed for longer than its patience."""
 
 
-class Guardian(Protocol):
+class ChangeGuard(Protocol):
     """Looks on while a cluster is changed. Each of its methods may raise GivenUpError."""
 
     def look(self) -> None:
@@ -28,7 +28,7 @@ class Guardian(Protocol):
         """Wait so long, looking on."""
 
 
-class Unguarded:
+class NoGuard:
     """Holds nothing up."""
 
     def look(self) -> None:
@@ -42,22 +42,22 @@ class Unguarded:
         time.sleep(seconds)
 
 
-UNGUARDED = Unguarded()
+NO_GUARD = NoGuard()
 
 
 @dataclass(frozen=True, slots=True)
-class LooksOn:
+class NeverPauses:
     """The same guard, for a step that has been allowed already: it looks, and holds nothing up."""
 
-    guardian: Guardian
+    guard: ChangeGuard
 
     def look(self) -> None:
         """As the guard does."""
-        self.guardian.look()
+        self.guard.look()
 
     def demand_quiet(self, *, until: float = math.inf, anew: bool = True) -> None:
         """It was quiet when the step began."""
 
     def sleep(self, seconds: float) -> None:
         """As the guard does."""
-        self.guardian.sleep(seconds)
+        self.guard.sleep(seconds)

@@ -12,7 +12,7 @@ from kipctl.transport.request import Cluster
 
 
 @contextmanager
-def saved_meanwhile(
+def journaled_action(
     cluster: Cluster,
     journal: Journal,
     before: Snapshot,

@@ -704,7 +704,7 @@ class TestBatches:
         def interrupt(self: object, done: int, batches: int) -> None:
             raise KeyboardInterrupt
 
-        monkeypatch.setattr("kipctl.cluster.moves.plan_execution._Change._pause", interrupt)
+        monkeypatch.setattr("kipctl.cluster.moves.plan_execution._Execution._pause", interrupt)
         ran = kipctl(*ROTATE, "--batch", "6")
         assert ran.status == 130
         assert "Of 10 partitions 6 have their new replicas, 4 their old ones" in ran.err

@@ -94,7 +94,7 @@ def reassignments(facts: ClusterFacts) -> Iterator[Finding]:
             f" {'is' if len(partitions) == 1 else 'are'} on the way to it: {some(partitions)}.",
             f"Start broker {broker}",
         )
-    for broker, still in copying.standing.items():
+    for broker, still in copying.stalled.items():
         rates = next((b.throttles for b in facts.brokers if b.id == broker), {})
         throttled = f" (throttled to {min(rates.values()):,} B/s)" if rates else ""
         yield _stands_still(

@@ -25,11 +25,11 @@ IMBALANCE_LIMIT = 10.0
 def silent_brokers(facts: ClusterFacts) -> Iterator[Finding]:
     """Listed, and no answer."""
     for broker in facts.brokers:
-        if broker.silence is not None:
+        if broker.no_answer is not None:
             yield Finding(
                 "broker-silent",
                 Severity.PROBLEM,
-                f"Broker {broker.id} is listed as alive and does not answer: {broker.silence}",
+                f"Broker {broker.id} is listed as alive and does not answer: {broker.no_answer}",
                 "Clients of the partitions that it leads wait until the controller fences it.",
                 "Look at the broker, and at the network and the listener it advertises.",
             )
