@@ -29,8 +29,6 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from kipctl.cluster.moves.journal import journal
 from kipctl.cluster.moves.throttle import (
     BROKER,
-    LEADER_RATE,
-    LEADER_REPLICAS,
     TOPIC,
     Change,
     Setting,
@@ -40,6 +38,7 @@ from kipctl.cluster.moves.throttle import (
     set_throttle,
 )
 from kipctl.cluster.snapshot import take_snapshot
+from kipctl.cluster.throttle_configs import LEADER_RATE, LEADER_REPLICAS
 from kipctl.cluster.topics import await_topic
 from kipctl.lab.cluster import Lab
 from kipctl.lab.properties import LabSpec

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 
 from kipctl.cluster.moves.guard_interface import GivenUpError
 from kipctl.cluster.moves.pacing import ReportInterval
-from kipctl.cluster.moves.reassign import Progress, list_reassignments
+from kipctl.cluster.moves.reassign import Progress
 from kipctl.cluster.moves.safety_checks import min_insync_replicas
+from kipctl.cluster.reassignments import list_reassignments
 from kipctl.cluster.snapshot import PartitionId, Snapshot, take_snapshot
 from kipctl.errors import RefusedError, TimedOutError, UnreachableError
 from kipctl.guard.conditions import Guard, Kind, Verdict, count_partitions

@@ -13,9 +13,7 @@ from typing import Protocol, TypeVar
 
 from kipctl.cluster.moves.pacing import ReportInterval
 from kipctl.cluster.moves.plan import Move, plan_to
-from kipctl.cluster.reassignments import SERVER_SHARE
-from kipctl.cluster.reassignments import Reassignment as Reassignment
-from kipctl.cluster.reassignments import list_reassignments as list_reassignments
+from kipctl.cluster.reassignments import SERVER_SHARE, list_reassignments
 from kipctl.cluster.snapshot import (
     Assignment,
     PartitionId,

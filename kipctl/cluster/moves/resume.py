@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from kipctl.cluster.moves.cancel import started_by
 from kipctl.cluster.moves.journal_entry import Entry
 from kipctl.cluster.moves.plan import Move, Plan, Skipped
-from kipctl.cluster.moves.reassign import Reassignment
 from kipctl.cluster.moves.rollback import CHANGED, DELETED, RECREATED, is_recreated, was_cancelled
 from kipctl.cluster.moves.safety_checks import BUSY
 from kipctl.cluster.moves.throttle import Setting, Throttle
+from kipctl.cluster.reassignments import Reassignment
 from kipctl.cluster.snapshot import Partition, PartitionId, Snapshot
 
 DONE = "it is as planned already"

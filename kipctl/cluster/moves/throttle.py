@@ -11,15 +11,14 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kipctl.cluster.moves.plan import Move
-from kipctl.cluster.moves.reassign import Reassignment, list_reassignments
-from kipctl.cluster.reassignments import topics_and_brokers
+from kipctl.cluster.reassignments import Reassignment, list_reassignments, topics_and_brokers
 from kipctl.cluster.snapshot import Snapshot
-from kipctl.cluster.throttle_configs import FOLLOWER_RATE as FOLLOWER_RATE
-from kipctl.cluster.throttle_configs import FOLLOWER_REPLICAS as FOLLOWER_REPLICAS
-from kipctl.cluster.throttle_configs import LEADER_RATE as LEADER_RATE
-from kipctl.cluster.throttle_configs import LEADER_REPLICAS as LEADER_REPLICAS
-from kipctl.cluster.throttle_configs import RATES as RATES
-from kipctl.cluster.throttle_configs import REPLICAS as REPLICAS
+from kipctl.cluster.throttle_configs import (
+    FOLLOWER_REPLICAS,
+    LEADER_REPLICAS,
+    RATES,
+    REPLICAS,
+)
 from kipctl.errors import (
     KipctlError,
     PartlyDoneError,

@@ -19,11 +19,11 @@ from kipctl.cluster.moves.journal_entry import (
     Origin,
     read_entry,
 )
-from kipctl.cluster.moves.reassign import Reassignment
 from kipctl.cluster.moves.resume import DONE, TARGET_NOT_KNOWN, Remaining, remaining_work
 from kipctl.cluster.moves.rollback import CHANGED, DELETED, RECREATED, plan_rollback
 from kipctl.cluster.moves.safety_checks import BUSY
 from kipctl.cluster.moves.throttle import BROKER, TOPIC, Change, Setting, Throttle
+from kipctl.cluster.reassignments import Reassignment
 from kipctl.cluster.snapshot import Broker, Partition, PartitionId, Snapshot
 from kipctl.protocol.describe_configs import ResourceType
 

@@ -5,13 +5,8 @@ import json
 import pytest
 
 from kipctl.cluster.moves.plan import Move
-from kipctl.cluster.moves.reassign import Reassignment
 from kipctl.cluster.moves.throttle import (
     BROKER,
-    FOLLOWER_RATE,
-    FOLLOWER_REPLICAS,
-    LEADER_RATE,
-    LEADER_REPLICAS,
     TOPIC,
     Change,
     Setting,
@@ -24,7 +19,14 @@ from kipctl.cluster.moves.throttle import (
     wanted_settings,
     with_replicas,
 )
+from kipctl.cluster.reassignments import Reassignment
 from kipctl.cluster.snapshot import PartitionId
+from kipctl.cluster.throttle_configs import (
+    FOLLOWER_RATE,
+    FOLLOWER_REPLICAS,
+    LEADER_RATE,
+    LEADER_REPLICAS,
+)
 from kipctl.errors import PartlyDoneError, UsageError
 
 MOVES = (

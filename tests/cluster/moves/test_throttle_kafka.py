@@ -11,14 +11,9 @@ from on_lab import MakeTopic, replicas_of
 from kipctl.cluster.log_dirs import reported_sizes
 from kipctl.cluster.moves.log_sizes import ask_log_sizes
 from kipctl.cluster.moves.plan import plan_to
-from kipctl.cluster.moves.reassign import await_finished, list_reassignments, submit
+from kipctl.cluster.moves.reassign import await_finished, submit
 from kipctl.cluster.moves.throttle import (
     BROKER,
-    FOLLOWER_REPLICAS,
-    LEADER_RATE,
-    LEADER_REPLICAS,
-    RATES,
-    REPLICAS,
     TOPIC,
     Change,
     Setting,
@@ -31,7 +26,15 @@ from kipctl.cluster.moves.throttle import (
     read_throttle,
     set_throttle,
 )
+from kipctl.cluster.reassignments import list_reassignments
 from kipctl.cluster.snapshot import PartitionId, take_snapshot
+from kipctl.cluster.throttle_configs import (
+    FOLLOWER_REPLICAS,
+    LEADER_RATE,
+    LEADER_REPLICAS,
+    RATES,
+    REPLICAS,
+)
 from kipctl.lab.cluster import Lab
 from kipctl.protocol.describe_configs import ResourceType
 from kipctl.protocol.describe_log_dirs import DescribeLogDirsRequest
