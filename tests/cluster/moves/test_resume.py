@@ -552,7 +552,7 @@ class TestTwoMachines:
         def meanwhile(*_: object) -> None:
             assert there("reassign", "--leader", "t-4=3", "--yes").status == 0
 
-        monkeypatch.setattr("kipctl.cluster.moves.plan_execution._Execution._pause", meanwhile)
+        monkeypatch.setattr("kipctl.cluster.moves.batch_execution.Execution._pause", meanwhile)
         ran = kipctl("reassign", "--rotate", "--topic", "t", "--yes", "--batch", "3")
         assert ran.status == 5
         assert "4 partitions are done, 1 are not: t-4: its replicas have changed" in ran.err
