@@ -50,7 +50,7 @@ def brokers(
     """
     environment = context.ensure_object(Environment)
     from kipctl.cluster.inspect.findings.diagnose import diagnose
-    from kipctl.cluster.inspect.findings.facts import examine
+    from kipctl.cluster.inspect.findings.facts import collect_facts
     from kipctl.cluster.metrics_url import demand_url
     from kipctl.report.broker_tables import brokers_report
     from kipctl.transport.request import Cluster
@@ -61,6 +61,6 @@ def brokers(
     for url in metrics_url:
         demand_url(url)
     with Cluster(access, timeout_s=TIMEOUT_S) as cluster:
-        facts = examine(cluster, tuple(dict.fromkeys(metrics_url)), refresh_snapshot)
+        facts = collect_facts(cluster, tuple(dict.fromkeys(metrics_url)), refresh_snapshot)
         environment.say_what_may_be_hidden(cluster, facts.snapshot.topics)
     environment.report(brokers_report(facts, diagnose(facts), everything), output)

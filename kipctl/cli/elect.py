@@ -35,7 +35,7 @@ from kipctl.report.leader_tables import ids, listing, moved_report
 from kipctl.report.tables import Column, Report, Table, paragraphs
 
 if TYPE_CHECKING:
-    from kipctl.cluster.moves.unclean_election import Leaderless
+    from kipctl.cluster.moves.unclean_election import LeaderlessPartition
     from kipctl.cluster.snapshot import PartitionId, Snapshot
 
 app = typer.Typer(help="Hold a leader election.", no_args_is_help=True)
@@ -45,7 +45,7 @@ TopicOption = Annotated[
 ]
 PartitionOption = Annotated[
     list[str] | None,
-    typer.Option("--partition", metavar="TOPIC:NUMBER", help="One partition; repeatable."),
+    typer.Option("--partition", metavar="TOPIC:PARTITION", help="One partition; repeatable."),
 ]
 AllOption = Annotated[bool, typer.Option("--all", help="Every partition, internal topics too.")]
 AllButInternalOption = Annotated[
@@ -70,7 +70,7 @@ BrokerOption = Annotated[
     list[int] | None,
     typer.Option(
         "--broker",
-        metavar="ID",
+        metavar="BROKER",
         min=0,
         help="Partitions whose preferred replica this broker is; repeatable.",
     ),
@@ -181,7 +181,7 @@ def preferred(
                     timeout_s=timeout or DEFAULT_TIMEOUT_S,
                     batch=batch,
                     between_s=between,
-                    guardian=watched.guarding,
+                    guard=watched.guarding,
                 )
         else:
             before = shown
@@ -194,7 +194,7 @@ def preferred(
                     between_s=between,
                     timeout_s=timeout or UNTIL_TIMEOUT_S,
                     progress=progress,
-                    guardian=watched.guarding,
+                    guard=watched.guarding,
                 )
         moved = LeadersMoved(None, held)
         after = refresh_snapshot(cluster, before.topics)
@@ -249,7 +249,7 @@ def unclean(
     from kipctl.cluster.moves.election_batches import elect_unclean
     from kipctl.cluster.moves.plan_result import LeadersMoved, demand_all_done
     from kipctl.cluster.moves.reassign import LeftOut
-    from kipctl.cluster.moves.unclean_election import examine, worse
+    from kipctl.cluster.moves.unclean_election import examine, why_riskier
     from kipctl.cluster.snapshot import refresh_snapshot, take_snapshot
     from kipctl.transport.request import Cluster
 
@@ -294,7 +294,7 @@ def unclean(
             )
         # A broker may be gone since: what was confirmed is this leader, and no greater loss.
         was = {one.id: one for one in found}
-        reasons = {one.id: worse(was[one.id], one) for one in examine(cluster, before)}
+        reasons = {one.id: why_riskier(was[one.id], one) for one in examine(cluster, before)}
         changed = [LeftOut(one, why) for one, why in reasons.items() if why]
         next_step = "Start a broker that holds a replica."
         if changed:
@@ -324,7 +324,7 @@ def _asked(
     Raises UsageError too, unless they were named in exactly one way that can be read.
     """
     from kipctl.cluster.moves.election_request import demand_known, parse_partition
-    from kipctl.cluster.moves.election_until_balanced import preferring
+    from kipctl.cluster.moves.election_until_balanced import preferred_on
     from kipctl.cluster.moves.kafka_json import read_election
     from kipctl.cluster.snapshot import select
 
@@ -339,7 +339,7 @@ def _asked(
     if topics:
         return lambda snapshot: select(snapshot, topics)
     if brokers:
-        return lambda snapshot: preferring(snapshot, brokers)
+        return lambda snapshot: preferred_on(snapshot, brokers)
     named: Sequence[PartitionId] = (
         [parse_partition(text) for text in partitions]
         if json_file is None
@@ -382,7 +382,7 @@ def _astray_report(astray: "Snapshot", asked: int) -> Report:
     )
 
 
-def _unclean_report(found: "Sequence[Leaderless]", asked: int) -> Report:
+def _unclean_report(found: "Sequence[LeaderlessPartition]", asked: int) -> Report:
     table = Table(
         "Without a leader",
         (

@@ -20,7 +20,7 @@ from kipctl.report.reassign_tables import REASSIGN, with_skipped
 
 if TYPE_CHECKING:
     from kipctl.cluster.moves.plan import Plan
-    from kipctl.cluster.moves.planners.options import Way
+    from kipctl.cluster.moves.planners.options import PlannerOption
     from kipctl.cluster.moves.throttle import StillSet
     from kipctl.cluster.snapshot import Snapshot
 
@@ -35,7 +35,7 @@ def way_of(
     factor: int | None,
     rack_aware: bool,
     force: bool,
-) -> "Way | None":
+) -> "PlannerOption | None":
     """The way that the options name, of which one is given at most. Raises UsageError."""
     from kipctl.cluster.moves.planners import options
 
@@ -56,7 +56,7 @@ def way_of(
     return options.rack_aware_way() if rack_aware else None
 
 
-def carry_out_way(asked: Asked, way: "Way") -> None:
+def carry_out_way(asked: Asked, way: "PlannerOption") -> None:
     """Plan, show, ask, look again, carry out in batches with an election after each, report.
 
     Sizes are asked for once: a plan that is made again after the question is by the same ones.
@@ -64,12 +64,12 @@ def carry_out_way(asked: Asked, way: "Way") -> None:
     from kipctl.cluster.moves.log_sizes import NOT_ASKED, ask_log_sizes
     from kipctl.cluster.moves.plan_execution import rotate_leaders
     from kipctl.cluster.moves.plan_result import demand_all_done
-    from kipctl.cluster.moves.planners.placement import Known
+    from kipctl.cluster.moves.planners.placement import PlanInputs
     from kipctl.cluster.moves.safety_checks import (
-        demand_quiet,
+        demand_no_reassignments,
         demand_same,
         min_insync_replicas,
-        question_of_factor,
+        replication_factor_warning,
     )
     from kipctl.cluster.moves.throttle import demand_put_back
     from kipctl.cluster.snapshot import select, take_snapshot
@@ -83,7 +83,7 @@ def carry_out_way(asked: Asked, way: "Way") -> None:
 
     def planner(now: "Snapshot") -> "Plan":
         chosen = frozenset(one.id for one in select(now, asked.topics).partitions)
-        known = Known(logs.sizes, told, chosen if asked.topics else None)
+        known = PlanInputs(logs.sizes, told, chosen if asked.topics else None)
         return _with_elections(way.plan(now, known), now)
 
     seen = look(asked, planner)
@@ -91,13 +91,13 @@ def carry_out_way(asked: Asked, way: "Way") -> None:
     if asked.dry_run or not seen.plan.moves:
         show_plan(asked, seen, numbers)
         return
-    demand_quiet(seen.busy, additional=asked.additional)
+    demand_no_reassignments(seen.busy, additional=asked.additional)
     demand_replicas(asked, seen.plan)
     demand_room(asked, numbers)
     say_plan(asked, numbers)
     kept = asked.journal(seen.snapshot.cluster_id)
     asked.say_if_unfinished(kept, seen.plan)
-    factor = question_of_factor(seen.plan)
+    factor = replication_factor_warning(seen.plan)
     environment.confirm(
         f"{way.option}: change {len(seen.plan.moves)} partitions?{factor}", asked.yes
     )

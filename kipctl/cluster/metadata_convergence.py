@@ -12,9 +12,9 @@ from queue import Empty, SimpleQueue
 from types import TracebackType
 from typing import NamedTuple
 
-from kipctl.cluster.snapshot import Broker, PartitionId, Snapshot, is_missing
+from kipctl.cluster.snapshot import Broker, PartitionId, Snapshot, is_missing, metadata_request
 from kipctl.errors import KipctlError
-from kipctl.protocol.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from kipctl.protocol.metadata import MetadataResponse
 from kipctl.protocol.metadata_frames import MetadataAnswer, read_metadata
 from kipctl.trace.clock import now_us
 from kipctl.transport.access import Access
@@ -171,12 +171,7 @@ class LeaderWatch:
         self, brokers: Sequence[Broker], views: Mapping[PartitionId, View], access: Access
     ) -> None:
         """`views` are those of before, of the partitions to watch."""
-        self._request = MetadataRequest(
-            topics=tuple(
-                MetadataRequestTopic(name=topic) for topic in sorted({one.topic for one in views})
-            ),
-            allow_auto_topic_creation=False,
-        )
+        self._request = metadata_request(sorted({one.topic for one in views}))
         self._views = views
         self._access = access
         self._began_us = now_us()

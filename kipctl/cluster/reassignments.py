@@ -2,9 +2,8 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import groupby
 
-from kipctl.cluster.snapshot import PartitionId
+from kipctl.cluster.snapshot import PartitionId, by_topic
 from kipctl.errors import UnreachableError
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import ErrorCode, error_text
@@ -54,10 +53,8 @@ def list_reassignments(
     topics = None
     if partitions is not None:
         topics = tuple(
-            ListPartitionReassignmentsTopics(
-                name=topic, partition_indexes=tuple(p.partition for p in group)
-            )
-            for topic, group in groupby(sorted(partitions), key=lambda p: p.topic)
+            ListPartitionReassignmentsTopics(name=topic, partition_indexes=numbers)
+            for topic, numbers in by_topic(partitions).items()
         )
     response = cluster.ask_controller(
         ListPartitionReassignmentsRequest(

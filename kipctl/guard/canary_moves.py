@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 
-from kipctl.cluster.moves.election_batches import MOST_IN_ONE
+from kipctl.cluster.moves.election_batches import MAX_PER_REQUEST
 from kipctl.cluster.moves.plan import Move, Plan
 
 MOST_PARTITIONS = 60
 """Of a canary's topic, where a change has more batches than that."""
 
 
-def along(plan: Plan, own: Sequence[Move], batch: int) -> tuple[Plan, int]:
+def add_canary_moves(plan: Plan, own: Sequence[Move], batch: int) -> tuple[Plan, int]:
     """The plan with some of these moves among its own, and how large its batches are then.
 
     One in each batch, which is larger by it: there are as many batches as without. Where there are
@@ -18,7 +18,7 @@ def along(plan: Plan, own: Sequence[Move], batch: int) -> tuple[Plan, int]:
     batches = -(-len(plan.moves) // batch)
     if len(own) >= batches:
         places = [number * (batch + 1) for number in range(batches)]
-        return _with(plan, own, places), min(batch + 1, MOST_IN_ONE)
+        return _with(plan, own, places), min(batch + 1, MAX_PER_REQUEST)
     total = len(plan.moves) + len(own)
     return _with(plan, own, [number * total // len(own) for number in range(len(own))]), batch
 

@@ -34,12 +34,12 @@ _METRIC = (
     r"(?P<kind>metric)\s+(?P<name>[a-zA-Z_:][\w:]*)\s*(?:\{(?P<labels>[^{}]*)\})?"
     rf"\s*(?P<sign>[<>]=?)\s*(?P<limit>{_NUMBER})"
 )
-_FELT = (
+_LATENCY = (
     r"(?:(?P<kind>moved-wait)\s+)?p(?P<share>\d{1,2}(?:\.\d+)?)\s*(?P<sign>>=?)\s*"
     + _TIME.format("limit", "limit")
 )
 _FOR = r"(?:\s+for\s+" + _TIME.format("held", "held") + ")?"
-_SHAPES = tuple(re.compile(shape + _FOR, re.ASCII) for shape in (_COUNT, _METRIC, _FELT))
+_SHAPES = tuple(re.compile(shape + _FOR, re.ASCII) for shape in (_COUNT, _METRIC, _LATENCY))
 _LABEL = re.compile(r'\s*([a-zA-Z_]\w*)\s*=\s*"([^"]*)"\s*', re.ASCII)
 
 
@@ -58,7 +58,7 @@ class Kind(StrEnum):
         return self in (Kind.UNDER_REPLICATED, Kind.UNDER_MIN_ISR, Kind.OFFLINE)
 
     @property
-    def is_felt(self) -> bool:
+    def is_measured_by_canary(self) -> bool:
         """Whether a probe has to measure it."""
         return self in (Kind.LATENCY, Kind.MOVED_WAIT)
 
@@ -152,10 +152,10 @@ def count_partitions(
         isr = frozenset(partition.isr) | (frozenset(partition.replicas) & {away})
         match kind:
             case Kind.UNDER_REPLICATED:
-                meant = frozenset(partition.replicas) - frozenset(
+                expected = frozenset(partition.replicas) - frozenset(
                     (adding or {}).get(partition.id, ())
                 )
-                found += not meant <= isr
+                found += not expected <= isr
             case Kind.UNDER_MIN_ISR:
                 least = min_insync.get(partition.id.topic)
                 if least is None:
@@ -214,7 +214,7 @@ class Gauge:
         )
 
     def __str__(self) -> str:
-        return f"{self.condition.text} (now {shown(self.condition, self.last)})"
+        return f"{self.condition.text} (now {format_value(self.condition, self.last)})"
 
     def as_document(self) -> dict[str, Any]:
         """For JSON; latencies are seconds."""
@@ -228,11 +228,11 @@ class Gauge:
         }
 
 
-def shown(condition: Condition, value: float | None) -> str:
+def format_value(condition: Condition, value: float | None) -> str:
     """A value as a person reads it."""
     if value is None:
         return "not known"
-    return f"{value * 1000:.1f} ms" if condition.kind.is_felt else f"{value:g}"
+    return f"{value * 1000:.1f} ms" if condition.kind.is_measured_by_canary else f"{value:g}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ _TIMEOUT_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Exposed:
+class ExporterAnswer:
     """One exporter's answer. `broker` is None where it does not say whose it is."""
 
     url: str
@@ -39,11 +39,11 @@ class Exporters:
     urls: tuple[str, ...] = ()
     _brokers: dict[str, int] = field(default_factory=dict)
 
-    def ask(self) -> dict[str, Exposed | KipctlError]:
+    def ask(self) -> dict[str, ExporterAnswer | KipctlError]:
         """What each URL answers, or why it does not."""
-        answers = dict(zip(self.urls, at_once(_asked, self.urls), strict=True)) if self.urls else {}
+        answers = dict(zip(self.urls, at_once(_ask, self.urls), strict=True)) if self.urls else {}
         for url, answer in answers.items():
-            if isinstance(answer, Exposed) and answer.broker is not None:
+            if isinstance(answer, ExporterAnswer) and answer.broker is not None:
                 self._brokers[url] = answer.broker
         return answers
 
@@ -52,7 +52,7 @@ class Exporters:
         if self.urls and broker not in self._brokers.values():
             self.ask()
         for url, of in self._brokers.items():
-            if of == broker and isinstance(answer := _asked(url), Exposed):
+            if of == broker and isinstance(answer := _ask(url), ExporterAnswer):
                 return answer.started_at
         return None
 
@@ -74,7 +74,9 @@ class Exporters:
         return {one.text: worst_value(one, answers) for one in conditions}
 
 
-def worst_value(condition: Condition, answers: Mapping[str, Exposed | KipctlError]) -> float | None:
+def worst_value(
+    condition: Condition, answers: Mapping[str, ExporterAnswer | KipctlError]
+) -> float | None:
     """The value nearest the limit, or farthest beyond it, of all samples of that name that have
     those labels. None when an exporter has none, or did not answer. A pure function."""
     found: list[float] = []
@@ -95,10 +97,10 @@ def worst_value(condition: Condition, answers: Mapping[str, Exposed | KipctlErro
     return max(found) if condition.sign.startswith(">") else min(found)
 
 
-def _asked(url: str) -> Exposed | KipctlError:
+def _ask(url: str) -> ExporterAnswer | KipctlError:
     try:
         samples = samples_in(fetch(url, _TIMEOUT_S), url)
     except KipctlError as failed:
         return failed
     ids = [s.labels.get("id", "") for s in samples if s.name.lower() in _BROKER]
-    return Exposed(url, next((int(one) for one in ids if one.isdigit()), None), samples)
+    return ExporterAnswer(url, next((int(one) for one in ids if one.isdigit()), None), samples)

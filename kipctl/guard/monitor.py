@@ -5,10 +5,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from kipctl.cluster.moves.guard_interface import GivenUpError
-from kipctl.cluster.moves.pacing import Seldom
-from kipctl.cluster.moves.reassign import Progress, list_reassignments
+from kipctl.cluster.moves.guard_interface import ChangeGuard, GivenUpError
+from kipctl.cluster.moves.pacing import ReportInterval
+from kipctl.cluster.moves.reassign import Progress
 from kipctl.cluster.moves.safety_checks import min_insync_replicas
+from kipctl.cluster.reassignments import list_reassignments
 from kipctl.cluster.snapshot import PartitionId, Snapshot, take_snapshot
 from kipctl.errors import RefusedError, TimedOutError, UnreachableError
 from kipctl.guard.conditions import Guard, Kind, Verdict, count_partitions
@@ -23,15 +24,15 @@ _PATIENCE_S = 2.0
 """With an answer about topics that is cut off; what is not known then is asked at the next look."""
 
 
-@dataclass(slots=True)
-class Guarding:
+@dataclass
+class GuardMonitor(ChangeGuard):
     """Looks, and says when to wait. Without conditions it looks at nothing."""
 
     cluster: Cluster
     guard: Guard
     exporters: Exporters
     progress: Progress
-    felt: Callable[[], dict[str, float | None]] = dict
+    canary_values: Callable[[], dict[str, float | None]] = dict
     """What the probe's conditions are worth, by their texts."""
     _next: float = field(default=0.0, init=False)
     _min_insync: dict[str, int | None] = field(default_factory=dict, init=False)
@@ -63,7 +64,7 @@ class Guarding:
         if anew:
             self._next = 0.0
         self.look(away)
-        told, seldom = "", Seldom()
+        told, seldom = "", ReportInterval()
         while self.guard.verdict is Verdict.PAUSE:
             text = f"Paused: {self.guard}"
             if text != told and seldom.is_due(time.monotonic()):
@@ -88,8 +89,8 @@ class Guarding:
         metrics = [one for one in conditions if one.kind is Kind.METRIC]
         counted = [one for one in conditions if one.kind.is_of_partitions]
         values = self.exporters.values(metrics, away)
-        if any(one.kind.is_felt for one in conditions):
-            values |= self.felt()
+        if any(one.kind.is_measured_by_canary for one in conditions):
+            values |= self.canary_values()
         if not counted:
             return values
         try:

@@ -81,7 +81,7 @@ def _named(tables: Mapping[str, Table]) -> tuple[Table, ...]:
 
 
 def _brokers(facts: "ClusterFacts") -> tuple[Table, list[dict[str, Value]]]:
-    from kipctl.cluster.inspect.findings.left_behind import may_be_needed, needed_by
+    from kipctl.cluster.inspect.findings.isr import may_be_needed, needed_by
 
     snapshot = facts.snapshot
     leader_counts = snapshot.leaders_per_broker
@@ -112,7 +112,7 @@ def _brokers(facts: "ClusterFacts") -> tuple[Table, list[dict[str, Value]]]:
                 preferred[one.id],
                 not_in_sync[one.id],
                 needed[one.id] or (None if one.id in doubtful else 0),
-                one.silence is None,
+                one.no_answer is None,
             )
             for one in facts.brokers
         ),
@@ -127,7 +127,7 @@ def _brokers(facts: "ClusterFacts") -> tuple[Table, list[dict[str, Value]]]:
 def _broker_document(one: "BrokerFacts") -> dict[str, object]:
     """What the tables show of all brokers together, for each of them."""
     return {
-        "error": one.silence or (one.settings_error and one.settings_error.what),
+        "error": one.no_answer or (one.settings_error and one.settings_error.what),
         "lists": None if one.lists is None else sorted(one.lists),
         "features": {
             name: {"in_use": one.finalized.get(name, 0), "supported": list(versions)}
@@ -152,14 +152,14 @@ def _reassignments_document(facts: "ClusterFacts") -> dict[str, object]:
         "looked_s": copying.looked_s,
         "standing": [
             {"broker": broker, "partitions": len(partitions)}
-            for broker, partitions in copying.standing.items()
+            for broker, partitions in copying.stalled.items()
         ],
     }
 
 
 def _release(facts: "ClusterFacts", broker: "BrokerFacts") -> str | None:
     """The exact version if the broker's metrics tell it, else what its features give away."""
-    from kipctl.cluster.inspect.findings.settings import METADATA_VERSION
+    from kipctl.cluster.inspect.findings.releases import METADATA_VERSION
     from kipctl.cluster.kafka_release import release_of
 
     metrics = facts.metrics_of(broker.id)

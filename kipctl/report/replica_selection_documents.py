@@ -110,7 +110,7 @@ def _agrees(read_from: int | None, named: int | None) -> bool | None:
 
 def walks(found: "Observation") -> dict[str, Any]:
     """One partition's choices, rule by rule."""
-    from kipctl.cluster.inspect.replica_selection import walk
+    from kipctl.cluster.inspect.replica_selection import apply_rules
 
     (facts,) = found.facts
     return {
@@ -121,7 +121,7 @@ def walks(found: "Observation") -> dict[str, Any]:
                 **_choice(choice),
                 "steps": [
                     {"rule": step.rule, "facts": step.facts, "left": step.left}
-                    for step in walk(facts, choice.rack)
+                    for step in apply_rules(facts, choice.rack)
                 ],
             }
             for choice in found.choices

@@ -1,4 +1,4 @@
-"""A roll from end to end: node by node looked at, decided (`next_act`), done, and written down.
+"""A roll from end to end: node by node looked at, decided (`next_action`), done, and written down.
 
 Nothing that it needs to go on is in memory alone, but whether a node has been seen to be away and
 how the command that restarts it has ended: what a kipctl that is gone knew of these is looked at
@@ -23,28 +23,29 @@ from kipctl.errors import (
     UnreachableError,
     UsageError,
 )
-from kipctl.guard.monitor import Guarding
+from kipctl.guard.monitor import GuardMonitor
+from kipctl.progress import ProgressText
 from kipctl.protocol.address import Address, host_port
-from kipctl.roll.move_leaders import Leaders, movable_leaders
+from kipctl.roll.move_leaders import LeaderMover, movable_leaders
 from kipctl.roll.next_step import (
-    NOT_LOOKED,
-    Act,
+    NOT_OBSERVED,
+    Action,
     Command,
-    Look,
-    Next,
+    NextAction,
+    NodeState,
     Phase,
-    next_act,
-    which_next,
+    next_action,
+    next_node,
 )
-from kipctl.roll.node_watch import Watched, Watcher
+from kipctl.roll.node_watch import ClusterWatch, NodeWatch
 from kipctl.roll.plan import demand_safe, plan_roll
-from kipctl.roll.process_identity import Judged, Mark, judge
+from kipctl.roll.process_identity import ProcessMark, RestartVerdict, judge_restart
 from kipctl.roll.record import IN_SYNC, RollRecord, RollState, Step
 from kipctl.roll.restart_command import (
-    CalledCommand,
-    EarlierCommand,
-    Operator,
-    Restarting,
+    CommandOfDeadKipctl,
+    ManualRestart,
+    Restart,
+    RunningCommand,
     command_for,
     lab_command,
 )
@@ -54,9 +55,9 @@ _POLL_S = 0.25
 _FIRST_PAUSE_S = 0.05
 _LAST_PAUSE_S = 2.0
 _SHARE_OF_WAIT = 0.05
-_FELT_S = 1.0
+_CANARY_DELAY_S = 1.0
 """What was waited for the last leaders is known a moment after they came back."""
-_MOST_OFFS = 3
+_MAX_LEADER_MOVES = 3
 """How often leaders are moved off a broker that others bring them back to."""
 
 
@@ -69,21 +70,21 @@ class Roll:
     """
 
     record: RollRecord
-    watcher: Watcher
-    leaders: Leaders
-    guarding: Guarding
+    watcher: ClusterWatch
+    leaders: LeaderMover
+    guarding: GuardMonitor
     stdin: TextIO
     message: Callable[[str], None]
     progress: Progress
     was_restarted: bool | None = None
     new_waits: Callable[[], tuple[float, ...]] | None = None
-    _watched: Watched = field(init=False)
-    _restarting: Restarting | None = field(default=None, init=False)
+    _watched: NodeWatch = field(init=False)
+    _restarting: Restart | None = field(default=None, init=False)
     _is_called_here: bool = field(default=False, init=False)
-    _offs: int = field(default=0, init=False)
+    _leader_moves: int = field(default=0, init=False)
     _since: float = field(default=0.0, init=False)
-    _told: str = field(default="", init=False)
-    _doubts: set[str] = field(default_factory=set, init=False)
+    _last_progress: str = field(default="", init=False)
+    _warned_of: set[str] = field(default_factory=set, init=False)
 
     def run(self) -> RollRecord:
         """Every node that is left, one after the other; returns the record as it is then.
@@ -94,12 +95,12 @@ class Roll:
         is_first = True
         while self.record.left:
             broker = self._next()
-            with self._end_explained(broker):
+            with self._explain_errors(broker):
                 if not is_first and self.record.how.between_s:
                     name = self.record.step(broker).name
-                    self.progress(f"Next is {name}, in {self.record.how.between_s:g} s")
+                    self._report(f"Next is {name}, in {self.record.how.between_s:g} s")
                     self.guarding.sleep(self.record.how.between_s)
-                self._one(broker)
+                self._roll_node(broker)
             is_first = False
         self.record = self.record.mark(RollState.DONE)
         return self.record
@@ -108,61 +109,61 @@ class Roll:
         left = self.record.left
         is_chosen = len(left) > 1 and left[0].is_voter
         active = self.watcher.active_controller() if is_chosen else None
-        return which_next([(step.broker, step.phase) for step in left], active)
+        return next_node([(step.broker, step.phase) for step in left], active)
 
-    def _one(self, broker: int) -> None:
+    def _roll_node(self, broker: int) -> None:
         step = self.record.step(broker)
         self._watched = self.watcher
-        if step.is_apart:
+        if step.is_controller_only:
             place = Address(step.host, step.port) if step.host else None
             self._watched = self.watcher.controller(place)
         self._watched.forget()
-        self._offs, self._is_called_here, self._told = 0, False, ""
-        self._restarting = EarlierCommand(step.process) if step.process else None
+        self._leader_moves, self._is_called_here, self._last_progress = 0, False, ""
+        self._restarting = CommandOfDeadKipctl(step.process) if step.process else None
         self._since = time.monotonic()
         while (step := self.record.step(broker)).phase is not Phase.DONE:
             if step.phase is not Phase.RESTARTING:
                 self._demand_no_pause()
-            looked, snapshot = self._look(step)
-            self.guarding.look(self._away(step), snapshot)
-            what = next_act(step.phase, looked)
-            if what.act is Act.WAIT:
+            looked, snapshot = self._observe(step)
+            self.guarding.look(self._restarting_node(step), snapshot)
+            what = next_action(step.phase, looked)
+            if what.act is Action.WAIT:
                 self._wait(step, what.why, looked.command)
                 continue
             self._do(step, what)
             self._since = time.monotonic()
         if self.new_waits:
-            time.sleep(_FELT_S)
-            self._note(self.record.step(broker))
+            time.sleep(_CANARY_DELAY_S)
+            self._save(self.record.step(broker))
 
-    def _look(self, step: Step) -> tuple[Look, Snapshot | None]:
+    def _observe(self, step: Step) -> tuple[NodeState, Snapshot | None]:
         broker = step.broker
-        is_there = self._watched.is_there(broker)
+        is_up = self._watched.is_up(broker)
         if step.phase is Phase.RESTARTING:
             command = self._restarting.look() if self._restarting else Command.NOT_CALLED
-            judged = NOT_LOOKED
-            if is_there and command is not Command.RUNNING:
-                judged = self._judge(step)
-                is_there = judged is not NOT_LOOKED
+            judged = NOT_OBSERVED
+            if is_up and command is not Command.RUNNING:
+                judged = self._judge_restart(step)
+                is_up = judged is not NOT_OBSERVED
             said = self.was_restarted
-            return Look(is_there, "", 0, command, self._is_called_here, judged, said), None
+            return NodeState(is_up, "", 0, command, self._is_called_here, judged, said), None
         try:
-            snapshot, unmet = self.watcher.whole()
+            snapshot, unmet = self.watcher.cluster_state()
             if step.is_voter and not unmet:
                 unmet = self.watcher.quorum_unmet()
         except (UnreachableError, TimedOutError) as error:
-            return Look(False, error.what), None
-        return Look(is_there, unmet, movable_leaders(snapshot, broker)), snapshot
+            return NodeState(False, error.what), None
+        return NodeState(is_up, unmet, movable_leaders(snapshot, broker)), snapshot
 
-    def _judge(self, step: Step) -> Judged:
+    def _judge_restart(self, step: Step) -> RestartVerdict:
         try:
             now = self._watched.mark(step.broker)
         except (UnreachableError, TimedOutError):
-            return NOT_LOOKED
+            return NOT_OBSERVED
         was_away = self._watched.was_away
-        return judge(step.mark, now, was_away=was_away, is_watched=self._is_called_here)
+        return judge_restart(step.mark, now, was_away=was_away, is_watched=self._is_called_here)
 
-    def _away(self, step: Step) -> int | None:
+    def _restarting_node(self, step: Step) -> int | None:
         """The node that a guard does not miss: the one whose restart was called."""
         return step.broker if step.phase in (Phase.RESTARTING, Phase.RESTARTED) else None
 
@@ -173,25 +174,29 @@ class Roll:
         waited = now - self._since
         if waited > self.record.how.timeout_s:
             raise TimedOutError(f"After {self.record.how.timeout_s:g} s: {step.name}: {why}.")
-        if why != self._told:
-            self._told = why
-            self.progress(f"{step.name.capitalize()}: {why}")
+        if why != self._last_progress:
+            self._last_progress = why
+            self._report(f"{step.name.capitalize()}: {why}")
         # A node that is away for a moment only has to be seen to be.
         longest_s = _POLL_S if step.phase is Phase.RESTARTING else _LAST_PAUSE_S
         time.sleep(min(max(_FIRST_PAUSE_S, waited * _SHARE_OF_WAIT), longest_s))
 
-    def _do(self, step: Step, what: Next) -> None:
+    def _report(self, text: str) -> None:
+        steps = len(self.record.steps)
+        self.progress(ProgressText(text, steps - len(self.record.left), steps))
+
+    def _do(self, step: Step, what: NextAction) -> None:
         match what.act:
-            case Act.LEADERS_OFF:
+            case Action.LEADERS_OFF:
                 self._leaders_off(step)
-            case Act.RESTART:
+            case Action.RESTART:
                 self._restart(step)
-            case Act.NOTE_RESTARTED:
-                self._note(step.begin(Phase.RESTARTED, seen_by=what.why))
+            case Action.NOTE_RESTARTED:
+                self._save(step.begin(Phase.RESTARTED, seen_by=what.why))
                 self.message(f"{step.name.capitalize()} is restarted: {what.why}.")
-            case Act.LEADERS_BACK if step.is_apart:
+            case Action.LEADERS_BACK if step.is_controller_only:
                 self._caught_up(step)
-            case Act.LEADERS_BACK:
+            case Action.LEADERS_BACK:
                 self._leaders_back(step)
             case _:
                 outcome = self._restarting.outcome if self._restarting else ""
@@ -201,16 +206,16 @@ class Roll:
                 )
 
     def _leaders_off(self, step: Step) -> None:
-        self._offs += 1
-        if self._offs > _MOST_OFFS:
+        self._leader_moves += 1
+        if self._leader_moves > _MAX_LEADER_MOVES:
             raise PartlyDoneError(
-                f"Broker {step.broker} still leads partitions after {_MOST_OFFS} times: they could"
-                " not be moved off it, or somebody brings them back."
+                f"Broker {step.broker} still leads partitions after {_MAX_LEADER_MOVES} times: they"
+                " could not be moved off it, or somebody brings them back."
             )
         if step.phase is Phase.WAITING:
-            step = self._note(step.begin(Phase.LEADERS_OFF, since=self.leaders.newest_entry()))
+            step = self._save(step.begin(Phase.LEADERS_OFF, since=self.leaders.newest_entry()))
         moved = self.leaders.move_off(step.broker, self._before_batch)
-        self._note(step.begin(Phase.LEADERS_OFF, moved=step.moved + moved))
+        self._save(step.begin(Phase.LEADERS_OFF, moved=step.moved + moved))
         self.message(f"Broker {step.broker}: {moved:,} leaders moved off it.")
 
     def _before_batch(self) -> None:
@@ -219,18 +224,18 @@ class Roll:
 
     def _demand_no_pause(self) -> None:
         """Raise PartlyDoneError when somebody has asked for a pause (`reassign --pause`)."""
-        if self.leaders.changes.is_to_pause():
+        if self.leaders.journal.is_to_pause():
             raise PartlyDoneError("Paused, as was asked for.")
 
     def _restart(self, step: Step) -> None:
         """Call for the restart, after a last look at what it risks now."""
         how, broker = self.record.how, step.broker
         self.guarding.demand_quiet(None)
-        chosen = None if step.is_apart else [broker]
-        plan = plan_roll(self.watcher.facts(), chosen, controllers=step.is_apart)
+        chosen = None if step.is_controller_only else [broker]
+        plan = plan_roll(self.watcher.facts(), chosen, controllers=step.is_controller_only)
         for unknown in plan.not_known:
-            if unknown not in self._doubts:
-                self._doubts.add(unknown)
+            if unknown not in self._warned_of:
+                self._warned_of.add(unknown)
                 self.message(f"Not known: {unknown}")
         demand_safe(plan, force=how.force)
         mark = self._mark_before(broker)
@@ -240,28 +245,28 @@ class Roll:
         place = ", ".join(filter(None, (parts[0], f"rack {parts[1]}" if parts[1] else "")))
         named = f"{step.name} ({place})" if place else step.name
         if how.way == "manual":
-            self._note(step.begin(Phase.RESTARTING, mark=mark, process=None))
+            self._save(step.begin(Phase.RESTARTING, mark=mark, process=None))
             self.message(f"Restart {named} now. When it is done press Enter.")
-            operator = Operator(self.stdin)
+            operator = ManualRestart(self.stdin)
             operator.ask()
             self._restarting = operator
             return
         words = lab_command(how.lab) if how.way == "lab" else how.command
-        called = CalledCommand(
+        called = RunningCommand(
             command_for(words, broker, step.host, step.port, step.rack, step.name.split()[0]),
             self.record.output_path(broker),
             how.exec_timeout_s,
             self.message,
         )
         process = called.prepare()
-        self._note(
+        self._save(
             step.begin(Phase.RESTARTING, mark=mark, process=process, output=str(called.output))
         )
         self.message(f"Restarting {named}.")
         called.go()
         self._restarting = called
 
-    def _mark_before(self, broker: int) -> Mark:
+    def _mark_before(self, broker: int) -> ProcessMark:
         deadline = time.monotonic() + self.record.how.timeout_s
         while True:
             try:
@@ -272,54 +277,54 @@ class Roll:
                 time.sleep(_POLL_S)
 
     def _leaders_back(self, step: Step) -> None:
-        step = self._note(step.reached(IN_SYNC))
+        step = self._save(step.reached(IN_SYNC))
         self.guarding.demand_quiet(None)
-        step = self._note(step.begin(Phase.LEADERS_BACK))
+        step = self._save(step.begin(Phase.LEADERS_BACK))
         brought = self.leaders.bring_back(step.since) if step.has_moved else 0
-        step = self._note(step.begin(Phase.DONE, brought_back=step.brought_back + brought))
+        step = self._save(step.begin(Phase.DONE, brought_back=step.brought_back + brought))
         took = step.seconds(Phase.RESTARTING, Phase.DONE)
         told = f", {took:.1f} s after its restart was called" if took is not None else ""
         self.message(f"Broker {step.broker}: {brought:,} leaders are back{told}.")
 
     def _caught_up(self, step: Step) -> None:
-        step = self._note(step.reached(IN_SYNC).begin(Phase.DONE))
+        step = self._save(step.reached(IN_SYNC).begin(Phase.DONE))
         took = step.seconds(Phase.RESTARTING, Phase.DONE)
         told = f" {took:.1f} s after its restart was called" if took is not None else ""
         self.message(f"{step.name.capitalize()} is caught up{told}.")
 
-    def _note(self, step: Step) -> Step:
+    def _save(self, step: Step) -> Step:
         if self.new_waits:
             step = replace(step, waits_s=(step.waits_s or ()) + self.new_waits())
         self.record = self.record.with_step(step)
         return step
 
     @contextmanager
-    def _end_explained(self, broker: int) -> Iterator[None]:
+    def _explain_errors(self, broker: int) -> Iterator[None]:
         """Whatever stops it says at which node, what is left, and is written down."""
         try:
             yield
         except KeyboardInterrupt:
             self._stopped("interrupted")
-            raise InterruptedRunError(f"Interrupted. {self._where(broker)}", GO_ON) from None
+            raise InterruptedRunError(f"Interrupted. {self._position(broker)}", GO_ON) from None
         except InterruptedRunError as interrupted:
             self._stopped("interrupted")
-            what = f"{interrupted.what} {self._where(broker)}"
+            what = f"{interrupted.what} {self._position(broker)}"
             raise InterruptedRunError(what, GO_ON) from None
         except GivenUpError as given_up:
             self._stopped(given_up.what)
             put_back = self._put_back(broker)
             raise PartlyDoneError(
-                f"{given_up.what}{put_back} {self._where(broker)}", GO_ON
+                f"{given_up.what}{put_back} {self._position(broker)}", GO_ON
             ) from None
         except (RefusedError, UsageError) as refused:
             if not self._has_begun:
                 self.record = self.record.mark(RollState.ABANDONED, refused.what)
                 raise
             self._stopped(refused.what)
-            raise PartlyDoneError(f"{refused.what} {self._where(broker)}", GO_ON) from None
+            raise PartlyDoneError(f"{refused.what} {self._position(broker)}", GO_ON) from None
         except KipctlError as error:
             self._stopped(error.what)
-            error.what, error.next_step = f"{error.what} {self._where(broker)}", GO_ON
+            error.what, error.next_step = f"{error.what} {self._position(broker)}", GO_ON
             raise
 
     @property
@@ -334,25 +339,25 @@ class Roll:
         if step.phase is Phase.WAITING:
             return " No leader is to be put back."
         try:
-            if step.is_apart:
+            if step.is_controller_only:
                 return " A controller leads no partitions: none is to be put back."
-            if step.phase is Phase.RESTARTING or not self.watcher.is_there(broker):
+            if step.phase is Phase.RESTARTING or not self.watcher.is_up(broker):
                 return f" Leaders of broker {broker} are not put back while it is restarted."
-            if unmet := self.watcher.whole()[1]:
+            if unmet := self.watcher.cluster_state()[1]:
                 return f" Leaders are not put back: {unmet}."
             brought = self.leaders.bring_back(step.since) if step.has_moved else 0
         except KipctlError as failed:
             return f" Leaders were not put back: {failed.what}"
         if step.phase is Phase.LEADERS_OFF:
-            self._note(step.begin(Phase.WAITING, moved=0))
+            self._save(step.begin(Phase.WAITING, moved=0))
         else:
-            self._note(step.begin(Phase.DONE, brought_back=step.brought_back + brought))
+            self._save(step.begin(Phase.DONE, brought_back=step.brought_back + brought))
         return f" {brought:,} leaders were put back."
 
     def _stopped(self, why: str) -> None:
         self.record = self.record.mark(RollState.STOPPED, why)
 
-    def _where(self, broker: int) -> str:
+    def _position(self, broker: int) -> str:
         """At which node, how far it is, and what is left."""
         done = len(self.record.steps) - len(self.record.left)
         step = self.record.step(broker)

@@ -10,20 +10,21 @@ from kipctl.cluster.moves.plan import Move, Plan
 from kipctl.cluster.moves.plan_execution import roll_back, rotate_leaders
 from kipctl.cluster.moves.plan_result import demand_all_done
 from kipctl.cluster.moves.planners.preferred_leaders import ELECTION_ONLY, leaders_off
-from kipctl.cluster.moves.reassign import Progress, list_reassignments, topic_ids
-from kipctl.cluster.moves.rollback import BACK, GONE, way_back
+from kipctl.cluster.moves.reassign import Progress, topic_ids
+from kipctl.cluster.moves.rollback import ALREADY_BACK, DELETED, plan_rollback
 from kipctl.cluster.moves.safety_checks import survey
+from kipctl.cluster.reassignments import list_reassignments
 from kipctl.cluster.snapshot import Snapshot, take_snapshot
 from kipctl.errors import PartlyDoneError
 from kipctl.transport.request import Cluster
 
 
 @dataclass(frozen=True, slots=True)
-class Leaders:
+class LeaderMover:
     """Moves a roll's leaders; each change is in the journal, as the roll's own."""
 
     cluster: Cluster
-    changes: Journal
+    journal: Journal
     origin: Origin
     batch: int
     timeout_s: float
@@ -31,7 +32,7 @@ class Leaders:
 
     def newest_entry(self) -> str:
         """The id of the last change in the journal; "" without any."""
-        return next((entry.id for entry in self.changes.entries()), "")
+        return next((entry.id for entry in self.journal.entries()), "")
 
     def move_off(self, broker: int, before_each: Callable[[], None]) -> int:
         """Let in-sync replicas elsewhere lead what the broker leads; returns how many were moved.
@@ -40,7 +41,7 @@ class Leaders:
         what fails the first is told: whether leaders are left is to be looked at. Raises what
         `rotate_leaders` does.
         """
-        plan = survey(self.cluster, lambda now: off_plan(now, broker)).plan
+        plan = survey(self.cluster, lambda now: plan_leaders_off(now, broker)).plan
         moved = 0
         for part in plan.batches(self.batch):
             before_each()
@@ -58,7 +59,7 @@ class Leaders:
         return moved
 
     def _saved(self, plan: Plan, undoes: str = "") -> Entry:
-        return self.changes.save(
+        return self.journal.save(
             {move.id: move.before for move in plan.moves},
             plan.target,
             self.origin,
@@ -73,11 +74,11 @@ class Leaders:
         PartlyDoneError when something has to wait: it is still there to be undone then.
         """
         brought = 0
-        for entry in list(entries_of(self.changes, self.origin, since)):
+        for entry in list(entries_of(self.journal, self.origin, since)):
             now = take_snapshot(self.cluster)
             topics = sorted({p.topic for p in entry.before} & set(now.topics))
             busy = [one.id for one in list_reassignments(self.cluster)]
-            way = way_back(entry, now, topic_ids(self.cluster, topics), busy)
+            way = plan_rollback(entry, now, topic_ids(self.cluster, topics), busy)
             if way.plan.moves or way.in_place:
                 back = roll_back(
                     self.cluster,
@@ -90,22 +91,24 @@ class Leaders:
                 demand_all_done(back.failures, back.done, "", has_changed=back.has_changed)
                 brought += back.done
             if not way.is_whole:
-                held = next(one for one in way.plan.skipped if one.reason not in (BACK, GONE))
+                held = next(
+                    one for one in way.plan.skipped if one.reason not in (ALREADY_BACK, DELETED)
+                )
                 raise PartlyDoneError(f"Leaders are not all back: {held.id}: {held.reason}.")
             entry.mark(EntryState.UNDONE)
         return brought
 
 
-def entries_of(changes: Journal, origin: Origin, since: str) -> Iterator[Entry]:
+def entries_of(journal: Journal, origin: Origin, since: str) -> Iterator[Entry]:
     """What this origin has changed since that entry and has not undone, the newest first."""
-    for entry in changes.entries():
+    for entry in journal.entries():
         if entry.id <= since:
             return
         if entry.origin == origin and not entry.undoes and entry.may_be_undone:
             yield entry
 
 
-def off_plan(now: Snapshot, broker: int) -> Plan:
+def plan_leaders_off(now: Snapshot, broker: int) -> Plan:
     """The moves that let no partition be led by the broker, where others are in sync.
 
     With those whose preferred leader is another one already as moves to the order that they have:

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from kipctl.roll.process_identity import Judged, Life
+from kipctl.roll.process_identity import ProcessLife, RestartVerdict
 
-NOT_LOOKED = Judged(Life.NOT_KNOWN, "nobody has looked")
+NOT_OBSERVED = RestartVerdict(ProcessLife.NOT_KNOWN, "nobody has looked")
 
 
 class Phase(StrEnum):
@@ -39,7 +39,7 @@ class Command(StrEnum):
     FAILED = "failed"
 
 
-class Act(StrEnum):
+class Action(StrEnum):
     """What is to be done; WAIT is to look again a little later."""
 
     LEADERS_OFF = "leaders off"
@@ -52,10 +52,10 @@ class Act(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class NodeState:
     """What is to be seen of a node and its cluster.
 
-    `is_there` says that it is in Metadata and answers; of a controller that it takes connections,
+    `is_up` says that it is in Metadata and answers; of a controller that it takes connections,
     or follows the others where only they can connect to it. `unmet` says in words what is not in
     sync everywhere, or not shown alike by all brokers, or which controller is not caught up.
     `leaders` are those on it that others can take over. `is_called_here` is False after a kipctl
@@ -63,66 +63,72 @@ class Look:
     be seen: True that it has happened.
     """
 
-    is_there: bool
+    is_up: bool
     unmet: str = ""
     leaders: int = 0
     command: Command = Command.NOT_CALLED
     is_called_here: bool = False
-    judged: Judged = NOT_LOOKED
+    judged: RestartVerdict = NOT_OBSERVED
     said: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Next:
+class NextAction:
     """What to do, and why (for WAIT: what is waited for)."""
 
-    act: Act
+    act: Action
     why: str = ""
 
 
-def next_act(phase: Phase, look: Look) -> Next:
+def next_action(phase: Phase, look: NodeState) -> NextAction:
     """What comes next. A pure function of how far the broker came and what is to be seen."""
     match phase:
         case Phase.WAITING | Phase.LEADERS_OFF:
-            if not look.is_there:
-                return Next(Act.WAIT, "it is away, and not by this roll")
+            if not look.is_up:
+                return NextAction(Action.WAIT, "it is away, and not by this roll")
             if look.unmet:
-                return Next(Act.WAIT, look.unmet)
-            return Next(Act.LEADERS_OFF if look.leaders else Act.RESTART)
+                return NextAction(Action.WAIT, look.unmet)
+            return NextAction(Action.LEADERS_OFF if look.leaders else Action.RESTART)
         case Phase.RESTARTING:
             return _restarting(look)
         case Phase.RESTARTED | Phase.LEADERS_BACK:
-            if not look.is_there:
-                return Next(Act.WAIT, "it is not back")
-            return Next(Act.WAIT, look.unmet) if look.unmet else Next(Act.LEADERS_BACK)
+            if not look.is_up:
+                return NextAction(Action.WAIT, "it is not back")
+            return (
+                NextAction(Action.WAIT, look.unmet)
+                if look.unmet
+                else NextAction(Action.LEADERS_BACK)
+            )
         case Phase.DONE:
-            return Next(Act.FINISH)
+            return NextAction(Action.FINISH)
 
 
-def _restarting(look: Look) -> Next:
+def _restarting(look: NodeState) -> NextAction:
     if look.command is Command.FAILED:
-        return Next(Act.STOP, "the command that restarts it has failed")
+        return NextAction(Action.STOP, "the command that restarts it has failed")
     if look.command is Command.RUNNING:
-        return Next(Act.WAIT, "it is being restarted")
-    if not look.is_there:
-        return Next(Act.WAIT, "it is not back")
-    if look.judged.life is Life.NEW:
-        return Next(Act.NOTE_RESTARTED, look.judged.why)
+        return NextAction(Action.WAIT, "it is being restarted")
+    if not look.is_up:
+        return NextAction(Action.WAIT, "it is not back")
+    if look.judged.life is ProcessLife.NEW:
+        return NextAction(Action.NOTE_RESTARTED, look.judged.why)
     if look.is_called_here:
-        return Next(Act.WAIT, f"it does not seem to have been restarted: {look.judged.why}")
-    if look.judged.life is Life.SAME:
-        return Next(Act.RESTART, look.judged.why)
+        return NextAction(
+            Action.WAIT, f"it does not seem to have been restarted: {look.judged.why}"
+        )
+    if look.judged.life is ProcessLife.SAME:
+        return NextAction(Action.RESTART, look.judged.why)
     if look.said is not None:
         said = "the operator says so"
-        return Next(Act.NOTE_RESTARTED if look.said else Act.RESTART, said)
-    return Next(
-        Act.STOP,
+        return NextAction(Action.NOTE_RESTARTED if look.said else Action.RESTART, said)
+    return NextAction(
+        Action.STOP,
         "the command that restarts it was called, and whether it has been restarted cannot be seen:"
         f" {look.judged.why}",
     )
 
 
-def which_next(left: Sequence[tuple[int, Phase]], active: int | None) -> int:
+def next_node(left: Sequence[tuple[int, Phase]], active: int | None) -> int:
     """Which node of those that are left, in their order, is the next.
 
     The active controller has the last turn: if it is another one by now than when the order was

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from kipctl.cluster.moves.wait_conditions import Condition, look, unmet
+from kipctl.cluster.moves.wait_conditions import Condition, read_state, unmet
 from kipctl.cluster.snapshot import Broker, Snapshot
 from kipctl.errors import KipctlError, RefusedError, TimedOutError, UnreachableError
 from kipctl.guard.exporters import Exporters
@@ -16,8 +16,8 @@ from kipctl.protocol.init_producer_id import InitProducerIdRequest
 from kipctl.protocol.metadata import MetadataRequest
 from kipctl.roll.facts import ask_facts
 from kipctl.roll.plan import Facts
-from kipctl.roll.process_identity import Mark
-from kipctl.roll.quorum import ask_quorum, differing, unmet_of
+from kipctl.roll.process_identity import ProcessMark
+from kipctl.roll.quorum import ask_quorum, broker_behind, quorum_problem
 from kipctl.transport.request import Cluster
 
 WANTED = (Condition.IN_SYNC, Condition.CONVERGED)
@@ -28,7 +28,7 @@ SILENT_S = 2.0
 (MAX_FETCH_WAIT_MS of Kafka's raft client)."""
 
 
-class Watched(Protocol):
+class NodeWatch(Protocol):
     """A look at the node in hand."""
 
     was_away: bool
@@ -37,17 +37,17 @@ class Watched(Protocol):
         """Another node is in hand, or another restart of it."""
         ...
 
-    def is_there(self, node: int) -> bool:
+    def is_up(self, node: int) -> bool:
         """Whether it runs, as far as that can be seen."""
         ...
 
-    def mark(self, node: int) -> Mark:
+    def mark(self, node: int) -> ProcessMark:
         """What only this life of its process tells. Raises UnreachableError, TimedOutError."""
         ...
 
 
 @dataclass(slots=True)
-class Watcher:
+class ClusterWatch:
     """Looks at a cluster of which one broker at a time is away.
 
     `was_away` says that the broker in hand has been seen to be gone since `forget`: another broker
@@ -64,27 +64,22 @@ class Watcher:
         """Another broker is in hand, or another restart of it."""
         self.was_away = False
 
-    def is_there(self, broker: int) -> bool:
+    def is_up(self, broker: int) -> bool:
         """Whether the cluster lists it and it answers."""
         try:
             listed = [one.node_id for one in self.cluster.metadata(()).brokers]
         except (UnreachableError, TimedOutError):
-            self.was_away |= self._is_alone(broker) and self._refuses(broker)
+            self.was_away |= self._is_alone(broker) and self._answers(broker) is False
             return False
         others = [one for one in listed if one != broker]
         if broker not in listed:
             shown = self._shown_by_one_of(others)
             self.was_away |= shown is not None and broker not in shown
             return False
-        try:
-            self.cluster.broker(broker).request(_EMPTY)
-        except UnreachableError as error:
-            if _is_refusal(error):
-                self.was_away |= not others or self._shown_by_one_of(others) is not None
-            return False
-        except TimedOutError:  # it may hang: that is no restart
-            return False
-        return True
+        answers = self._answers(broker)
+        if answers is False:
+            self.was_away |= not others or self._shown_by_one_of(others) is not None
+        return answers is True
 
     def _shown_by_one_of(self, others: Collection[int]) -> Collection[int] | None:
         """The brokers that the first of these lists that answers; None if none does."""
@@ -103,21 +98,25 @@ class Watcher:
         except KipctlError:  # nobody has ever answered
             return False
 
-    def _refuses(self, broker: int) -> bool:
+    def _answers(self, broker: int) -> bool | None:
+        """False where its machine says that nobody listens at its port; None where neither is so.
+
+        It may hang then, or the network is lost: that is no restart.
+        """
         try:
             self.cluster.broker(broker).request(_EMPTY)
         except UnreachableError as error:
-            return _is_refusal(error)
+            return False if isinstance(error.__cause__, ConnectionRefusedError) else None
         except TimedOutError:
-            return False
-        return False
+            return None
+        return True
 
-    def whole(self) -> tuple[Snapshot, str]:
+    def cluster_state(self) -> tuple[Snapshot, str]:
         """The cluster, and what is not in sync, or not known alike to all brokers; "" if all is.
 
         Raises UnreachableError and TimedOutError.
         """
-        seen = look(self.cluster, None, WANTED, self._looks)
+        seen = read_state(self.cluster, None, WANTED, self._looks)
         self._looks += 1
         return seen.snapshot, "; ".join(filter(None, (unmet(one, seen) for one in WANTED)))
 
@@ -130,7 +129,7 @@ class Watcher:
             quorum = ask_quorum(self.cluster)
         except RefusedError as refused:
             return refused.what.rstrip(".")
-        return unmet_of(quorum) or differing(self.cluster, self._brokers(), quorum)
+        return quorum_problem(quorum) or broker_behind(self.cluster, self._brokers(), quorum)
 
     def active_controller(self) -> int | None:
         """None while it is not known."""
@@ -139,9 +138,9 @@ class Watcher:
         except KipctlError:
             return None
 
-    def controller(self, place: Address | None) -> Watched:
+    def controller(self, place: Address | None) -> NodeWatch:
         """Who looks at a controller that is no broker; None: where it listens is not known."""
-        return ControllerWatcher(self.cluster, self.exporters, place)
+        return ControllerWatch(self.cluster, self.exporters, place)
 
     def _brokers(self) -> tuple[Broker, ...]:
         nodes = self.cluster.metadata(()).brokers
@@ -151,12 +150,12 @@ class Watcher:
         """What a restart that is to begin now is judged by. Raises UnreachableError."""
         return ask_facts(self.cluster)
 
-    def mark(self, broker: int) -> Mark:
+    def mark(self, broker: int) -> ProcessMark:
         """What only this life of its process tells.
 
         Raises UnreachableError and TimedOutError while the broker does not answer, or cannot yet.
         """
-        return Mark(self._producer_id(broker), self.exporters.started_at(broker))
+        return ProcessMark(self._producer_id(broker), self.exporters.started_at(broker))
 
     def _producer_id(self, broker: int) -> int | None:
         """A new one; None if the client has no right to one."""
@@ -170,13 +169,8 @@ class Watcher:
         return None if code else answer.producer_id
 
 
-def _is_refusal(error: UnreachableError) -> bool:
-    """Whether its machine says that nobody listens at its port."""
-    return isinstance(error.__cause__, ConnectionRefusedError)
-
-
 @dataclass(slots=True)
-class ControllerWatcher:
+class ControllerWatch:
     """Looks at one controller that is no broker.
 
     Clients have nothing to ask it for, and its listener may be secured otherwise than theirs, or
@@ -189,27 +183,27 @@ class ControllerWatcher:
     place: Address | None
     was_away: bool = False
     _takes_connections: bool = field(default=False, init=False)
-    _unheard_since: float | None = field(default=None, init=False)
+    _silent_since: float | None = field(default=None, init=False)
 
     def forget(self) -> None:
         """Its restart is called for, once more."""
         self.was_away = False
-        self._unheard_since = None
+        self._silent_since = None
 
-    def is_there(self, node: int) -> bool:
+    def is_up(self, node: int) -> bool:
         """Whether it takes connections; where it does not from here, whether it fetches."""
         try:
             if self._connects():
                 self._takes_connections = True
                 return True
         except OSError:  # it may hang, or kipctl's own network is lost: that is no restart
-            return False if self._takes_connections else self._is_heard(node)
+            return False if self._takes_connections else self._fetches(node)
         if self._takes_connections:
             self.was_away = True
             return False
-        return self._is_heard(node)
+        return self._fetches(node)
 
-    def mark(self, node: int) -> Mark:
+    def mark(self, node: int) -> ProcessMark:
         """When it started, and the epoch that it leads in. Raises UnreachableError, TimedOutError,
         also while there is no active controller."""
         try:
@@ -217,7 +211,7 @@ class ControllerWatcher:
         except RefusedError as refused:
             raise UnreachableError(refused.what) from None
         led = quorum.epoch if quorum.active == node else None
-        return Mark(None, self.exporters.started_at(node), led)
+        return ProcessMark(None, self.exporters.started_at(node), led)
 
     def _connects(self) -> bool:
         """Whether its port takes them, or refuses. Raises OSError where neither is the answer."""
@@ -230,18 +224,18 @@ class ControllerWatcher:
             return False
         return True
 
-    def _is_heard(self, node: int) -> bool:
+    def _fetches(self, node: int) -> bool:
         try:
             voter = ask_quorum(self.cluster).voter(node)
         except KipctlError:
             return False
         silent_ms = voter.silent_ms if voter else None
         if silent_ms is not None and silent_ms <= SILENT_S * 1000:
-            self._unheard_since = None
+            self._silent_since = None
             return True
         now = time.monotonic()
-        if self._unheard_since is None:
-            self._unheard_since = now
-        if silent_ms is not None or now - self._unheard_since > SILENT_S:
+        if self._silent_since is None:
+            self._silent_since = now
+        if silent_ms is not None or now - self._silent_since > SILENT_S:
             self.was_away = True
         return False

@@ -21,7 +21,7 @@ _SAME_START_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class ProcessMark:
     """Of a node at one moment; None is what it did not tell.
 
     `producer_id` is one that it has just given, `started_at` the start of its process (seconds
@@ -41,7 +41,7 @@ class Mark:
         }
 
 
-class Life(StrEnum):
+class ProcessLife(StrEnum):
     """Whether a node's process is a new one."""
 
     NEW = "new"
@@ -50,14 +50,16 @@ class Life(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class RestartVerdict:
     """`why` says by what."""
 
-    life: Life
+    life: ProcessLife
     why: str
 
 
-def judge(before: Mark, now: Mark, *, was_away: bool, is_watched: bool) -> Judged:
+def judge_restart(
+    before: ProcessMark, now: ProcessMark, *, was_away: bool, is_watched: bool
+) -> RestartVerdict:
     """Whether the process is another one than before. A pure function.
 
     `was_away` says that it has been seen to be gone since; `is_watched` that it would have been
@@ -66,27 +68,37 @@ def judge(before: Mark, now: Mark, *, was_away: bool, is_watched: bool) -> Judge
     """
     if before.started_at is not None and now.started_at is not None:
         if abs(now.started_at - before.started_at) > _SAME_START_S:
-            return Judged(Life.NEW, "its metrics tell another start")
-        return Judged(Life.SAME, "its metrics tell the same start as before")
+            return RestartVerdict(ProcessLife.NEW, "its metrics tell another start")
+        return RestartVerdict(ProcessLife.SAME, "its metrics tell the same start as before")
     if before.producer_id is not None and now.producer_id is not None:
         if before.producer_id // BLOCK == now.producer_id // BLOCK:
-            return Judged(Life.SAME, "it gives producer ids of the same block as before")
+            return RestartVerdict(
+                ProcessLife.SAME, "it gives producer ids of the same block as before"
+            )
         if was_away:
-            return Judged(Life.NEW, "it was away, and gives producer ids of another block")
+            return RestartVerdict(
+                ProcessLife.NEW, "it was away, and gives producer ids of another block"
+            )
         if not is_watched:
-            return Judged(Life.NEW, "it gives producer ids of another block than before")
-        return Judged(Life.NOT_KNOWN, "it has not been away")
+            return RestartVerdict(
+                ProcessLife.NEW, "it gives producer ids of another block than before"
+            )
+        return RestartVerdict(ProcessLife.NOT_KNOWN, "it has not been away")
     if before.led_epoch is not None:
         if before.led_epoch == now.led_epoch:
-            return Judged(Life.SAME, "it leads the controllers in the same epoch as before")
+            return RestartVerdict(
+                ProcessLife.SAME, "it leads the controllers in the same epoch as before"
+            )
         if was_away:
-            return Judged(Life.NEW, "it was away, and no longer leads the controllers as before")
+            return RestartVerdict(
+                ProcessLife.NEW, "it was away, and no longer leads the controllers as before"
+            )
         if not is_watched:
-            return Judged(Life.NEW, "it no longer leads the controllers as before")
-        return Judged(Life.NOT_KNOWN, "it has not been away")
+            return RestartVerdict(ProcessLife.NEW, "it no longer leads the controllers as before")
+        return RestartVerdict(ProcessLife.NOT_KNOWN, "it has not been away")
     if was_away:
-        return Judged(Life.NEW, "it was away; nothing else of it can be seen")
-    return Judged(
-        Life.NOT_KNOWN,
+        return RestartVerdict(ProcessLife.NEW, "it was away; nothing else of it can be seen")
+    return RestartVerdict(
+        ProcessLife.NOT_KNOWN,
         "it has not been away" if is_watched else "it tells nothing that a restart would change",
     )

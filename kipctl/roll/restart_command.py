@@ -96,7 +96,7 @@ def lab_command(name: str) -> tuple[str, ...]:
     return (sys.executable, "-m", "kipctl", "lab", "restart", "{broker}", "--name", name)
 
 
-class Restarting(Protocol):
+class Restart(Protocol):
     """A restart that was called, or that a kipctl that is gone has called."""
 
     def look(self) -> Command:
@@ -108,13 +108,9 @@ class Restarting(Protocol):
         """How it ended, in words."""
         ...
 
-    def end(self) -> None:
-        """Stop it: nobody waits for it any more."""
-        ...
-
 
 @dataclass(slots=True)
-class CalledCommand:
+class RunningCommand:
     """A command that this process runs. `timeout_s` after its begin it is ended, and has failed."""
 
     words: Sequence[str]
@@ -187,7 +183,7 @@ class CalledCommand:
 
 
 @dataclass(frozen=True, slots=True)
-class EarlierCommand:
+class CommandOfDeadKipctl:
     """A command that a kipctl that is gone has called; how it ended nobody knows."""
 
     called: Process
@@ -199,12 +195,9 @@ class EarlierCommand:
     def outcome(self) -> str:
         return "how it ended is not known"
 
-    def end(self) -> None:
-        """It is left to end by itself."""
-
 
 @dataclass(slots=True)
-class Operator:
+class ManualRestart:
     """A restart by the operator, who says when it is done; the cluster is watched meanwhile."""
 
     stdin: TextIO
@@ -227,6 +220,3 @@ class Operator:
     @property
     def outcome(self) -> str:
         return "nobody said that it was done"
-
-    def end(self) -> None:
-        """Nobody to stop."""

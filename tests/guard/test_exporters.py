@@ -9,7 +9,7 @@ import pytest
 from kipctl.cluster.broker_metrics import samples_in
 from kipctl.errors import UnreachableError
 from kipctl.guard.conditions import parse_guard
-from kipctl.guard.exporters import Exporters, Exposed, worst_value
+from kipctl.guard.exporters import ExporterAnswer, Exporters, worst_value
 
 TEXT = """\
 # TYPE kafka_server_app_info_version gauge
@@ -72,7 +72,7 @@ def exporters() -> Iterator[list[Exporter]]:
 )
 def test_the_worst_of_all_samples_counts(guard: str, value: float | None) -> None:
     text = TEXT % (1, 100)
-    answers = {"u": Exposed("u", 1, samples_in(text, "u"))}
+    answers = {"u": ExporterAnswer("u", 1, samples_in(text, "u"))}
     assert worst_value(parse_guard(guard), answers) == value
     silent = {**answers, "v": UnreachableError("gone")}
     assert worst_value(parse_guard(guard), silent) is None

@@ -11,7 +11,7 @@ from kipctl.cluster.snapshot import PartitionId
 from kipctl.errors import RefusedError
 from kipctl.guard.conditions import Guard, Verdict, parse_guard
 from kipctl.guard.exporters import Exporters
-from kipctl.guard.monitor import Guarding
+from kipctl.guard.monitor import GuardMonitor
 from kipctl.protocol.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from kipctl.protocol.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
 from kipctl.protocol.message import Response
@@ -67,7 +67,7 @@ def test_a_guard_does_not_keep_what_was_not_known(configs: Configs) -> None:
     configs.fake.partitions[T0].isr = (1,)
     with Cluster(configs.address, timeout_s=5) as cluster:
         guard = Guard.of([parse_guard("under-min-isr > 5")], 600, 0)
-        guarding = Guarding(cluster, guard, Exporters(), print)
+        guarding = GuardMonitor(cluster, guard, Exporters(), print)
         seen = []
         for _ in range(2):
             guarding.look(None)

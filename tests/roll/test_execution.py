@@ -9,7 +9,7 @@ from rolled_world import KilledError, World
 
 from kipctl.errors import InterruptedRunError, PartlyDoneError, TimedOutError
 from kipctl.roll.next_step import Phase
-from kipctl.roll.process_identity import Mark
+from kipctl.roll.process_identity import ProcessMark
 from kipctl.roll.record import RollState
 
 
@@ -233,7 +233,7 @@ def test_without_metrics_a_resumed_roll_asks_for_a_standby_and_sees_the_active_o
 ) -> None:
     world = World(tmp_path, tells_starts=False)
     record = world.begin(brokers=None, controllers=True)
-    mark = Mark(None, None, None)
+    mark = ProcessMark(None, None, None)
     record = record.with_step(record.step(102).begin(Phase.RESTARTING, mark=mark))
     with pytest.raises(PartlyDoneError, match="cannot be seen") as stopped:
         world.roll(record).run()
@@ -246,7 +246,9 @@ def test_without_metrics_a_resumed_roll_asks_for_a_standby_and_sees_the_active_o
     folder.mkdir()
     world = World(folder, tells_starts=False)
     record = world.begin(brokers=None, controllers=True)
-    record = record.with_step(record.step(101).begin(Phase.RESTARTING, mark=Mark(led_epoch=1)))
+    record = record.with_step(
+        record.step(101).begin(Phase.RESTARTING, mark=ProcessMark(led_epoch=1))
+    )
     world.roll(record).run()
     assert world.restarts == [102, 103, 101]
 
@@ -254,7 +256,7 @@ def test_without_metrics_a_resumed_roll_asks_for_a_standby_and_sees_the_active_o
 def test_what_a_canary_waited_is_told_by_node_also_after_a_stop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kipctl.roll.execution._FELT_S", 0.0)
+    monkeypatch.setattr("kipctl.roll.execution._CANARY_DELAY_S", 0.0)
     world = World(tmp_path, gives_up_at=4)
     record = world.begin(brokers=(1, 2))
     waits = iter([(0.25,), (0.5,)])

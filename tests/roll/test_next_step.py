@@ -2,12 +2,12 @@
 
 import pytest
 
-from kipctl.roll.next_step import Act, Command, Look, Phase, next_act, which_next
-from kipctl.roll.process_identity import Judged, Life
+from kipctl.roll.next_step import Action, Command, NodeState, Phase, next_action, next_node
+from kipctl.roll.process_identity import ProcessLife, RestartVerdict
 
-THERE = Look(True)
-AWAY = Look(False, unmet="3 partitions are not all in sync")
-NEW, SAME, NOT_KNOWN = (Judged(life, f"it is {life}") for life in Life)
+THERE = NodeState(True)
+AWAY = NodeState(False, unmet="3 partitions are not all in sync")
+NEW, SAME, NOT_KNOWN = (RestartVerdict(life, f"it is {life}") for life in ProcessLife)
 ENDED, RUNNING, FAILED = Command.ENDED, Command.RUNNING, Command.FAILED
 
 
@@ -15,47 +15,51 @@ ENDED, RUNNING, FAILED = Command.ENDED, Command.RUNNING, Command.FAILED
     ("phase", "look", "act"),
     [
         # Before its restart: only a cluster that is whole, and no leaders on it.
-        (Phase.WAITING, Look(True, leaders=4), Act.LEADERS_OFF),
-        (Phase.WAITING, THERE, Act.RESTART),
-        (Phase.WAITING, Look(True, "2 partitions are behind", 4), Act.WAIT),
-        (Phase.WAITING, AWAY, Act.WAIT),
-        (Phase.LEADERS_OFF, Look(True, leaders=1), Act.LEADERS_OFF),
-        (Phase.LEADERS_OFF, THERE, Act.RESTART),
-        (Phase.LEADERS_OFF, AWAY, Act.WAIT),
+        (Phase.WAITING, NodeState(True, leaders=4), Action.LEADERS_OFF),
+        (Phase.WAITING, THERE, Action.RESTART),
+        (Phase.WAITING, NodeState(True, "2 partitions are behind", 4), Action.WAIT),
+        (Phase.WAITING, AWAY, Action.WAIT),
+        (Phase.LEADERS_OFF, NodeState(True, leaders=1), Action.LEADERS_OFF),
+        (Phase.LEADERS_OFF, THERE, Action.RESTART),
+        (Phase.LEADERS_OFF, AWAY, Action.WAIT),
         # While this kipctl restarts it: it is never called twice.
-        (Phase.RESTARTING, Look(True, command=RUNNING, is_called_here=True), Act.WAIT),
-        (Phase.RESTARTING, Look(False, command=RUNNING, is_called_here=True), Act.WAIT),
-        (Phase.RESTARTING, Look(False, command=ENDED, is_called_here=True), Act.WAIT),
-        (Phase.RESTARTING, Look(True, "", 0, ENDED, True, SAME), Act.WAIT),
-        (Phase.RESTARTING, Look(True, "", 0, ENDED, True, NOT_KNOWN), Act.WAIT),
-        (Phase.RESTARTING, Look(True, "", 0, ENDED, True, NOT_KNOWN, True), Act.WAIT),
-        (Phase.RESTARTING, Look(True, "", 0, ENDED, True, NEW), Act.NOTE_RESTARTED),
-        (Phase.RESTARTING, Look(True, "", 0, FAILED, True, NEW), Act.STOP),
+        (Phase.RESTARTING, NodeState(True, command=RUNNING, is_called_here=True), Action.WAIT),
+        (Phase.RESTARTING, NodeState(False, command=RUNNING, is_called_here=True), Action.WAIT),
+        (Phase.RESTARTING, NodeState(False, command=ENDED, is_called_here=True), Action.WAIT),
+        (Phase.RESTARTING, NodeState(True, "", 0, ENDED, True, SAME), Action.WAIT),
+        (Phase.RESTARTING, NodeState(True, "", 0, ENDED, True, NOT_KNOWN), Action.WAIT),
+        (Phase.RESTARTING, NodeState(True, "", 0, ENDED, True, NOT_KNOWN, True), Action.WAIT),
+        (Phase.RESTARTING, NodeState(True, "", 0, ENDED, True, NEW), Action.NOTE_RESTARTED),
+        (Phase.RESTARTING, NodeState(True, "", 0, FAILED, True, NEW), Action.STOP),
         # After a kipctl that was killed: the command may still run, or never have run.
-        (Phase.RESTARTING, Look(True, command=RUNNING), Act.WAIT),
-        (Phase.RESTARTING, Look(False, command=ENDED), Act.WAIT),
-        (Phase.RESTARTING, Look(False), Act.WAIT),
-        (Phase.RESTARTING, Look(True, "", 0, ENDED, False, NEW), Act.NOTE_RESTARTED),
-        (Phase.RESTARTING, Look(True, judged=NEW), Act.NOTE_RESTARTED),
-        (Phase.RESTARTING, Look(True, judged=SAME), Act.RESTART),
-        (Phase.RESTARTING, Look(True, "", 0, ENDED, False, SAME), Act.RESTART),
-        (Phase.RESTARTING, Look(True, judged=NOT_KNOWN), Act.STOP),
-        (Phase.RESTARTING, Look(True, judged=NOT_KNOWN, said=True), Act.NOTE_RESTARTED),
-        (Phase.RESTARTING, Look(True, judged=NOT_KNOWN, said=False), Act.RESTART),
-        (Phase.RESTARTING, Look(True, judged=SAME, said=True), Act.RESTART),  # it is to be seen
+        (Phase.RESTARTING, NodeState(True, command=RUNNING), Action.WAIT),
+        (Phase.RESTARTING, NodeState(False, command=ENDED), Action.WAIT),
+        (Phase.RESTARTING, NodeState(False), Action.WAIT),
+        (Phase.RESTARTING, NodeState(True, "", 0, ENDED, False, NEW), Action.NOTE_RESTARTED),
+        (Phase.RESTARTING, NodeState(True, judged=NEW), Action.NOTE_RESTARTED),
+        (Phase.RESTARTING, NodeState(True, judged=SAME), Action.RESTART),
+        (Phase.RESTARTING, NodeState(True, "", 0, ENDED, False, SAME), Action.RESTART),
+        (Phase.RESTARTING, NodeState(True, judged=NOT_KNOWN), Action.STOP),
+        (Phase.RESTARTING, NodeState(True, judged=NOT_KNOWN, said=True), Action.NOTE_RESTARTED),
+        (Phase.RESTARTING, NodeState(True, judged=NOT_KNOWN, said=False), Action.RESTART),
+        (
+            Phase.RESTARTING,
+            NodeState(True, judged=SAME, said=True),
+            Action.RESTART,
+        ),  # it is to be seen
         # Afterwards: leaders come back to a broker that is in sync only.
-        (Phase.RESTARTED, AWAY, Act.WAIT),
-        (Phase.RESTARTED, Look(True, "2 partitions are behind"), Act.WAIT),
-        (Phase.RESTARTED, THERE, Act.LEADERS_BACK),
-        (Phase.LEADERS_BACK, AWAY, Act.WAIT),
-        (Phase.LEADERS_BACK, Look(True, leaders=3), Act.LEADERS_BACK),
-        (Phase.DONE, AWAY, Act.FINISH),
+        (Phase.RESTARTED, AWAY, Action.WAIT),
+        (Phase.RESTARTED, NodeState(True, "2 partitions are behind"), Action.WAIT),
+        (Phase.RESTARTED, THERE, Action.LEADERS_BACK),
+        (Phase.LEADERS_BACK, AWAY, Action.WAIT),
+        (Phase.LEADERS_BACK, NodeState(True, leaders=3), Action.LEADERS_BACK),
+        (Phase.DONE, AWAY, Action.FINISH),
     ],
 )
-def test_what_comes_next(phase: Phase, look: Look, act: Act) -> None:
-    what = next_act(phase, look)
+def test_what_comes_next(phase: Phase, look: NodeState, act: Action) -> None:
+    what = next_action(phase, look)
     assert what.act is act
-    assert what.why or act not in (Act.WAIT, Act.STOP)
+    assert what.why or act not in (Action.WAIT, Action.STOP)
 
 
 W, R = Phase.WAITING, Phase.RESTARTING
@@ -75,4 +79,4 @@ W, R = Phase.WAITING, Phase.RESTARTING
 def test_the_active_controller_has_the_last_turn(
     left: list[tuple[int, Phase]], active: int | None, expected: int
 ) -> None:
-    assert which_next(left, active) == expected
+    assert next_node(left, active) == expected

@@ -12,10 +12,10 @@ from kipctl import process
 from kipctl.errors import UsageError
 from kipctl.roll.next_step import Command
 from kipctl.roll.restart_command import (
-    CalledCommand,
-    EarlierCommand,
-    Operator,
-    Restarting,
+    CommandOfDeadKipctl,
+    ManualRestart,
+    Restart,
+    RunningCommand,
     command_for,
     lab_command,
     parse_command,
@@ -69,16 +69,16 @@ def test_what_a_cluster_calls_its_brokers_is_no_part_of_a_command_unless_plain(
     command_for(parse_command("r {broker}"), 7, host, 1, rack)
 
 
-def until_ended(command: Restarting) -> Command:
+def until_ended(command: Restart) -> Command:
     while (state := command.look()) is Command.RUNNING:
         pass
     return state
 
 
-def called(tmp_path: Path, program: str, timeout_s: float = 60) -> tuple[CalledCommand, list[str]]:
+def called(tmp_path: Path, program: str, timeout_s: float = 60) -> tuple[RunningCommand, list[str]]:
     said: list[str] = []
     words = (sys.executable, "-c", program)
-    return CalledCommand(words, tmp_path / "said.log", timeout_s, said.append), said
+    return RunningCommand(words, tmp_path / "said.log", timeout_s, said.append), said
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_how_it_ended_and_what_it_said(
 
 def test_a_command_that_is_not_there_has_failed(tmp_path: Path) -> None:
     said: list[str] = []
-    command = CalledCommand(("no-such-program",), tmp_path / "said.log", 60, said.append)
+    command = RunningCommand(("no-such-program",), tmp_path / "said.log", 60, said.append)
     command.prepare()
     command.go()
     assert until_ended(command) is Command.FAILED
@@ -141,9 +141,10 @@ def test_until_it_is_let_go_nothing_happens_and_it_ends_with_kipctl(tmp_path: Pa
     program = f"open({str(tmp_path / 'ran')!r}, 'w')"
     script = (
         "import pathlib, sys\n"
-        "from kipctl.roll.restart_command import CalledCommand\n"
+        "from kipctl.roll.restart_command import RunningCommand\n"
         f"words = [sys.executable, '-c', {program!r}]\n"
-        f"command = CalledCommand(words, pathlib.Path({str(tmp_path / 'said.log')!r}), 60, print)\n"
+        f"log = pathlib.Path({str(tmp_path / 'said.log')!r})\n"
+        "command = RunningCommand(words, log, 60, print)\n"
         "print(command.prepare().pid, flush=True)\n"
         "import os; os._exit(9)"
     )
@@ -165,7 +166,7 @@ def test_until_it_is_let_go_nothing_happens_and_it_ends_with_kipctl(tmp_path: Pa
 
 def test_a_command_of_a_kipctl_that_is_gone_is_waited_for(tmp_path: Path) -> None:
     command, _ = called(tmp_path, "import sys; sys.stdin.read()")
-    earlier = EarlierCommand(command.prepare())
+    earlier = CommandOfDeadKipctl(command.prepare())
     assert earlier.look() is Command.RUNNING
     command.go()
     assert until_ended(command) is Command.ENDED
@@ -177,7 +178,7 @@ def test_a_command_of_a_kipctl_that_is_gone_is_waited_for(tmp_path: Path) -> Non
 def test_an_operator_says_when_it_is_done(typed: bytes, state: Command) -> None:
     read, write = os.pipe()
     with os.fdopen(read) as stdin, os.fdopen(write, "wb") as terminal:
-        operator = Operator(stdin)
+        operator = ManualRestart(stdin)
         operator.ask()
         assert [operator.look(), operator.look()] == [Command.RUNNING] * 2
         terminal.write(typed)
@@ -192,7 +193,7 @@ def test_an_enter_from_before_the_question_is_no_answer() -> None:
         os.write(terminal, b"\n")
         while not select.select([stdin], [], [], 0)[0]:
             pass
-        operator = Operator(stdin)
+        operator = ManualRestart(stdin)
         operator.ask()
         assert operator.look() is Command.RUNNING
         os.write(terminal, b"\n")

@@ -8,13 +8,9 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from kipctl.cluster.inspect.replica_selection import Choice, PartitionFacts, Reason
-from kipctl.cluster.log_dirs import reported_sizes
+from kipctl.cluster.log_dirs import reported_sizes, sizes_request
 from kipctl.cluster.snapshot import NO_LEADER, PartitionId
 from kipctl.errors import KipctlError, UsageError
-from kipctl.protocol.describe_log_dirs import (
-    DescribableLogDirTopic,
-    DescribeLogDirsRequest,
-)
 from kipctl.trace.clock import now_us
 from kipctl.transport.request import Cluster
 
@@ -115,14 +111,8 @@ def _sizes(
     cluster: Cluster, broker: int, ids: Iterable[PartitionId]
 ) -> tuple[dict[PartitionId, int], str]:
     """The bytes of the broker's logs, and why there are not more of them."""
-    topics: dict[str, list[int]] = {}
-    for one in ids:
-        topics.setdefault(one.topic, []).append(one.partition)
-    request = DescribeLogDirsRequest(
-        topics=tuple(DescribableLogDirTopic(t, tuple(found)) for t, found in topics.items())
-    )
     try:
-        answer = cluster.broker(broker).request(request)
+        answer = cluster.broker(broker).request(sizes_request(ids))
     except KipctlError as error:
         return {}, error.what
     return reported_sizes(broker, answer)

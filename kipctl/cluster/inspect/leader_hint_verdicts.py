@@ -33,7 +33,7 @@ class Hint:
     endpoint: str | None
 
 
-def beside_metadata(
+def compare_with_metadata(
     leader: LeaderIdAndEpoch,
     node_endpoints: Iterable[NodeEndpoint],
     metadata: Snapshot,

@@ -10,8 +10,8 @@ in `kipctl.cluster.inspect.leader_hints_in_fetch`.
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from kipctl.cluster.inspect.leader_hint_verdicts import Hint, Verdict, beside_metadata
-from kipctl.cluster.inspect.leader_hints_in_fetch import Fetched, check_fetch
+from kipctl.cluster.inspect.leader_hint_verdicts import Hint, Verdict, compare_with_metadata
+from kipctl.cluster.inspect.leader_hints_in_fetch import FetchCheck, check_fetch
 from kipctl.cluster.snapshot import (
     NO_LEADER,
     Broker,
@@ -19,13 +19,13 @@ from kipctl.cluster.snapshot import (
     PartitionId,
     Snapshot,
     from_metadata,
+    metadata_request,
 )
 from kipctl.errors import KipctlError
 from kipctl.protocol.address import host_port
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.draft_hints import FIRST_PRODUCE_WITH_HINTS, drafted_in_produce
 from kipctl.protocol.error_codes import ErrorCode, error_name
-from kipctl.protocol.metadata import MetadataRequest, MetadataRequestTopic
 from kipctl.protocol.produce import (
     PartitionProduceData,
     ProduceRequest,
@@ -41,7 +41,7 @@ PRODUCE_TIMEOUT_MS = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class BrokerHints:
     """What one broker speaks, and what it answered; versions are (lowest, highest)."""
 
     broker: Broker
@@ -52,16 +52,16 @@ class Checked:
     asked: PartitionId | None = None
     hint: Hint | None = None
     detail: str = ""
-    fetched: Fetched = field(default_factory=lambda: Fetched(Verdict.NOT_ASKED))
+    fetched: FetchCheck = field(default_factory=lambda: FetchCheck(Verdict.NOT_ASKED))
     """What it answered to a Fetch."""
 
 
-def check_hints(cluster: Cluster, snapshot: Snapshot) -> tuple[Checked, ...]:
+def check_hints(cluster: Cluster, snapshot: Snapshot) -> tuple[BrokerHints, ...]:
     """Ask every broker for a partition of the snapshot that it does not lead."""
     return tuple(_check(cluster, broker, snapshot.partitions) for broker in snapshot.brokers)
 
 
-def _check(cluster: Cluster, broker: Broker, partitions: Iterable[Partition]) -> Checked:
+def _check(cluster: Cluster, broker: Broker, partitions: Iterable[Partition]) -> BrokerHints:
     connection = cluster.broker(broker.id)
     checked = _check_produce(connection, broker, partitions)
     if checked.fetch is None:
@@ -71,7 +71,7 @@ def _check(cluster: Cluster, broker: Broker, partitions: Iterable[Partition]) ->
 
 def _check_produce(
     connection: BrokerConnection, broker: Broker, partitions: Iterable[Partition]
-) -> Checked:
+) -> BrokerHints:
     try:
         versions = connection.api_versions
         ranges = (
@@ -80,20 +80,20 @@ def _check_produce(
             versions.get(ApiKey.METADATA),
         )
         if not ranges[0] or ranges[0][1] < DRAFT_VERSION:
-            return Checked(broker, Verdict.TOO_OLD, *ranges)
+            return BrokerHints(broker, Verdict.TOO_OLD, *ranges)
         asked = next((p.id for p in partitions if p.leader not in (broker.id, NO_LEADER)), None)
         if asked is None:
-            return Checked(broker, Verdict.NOT_ASKED, *ranges)
+            return BrokerHints(broker, Verdict.NOT_ASKED, *ranges)
         version = min(ranges[0][1], LAST_VERSION_WITH_NAMES)
         answer = connection.request(_unwritable(asked), version=version)
         if version == DRAFT_VERSION:
             hint = _drafted(answer)
             verdict = Verdict.DRAFT if hint else Verdict.TOO_OLD
-            return Checked(broker, verdict, *ranges, asked, hint)
-        verdict, hint, detail = _judge(answer, _known_by(connection, asked.topic), asked)
-        return Checked(broker, verdict, *ranges, asked, hint, detail)
+            return BrokerHints(broker, verdict, *ranges, asked, hint)
+        verdict, hint, detail = _judge(answer, _metadata_of(connection, asked.topic), asked)
+        return BrokerHints(broker, verdict, *ranges, asked, hint, detail)
     except KipctlError as error:
-        return Checked(broker, Verdict.UNREACHABLE, detail=error.what)
+        return BrokerHints(broker, Verdict.UNREACHABLE, detail=error.what)
 
 
 def _unwritable(partition_id: PartitionId) -> ProduceRequest:
@@ -114,15 +114,9 @@ def _unwritable(partition_id: PartitionId) -> ProduceRequest:
     )
 
 
-def _known_by(connection: BrokerConnection, topic: str) -> Snapshot:
+def _metadata_of(connection: BrokerConnection, topic: str) -> Snapshot:
     """What this very broker's Metadata shows of the topic."""
-    return from_metadata(
-        connection.request(
-            MetadataRequest(
-                topics=(MetadataRequestTopic(name=topic),), allow_auto_topic_creation=False
-            )
-        )
-    )
+    return from_metadata(connection.request(metadata_request([topic])))
 
 
 def _drafted(answer: ProduceResponse) -> Hint | None:
@@ -144,4 +138,4 @@ def _judge(
         return Verdict.NO_RIGHT, None, error_name(partition.error_code)
     if partition.error_code != ErrorCode.NOT_LEADER_OR_FOLLOWER:
         return Verdict.UNEXPECTED, None, error_name(partition.error_code)
-    return beside_metadata(partition.current_leader, answer.node_endpoints, metadata, asked)
+    return compare_with_metadata(partition.current_leader, answer.node_endpoints, metadata, asked)

@@ -9,12 +9,17 @@ moved (epoch 0), there is no such question.
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kipctl.cluster.inspect.leader_hint_verdicts import Hint, Verdict, beside_metadata
-from kipctl.cluster.snapshot import NO_LEADER, Partition, PartitionId, from_metadata
+from kipctl.cluster.inspect.leader_hint_verdicts import Hint, Verdict, compare_with_metadata
+from kipctl.cluster.snapshot import (
+    NO_LEADER,
+    Partition,
+    PartitionId,
+    from_metadata,
+    metadata_request,
+)
 from kipctl.errors import KipctlError
 from kipctl.protocol.error_codes import LEADER_ERRORS, error_name
 from kipctl.protocol.fetch import FetchPartition, FetchRequest, FetchTopic
-from kipctl.protocol.metadata import MetadataRequest, MetadataRequestTopic
 from kipctl.transport.request import BrokerConnection
 
 FIRST_VERSION = 16
@@ -22,7 +27,7 @@ NO_QUESTION = "no partition that it would refuse to be read"
 
 
 @dataclass(frozen=True, slots=True)
-class Fetched:
+class FetchCheck:
     """What a broker answered to a Fetch; `error` is its error's name."""
 
     verdict: Verdict
@@ -37,19 +42,16 @@ def check_fetch(
     broker: int,
     partitions: Iterable[Partition],
     versions: tuple[int, int],
-) -> Fetched:
+) -> FetchCheck:
     """Ask a broker for a partition that it must refuse: see the module."""
     if versions[1] < FIRST_VERSION:
-        return Fetched(Verdict.TOO_OLD)
+        return FetchCheck(Verdict.TOO_OLD)
     question = _question(broker, list(partitions))
     if question is None:
-        return Fetched(Verdict.NOT_ASKED, detail=NO_QUESTION)
+        return FetchCheck(Verdict.NOT_ASKED, detail=NO_QUESTION)
     asked, epoch = question
     try:
-        about = MetadataRequest(
-            topics=(MetadataRequestTopic(name=asked.topic),), allow_auto_topic_creation=False
-        )
-        known = connection.request(about)
+        known = connection.request(metadata_request([asked.topic]))
         request = FetchRequest(
             topics=(
                 FetchTopic(
@@ -63,17 +65,17 @@ def check_fetch(
         )
         answer = connection.request(request)
         if not answer.responses:
-            return Fetched(Verdict.UNEXPECTED, asked, error_name(answer.error_code))
+            return FetchCheck(Verdict.UNEXPECTED, asked, error_name(answer.error_code))
         partition = answer.responses[0].partitions[0]
         error = error_name(partition.error_code)
         if partition.error_code not in LEADER_ERRORS:
-            return Fetched(Verdict.UNEXPECTED, asked, error)
-        verdict, hint, detail = beside_metadata(
+            return FetchCheck(Verdict.UNEXPECTED, asked, error)
+        verdict, hint, detail = compare_with_metadata(
             partition.current_leader, answer.node_endpoints, from_metadata(known), asked
         )
-        return Fetched(verdict, asked, error, hint, detail)
+        return FetchCheck(verdict, asked, error, hint, detail)
     except KipctlError as failed:
-        return Fetched(Verdict.UNREACHABLE, asked, detail=failed.what)
+        return FetchCheck(Verdict.UNREACHABLE, asked, detail=failed.what)
 
 
 def _question(broker: int, partitions: list[Partition]) -> tuple[PartitionId, int] | None:

@@ -13,13 +13,15 @@ from kipctl.cluster.inspect.replica_selection import (
     Choice,
     PartitionFacts,
     Replica,
-    judge,
+    explain_choice,
 )
+from kipctl.cluster.log_offsets import offsets_request, reported_offsets
 from kipctl.cluster.snapshot import (
     NO_LEADER,
     Partition,
     PartitionId,
     Snapshot,
+    by_topic,
     is_glob,
     select,
     take_snapshot,
@@ -44,9 +46,6 @@ from kipctl.protocol.list_offsets import (
     DEBUGGING_REPLICA_ID,
     EARLIEST_TIMESTAMP,
     LATEST_TIMESTAMP,
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsTopic,
 )
 from kipctl.protocol.message import R, Request
 from kipctl.transport.request import Cluster
@@ -85,7 +84,7 @@ class Observation:
     silent: Mapping[int, KipctlError]
 
 
-def chosen(snapshot: Snapshot, patterns: Sequence[str]) -> Snapshot:
+def select_partitions(snapshot: Snapshot, patterns: Sequence[str]) -> Snapshot:
     """The partitions meant by topic names, globs and TOPIC:PARTITION; all without any.
 
     `orders-*:1` is partition 1 of every topic that matches and has one. Internal topics match
@@ -119,9 +118,9 @@ def _numbered(snapshot: Snapshot, text: str) -> set[PartitionId]:
     return found
 
 
-def chosen_one(snapshot: Snapshot, text: str) -> Snapshot:
+def select_one_partition(snapshot: Snapshot, text: str) -> Snapshot:
     """The one partition that TOPIC:PARTITION means. Raises UsageError for none, or several."""
-    found = chosen(snapshot, [text])
+    found = select_partitions(snapshot, [text])
     if len(found.partitions) > 1:
         first, second, *_ = found.partitions
         raise UsageError(
@@ -168,14 +167,14 @@ def observe(
     known = tuple(sorted({rack for rack in racks.values() if rack}))
     found = _observe(cluster, wanted, client_racks or known, racks, {})
     deadline = time.monotonic() + settle_s
-    while any(_does_not_fit(choice) for choice in found.choices) and time.monotonic() < deadline:
+    while any(_is_inconsistent(choice) for choice in found.choices) and time.monotonic() < deadline:
         time.sleep(_POLL_S)
         now = take_snapshot(cluster, wanted.topics).only(p.id for p in wanted.partitions)
         found = _observe(cluster, now, client_racks or known, racks, found.silent)
     return found
 
 
-def _does_not_fit(choice: Choice) -> bool:
+def _is_inconsistent(choice: Choice) -> bool:
     """Whether the leader's view is another than that of Metadata and of the followers."""
     return choice.detail in _MOVED or choice.as_expected is False
 
@@ -187,20 +186,22 @@ def _observe(
     racks: Mapping[int, str | None],
     silent: Mapping[int, KipctlError],
 ) -> Observation:
-    asked = _Asked(cluster, wanted, silent)
+    asked = _BrokerAnswers(cluster, wanted, silent)
     facts = tuple(asked.facts(partition, racks) for partition in wanted.partitions)
     by_id = {one.id: one for one in facts}
     known = frozenset(rack for rack in racks.values() if rack)
     choices = []
     for rack in client_racks:
         answers = asked.fetch(facts, rack)
-        choices += [judge(by_id[i], rack, a, known, asked.silent) for i, a in answers.items()]
+        choices += [
+            explain_choice(by_id[i], rack, a, known, asked.silent) for i, a in answers.items()
+        ]
     order = {rack: number for number, rack in enumerate(client_racks)}
     choices.sort(key=lambda choice: (choice.id, order[choice.rack]))
     return Observation(tuple(sorted(known)), facts, tuple(choices), asked.silent)
 
 
-class _Asked:
+class _BrokerAnswers:
     """What brokers answered about partitions; one that fails is asked nothing more."""
 
     def __init__(
@@ -283,10 +284,10 @@ class _Asked:
                         FetchPartition(
                             partition=i.partition, fetch_offset=offsets[i], partition_max_bytes=1
                         )
-                        for i in ids
+                        for i in (PartitionId(topic, number) for number in numbers)
                     ),
                 )
-                for topic, ids in _by_topic(offsets).items()
+                for topic, numbers in by_topic(offsets).items()
             ),
             rack_id=rack,
         )
@@ -325,26 +326,8 @@ class _Asked:
     def _offsets(
         self, broker: int, ids: Iterable[PartitionId], replica_id: int, timestamp: int
     ) -> dict[PartitionId, int]:
-        request = ListOffsetsRequest(
-            replica_id=replica_id,
-            topics=tuple(
-                ListOffsetsTopic(
-                    name=topic,
-                    partitions=tuple(
-                        ListOffsetsPartition(partition_index=i.partition, timestamp=timestamp)
-                        for i in of_topic
-                    ),
-                )
-                for topic, of_topic in _by_topic(ids).items()
-            ),
-        )
-        answer = self._ask(broker, request)
-        return {
-            PartitionId(topic.name, partition.partition_index): partition.offset
-            for topic in (answer.topics if answer else ())
-            for partition in topic.partitions
-            if not partition.error_code
-        }
+        answer = self._ask(broker, offsets_request(ids, timestamp, replica_id))
+        return reported_offsets(answer) if answer else {}
 
     def _ask(self, broker: int, request: Request[R], version: int | None = None) -> R | None:
         if broker in self.silent:
@@ -367,11 +350,4 @@ def _by_broker(
         for broker in brokers(partition):
             if broker != NO_LEADER:
                 found.setdefault(broker, []).append(partition.id)
-    return found
-
-
-def _by_topic(ids: Iterable[PartitionId]) -> dict[str, list[PartitionId]]:
-    found: dict[str, list[PartitionId]] = {}
-    for one in ids:
-        found.setdefault(one.topic, []).append(one)
     return found

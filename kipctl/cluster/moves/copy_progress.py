@@ -9,14 +9,13 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
 
-from kipctl.cluster.log_dirs import reported_sizes
-from kipctl.cluster.moves.pacing import Seldom
+from kipctl.cluster.log_dirs import reported_sizes, sizes_request
+from kipctl.cluster.moves.pacing import ReportInterval
 from kipctl.cluster.moves.plan import Move, Plan
 from kipctl.cluster.snapshot import NO_LEADER, PartitionId
 from kipctl.errors import KipctlError, RefusedError
-from kipctl.protocol.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
+from kipctl.progress import ProgressText
 from kipctl.transport.request import Cluster
 
 SHARE_OF_TIME = 0.05
@@ -27,7 +26,7 @@ _UNITS = (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3), ("B", 1))
 
 
 @dataclass(frozen=True, slots=True)
-class Amount:
+class CopySample:
     """What is copied at `time_s` (of a monotonic clock), and what will be, in bytes.
 
     Of the broker with the most to take, or to give as a leader: `busiest` is what it has still to,
@@ -42,20 +41,24 @@ class Amount:
 
 
 @dataclass(frozen=True, slots=True)
-class Copied:
+class CopyResult:
     """Of a change that has ended: bytes of new replicas as told before, bytes that they got, and
     seconds from the first request until the last of them was in sync."""
 
-    told: int
+    expected_bytes: int
     copied: int
     seconds: float
 
     def document(self) -> dict[str, float]:
         """As `--output json` prints it."""
-        return {"told_bytes": self.told, "copied_bytes": self.copied, "seconds": self.seconds}
+        return {
+            "told_bytes": self.expected_bytes,
+            "copied_bytes": self.copied,
+            "seconds": self.seconds,
+        }
 
 
-def bytes_per_s(seen: Sequence[Amount]) -> float:
+def bytes_per_s(seen: Sequence[CopySample]) -> float:
     """How fast the later half of the time copied; 0 while that is not known. A pure function."""
     if len(seen) < 2:
         return 0.0
@@ -66,7 +69,7 @@ def bytes_per_s(seen: Sequence[Amount]) -> float:
     return max(0, last.copied - since.copied) / passed_s if passed_s > 0 else 0.0
 
 
-def seconds_left(seen: Sequence[Amount], throttle: int | None = None) -> float | None:
+def seconds_left(seen: Sequence[CopySample], throttle: int | None = None) -> float | None:
     """How long copying still takes at the rate of late; None while nothing is known of that.
 
     With a throttle, in bytes per second in and out of each broker, it takes at least as long as the
@@ -87,7 +90,7 @@ def seconds_left(seen: Sequence[Amount], throttle: int | None = None) -> float |
     return max(left / rate, at_least)
 
 
-def told(seen: Sequence[Amount], throttle: int | None = None) -> str:
+def copied_so_far(seen: Sequence[CopySample], throttle: int | None = None) -> str:
     """How far it has come, as `Copied 1.2 of 5.0 GB, 48 MB/s, 1 min 20 s left`."""
     last, rate, left_s = seen[-1], bytes_per_s(seen), seconds_left(seen, throttle)
     unit, size = _unit(last.whole)
@@ -96,10 +99,10 @@ def told(seen: Sequence[Amount], throttle: int | None = None) -> str:
     if rate:
         unit, size = _unit(rate)
         line += f", {rate / size:.3g} {unit}/s"
-    return line + (f", {duration(left_s)} left" if left_s is not None else "")
+    return line + (f", {format_duration(left_s)} left" if left_s is not None else "")
 
 
-def amount(size: float) -> str:
+def format_bytes(size: float) -> str:
     """So many bytes, as `1.2 GB`."""
     unit, factor = _unit(size)
     return f"{size / factor:.{0 if factor == 1 else 1}f} {unit}"
@@ -109,7 +112,7 @@ def _unit(size: float) -> tuple[str, int]:
     return next((unit, factor) for unit, factor in _UNITS if factor == 1 or size >= factor)
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """As a person says it: `45 s`, `1 min 20 s`, `2 h 5 min`."""
     whole = round(seconds)
     if whole < 60:
@@ -120,7 +123,7 @@ def duration(seconds: float) -> str:
 
 
 @dataclass(slots=True)
-class Copying:
+class CopyTracker:
     """The copying of a plan, from before it is submitted to its end.
 
     A broker that does not answer counts as it last did.
@@ -131,8 +134,8 @@ class Copying:
     throttle: int | None = None
     progress: Callable[[str], None] = lambda _: None
     clock: Callable[[], float] = time.monotonic
-    seen: list[Amount] = field(default_factory=list)
-    told: int = 0
+    seen: list[CopySample] = field(default_factory=list)
+    expected_bytes: int = 0
     _sizes: dict[PartitionId, int] = field(default_factory=dict)
     """What each new replica will hold, as far as is known."""
     _held: dict[tuple[PartitionId, int], int] = field(default_factory=dict)
@@ -140,17 +143,17 @@ class Copying:
     _under_way: dict[PartitionId, Move] = field(default_factory=dict)
     _silent: dict[int, float] = field(default_factory=dict)
     """Brokers that did not tell, and from when on they are asked again."""
-    _seldom: Seldom = field(default_factory=Seldom)
+    _seldom: ReportInterval = field(default_factory=ReportInterval)
     _arrived: set[PartitionId] = field(default_factory=set)
     _moved_s: float | None = None
     _looked_s: float = 0.0
 
     @property
-    def is_told(self) -> bool:
+    def knows_sizes(self) -> bool:
         """Whether brokers tell of any partition how large it is."""
         return bool(self._sizes)
 
-    def given_up_at(self, patience_s: float) -> float:
+    def stalled_until(self, patience_s: float) -> float:
         """When it is to be given up (of the clock), as it has stood still for so many seconds.
 
         It moves when a new replica is seen to have grown, or a partition arrives. What was not
@@ -168,7 +171,7 @@ class Copying:
         self._moves = {move.id: move for move in self.plan.moves if move.adding}
         self._ask(self._moves.values(), with_new=is_under_way)
         self._note()
-        self.told = self.seen[-1].whole
+        self.expected_bytes = self.seen[-1].whole
         self._seldom.is_due(self.clock())
 
     def leave_out(self, partitions: Iterable[PartitionId]) -> None:
@@ -204,12 +207,13 @@ class Copying:
         self._note()
         now_s = self.clock()
         self._seldom.rest(now_s, (now_s - began_s) / SHARE_OF_TIME)
-        if self.told and not is_over:
-            self.progress(told(self.seen, self.throttle))
+        if self.expected_bytes and not is_over:
+            text, last = copied_so_far(self.seen, self.throttle), self.seen[-1]
+            self.progress(ProgressText(text, last.copied, last.whole, says_time_left=True))
 
-    def outcome(self, seconds: float) -> Copied:
+    def outcome(self, seconds: float) -> CopyResult:
         """What it came to."""
-        return Copied(self.told, self.seen[-1].copied, seconds)
+        return CopyResult(self.expected_bytes, self.seen[-1].copied, seconds)
 
     def _ask(self, moves: Iterable[Move], *, with_new: bool = True) -> None:
         at: dict[int, set[PartitionId]] = defaultdict(set)
@@ -237,14 +241,9 @@ class Copying:
             self._moved_s = self._looked_s
 
     def _sizes_at(self, broker: int, ids: Collection[PartitionId]) -> Mapping[PartitionId, int]:
-        request = DescribeLogDirsRequest(
-            topics=tuple(
-                DescribableLogDirTopic(topic, tuple(one.partition for one in group))
-                for topic, group in groupby(sorted(ids), key=lambda one: one.topic)
-            )
-        )
         try:
-            return reported_sizes(broker, self.cluster.broker(broker).request(request))[0]
+            answer = self.cluster.broker(broker).request(sizes_request(ids))
+            return reported_sizes(broker, answer)[0]
         except RefusedError:
             self._silent[broker] = float("inf")
             return {}
@@ -269,4 +268,4 @@ class Copying:
                 all_going[move.leader] += size
         busiest = max((*coming.values(), *going.values()), default=0)
         most = max((*all_coming.values(), *all_going.values()), default=0)
-        self.seen.append(Amount(self.clock(), copied, whole, busiest, most))
+        self.seen.append(CopySample(self.clock(), copied, whole, busiest, most))

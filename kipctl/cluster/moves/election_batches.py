@@ -15,8 +15,8 @@ from kipctl.cluster.metadata_convergence import (
     sample_brokers,
     views_of,
 )
-from kipctl.cluster.moves.election_request import LOOK, Elected, Outcome, elect
-from kipctl.cluster.moves.guard_interface import UNGUARDED, GivenUpError, Guardian
+from kipctl.cluster.moves.election_request import SEE_LEADERS, ElectionResult, Outcome, elect
+from kipctl.cluster.moves.guard_interface import NO_GUARD, ChangeGuard, GivenUpError
 from kipctl.cluster.snapshot import PartitionId, Snapshot, refresh_snapshot
 from kipctl.errors import PartlyDoneError, RefusedError, TimedOutError, UnreachableError
 from kipctl.protocol.elect_leaders import ElectionType
@@ -28,7 +28,7 @@ DEFAULT_TIMEOUT_S = 60.0
 BATCH = 1000
 """Partitions in one request: as many leaders as Cruise Control moves at a time by default."""
 REPEAT = "Repeat the command for the rest."
-MOST_IN_ONE = 10_000
+MAX_PER_REQUEST = 10_000
 """An election of more the controller refuses (`QuorumController.MAX_RECORDS_PER_BATCH`)."""
 _LOOK_S = 1.0
 """How often a guard is asked while brokers are waited for."""
@@ -37,7 +37,7 @@ _LAST_PAUSE_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class ElectionHeld:
+class ElectionOutcome:
     """A finished election, with its times on the clock of now_us().
 
     `called_us` is of the first batch, `answered_us` of the last. `knew_us` has, by broker, when it
@@ -45,7 +45,7 @@ class ElectionHeld:
     not answer: whether they know is not known. `gone` are partitions that were deleted meanwhile.
     """
 
-    outcomes: tuple[Elected, ...]
+    outcomes: tuple[ElectionResult, ...]
     called_us: int
     answered_us: int
     knew_us: Mapping[int, int] = field(default_factory=dict)
@@ -71,12 +71,12 @@ def elect_preferred(
     timeout_s: float = DEFAULT_TIMEOUT_S,
     batch: int = BATCH,
     between_s: float = 0.0,
-    guardian: Guardian = UNGUARDED,
-) -> ElectionHeld:
+    guard: ChangeGuard = NO_GUARD,
+) -> ElectionOutcome:
     """Hold preferred elections, and wait until the brokers watched show the expected leaders.
 
     `before` tells who led until now; `expected` the preferred leaders. A batch has `timeout_s`;
-    `between_s` goes by before the next one, which waits while the `guardian` holds it up. Events of
+    `between_s` goes by before the next one, which waits while the `guard` holds it up. Events of
     leaders seen carry the time they were seen at, and may be told of a little later.
 
     Raises TimedOutError when the brokers do not show them in time or the outcome is not known,
@@ -84,16 +84,16 @@ def elect_preferred(
     up, after others were held. How far it came is in the message, and is a note of what Ctrl-C
     raises.
     """
-    run = _Run(len(expected))
+    run = _Batches(len(expected))
     run.brokers = tuple(broker.id for broker in sample_brokers(before.brokers))
-    with run.how_far_said():
+    with run.progress_in_errors():
         for part in _in_batches(expected, batch):
             if run.asked and between_s:
-                guardian.sleep(between_s)
-            guardian.demand_quiet()
+                guard.sleep(between_s)
+            guard.demand_quiet()
             run.asked += len(part)
             wanted = {one: expected[one] for one in part}
-            _hold_preferred(cluster, wanted, before, run, on_event, timeout_s, guardian)
+            _elect_batch(cluster, wanted, before, run, on_event, timeout_s, guard)
     return run.result()
 
 
@@ -102,15 +102,15 @@ def elect_unclean(
     partitions: Iterable[PartitionId],
     timeout_s: float = DEFAULT_TIMEOUT_S,
     batch: int = BATCH,
-) -> ElectionHeld:
+) -> ElectionOutcome:
     """Hold unclean elections, and wait until a broker shows a leader for all that were elected.
 
     What the elected replica lacks is lost. A batch has `timeout_s`. Raises what `elect_preferred`
     does.
     """
     chosen = tuple(partitions)
-    run = _Run(len(chosen))
-    with run.how_far_said():
+    run = _Batches(len(chosen))
+    with run.progress_in_errors():
         for part in _in_batches(chosen, batch):
             deadline = time.monotonic() + timeout_s
             run.asked += len(part)
@@ -126,12 +126,12 @@ _AWAITED = (Outcome.ELECTED, Outcome.UNKNOWN)
 
 
 @dataclass(slots=True)
-class _Run:
+class _Batches:
     """How far elections of so many partitions have come."""
 
     total: int
     asked: int = 0
-    outcomes: dict[PartitionId, Elected] = field(default_factory=dict)
+    outcomes: dict[PartitionId, ElectionResult] = field(default_factory=dict)
     gone: list[PartitionId] = field(default_factory=list)
     knew_us: dict[int, int] = field(default_factory=dict)
     silent: set[int] = field(default_factory=set)
@@ -139,7 +139,7 @@ class _Run:
     called_us: int = field(default_factory=now_us)
     answered_us: int = field(default_factory=now_us)
 
-    def answered(self, outcomes: Sequence[Elected]) -> Sequence[Elected]:
+    def answered(self, outcomes: Sequence[ElectionResult]) -> Sequence[ElectionResult]:
         """Note a batch's outcomes."""
         self.answered_us = now_us()
         self.outcomes |= {one.id: one for one in outcomes}
@@ -150,11 +150,11 @@ class _Run:
         """These are led as expected: where the outcome was not known, that was an election."""
         for one in led:
             if one in self.outcomes and self.outcomes[one].outcome is Outcome.UNKNOWN:
-                self.outcomes[one] = Elected(one, ErrorCode.NONE)
+                self.outcomes[one] = ElectionResult(one, ErrorCode.NONE)
 
-    def result(self) -> ElectionHeld:
+    def result(self) -> ElectionOutcome:
         """The end of it."""
-        return ElectionHeld(
+        return ElectionOutcome(
             tuple(self.outcomes.values()),
             self.called_us,
             self.answered_us,
@@ -173,12 +173,12 @@ class _Run:
         )
 
     @contextmanager
-    def how_far_said(self) -> Iterator[None]:
+    def progress_in_errors(self) -> Iterator[None]:
         """Add how far it came to what stops it."""
         try:
             yield
         except KeyboardInterrupt as interrupted:
-            interrupted.add_note(f"{self}\n{LOOK}")
+            interrupted.add_note(f"{self}\n{SEE_LEADERS}")
             raise
         except GivenUpError as given_up:
             if not self.asked:
@@ -189,7 +189,9 @@ class _Run:
             if not self.outcomes:
                 raise
             self.asked = len(self.outcomes)
-            raise PartlyDoneError(f"{self} {refused.what}", refused.next_step or LOOK) from None
+            raise PartlyDoneError(
+                f"{self} {refused.what}", refused.next_step or SEE_LEADERS
+            ) from None
         except (TimedOutError, UnreachableError) as error:
             if self.outcomes and self.asked < self.total:
                 error.what = f"{error.what} {self}"
@@ -203,14 +205,14 @@ def _in_batches(partitions: Iterable[PartitionId], size: int) -> Iterator[tuple[
         yield ordered[start : start + size]
 
 
-def _hold_preferred(
+def _elect_batch(
     cluster: Cluster,
     expected: Mapping[PartitionId, int],
     before: Snapshot,
-    run: _Run,
+    run: _Batches,
     on_event: OnEvent,
     timeout_s: float,
-    guardian: Guardian,
+    guard: ChangeGuard,
 ) -> None:
     """Hold one batch's election, and wait until the brokers watched know."""
     deadline = time.monotonic() + timeout_s
@@ -233,7 +235,7 @@ def _hold_preferred(
             left_s = deadline - time.monotonic()
             if left_s <= 0:
                 raise _not_converged(convergence)
-            guardian.look()
+            guard.look()
             for news in watch.news(min(left_s, _LOOK_S)):
                 if event := convergence.apply(news):
                     run.knew_us[news.broker] = event.time_us
@@ -249,12 +251,13 @@ def _not_converged(convergence: Convergence) -> TimedOutError:
     partition_id, brokers = next(iter(missing.items()))
     if not brokers:
         return TimedOutError(
-            "No broker answers any more: whether they know their new leaders is not known.", LOOK
+            "No broker answers any more: whether they know their new leaders is not known.",
+            SEE_LEADERS,
         )
     return TimedOutError(
         f"{len(missing)} partitions are not led as expected in every broker's eyes yet, such as"
         f" {partition_id} on broker {', '.join(map(str, brokers))}.",
-        LOOK,
+        SEE_LEADERS,
     )
 
 
@@ -276,7 +279,7 @@ def _await_leaders(cluster: Cluster, elected: set[PartitionId], deadline: float)
                 raise TimedOutError(
                     f"{len(there.leaderless)} partitions were elected but have no leader yet, such"
                     f" as {there.leaderless[0].id}.",
-                    LOOK,
+                    SEE_LEADERS,
                 )
         time.sleep(pause_s)
         pause_s = min(2 * pause_s, _LAST_PAUSE_S)

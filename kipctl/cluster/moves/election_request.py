@@ -1,13 +1,13 @@
 """One request for leader elections, preferred or unclean, and what came of each partition."""
 
+import re
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import groupby
 
-from kipctl.cluster.snapshot import PartitionId, Snapshot
-from kipctl.errors import TimedOutError, UnreachableError, UsageError
+from kipctl.cluster.snapshot import PartitionId, Snapshot, by_topic
+from kipctl.errors import TimedOutError, UnreachableError, UsageError, did_you_mean
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.elect_leaders import (
     ElectionType,
@@ -19,7 +19,7 @@ from kipctl.protocol.error_codes import ErrorCode, error_name
 from kipctl.transport.request import Cluster
 from kipctl.transport.rights import refusal
 
-LOOK = "Look: kipctl inspect leaders"
+SEE_LEADERS = "Look: kipctl inspect leaders"
 FIRST_PAUSE_S = 0.05
 LAST_PAUSE_S = 2.0
 _SERVERS_SHARE = 0.75
@@ -41,7 +41,7 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Elected:
+class ElectionResult:
     """What came of one partition's election; `code` and `message` are Kafka's."""
 
     id: PartitionId
@@ -73,7 +73,7 @@ def elect(
     election: ElectionType,
     partitions: Iterable[PartitionId],
     deadline: float = 0.0,
-) -> tuple[Elected, ...]:
+) -> tuple[ElectionResult, ...]:
     """Hold the election and return each partition's outcome, sorted.
 
     Brokers, and their Metadata, hear of the new leaders after that. While there is no controller it
@@ -86,15 +86,17 @@ def elect(
         ElectLeadersRequest(
             election_type=election,
             topic_partitions=tuple(
-                TopicPartitions(topic=topic, partitions=tuple(p.partition for p in group))
-                for topic, group in groupby(sorted(partitions), key=lambda p: p.topic)
+                TopicPartitions(topic=topic, partitions=numbers)
+                for topic, numbers in by_topic(partitions).items()
             ),
             timeout_ms=int(cluster.timeout_s * _SERVERS_SHARE * 1000),
         ),
         deadline,
     )
     if response.error_code == ErrorCode.REQUEST_TIMED_OUT:
-        raise _not_known("the controller did not answer the broker in time (REQUEST_TIMED_OUT).")
+        raise _outcome_unknown(
+            "the controller did not answer the broker in time (REQUEST_TIMED_OUT)."
+        )
     if response.error_code:
         raise refusal(
             "The cluster refused the election",
@@ -103,7 +105,7 @@ def elect(
             cluster.access,
         )
     return tuple(
-        Elected(
+        ElectionResult(
             PartitionId(topic.topic, result.partition_id),
             result.error_code,
             result.error_message or "",
@@ -123,8 +125,8 @@ def _answer(
         try:
             response = cluster.ask_controller(request)
         except (UnreachableError, TimedOutError) as lost:
-            raise _not_known(lost.what) from None
-        if not _is_elsewhere(response):
+            raise _outcome_unknown(lost.what) from None
+        if not _is_not_controller(response):
             return response
         if time.monotonic() + pause_s > deadline:
             raise TimedOutError(
@@ -136,7 +138,7 @@ def _answer(
         cluster.metadata(())
 
 
-def _is_elsewhere(response: ElectLeadersResponse) -> bool:
+def _is_not_controller(response: ElectLeadersResponse) -> bool:
     """Whether it was not the controller that answered: as a whole, or of each partition."""
     codes = {
         result.error_code
@@ -146,16 +148,16 @@ def _is_elsewhere(response: ElectLeadersResponse) -> bool:
     return response.error_code == ErrorCode.NOT_CONTROLLER or codes == {ErrorCode.NOT_CONTROLLER}
 
 
-def _not_known(why: str) -> TimedOutError:
-    return TimedOutError(f"Whether leaders were elected is not known: {why}", LOOK)
+def _outcome_unknown(why: str) -> TimedOutError:
+    return TimedOutError(f"Whether leaders were elected is not known: {why}", SEE_LEADERS)
 
 
 def parse_partition(text: str) -> PartitionId:
-    """`topic:3` as a partition. Raises UsageError."""
-    topic, colon, number = text.rpartition(":")
-    if not (topic and colon and number.isascii() and number.isdigit()):
+    """`orders:3`, or `orders-3` as Kafka's logs write it. Raises UsageError."""
+    found = re.fullmatch(r"(.*[^:])[:-](\d+)", text, re.ASCII)
+    if not found:
         raise UsageError(f"{text!r} is not a partition.", "Write topic:number, as in orders:3")
-    return PartitionId(topic, int(number))
+    return PartitionId(found[1], int(found[2]))
 
 
 def demand_known(partitions: Iterable[PartitionId], snapshot: Snapshot) -> None:
@@ -165,5 +167,7 @@ def demand_known(partitions: Iterable[PartitionId], snapshot: Snapshot) -> None:
         if partition_id not in known:
             what = "partition" if partition_id.topic in snapshot.topics else "topic of partition"
             raise UsageError(
-                f"There is no {what} {partition_id}.", "List them: kipctl inspect leaders"
+                f"There is no {what} {partition_id}."
+                f"{did_you_mean(partition_id.topic, set(snapshot.topics) - {partition_id.topic})}",
+                "List them: kipctl inspect leaders",
             )

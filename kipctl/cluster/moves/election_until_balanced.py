@@ -12,14 +12,15 @@ from dataclasses import dataclass, replace
 from kipctl.cluster.moves.election_batches import (
     DEFAULT_TIMEOUT_S,
     REPEAT,
-    ElectionHeld,
+    ElectionOutcome,
     elect_preferred,
 )
-from kipctl.cluster.moves.election_request import LOOK, Elected, Outcome
-from kipctl.cluster.moves.guard_interface import UNGUARDED, GivenUpError, Guardian, LooksOn
-from kipctl.cluster.moves.pacing import Seldom
-from kipctl.cluster.moves.plan_result import together
-from kipctl.cluster.moves.reassign import patiently
+from kipctl.cluster.moves.election_request import SEE_LEADERS, ElectionResult, Outcome
+from kipctl.cluster.moves.guard_interface import NO_GUARD, ChangeGuard, GivenUpError, NeverPauses
+from kipctl.cluster.moves.pacing import ReportInterval
+from kipctl.cluster.moves.plan_result import merged_elections
+from kipctl.cluster.moves.planners.placement import demand_known
+from kipctl.cluster.moves.reassign import retry_until
 from kipctl.cluster.snapshot import Partition, PartitionId, Snapshot, refresh_snapshot
 from kipctl.errors import (
     PartlyDoneError,
@@ -40,7 +41,7 @@ _LAST_PAUSE_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Astray:
+class NotPreferred:
     """Partitions that another than their preferred replica leads: those whose preferred replica is
     in sync are `ready` to be elected, those whose is not are to wait for it."""
 
@@ -63,23 +64,21 @@ class Astray:
         return "; ".join(reasons)
 
 
-def astray(snapshot: Snapshot) -> Astray:
+def not_preferred(snapshot: Snapshot) -> NotPreferred:
     """Those of the snapshot. A pure function."""
     found = snapshot.not_led_by_preferred
-    return Astray(
+    return NotPreferred(
         tuple(p for p in found if p.preferred_leader in p.isr),
         tuple(p for p in found if p.preferred_leader not in p.isr),
     )
 
 
-def preferring(snapshot: Snapshot, brokers: Collection[int]) -> Snapshot:
+def preferred_on(snapshot: Snapshot, brokers: Collection[int]) -> Snapshot:
     """The partitions whose preferred replica is one of these brokers. A pure function.
 
     Raises UsageError for a broker that is not alive and has no replica either: there is none.
     """
-    known = {*snapshot.broker_ids, *(r for p in snapshot.partitions for r in p.replicas)}
-    if unknown := sorted(set(brokers) - known):
-        raise UsageError(f"There is no broker {unknown[0]}.", "List them: kipctl inspect brokers")
+    demand_known(snapshot, sorted(brokers))
     return snapshot.only(p.id for p in snapshot.partitions if p.preferred_leader in brokers)
 
 
@@ -91,8 +90,8 @@ def elect_until_balanced(
     between_s: float,
     timeout_s: float,
     progress: Callable[[str], None],
-    guardian: Guardian = UNGUARDED,
-) -> ElectionHeld:
+    guard: ChangeGuard = NO_GUARD,
+) -> ElectionOutcome:
     """Elect, in batches, until each of these is led by its preferred replica, or is gone.
 
     `timeout_s` is for all of it. What is refused, or not answered, is tried again with growing
@@ -101,15 +100,41 @@ def elect_until_balanced(
     before the first, PartlyDoneError when it does so later, UnreachableError when nobody answers in
     the end.
     """
-    held: list[ElectionHeld] = []
-    with _given_up_explained(held):
-        return _until_balanced(
-            cluster, frozenset(chosen), batch, between_s, timeout_s, progress, guardian, held
-        )
+    wanted = frozenset(chosen)
+    held: list[ElectionOutcome] = []
+    with _explain_give_up(held):
+        topics = sorted({one.topic for one in wanted})
+        deadline = time.monotonic() + timeout_s
+        pause_s, seldom, began_us = _FIRST_PAUSE_S, ReportInterval(), now_us()
+        while True:
+            now = retry_until(lambda: refresh_snapshot(cluster, topics), deadline).only(wanted)
+            left = not_preferred(now)
+            if not left:
+                return _outcome(held, now, began_us)
+            if time.monotonic() > deadline:
+                raise TimedOutError(
+                    f"After {timeout_s:g} s {len(left):,} of {len(wanted):,} partitions are not led"
+                    f" by their preferred replica: {left}.",
+                    SEE_LEADERS,
+                )
+            if seldom.is_due(time.monotonic()):
+                progress(str(left))
+            before = len(held)
+            if left.ready:
+                guard.demand_quiet(until=deadline)
+                try:
+                    held.append(_elect(cluster, left.ready[:batch], now, deadline, guard))
+                except (TimedOutError, UnreachableError) as error:
+                    progress(error.what)
+            has_elected = len(held) > before and held[-1].count(Outcome.ELECTED) > 0
+            pause_s = _FIRST_PAUSE_S if has_elected else min(2 * pause_s, _LAST_PAUSE_S)
+            if not (has_elected and len(left) == len(left.ready[:batch])):
+                rest_s = between_s if has_elected else max(between_s, pause_s)
+                guard.sleep(max(0.0, min(rest_s, deadline - time.monotonic())))
 
 
 @contextmanager
-def _given_up_explained(held: Sequence[ElectionHeld]) -> Iterator[None]:
+def _explain_give_up(held: Sequence[ElectionOutcome]) -> Iterator[None]:
     try:
         yield
     except GivenUpError as given_up:
@@ -119,53 +144,13 @@ def _given_up_explained(held: Sequence[ElectionHeld]) -> Iterator[None]:
         raise PartlyDoneError(f"{given_up.what} {moved:,} leaders were moved.", REPEAT) from None
 
 
-def _until_balanced(
-    cluster: Cluster,
-    wanted: frozenset[PartitionId],
-    batch: int,
-    between_s: float,
-    timeout_s: float,
-    progress: Callable[[str], None],
-    guardian: Guardian,
-    held: list[ElectionHeld],
-) -> ElectionHeld:
-    topics = sorted({one.topic for one in wanted})
-    deadline = time.monotonic() + timeout_s
-    pause_s, seldom, began_us = _FIRST_PAUSE_S, Seldom(), now_us()
-    while True:
-        now = patiently(lambda: refresh_snapshot(cluster, topics), deadline).only(wanted)
-        left = astray(now)
-        if not left:
-            return _outcome(held, now, began_us)
-        if time.monotonic() > deadline:
-            raise TimedOutError(
-                f"After {timeout_s:g} s {len(left):,} of {len(wanted):,} partitions are not led by"
-                f" their preferred replica: {left}.",
-                LOOK,
-            )
-        if seldom.is_due(time.monotonic()):
-            progress(str(left))
-        before = len(held)
-        if left.ready:
-            guardian.demand_quiet(until=deadline)
-            try:
-                held.append(_elect(cluster, left.ready[:batch], now, deadline, guardian))
-            except (TimedOutError, UnreachableError) as error:
-                progress(error.what)
-        has_elected = len(held) > before and held[-1].count(Outcome.ELECTED) > 0
-        pause_s = _FIRST_PAUSE_S if has_elected else min(2 * pause_s, _LAST_PAUSE_S)
-        if not (has_elected and len(left) == len(left.ready[:batch])):
-            rest_s = between_s if has_elected else max(between_s, pause_s)
-            guardian.sleep(max(0.0, min(rest_s, deadline - time.monotonic())))
-
-
 def _elect(
     cluster: Cluster,
     partitions: Iterable[Partition],
     now: Snapshot,
     deadline: float,
-    guardian: Guardian,
-) -> ElectionHeld:
+    guard: ChangeGuard,
+) -> ElectionOutcome:
     expected: Mapping[PartitionId, int] = {one.id: one.preferred_leader for one in partitions}
     timeout_s = max(1.0, min(DEFAULT_TIMEOUT_S, deadline - time.monotonic()))
     return elect_preferred(
@@ -173,18 +158,18 @@ def _elect(
         expected,
         now.only(expected),
         timeout_s=timeout_s,
-        guardian=LooksOn(guardian),
+        guard=NeverPauses(guard),
     )
 
 
-def _outcome(held: list[ElectionHeld], now: Snapshot, began_us: int) -> ElectionHeld:
+def _outcome(held: list[ElectionOutcome], now: Snapshot, began_us: int) -> ElectionOutcome:
     """All elections as one; what failed at first is led as wanted now, or gone."""
     if not held:
-        return ElectionHeld((), began_us, began_us)
+        return ElectionOutcome((), began_us, began_us)
     last = {one.id: one for election in held for one in election.outcomes}
     there = now.by_id
     outcomes = (
-        Elected(
+        ElectionResult(
             one.id,
             ErrorCode.ELECTION_NOT_NEEDED
             if one.id in there
@@ -194,7 +179,7 @@ def _outcome(held: list[ElectionHeld], now: Snapshot, began_us: int) -> Election
         else one
         for one in last.values()
     )
-    return replace(together(held), outcomes=tuple(outcomes))
+    return replace(merged_elections(held), outcomes=tuple(outcomes))
 
 
 def parse_until(text: str) -> None:

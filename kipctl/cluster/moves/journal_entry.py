@@ -24,7 +24,12 @@ from kipctl.errors import UsageError
 from kipctl.state import sync_folder, write_whole
 
 SCHEMA = 2
-ENTRY, UNDONE, KAFKAS, UNFINISHED = ".entry.json", ".undone.json", ".json", ".unfinished"
+ENTRY_SUFFIX, UNDONE_SUFFIX, KAFKA_SUFFIX, UNFINISHED_SUFFIX = (
+    ".entry.json",
+    ".undone.json",
+    ".json",
+    ".unfinished",
+)
 """Endings of an entry's files; of the last kind there is one while it is not known to have ended"""
 PAUSE = "pause"
 """A file beside the entries: whoever carries one out is to stop before the next batch."""
@@ -68,7 +73,7 @@ class Origin:
 
 
 @dataclass(frozen=True, slots=True)
-class How:
+class ExecutionOptions:
     """How a change is carried out: so many partitions at a time, so many seconds between two such
     batches, whether the preferred leaders are elected after each, the most bytes per second that go
     in or out of a broker (None: no throttle), and the most replicas that are added at a time (None:
@@ -102,19 +107,19 @@ class Entry:
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     undoes: str = ""
     changed_at: tuple[tuple[str, str], ...] = ()
-    how: How | None = None
+    how: ExecutionOptions | None = None
     throttle: Throttle | None = None
     schema: int = SCHEMA
 
     @property
     def saved(self) -> Path:
         """The assignment of before, as Kafka's own tool reads it."""
-        return self.path.with_name(self.id + KAFKAS)
+        return self.path.with_name(self.id + KAFKA_SUFFIX)
 
     @property
     def made_at(self) -> datetime | None:
         """When it was made, UTC; None when its name does not say."""
-        return time_of(self.id)
+        return created_at(self.id)
 
     @property
     def may_be_undone(self) -> bool:
@@ -135,7 +140,7 @@ class Entry:
         return self.state in (EntryState.PREPARED, EntryState.SUBMITTED)
 
     @property
-    def is_of_old_form(self) -> bool:
+    def is_legacy(self) -> bool:
         """Of an earlier kipctl: it knows the assignment of before and nothing else."""
         return self.schema == 0
 
@@ -146,11 +151,11 @@ class Entry:
 
         Returns the entry as it is then. Raises UsageError when it cannot be written.
         """
-        if self.is_of_old_form:
+        if self.is_legacy:
             if state is not EntryState.UNDONE:
                 return self
-            with writing(self.path.parent):
-                path = self.path.with_name(self.id + UNDONE)
+            with explain_write_errors(self.path.parent):
+                path = self.path.with_name(self.id + UNDONE_SUFFIX)
                 self.path.rename(path)
                 sync_folder(path.parent)
             return replace(self, path=path, state=state)
@@ -163,7 +168,7 @@ class Entry:
         entry._write()
         return entry
 
-    def throttled_by(self, throttle: Throttle | None) -> "Entry":
+    def with_throttle(self, throttle: Throttle | None) -> "Entry":
         """Write what is to be put back afterwards; None once it is.
 
         Returns the entry as it is then. Raises UsageError when it cannot be written.
@@ -179,7 +184,7 @@ class Entry:
 
     def again(self) -> "Entry":
         """The entry as its file has it now. Raises UsageError."""
-        return read_entry(self.path) if self.is_of_old_form else read_entry_file(self.path)
+        return read_entry(self.path) if self.is_legacy else read_entry_file(self.path)
 
     def as_document(self) -> dict[str, Any]:
         """What the file holds."""
@@ -208,18 +213,18 @@ class Entry:
         }
 
     def _write(self) -> None:
-        with writing(self.path.parent):
+        with explain_write_errors(self.path.parent):
             write_whole(self.path, self.as_document())
             if not self.is_unfinished:
                 with suppress(OSError):  # the entry itself says it
-                    self.path.with_name(self.id + UNFINISHED).unlink(missing_ok=True)
+                    self.path.with_name(self.id + UNFINISHED_SUFFIX).unlink(missing_ok=True)
 
 
 def read_entry(path: Path) -> Entry:
     """An entry of either form. Raises UsageError when it is damaged, or newer than this kipctl."""
-    if not path.name.endswith(ENTRY):
+    if not path.name.endswith(ENTRY_SUFFIX):
         before = read_reassignment(path).assignment
-        is_undone = path.name.endswith(UNDONE)
+        is_undone = path.name.endswith(UNDONE_SUFFIX)
         state = EntryState.UNDONE if is_undone else EntryState.DONE
         return Entry(path, id_of(path), "", before, dict.fromkeys(before), state, schema=0)
     return read_entry_file(path)
@@ -277,14 +282,14 @@ def read_target(path: Path) -> ReassignmentFile:
     return ReassignmentFile(path, {p: ids for p, ids in after.items() if ids}, False)
 
 
-def _how(value: Any) -> How | None:
+def _how(value: Any) -> ExecutionOptions | None:
     if value is None:
         return None
     batch, between_s, rate = int(value["batch"]), float(value["between_s"]), value["throttle"]
     if batch < 1 or not 0 <= between_s < float("inf"):
         raise ValueError(f"{value!r} is no way to carry a change out")
     most = value.get("concurrent")
-    return How(
+    return ExecutionOptions(
         batch,
         between_s,
         bool(value["elects"]),
@@ -304,20 +309,20 @@ def _listed(replicas: tuple[int, ...] | None) -> list[int] | None:
 
 
 def id_of(path: Path) -> str:
-    for ending in (ENTRY, UNDONE, KAFKAS):
+    for ending in (ENTRY_SUFFIX, UNDONE_SUFFIX, KAFKA_SUFFIX):
         if path.name.endswith(ending):
             return path.name.removesuffix(ending)
     return path.name
 
 
-def time_of(entry_id: str) -> datetime | None:
+def created_at(entry_id: str) -> datetime | None:
     with suppress(ValueError):
         return datetime.strptime(entry_id, ID).replace(tzinfo=UTC)
     return None
 
 
 @contextmanager
-def writing(folder: Path) -> Iterator[None]:
+def explain_write_errors(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:

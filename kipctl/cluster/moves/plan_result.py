@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from kipctl.cluster.moves.copy_progress import Copied
-from kipctl.cluster.moves.election_batches import ElectionHeld
+from kipctl.cluster.moves.copy_progress import CopyResult
+from kipctl.cluster.moves.election_batches import ElectionOutcome
 from kipctl.cluster.moves.election_request import Outcome
 from kipctl.cluster.moves.journal_entry import Entry
 from kipctl.cluster.moves.plan import Plan
@@ -27,7 +27,7 @@ class Reassigned:
     answered_us: int
     finished_us: int
     entry: Entry | None
-    copied: Copied | None = None
+    copied: CopyResult | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class LeadersMoved:
     """
 
     reassigned: Reassigned | None
-    election: ElectionHeld
+    election: ElectionOutcome
     batches: int = 1
 
     @property
@@ -59,7 +59,7 @@ class LeadersMoved:
         return moved or self.election.count(Outcome.ELECTED) > 0
 
 
-def together(elections: Sequence[ElectionHeld]) -> ElectionHeld:
+def merged_elections(elections: Sequence[ElectionOutcome]) -> ElectionOutcome:
     """The elections of several batches, at least one: all outcomes, and the times of the slowest.
 
     The slowest is the one after which it took longest until every broker knew.
@@ -73,7 +73,7 @@ def together(elections: Sequence[ElectionHeld]) -> ElectionHeld:
     )
 
 
-def examples(failures: Sequence[Failure]) -> str:
+def first_failure(failures: Sequence[Failure]) -> str:
     """The first failure in words, and how many more there are."""
     more = f", and {len(failures) - 1} more" if len(failures) > 1 else ""
     return f"{failures[0]}{more}." if failures else ""
@@ -91,12 +91,13 @@ def demand_all_done(
         return
     if done or has_changed:
         raise PartlyDoneError(
-            f"{done} partitions are done, {len(failures)} are not: {examples(failures)}", next_step
+            f"{done} partitions are done, {len(failures)} are not: {first_failure(failures)}",
+            next_step,
         )
-    raise RefusedError(f"No partition was done: {examples(failures)}", next_step)
+    raise RefusedError(f"No partition was done: {first_failure(failures)}", next_step)
 
 
-def how_far(plan: Plan, now: Snapshot) -> str:
+def progress_of(plan: Plan, now: Snapshot) -> str:
     """How much of a plan that was cut off has happened, by its partitions that are still there."""
     known = now.by_id
     here = [move for move in plan.moves if move.id in known]

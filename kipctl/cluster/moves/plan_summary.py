@@ -13,7 +13,7 @@ from kipctl.cluster.snapshot import NO_LEADER, PartitionId, Snapshot
 
 
 @dataclass(frozen=True, slots=True)
-class BrokerView:
+class BrokerChange:
     """One broker before the plan and after it, its preferred leaders elected.
 
     `bytes_in` are copied to it, `bytes_out` from it, as the leader. What leaves it makes room when
@@ -40,7 +40,7 @@ class BrokerView:
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class CopyLink:
     """What is copied from one broker, which leads, to another."""
 
     source: int
@@ -50,7 +50,7 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
-class LeftAlone:
+class SkipReason:
     """A reason to leave partitions alone, how many there are, and one of them."""
 
     reason: str
@@ -62,7 +62,7 @@ class LeftAlone:
 
 
 @dataclass(frozen=True, slots=True)
-class PlanView:
+class PlanSummary:
     """The plan in numbers.
 
     `copied` partitions get a replica that copies their data; `factors` are how many partitions
@@ -74,10 +74,10 @@ class PlanView:
     partitions: int
     topics: int
     copied: int
-    brokers: tuple[BrokerView, ...]
-    links: tuple[Link, ...]
+    brokers: tuple[BrokerChange, ...]
+    links: tuple[CopyLink, ...]
     factors: Mapping[tuple[int, int], int]
-    left_alone: tuple[LeftAlone, ...]
+    skip_reasons: tuple[SkipReason, ...]
     unknown_sizes: int
     silent: Mapping[int, str]
 
@@ -90,7 +90,7 @@ class PlanView:
         return sum(link.bytes for link in self.links)
 
     @property
-    def filled(self) -> tuple[BrokerView, ...]:
+    def filled(self) -> tuple[BrokerChange, ...]:
         """The brokers whose disks have too little room."""
         return tuple(broker for broker in self.brokers if broker.fills)
 
@@ -104,7 +104,7 @@ class PlanView:
         return max((max(b.bytes_in, b.bytes_out) for b in self.brokers), default=0) / bytes_per_s
 
 
-def view(snapshot: Snapshot, plan: Plan, logs: LogSizes = NOT_ASKED) -> PlanView:
+def summarize(snapshot: Snapshot, plan: Plan, logs: LogSizes = NOT_ASKED) -> PlanSummary:
     """What the plan does to the cluster of the snapshot, which should be all of it."""
     moves = {move.id: move for move in plan.moves}
     racks = {broker.id: broker.rack for broker in snapshot.brokers}
@@ -129,12 +129,12 @@ def view(snapshot: Snapshot, plan: Plan, logs: LogSizes = NOT_ASKED) -> PlanView
         bytes_in[link.target] += link.bytes
         bytes_out[link.source] += link.bytes
     known = {*racks, *leaders, *leaders_after, *replicas, *replicas_after} - {NO_LEADER}
-    return PlanView(
+    return PlanSummary(
         partitions=len(plan.moves),
         topics=len(plan.topics),
         copied=sum(bool(move.adding) for move in plan.moves),
         brokers=tuple(
-            BrokerView(
+            BrokerChange(
                 b,
                 racks.get(b),
                 b in racks,
@@ -154,29 +154,29 @@ def view(snapshot: Snapshot, plan: Plan, logs: LogSizes = NOT_ASKED) -> PlanView
         factors=Counter(
             (len(m.before), len(m.after)) for m in plan.moves if m.changes_replication_factor
         ),
-        left_alone=left_alone(plan),
+        skip_reasons=skip_reasons(plan),
         unknown_sizes=sum(len(m.adding) for m in plan.moves if m.id not in logs.sizes),
         silent=logs.missing,
     )
 
 
-def left_alone(plan: Plan) -> tuple[LeftAlone, ...]:
+def skip_reasons(plan: Plan) -> tuple[SkipReason, ...]:
     """Why the plan leaves partitions alone, the most frequent reason first, each with its first."""
     reasons = Counter(skipped.reason for skipped in plan.skipped)
     first = {skipped.reason: skipped.id for skipped in reversed(plan.skipped)}
-    return tuple(LeftAlone(reason, n, first[reason]) for reason, n in reasons.most_common())
+    return tuple(SkipReason(reason, n, first[reason]) for reason, n in reasons.most_common())
 
 
-def _links(plan: Plan, logs: LogSizes) -> tuple[Link, ...]:
+def _links(plan: Plan, logs: LogSizes) -> tuple[CopyLink, ...]:
     copies, copied = Counter[tuple[int, int]](), Counter[tuple[int, int]]()
     for move in plan.moves:
         for broker in move.adding:
             copies[move.leader, broker] += 1
             copied[move.leader, broker] += logs.sizes.get(move.id, 0)
-    return tuple(Link(*pair, copies[pair], copied[pair]) for pair in sorted(copies))
+    return tuple(CopyLink(*pair, copies[pair], copied[pair]) for pair in sorted(copies))
 
 
-def document(seen: PlanView, throttle_bytes_per_s: float | None = None) -> dict[str, object]:
+def document(seen: PlanSummary, throttle_bytes_per_s: float | None = None) -> dict[str, object]:
     """The view as `--output json` prints it; `copied` only of a plan that copies, its `seconds`
     only with a throttle."""
     shown: dict[str, object] = {
@@ -184,7 +184,7 @@ def document(seen: PlanView, throttle_bytes_per_s: float | None = None) -> dict[
             "partitions": seen.partitions,
             "topics": seen.topics,
             "copied": seen.copied,
-            "skipped": sum(one.partitions for one in seen.left_alone),
+            "skipped": sum(one.partitions for one in seen.skip_reasons),
         },
         "brokers": [
             {**asdict(broker), "fills": broker.fills if broker.usable is not None else None}
@@ -193,7 +193,7 @@ def document(seen: PlanView, throttle_bytes_per_s: float | None = None) -> dict[
         "replication_factor_changes": [
             {"from": old, "to": new, "partitions": n} for (old, new), n in seen.factors.items()
         ],
-        "left_alone": [{**asdict(one), "example": str(one.example)} for one in seen.left_alone],
+        "left_alone": [{**asdict(one), "example": str(one.example)} for one in seen.skip_reasons],
     }
     if seen.links:
         shown["copied"] = {

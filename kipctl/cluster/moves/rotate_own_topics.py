@@ -12,7 +12,7 @@ from kipctl.cluster.snapshot import is_glob, select, take_snapshot
 from kipctl.transport.request import Cluster
 
 
-def rotate_once(
+def rotate_own_topics(
     cluster: Cluster,
     topics: Sequence[str],
     on_event: OnEvent = ignore_event,

@@ -8,7 +8,8 @@ from functools import partial
 from itertools import islice
 
 from kipctl.cluster.moves.plan import Plan
-from kipctl.cluster.moves.reassign import Reassignment, list_reassignments, patiently
+from kipctl.cluster.moves.reassign import retry_until
+from kipctl.cluster.reassignments import Reassignment, list_reassignments
 from kipctl.cluster.snapshot import PartitionId, Snapshot, take_snapshot
 from kipctl.errors import KipctlError, RefusedError
 from kipctl.protocol.describe_configs import (
@@ -40,7 +41,7 @@ class Survey:
     busy_refused: str = ""
 
 
-def busy_now(cluster: Cluster, *, may_not_list: bool) -> tuple[tuple[Reassignment, ...], str]:
+def list_or_reason(cluster: Cluster, *, may_not_list: bool) -> tuple[tuple[Reassignment, ...], str]:
     """What is being reassigned; or nothing, and why the cluster does not list it.
 
     Raises RefusedError when it does not, unless `may_not_list`.
@@ -66,13 +67,13 @@ def survey(
     user is told why one of them is not shown. Raises RefusedError when the cluster does not list
     its reassignments, unless `may_not_list`: for a plan that is only looked at.
     """
-    busy, why = busy_now(cluster, may_not_list=may_not_list)
+    busy, why = list_or_reason(cluster, may_not_list=may_not_list)
     snapshot = take_snapshot(cluster, named=named)
-    plan = planner(snapshot).leaving_alone(dict.fromkeys((one.id for one in busy), BUSY))
+    plan = planner(snapshot).skipping(dict.fromkeys((one.id for one in busy), BUSY))
     return Survey(busy, snapshot, plan, why)
 
 
-def demand_quiet(busy: Sequence[Reassignment], *, additional: bool) -> None:
+def demand_no_reassignments(busy: Sequence[Reassignment], *, additional: bool) -> None:
     """Raise RefusedError while anything in the cluster is being reassigned.
 
     As kafka-reassign-partitions does it (`ReassignPartitionsCommand`): another tool's plan counts
@@ -156,7 +157,7 @@ def demand_factor_wanted(plan: Plan, *, wanted: bool) -> None:
         )
 
 
-def lowered(plan: Plan) -> tuple[str, ...]:
+def topics_losing_replicas(plan: Plan) -> tuple[str, ...]:
     """The topics of which partitions get fewer replicas."""
     return tuple(dict.fromkeys(m.id.topic for m in plan.moves if len(m.after) < len(m.before)))
 
@@ -198,7 +199,7 @@ def min_insync_replicas(
             DescribeConfigsResource(ResourceType.TOPIC, name, (_MIN_INSYNC,)) for name in names
         )
         try:
-            results = patiently(partial(_configs, cluster, asked), deadline)
+            results = retry_until(partial(_configs, cluster, asked), deadline)
         except KipctlError:
             results = ()
         known |= dict.fromkeys(names)
@@ -214,7 +215,7 @@ def _configs(
     return cluster.any_broker().request(DescribeConfigsRequest(asked)).results
 
 
-def question_of_factor(plan: Plan) -> str:
+def replication_factor_warning(plan: Plan) -> str:
     """What a question adds for a plan that changes the number of replicas; "" otherwise."""
     changing = [m for m in plan.moves if m.changes_replication_factor]
     if not changing:

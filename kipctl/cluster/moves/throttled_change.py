@@ -8,9 +8,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from kipctl.cluster.moves.journal import Journal
-from kipctl.cluster.moves.journal_entry import Entry, EntryState, How, Origin
+from kipctl.cluster.moves.journal_entry import Entry, EntryState, ExecutionOptions, Origin
 from kipctl.cluster.moves.plan import Move, Plan
-from kipctl.cluster.moves.reassign import Reassignment, list_reassignments, topic_ids
+from kipctl.cluster.moves.reassign import topic_ids
 from kipctl.cluster.moves.throttle import (
     BROKER,
     TOPIC,
@@ -24,7 +24,7 @@ from kipctl.cluster.moves.throttle import (
     wanted_settings,
 )
 from kipctl.cluster.moves.throttle import CLEAR as CLEAR
-from kipctl.cluster.reassignments import topics_and_brokers
+from kipctl.cluster.reassignments import Reassignment, list_reassignments, topics_and_brokers
 from kipctl.errors import InterruptedRunError, KipctlError, UsageError
 from kipctl.transport.request import Cluster
 
@@ -32,12 +32,12 @@ Message = Callable[[str], None]
 
 
 @contextmanager
-def recorded(
+def journaled(
     cluster: Cluster,
     kept: Journal,
     plan: Plan,
     origin: Origin,
-    how: How,
+    how: ExecutionOptions,
     message: Message,
     still_set: list[StillSet],
     *,
@@ -77,7 +77,7 @@ def recorded(
         raise
 
 
-def throttle_for(cluster: Cluster, moves: Sequence[Move], how: How) -> Throttle | None:
+def throttle_for(cluster: Cluster, moves: Sequence[Move], how: ExecutionOptions) -> Throttle | None:
     """What these moves are to be throttled by; None where they copy nothing or may run freely."""
     if how.throttle is None or not any(move.adding for move in moves):
         return None
@@ -96,7 +96,7 @@ def throttled(
     """While inside, the throttle of the entry is set; afterwards all is as it was before it.
 
     What could not be put back is in `still_set` then, and stays in the entry. `to_set` is the part
-    of it that is not set yet; by default all. Raises as `recorded`.
+    of it that is not set yet; by default all. Raises as `journaled`.
     """
     throttle = entry.throttle
     if throttle is None:
@@ -127,7 +127,7 @@ def throttled(
 def _forget(entry: Entry, message: Message) -> None:
     """It is put back; to put it back once more, where that cannot be written, does no harm."""
     try:
-        entry.again().throttled_by(None)
+        entry.again().with_throttle(None)
     except UsageError as error:
         message(f"That the throttle is put back is not in entry {entry.id}: {error.what}")
 
@@ -150,7 +150,7 @@ def settings_now(
     )
 
 
-def set_elsewhere(
+def throttles_set_by_others(
     cluster: Cluster, moves: Sequence[Move], own: Iterable[Entry]
 ) -> dict[Setting, str]:
     """The throttles on brokers and topics of these moves that no entry of `own` tells of.
@@ -167,12 +167,12 @@ def set_elsewhere(
     return {s: value for s, value in found.items() if value and (s, value) not in known}
 
 
-def left(kept: Journal) -> list[Entry]:
+def entries_with_throttles(kept: Journal) -> list[Entry]:
     """The entries whose throttles are not put back, the newest first."""
     return [entry for entry in kept.unfinished() if entry.throttle is not None]
 
 
-def say_left(found: Sequence[Entry], alive: Collection[int]) -> str:
+def leftover_warning(found: Sequence[Entry], alive: Collection[int]) -> str:
     """The sentence about throttles that earlier changes have left, and what ends them."""
     settings = [one.setting for e in found if e.throttle for one in e.throttle.changes]
     names = sorted({int(one.name) for one in settings if one.kind == BROKER} - set(alive))
@@ -181,7 +181,9 @@ def say_left(found: Sequence[Entry], alive: Collection[int]) -> str:
     return f"Throttles of earlier changes are still set. Put them back: {CLEAR}.{gone}"
 
 
-def clear(cluster: Cluster, found: Sequence[Entry], *, forget: bool = False) -> list[StillSet]:
+def clear_throttles(
+    cluster: Cluster, found: Sequence[Entry], *, forget: bool = False
+) -> list[StillSet]:
     """Put their throttles back, the newest first; what could not be stays in them, unless `forget`.
 
     Raises UsageError when an entry cannot be written.
@@ -190,18 +192,18 @@ def clear(cluster: Cluster, found: Sequence[Entry], *, forget: bool = False) -> 
     for one in found:
         these = put_back(cluster, one.throttle) if one.throttle else ()
         if forget or not these:
-            one.again().throttled_by(None)
+            one.again().with_throttle(None)
         still_set += these
     return still_set
 
 
-def needed(cluster: Cluster, found: Sequence[Entry]) -> bool:
+def is_needed(cluster: Cluster, found: Sequence[Entry]) -> bool:
     """Whether something that is being reassigned now is throttled by one of them."""
     busy = list_reassignments(cluster)
-    return any(throttles(entry, busy) for entry in found)
+    return any(applies_to(entry, busy) for entry in found)
 
 
-def throttles(entry: Entry, busy: Collection[Reassignment]) -> bool:
+def applies_to(entry: Entry, busy: Collection[Reassignment]) -> bool:
     """Whether the entry's throttle holds for something of this. A pure function.
 
     What was set already is not in it: with a topic's replicas throttled for good it has rates

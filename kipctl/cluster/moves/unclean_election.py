@@ -1,18 +1,13 @@
 """What an unclean election would do, before it is held: who would lead, and what may be lost."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from kipctl.cluster.eligible_leader_replicas import EligibleReplicas, ask_eligible_replicas
+from kipctl.cluster.log_offsets import offsets_request, reported_offsets
 from kipctl.cluster.snapshot import Partition, PartitionId, Snapshot
 from kipctl.errors import KipctlError
-from kipctl.protocol.list_offsets import (
-    DEBUGGING_REPLICA_ID,
-    LATEST_TIMESTAMP,
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsTopic,
-)
+from kipctl.protocol.list_offsets import DEBUGGING_REPLICA_ID, LATEST_TIMESTAMP
 from kipctl.transport.request import Cluster
 
 _MOST_IN_ONE = 1000
@@ -20,7 +15,7 @@ _MOST_IN_ONE = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Leaderless:
+class LeaderlessPartition:
     """A partition without a leader. `log_ends` are those that its live replicas have told.
 
     `last_in_sync` are those that have every acknowledged record: the ISR, and the eligible leader
@@ -79,7 +74,7 @@ def leaderless(
     brokers: Collection[int],
     log_ends: Mapping[int, int],
     eligible: tuple[int, ...] = (),
-) -> Leaderless:
+) -> LeaderlessPartition:
     """A partition without a leader, in a cluster of these live brokers."""
     live = tuple(
         broker
@@ -87,10 +82,10 @@ def leaderless(
         if broker in brokers and broker not in partition.offline
     )
     in_sync = tuple(dict.fromkeys((*partition.isr, *eligible)))
-    return Leaderless(partition.id, partition.replicas, live, in_sync, log_ends)
+    return LeaderlessPartition(partition.id, partition.replicas, live, in_sync, log_ends)
 
 
-def worse(shown: Leaderless, now: Leaderless) -> str:
+def why_riskier(shown: LeaderlessPartition, now: LeaderlessPartition) -> str:
     """Why an election would not do any more what was shown, but may lose more; "" when it would.
 
     A pure function. Where what would lead was in sync nothing is lost, whatever was shown.
@@ -114,7 +109,7 @@ def worse(shown: Leaderless, now: Leaderless) -> str:
     return ""
 
 
-def examine(cluster: Cluster, snapshot: Snapshot) -> tuple[Leaderless, ...]:
+def examine(cluster: Cluster, snapshot: Snapshot) -> tuple[LeaderlessPartition, ...]:
     """The snapshot's partitions without a leader, with the log ends of their live replicas.
 
     What a broker does not tell is left out.
@@ -150,24 +145,9 @@ def _log_ends(
     found: dict[PartitionId, int] = {}
     for start in range(0, len(partitions), _MOST_IN_ONE):
         try:
-            answer = cluster.broker(broker).request(_request(partitions[start:][:_MOST_IN_ONE]))
+            some = partitions[start:][:_MOST_IN_ONE]
+            request = offsets_request(some, LATEST_TIMESTAMP, DEBUGGING_REPLICA_ID)
+            found |= reported_offsets(cluster.broker(broker).request(request))
         except KipctlError:
             break
-        for topic in answer.topics:
-            for partition in topic.partitions:
-                if not partition.error_code:
-                    one = PartitionId(topic.name, partition.partition_index)
-                    found[one] = partition.offset
     return found
-
-
-def _request(partitions: Iterable[PartitionId]) -> ListOffsetsRequest:
-    by_topic: dict[str, list[ListOffsetsPartition]] = {}
-    for one in partitions:
-        by_topic.setdefault(one.topic, []).append(
-            ListOffsetsPartition(partition_index=one.partition, timestamp=LATEST_TIMESTAMP)
-        )
-    return ListOffsetsRequest(
-        replica_id=DEBUGGING_REPLICA_ID,
-        topics=tuple(ListOffsetsTopic(topic, tuple(of)) for topic, of in by_topic.items()),
-    )

@@ -6,14 +6,15 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from kipctl import __version__
+from kipctl.cluster.acls import no_topics_warning
 from kipctl.cluster.metadata_convergence import sample_brokers
-from kipctl.cluster.moves.election_request import LOOK
-from kipctl.cluster.moves.reassign import list_reassignments
-from kipctl.cluster.reach import no_topics_warning
+from kipctl.cluster.moves.election_request import SEE_LEADERS
+from kipctl.cluster.reassignments import list_reassignments
 from kipctl.cluster.snapshot import (
     Broker,
     PartitionId,
     Snapshot,
+    metadata_request,
     refresh_snapshot,
     take_snapshot,
 )
@@ -25,7 +26,6 @@ from kipctl.errors import (
     UsageError,
 )
 from kipctl.protocol.api_versions import ApiVersionsRequest
-from kipctl.protocol.metadata import MetadataRequest, MetadataRequestTopic
 from kipctl.protocol.metadata_frames import read_metadata
 from kipctl.transport.each_broker import AT_ONCE, ask_each
 from kipctl.transport.request import Cluster
@@ -49,7 +49,7 @@ Views = Mapping[PartitionId, tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class Comparison:
     """What brokers show, compared: which were `asked` for it, and the partitions of which they do
     not all show the same leader at the same epoch. `silent` are those of all brokers that do not
     answer."""
@@ -66,20 +66,20 @@ class Compared:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ClusterState:
     """A look at a cluster: as one broker shows it, what the brokers asked show, and what moves.
 
     The controller lists in `moving` also what the client may not Describe.
     """
 
     snapshot: Snapshot
-    compared: Compared = Compared()
+    compared: Comparison = Comparison()
     moving: frozenset[PartitionId] = frozenset()
 
 
 def compare(
     answers: Iterable[tuple[int, Views | None]], partitions: Iterable[PartitionId]
-) -> Compared:
+) -> Comparison:
     """Compare what brokers show of these partitions; None is of one that does not answer.
 
     Two answers are held at a time, however many brokers there are. A pure function.
@@ -97,10 +97,10 @@ def compare(
         else:
             known = first
             differing |= dict.fromkeys(one for one in wanted if views.get(one) != known.get(one))
-    return Compared(tuple(asked), tuple(silent), tuple(differing))
+    return Comparison(tuple(asked), tuple(silent), tuple(differing))
 
 
-def unmet(condition: Condition, seen: Seen) -> str:
+def unmet(condition: Condition, seen: ClusterState) -> str:
     """What keeps the condition from being met, in a few words; empty when it is met."""
     partitions = seen.snapshot.partitions
     match condition:
@@ -116,7 +116,7 @@ def unmet(condition: Condition, seen: Seen) -> str:
             return _not_converged(seen.compared)
 
 
-def _not_converged(compared: Compared) -> str:
+def _not_converged(compared: Comparison) -> str:
     if compared.silent:
         return f"broker {', '.join(map(str, compared.silent))} does not answer"
     return _listed(compared.differing, "not led by the same broker in every broker's eyes")
@@ -137,16 +137,16 @@ def parse_conditions(text: str) -> tuple[Condition, ...]:
     return tuple(dict.fromkeys(map(Condition, wanted)))
 
 
-def look(
+def read_state(
     cluster: Cluster, topics: Sequence[str] | None, wanted: Sequence[Condition], turn: int = 0
-) -> Seen:
+) -> ClusterState:
     """What these conditions need to be judged, of all topics or of these.
 
     For `converged` every broker is asked whether it answers, and what some of them show, others at
     each `turn`, is compared. Raises UnreachableError when no broker answers, RefusedError.
     """
     snapshot = take_snapshot(cluster) if topics is None else refresh_snapshot(cluster, topics)
-    compared = Compared()
+    compared = Comparison()
     if Condition.CONVERGED in wanted:
         chosen = sample_brokers(snapshot.brokers, turn=turn)
         compared = compare(_views(cluster, chosen, topics), snapshot.by_id)
@@ -157,7 +157,7 @@ def look(
     if Condition.NO_REASSIGNMENT in wanted:
         all_moving = (one.id for one in list_reassignments(cluster))
         moving = frozenset(one for one in all_moving if topics is None or one.topic in topics)
-    return Seen(snapshot, compared, moving)
+    return ClusterState(snapshot, compared, moving)
 
 
 def _silent(cluster: Cluster, brokers: Sequence[int]) -> list[int]:
@@ -176,12 +176,7 @@ def _silent(cluster: Cluster, brokers: Sequence[int]) -> list[int]:
 def _views(
     cluster: Cluster, brokers: Iterable[Broker], topics: Sequence[str] | None
 ) -> Iterator[tuple[int, Views | None]]:
-    request = MetadataRequest(
-        topics=None
-        if topics is None
-        else tuple(MetadataRequestTopic(name=topic) for topic in topics),
-        allow_auto_topic_creation=False,
-    )
+    request = metadata_request(topics)
     for broker in brokers:
         try:
             version, frame = cluster.broker(broker.id).metadata_frame(request)
@@ -205,7 +200,7 @@ def await_conditions(
     wanted: Sequence[Condition],
     timeout_s: float,
     progress: Callable[[str], None],
-) -> Seen:
+) -> ClusterState:
     """Look again and again until one look shows all of these conditions met; returns it.
 
     A topic that is deleted meanwhile is not waited for. Raises TimedOutError with what is unmet,
@@ -219,7 +214,7 @@ def await_conditions(
         asked = time.monotonic()
         is_late = asked - began > timeout_s
         try:
-            seen = look(cluster, topics, wanted, turn)
+            seen = read_state(cluster, topics, wanted, turn)
             turn += 1
             left = "; ".join(filter(None, (unmet(condition, seen) for condition in wanted)))
             if not left:
@@ -231,7 +226,7 @@ def await_conditions(
                 raise
             left = error.what
         if is_late:
-            raise TimedOutError(f"After {timeout_s:g} s: {left}.", LOOK)
+            raise TimedOutError(f"After {timeout_s:g} s: {left}.", SEE_LEADERS)
         if left != last:
             last = left
             progress(left)

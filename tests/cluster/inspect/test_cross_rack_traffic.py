@@ -193,8 +193,8 @@ def test_a_leader_that_is_lost_leaves_its_partitions_unknown_and_the_others_are_
         4: "broker 1 has no log of it any more",
     }
     assert cluster.asked == [1, 2]
-    (unended,) = samples(cluster, [facts(0, 1, None)], {}).missing.values()
-    assert unended == "broker 1 did not tell where the log starts and ends"
+    (unfinished_roll,) = samples(cluster, [facts(0, 1, None)], {}).missing.values()
+    assert unfinished_roll == "broker 1 did not tell where the log starts and ends"
 
 
 def test_a_rate_takes_two_looks() -> None:

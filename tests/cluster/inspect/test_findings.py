@@ -186,7 +186,7 @@ def test_nothing_is_found_in_one_healthy_broker() -> None:
             " of all of them.",
         ),
         (
-            with_brokers(healthy(1), replace(healthy(2), silence="Broker x hangs."), healthy(3)),
+            with_brokers(healthy(1), replace(healthy(2), no_answer="Broker x hangs."), healthy(3)),
             "problem: Broker 2 is listed as alive and does not answer: Broker x hangs.",
         ),
         (
@@ -465,7 +465,7 @@ def test_the_version_that_all_brokers_know() -> None:
     facts = with_brokers(healthy(1), replace(healthy(2), api_versions=KAFKA_3_6), healthy(3))
     assert highest_of_all(facts, ApiKey.PRODUCE) == 9
     assert highest_of_all(facts, ApiKey.METADATA) == -1
-    silent = with_brokers(healthy(1), replace(healthy(2), silence="no", api_versions={}))
+    silent = with_brokers(healthy(1), replace(healthy(2), no_answer="no", api_versions={}))
     assert highest_of_all(silent, ApiKey.PRODUCE) == 13
 
 

@@ -12,11 +12,11 @@ from scripted_broker import Asked
 from test_findings import cluster, healthy, in_rack, partition, told
 
 from kipctl.cluster.eligible_leader_replicas import EligibleReplicas
-from kipctl.cluster.inspect.findings.copy_stalls import Copying, Look, standing
+from kipctl.cluster.inspect.findings.copy_stalls import Reassignments, SizesSeen, stalled
 from kipctl.cluster.inspect.findings.diagnose import diagnose
-from kipctl.cluster.inspect.findings.facts import BrokerFacts, ClusterFacts, Directory, TopicFacts
+from kipctl.cluster.inspect.findings.facts import BrokerFacts, ClusterFacts, LogDir, TopicFacts
 from kipctl.cluster.inspect.findings.finding import Severity
-from kipctl.cluster.inspect.findings.left_behind import may_be_needed, needed_by
+from kipctl.cluster.inspect.findings.isr import may_be_needed, needed_by
 from kipctl.cluster.reassignments import Reassignment
 from kipctl.cluster.snapshot import Partition, PartitionId, Snapshot
 from kipctl.cluster.throttle_configs import FOLLOWER_RATE, FOLLOWER_REPLICAS, LEADER_RATE
@@ -44,7 +44,7 @@ def throttled(broker: int, rates: Mapping[str, int] = RATE) -> BrokerFacts:
     return replace(healthy(broker), throttles=rates)
 
 
-def with_directories(broker: int, *directories: Directory) -> BrokerFacts:
+def with_directories(broker: int, *directories: LogDir) -> BrokerFacts:
     return replace(healthy(broker), directories=directories)
 
 
@@ -100,12 +100,14 @@ def with_directories(broker: int, *directories: Directory) -> BrokerFacts:
 def test_throttles_that_nothing_needs(
     facts: ClusterFacts, busy: tuple[Reassignment, ...], found: list[str]
 ) -> None:
-    shown = told(replace(facts, copying=Copying(busy)))
+    shown = told(replace(facts, copying=Reassignments(busy)))
     assert [one for one in shown if "throttle" in one] == found
 
 
 def test_throttles_are_not_judged_while_reassignments_are_not_known() -> None:
-    facts = replace(four(throttled(1)), topics=LISTED, copying=Copying(error="No controller."))
+    facts = replace(
+        four(throttled(1)), topics=LISTED, copying=Reassignments(error="No controller.")
+    )
     assert told(facts) == ["note: What is being reassigned is not known: No controller."]
 
 
@@ -132,10 +134,10 @@ def test_how_a_throttle_is_removed(facts: ClusterFacts, command: str) -> None:
 @pytest.mark.parametrize(
     ("copying", "found"),
     [
-        (Copying(), []),
-        (Copying((TO_4,)), ["note: 1 partition is being reassigned: orders-0."]),
+        (Reassignments(), []),
+        (Reassignments((TO_4,)), ["note: 1 partition is being reassigned: orders-0."]),
         (
-            Copying((TO_4, ALSO_TO_4), standing={4: (ORDERS_0, ORDERS_1)}, looked_s=12.0),
+            Reassignments((TO_4, ALSO_TO_4), stalled={4: (ORDERS_0, ORDERS_1)}, looked_s=12.0),
             [
                 "warning: Broker 4 copied nothing in 12 s, though 2 partitions are on the way to"
                 " it: orders-0, orders-1.",
@@ -143,7 +145,7 @@ def test_how_a_throttle_is_removed(facts: ClusterFacts, command: str) -> None:
             ],
         ),
         (
-            Copying((replace(TO_4, replicas=(1, 2, 5, 3), adding=(5,)),)),
+            Reassignments((replace(TO_4, replicas=(1, 2, 5, 3), adding=(5,)),)),
             [
                 "warning: Broker 5 is not alive, and 1 partition is on the way to it: orders-0.",
                 "note: 1 partition is being reassigned: orders-0.",
@@ -151,7 +153,7 @@ def test_how_a_throttle_is_removed(facts: ClusterFacts, command: str) -> None:
         ),
     ],
 )
-def test_reassignments_and_those_that_stand_still(copying: Copying, found: list[str]) -> None:
+def test_reassignments_and_those_that_stand_still(copying: Reassignments, found: list[str]) -> None:
     assert told(replace(four(), copying=copying)) == found
 
 
@@ -174,12 +176,12 @@ def test_reassignments_and_those_that_stand_still(copying: Copying, found: list[
     ],
 )
 def test_replicas_that_are_being_added_are_not_missed(one: Partition, found: list[str]) -> None:
-    facts = replace(four(partitions=(one,)), copying=Copying((TO_4,)))
+    facts = replace(four(partitions=(one,)), copying=Reassignments((TO_4,)))
     assert told(facts)[:-1] == found
 
 
 def test_a_throttle_is_named_where_nothing_is_copied() -> None:
-    copying = Copying((TO_4,), standing={4: (ORDERS_0,)}, looked_s=12.0)
+    copying = Reassignments((TO_4,), stalled={4: (ORDERS_0,)}, looked_s=12.0)
     assert (
         "warning: Broker 4 copied nothing in 12 s (throttled to 1,000 B/s), though 1 partition is"
         " on the way to it: orders-0."
@@ -189,40 +191,44 @@ def test_a_throttle_is_named_where_nothing_is_copied() -> None:
 @pytest.mark.parametrize(
     ("first", "second", "found"),
     [
-        (Look((TO_4,), {4: {ORDERS_0: 10}}), Look((TO_4,), {4: {ORDERS_0: 10}}), {4: (ORDERS_0,)}),
-        (Look((TO_4,), {4: {ORDERS_0: 10}}), Look((TO_4,), {4: {ORDERS_0: 11}}), {}),
-        # Retention may take away more than comes: that is no standstill either.
-        (Look((TO_4,), {4: {ORDERS_0: 10}}), Look((TO_4,), {4: {ORDERS_0: 9}}), {}),
-        # The log is not there yet.
-        (Look((TO_4,), {4: {}}), Look((TO_4,), {4: {}}), {4: (ORDERS_0,)}),
-        (Look((TO_4,), {4: {}}), Look((TO_4,), {4: {ORDERS_0: 0}}), {}),
-        # One that was finished meanwhile, or one of two that grows, and the broker goes on.
-        (Look((TO_4, ALSO_TO_4), {4: {}}), Look((TO_4,), {4: {}}), {}),
         (
-            Look((TO_4, ALSO_TO_4), {4: {ORDERS_0: 1, ORDERS_1: 1}}),
-            Look((TO_4, ALSO_TO_4), {4: {ORDERS_0: 1, ORDERS_1: 2}}),
+            SizesSeen((TO_4,), {4: {ORDERS_0: 10}}),
+            SizesSeen((TO_4,), {4: {ORDERS_0: 10}}),
+            {4: (ORDERS_0,)},
+        ),
+        (SizesSeen((TO_4,), {4: {ORDERS_0: 10}}), SizesSeen((TO_4,), {4: {ORDERS_0: 11}}), {}),
+        # Retention may take away more than comes: that is no standstill either.
+        (SizesSeen((TO_4,), {4: {ORDERS_0: 10}}), SizesSeen((TO_4,), {4: {ORDERS_0: 9}}), {}),
+        # The log is not there yet.
+        (SizesSeen((TO_4,), {4: {}}), SizesSeen((TO_4,), {4: {}}), {4: (ORDERS_0,)}),
+        (SizesSeen((TO_4,), {4: {}}), SizesSeen((TO_4,), {4: {ORDERS_0: 0}}), {}),
+        # One that was finished meanwhile, or one of two that grows, and the broker goes on.
+        (SizesSeen((TO_4, ALSO_TO_4), {4: {}}), SizesSeen((TO_4,), {4: {}}), {}),
+        (
+            SizesSeen((TO_4, ALSO_TO_4), {4: {ORDERS_0: 1, ORDERS_1: 1}}),
+            SizesSeen((TO_4, ALSO_TO_4), {4: {ORDERS_0: 1, ORDERS_1: 2}}),
             {},
         ),
         # One that has come meanwhile says nothing.
-        (Look((TO_4,), {4: {}}), Look((TO_4, ALSO_TO_4), {4: {}}), {4: (ORDERS_0,)}),
+        (SizesSeen((TO_4,), {4: {}}), SizesSeen((TO_4, ALSO_TO_4), {4: {}}), {4: (ORDERS_0,)}),
         # Who did not tell twice.
-        (Look((TO_4,), {}), Look((TO_4,), {4: {}}), {}),
-        (Look((TO_4,), {4: {}}), Look((TO_4,), {}), {}),
-        (Look((), {}), Look((TO_4,), {4: {}}), {}),
+        (SizesSeen((TO_4,), {}), SizesSeen((TO_4,), {4: {}}), {}),
+        (SizesSeen((TO_4,), {4: {}}), SizesSeen((TO_4,), {}), {}),
+        (SizesSeen((), {}), SizesSeen((TO_4,), {4: {}}), {}),
     ],
 )
 def test_what_stands_still(
-    first: Look, second: Look, found: dict[int, tuple[PartitionId, ...]]
+    first: SizesSeen, second: SizesSeen, found: dict[int, tuple[PartitionId, ...]]
 ) -> None:
-    assert standing(first, second) == found
+    assert stalled(first, second) == found
 
 
 @pytest.mark.parametrize(
     ("facts", "found"),
     [
-        (four(with_directories(1, Directory("/a"), Directory("/b"))), []),
+        (four(with_directories(1, LogDir("/a"), LogDir("/b"))), []),
         (
-            four(with_directories(1, Directory("/a", "KAFKA_STORAGE_ERROR"), Directory("/b"))),
+            four(with_directories(1, LogDir("/a", "KAFKA_STORAGE_ERROR"), LogDir("/b"))),
             [
                 "problem: Broker 1 is alive, and 0 replicas have gone offline there: failed log"
                 " directory /a (KAFKA_STORAGE_ERROR)."
@@ -238,11 +244,11 @@ def test_what_stands_still(
             ["problem: Broker 5 is not alive, and 1 partition has a replica on it."],
         ),
         (
-            four(with_directories(2, Directory("/a", None, True))),
+            four(with_directories(2, LogDir("/a", None, True))),
             ["warning: All log directories of broker 2 are cordoned (KIP-1066)."],
         ),
         (
-            four(with_directories(2, Directory("/a", None, True), Directory("/b"))),
+            four(with_directories(2, LogDir("/a", None, True), LogDir("/b"))),
             ["note: Some log directories of broker 2 are cordoned (KIP-1066): /a."],
         ),
         (
@@ -334,9 +340,9 @@ def test_what_is_said_of_100_000_partitions_is_short() -> None:
         Snapshot("id", tuple(one.broker for one in brokers), partitions),
         tuple(replace(one, lists=everybody, throttles=RATE) for one in brokers),
         {f"topic-{n}": TopicFacts(2, True, (FOLLOWER_REPLICAS,)) for n in range(1000)},
-        copying=Copying(
+        copying=Reassignments(
             tuple(Reassignment(one, (1, 2, 6, 3), (3,), (1,)) for one in ids),
-            standing={3: tuple(ids)},
+            stalled={3: tuple(ids)},
             looked_s=12.0,
         ),
         eligible={one: EligibleReplicas((2,)) for one in ids},

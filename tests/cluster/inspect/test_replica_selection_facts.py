@@ -2,7 +2,7 @@
 
 import pytest
 
-from kipctl.cluster.inspect.replica_selection_facts import chosen, chosen_one
+from kipctl.cluster.inspect.replica_selection_facts import select_one_partition, select_partitions
 from kipctl.cluster.snapshot import Broker, Partition, PartitionId, Snapshot
 from kipctl.errors import UsageError
 
@@ -31,7 +31,7 @@ SNAPSHOT = Snapshot(
     ],
 )
 def test_partitions_that_are_meant(patterns: list[str], expected: str) -> None:
-    assert [str(p.id) for p in chosen(SNAPSHOT, patterns).partitions] == expected.split()
+    assert [str(p.id) for p in select_partitions(SNAPSHOT, patterns).partitions] == expected.split()
 
 
 @pytest.mark.parametrize(
@@ -45,11 +45,11 @@ def test_partitions_that_are_meant(patterns: list[str], expected: str) -> None:
 )
 def test_partitions_that_are_not_there(pattern: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        chosen(SNAPSHOT, [pattern])
+        select_partitions(SNAPSHOT, [pattern])
 
 
 def test_one_partition_is_explained() -> None:
-    assert [str(p.id) for p in chosen_one(SNAPSHOT, "plo*:0").partitions] == ["plot-0"]
+    assert [str(p.id) for p in select_one_partition(SNAPSHOT, "plo*:0").partitions] == ["plot-0"]
     with pytest.raises(UsageError, match=r"'pl\*:1' is 2 partitions, plan-1 and plot-1") as raised:
-        chosen_one(SNAPSHOT, "pl*:1")
+        select_one_partition(SNAPSHOT, "pl*:1")
     assert raised.value.next_step == "Name one: --explain plan:1"

@@ -7,8 +7,8 @@ import pytest
 from electing_broker import ElectingCluster, partition
 
 from kipctl.cluster.moves import election_batches
-from kipctl.cluster.moves.election_batches import ElectionHeld, elect_preferred, elect_unclean
-from kipctl.cluster.moves.election_request import Elected, Outcome
+from kipctl.cluster.moves.election_batches import ElectionOutcome, elect_preferred, elect_unclean
+from kipctl.cluster.moves.election_request import ElectionResult, Outcome
 from kipctl.cluster.snapshot import NO_LEADER, Broker, PartitionId
 from kipctl.errors import (
     KipctlError,
@@ -34,7 +34,7 @@ def hold(
     batch: int = election_batches.BATCH,
     between_s: float = 0.0,
     expected: Mapping[PartitionId, int] | None = None,
-) -> ElectionHeld:
+) -> ElectionOutcome:
     """Elect the preferred leaders of all that is there."""
     with cluster.start() as broker, Cluster(broker.address, timeout_s=30.0) as reached:
         before = cluster.snapshot()
@@ -45,7 +45,7 @@ def hold(
         )
 
 
-def outcomes(held: ElectionHeld) -> list[Outcome]:
+def outcomes(held: ElectionOutcome) -> list[Outcome]:
     return [elected.outcome for elected in held.outcomes]
 
 
@@ -203,7 +203,7 @@ def leaderless(count: int = 3) -> ElectingCluster:
     return ElectingCluster.of(*(partition("t", n, (7, 1), NO_LEADER, (7,)) for n in range(count)))
 
 
-def unclean(cluster: ElectingCluster, timeout_s: float = 30.0, batch: int = 2) -> ElectionHeld:
+def unclean(cluster: ElectingCluster, timeout_s: float = 30.0, batch: int = 2) -> ElectionOutcome:
     with cluster.start() as broker, Cluster(broker.address, timeout_s=30.0) as reached:
         return elect_unclean(reached, tuple(cluster.partitions), timeout_s, batch)
 
@@ -212,7 +212,7 @@ def test_an_unclean_election_goes_in_batches_too() -> None:
     cluster = leaderless()
     held = unclean(cluster)
     assert cluster.elected == [T[:2], T[2:3]]
-    assert held.outcomes == tuple(Elected(one, 0) for one in T[:3])
+    assert held.outcomes == tuple(ElectionResult(one, 0) for one in T[:3])
     assert {one.leader for one in cluster.partitions.values()} == {1}
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kipctl.cluster.moves.election_request import Elected, Outcome, parse_partition
+from kipctl.cluster.moves.election_request import ElectionResult, Outcome, parse_partition
 from kipctl.cluster.moves.plan_result import demand_all_done
 from kipctl.cluster.snapshot import PartitionId
 from kipctl.errors import PartlyDoneError, RefusedError, UsageError
@@ -22,14 +22,20 @@ from kipctl.protocol.error_codes import ErrorCode
     ],
 )
 def test_only_real_errors_are_failures(code: int, outcome: Outcome) -> None:
-    assert Elected(PartitionId("t", 0), code).outcome is outcome
+    assert ElectionResult(PartitionId("t", 0), code).outcome is outcome
 
 
 @pytest.mark.parametrize(
     ("text", "partition_id"),
-    [("orders:3", ("orders", 3)), ("a.b-c_d:0", ("a.b-c_d", 0)), ("odd:name:12", ("odd:name", 12))],
+    [
+        ("orders:3", ("orders", 3)),
+        ("orders-3", ("orders", 3)),
+        ("a.b-c_d:0", ("a.b-c_d", 0)),
+        ("a.b-c_d-0", ("a.b-c_d", 0)),
+        ("odd:name:12", ("odd:name", 12)),
+    ],
 )
-def test_partitions_are_named_topic_colon_number(text: str, partition_id: tuple[str, int]) -> None:
+def test_how_a_partition_is_named(text: str, partition_id: tuple[str, int]) -> None:
     assert parse_partition(text) == partition_id
 
 
@@ -41,7 +47,7 @@ def test_other_texts_are_wrong_usage(text: str) -> None:
 
 def test_failures_are_counted_against_what_is_done() -> None:
     failed = [
-        Elected(PartitionId("t", n), ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, "it is down")
+        ElectionResult(PartitionId("t", n), ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, "it is down")
         for n in (4, 5)
     ]
     demand_all_done([], 0, "")

@@ -6,7 +6,7 @@ import pytest
 from electing_broker import ElectingCluster, partition
 from test_elect_commands import kipctl
 
-from kipctl.cluster.moves.election_until_balanced import astray, preferring
+from kipctl.cluster.moves.election_until_balanced import not_preferred, preferred_on
 from kipctl.cluster.snapshot import NO_LEADER, Broker, Partition, PartitionId, Snapshot
 from kipctl.errors import UsageError
 from kipctl.protocol.error_codes import ErrorCode
@@ -28,7 +28,7 @@ def snapshot(*partitions: Partition) -> Snapshot:
     ],
 )
 def test_what_can_be_elected_and_what_has_to_wait(one: Partition, ready: int, waiting: int) -> None:
-    found = astray(snapshot(one))
+    found = not_preferred(snapshot(one))
     assert (len(found.ready), len(found.waiting)) == (ready, waiting)
     assert len(found) == ready + waiting
 
@@ -46,12 +46,12 @@ def test_the_partitions_of_a_broker_are_those_that_prefer_it(
         partition("t", 2, (1, 3), leader=1),
         partition("t", 3, (7, 3), leader=3, isr=(3,)),
     )
-    assert [p.id.partition for p in preferring(seen, brokers).partitions] == numbers
+    assert [p.id.partition for p in preferred_on(seen, brokers).partitions] == numbers
 
 
 def test_a_broker_that_there_is_not_is_wrong_usage() -> None:
     with pytest.raises(UsageError, match="There is no broker 8"):
-        preferring(snapshot(partition("t", 0, (1, 2), leader=1)), [1, 8])
+        preferred_on(snapshot(partition("t", 0, (1, 2), leader=1)), [1, 8])
 
 
 BEHIND, READY = PartitionId("t", 1), PartitionId("t", 0)

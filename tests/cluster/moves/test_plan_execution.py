@@ -9,21 +9,22 @@ from on_lab import Kipctl
 from reassigning import Held, kipctl_on, reassigning
 from scripted_broker import Asked
 
-from kipctl.cluster.moves import plan_execution
-from kipctl.cluster.moves.election_batches import ElectionHeld
-from kipctl.cluster.moves.election_request import Elected
+from kipctl.cluster.moves import batch_execution
+from kipctl.cluster.moves.election_batches import ElectionOutcome
+from kipctl.cluster.moves.election_request import ElectionResult
 from kipctl.cluster.moves.journal import journal
-from kipctl.cluster.moves.journaled_action import saved_meanwhile
+from kipctl.cluster.moves.journaled_action import journaled_action
 from kipctl.cluster.moves.plan import Move, Plan
 from kipctl.cluster.moves.plan_result import (
     LeadersMoved,
     Reassigned,
     demand_all_done,
-    how_far,
-    together,
+    merged_elections,
+    progress_of,
 )
-from kipctl.cluster.moves.reassign import LeftOut, Reassignment, await_finished
+from kipctl.cluster.moves.reassign import LeftOut, await_finished
 from kipctl.cluster.moves.safety_checks import changed_since, unplanned
+from kipctl.cluster.reassignments import Reassignment
 from kipctl.cluster.snapshot import Broker, Partition, PartitionId, Snapshot, take_snapshot
 from kipctl.errors import KipctlError, PartlyDoneError, RefusedError, TimedOutError
 from kipctl.protocol.describe_log_dirs import DescribeLogDirsResponse
@@ -54,9 +55,9 @@ def moved(accepted: int, refused: int, elected: int, unelected: int) -> LeadersM
     moves = tuple(Move(p, (1, 2), (2, 1), 1) for p in ids[:accepted])
     failed = tuple(LeftOut(p, "refused") for p in ids[accepted:])
     codes = [0] * elected + [ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE] * unelected
-    outcomes = tuple(Elected(p, code) for p, code in zip(ids, codes, strict=False))
+    outcomes = tuple(ElectionResult(p, code) for p, code in zip(ids, codes, strict=False))
     return LeadersMoved(
-        Reassigned(Plan(moves), failed, 1, 2, 3, None), ElectionHeld(outcomes, 4, 5, {}, ())
+        Reassigned(Plan(moves), failed, 1, 2, 3, None), ElectionOutcome(outcomes, 4, 5, {}, ())
     )
 
 
@@ -125,10 +126,10 @@ def test_what_adds_or_removes_other_replicas_than_planned(
 
 
 def test_the_elections_of_several_batches_are_told_as_the_slowest() -> None:
-    first = ElectionHeld((Elected(T0, 0),), 10, 11, {1: 15, 2: 12}, (3,))
-    second = ElectionHeld((Elected(PartitionId("t", 1), 0),), 20, 21, {1: 22}, (4,))
+    first = ElectionOutcome((ElectionResult(T0, 0),), 10, 11, {1: 15, 2: 12}, (3,))
+    second = ElectionOutcome((ElectionResult(PartitionId("t", 1), 0),), 20, 21, {1: 22}, (4,))
     for held in ([first, second], [second, first]):
-        one = together(held)
+        one = merged_elections(held)
         assert (one.called_us, one.converged_us, one.silent) == (10, 15, (3, 4))
         assert len(one.outcomes) == 2
 
@@ -152,7 +153,7 @@ def test_what_is_done_meanwhile_can_be_undone_and_nothing_if_nothing_was(
     variables, said = {"XDG_STATE_HOME": str(tmp_path)}, list[str]()
     with reassigning({T0: (1, 2)}) as (fake, broker), Cluster(broker.address) as cluster:
         kept, before = journal("fake", variables), take_snapshot(cluster)
-        with saved_meanwhile(cluster, kept, before, said.append, copies=copies):
+        with journaled_action(cluster, kept, before, said.append, copies=copies):
             fake.partitions[T0] = held
         (entry,) = kept.entries()
         assert entry.after == {T0: after}
@@ -170,7 +171,7 @@ def test_what_others_move_meanwhile_is_not_moved_back(tmp_path: Path) -> None:
     ):
         kept = journal("fake", {"XDG_STATE_HOME": str(tmp_path)})
         before = take_snapshot(cluster)
-        with saved_meanwhile(cluster, kept, before, lambda _: None, copies=False):
+        with journaled_action(cluster, kept, before, lambda _: None, copies=False):
             fake.partitions = {moved: Held((4, 2, 3), 4), turned: Held((2, 3, 1), 2)}
         ran = kipctl_on(broker, tmp_path)("reassign", "--rollback", "--yes")
         assert ran.status == 0, ran.err
@@ -195,7 +196,7 @@ def test_how_far_a_plan_has_come(
 ) -> None:
     gone = Move(PartitionId("gone", 0), (1,), (2,), 1)
     cluster = Snapshot("c", (), (Partition(T0, now, now, leader, 1),))
-    assert how_far(Plan((move, gone)), cluster) == (
+    assert progress_of(Plan((move, gone)), cluster) == (
         f"Of 1 partitions {placed} have their new replicas, {waiting} their old ones and"
         f" {1 - placed - waiting} are under way; {led} are led by their new preferred leader,"
         f" {1 - led} are not."
@@ -211,7 +212,7 @@ def test_a_time_that_is_given_is_that_of_all_batches_together(
         deadlines.append(arguments[2])
         return await_finished(*arguments)
 
-    monkeypatch.setattr(plan_execution, "await_finished", noted)
+    monkeypatch.setattr(batch_execution, "await_finished", noted)
     batches = ("reassign", "--rotate", "--topic", "t", "--yes", "--batch", "1", "--between", "0s")
     with reassigning({PartitionId("t", n): (1, 2) for n in range(3)}) as (_, broker):
         kipctl: Kipctl = kipctl_on(broker, tmp_path)
@@ -331,7 +332,7 @@ class TestWithoutTimeout:
     @pytest.fixture
     def long_since(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """What a batch has is over when its data begins to be waited for."""
-        finished, one = plan_execution.await_finished, plan_execution.await_one
+        finished, one = batch_execution.await_finished, batch_execution.await_one
 
         def until_finished(*given: Any) -> Snapshot:
             is_for_data = len(given) > 4  # with a look at the data
@@ -340,8 +341,8 @@ class TestWithoutTimeout:
         def until_one(*given: Any) -> frozenset[PartitionId]:
             return one(*given[:2], 0.0, *given[3:])
 
-        monkeypatch.setattr(plan_execution, "await_finished", until_finished)
-        monkeypatch.setattr(plan_execution, "await_one", until_one)
+        monkeypatch.setattr(batch_execution, "await_finished", until_finished)
+        monkeypatch.setattr(batch_execution, "await_one", until_one)
 
     def cluster(self, copy_s: float) -> ManyBrokers:
         ids = [PartitionId("t", number) for number in range(4)]
@@ -368,7 +369,7 @@ class TestWithoutTimeout:
     def test_what_stands_still_is_given_up(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(plan_execution, "BATCH_TIMEOUT_S", 1.5)
+        monkeypatch.setattr(batch_execution, "BATCH_TIMEOUT_S", 1.5)
         cluster = self.cluster(copy_s=float("inf"))
         with many_brokers(cluster) as broker:
             ran = kipctl_on(broker, tmp_path)(*self.DRAIN)
@@ -394,7 +395,7 @@ class TestWithoutTimeout:
     def test_where_sizes_are_not_told_it_says_by_what_it_is_given_up(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(plan_execution, "BATCH_TIMEOUT_S", 1.5)
+        monkeypatch.setattr(batch_execution, "BATCH_TIMEOUT_S", 1.5)
 
         class Untold(ManyBrokers):
             def _dirs_of(self, *_: object) -> DescribeLogDirsResponse:

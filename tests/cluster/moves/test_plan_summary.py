@@ -7,7 +7,7 @@ from plan_worlds import after, cluster_of, reasons
 
 from kipctl.cluster.moves.log_sizes import Disk, LogSizes, disk_of, log_sizes
 from kipctl.cluster.moves.plan import Move, Plan, Skipped
-from kipctl.cluster.moves.plan_summary import LeftAlone, Link, document, view
+from kipctl.cluster.moves.plan_summary import CopyLink, SkipReason, document, summarize
 from kipctl.cluster.moves.planners import options
 from kipctl.cluster.moves.planners.rotate_leaders import rotate
 from kipctl.cluster.snapshot import Broker, Partition, PartitionId, Snapshot
@@ -45,7 +45,7 @@ def told(disks: Mapping[int, Disk] | None = None) -> LogSizes:
 
 
 def test_brokers_before_and_after_and_what_is_copied() -> None:
-    seen = view(NOW, PLAN, told({3: Disk(200, 120), 1: Disk(200, 10)}))
+    seen = summarize(NOW, PLAN, told({3: Disk(200, 120), 1: Disk(200, 10)}))
     one, two, three = seen.brokers
     assert (one.leaders, one.leaders_after) == (2, 0)
     assert (three.leaders, three.leaders_after) == (0, 1)
@@ -53,10 +53,10 @@ def test_brokers_before_and_after_and_what_is_copied() -> None:
     assert (one.replicas, one.replicas_after) == (4, 3)
     assert (one.bytes, one.bytes_after, one.bytes_out) == (150, 50, 100)
     assert (three.bytes_in, three.usable, three.fills) == (140, 120, True)
-    assert seen.links == (Link(1, 3, 1, 100), Link(2, 3, 1, 40))
+    assert seen.links == (CopyLink(1, 3, 1, 100), CopyLink(2, 3, 1, 40))
     assert (seen.partitions, seen.topics, seen.copied) == (3, 1, 2)
     assert seen.factors == {(2, 3): 1}
-    assert seen.left_alone == (LeftAlone("it is so", 1, T[3]),)
+    assert seen.skip_reasons == (SkipReason("it is so", 1, T[3]),)
     assert (seen.copied_replicas, seen.copied_bytes, seen.unknown_sizes) == (2, 140, 0)
     assert [broker.broker for broker in seen.filled] == [3]
     assert seen.seconds_at(10) == 14.0
@@ -73,7 +73,7 @@ def test_a_rotation_where_a_broker_is_down_and_a_partition_has_no_leader() -> No
             Partition(T[3], (4,), (), -1, 0),
         ),
     )
-    seen = view(now, rotate(now))
+    seen = summarize(now, rotate(now))
     assert (seen.partitions, seen.topics, seen.copied, seen.factors) == (2, 1, 0, {})
     assert [
         (b.broker, b.alive, b.leaders, b.leaders_after, b.replicas, b.replicas_after)
@@ -84,19 +84,19 @@ def test_a_rotation_where_a_broker_is_down_and_a_partition_has_no_leader() -> No
         (3, True, 0, 0, 0, 0),
         (4, False, 0, 0, 2, 2),
     ]
-    assert seen.left_alone == (
-        LeftAlone("no replica but its leader is in sync", 1, T[2]),
-        LeftAlone("it has too few replicas to rotate (1)", 1, T[3]),
+    assert seen.skip_reasons == (
+        SkipReason("no replica but its leader is in sync", 1, T[2]),
+        SkipReason("it has too few replicas to rotate (1)", 1, T[3]),
     )
 
 
 def test_reasons_are_counted_and_the_first_is_the_example() -> None:
     plan = Plan((), (Skipped(T[1], "a"), Skipped(T[2], "b"), Skipped(T[3], "b")))
-    assert view(NOW, plan).left_alone == (LeftAlone("b", 2, T[2]), LeftAlone("a", 1, T[1]))
+    assert summarize(NOW, plan).skip_reasons == (SkipReason("b", 2, T[2]), SkipReason("a", 1, T[1]))
 
 
 def test_what_copying_takes_and_whose_disk_fills() -> None:
-    seen = document(view(NOW, PLAN, told({3: Disk(200, 120)})), 1.0)
+    seen = document(summarize(NOW, PLAN, told({3: Disk(200, 120)})), 1.0)
     lines = list(copied_lines(seen))
     assert lines[0].startswith("2 replicas, 0.00 GB, are copied, at most 0.0 MB/s in and out")
     assert "2 min at least" in lines[0]
@@ -112,7 +112,7 @@ def test_what_copying_takes_and_whose_disk_fills() -> None:
 
 def test_sizes_that_brokers_do_not_tell_are_said_to_be_unknown() -> None:
     silent = dict.fromkeys(range(1, 6), "no right")
-    first, *others = copied_lines(document(view(NOW, PLAN, LogSizes({}, {}, silent))))
+    first, *others = copied_lines(document(summarize(NOW, PLAN, LogSizes({}, {}, silent))))
     assert first == ("2 replicas, 0.00 GB, are copied, not throttled; of 2 the size is not known.")
     assert others == [
         *(f"Broker {number} does not tell sizes: no right" for number in (1, 2, 3)),
@@ -121,11 +121,11 @@ def test_sizes_that_brokers_do_not_tell_are_said_to_be_unknown() -> None:
 
 
 def test_a_plan_that_copies_nothing_has_no_bytes() -> None:
-    seen = document(view(NOW, Plan(PLAN.moves[1:2])))
+    seen = document(summarize(NOW, Plan(PLAN.moves[1:2])))
     assert "copied" not in seen
     assert list(copied_lines(seen)) == []
     assert brokers_table(seen).titles == ("Broker", "Leaders", "After", "Replicas", "After")
-    assert in_short(document(view(NOW, Plan(())))) == "Nothing is to be reassigned."
+    assert in_short(document(summarize(NOW, Plan(())))) == "Nothing is to be reassigned."
 
 
 @pytest.mark.parametrize(
@@ -191,20 +191,19 @@ def test_what_is_wrong_is_said(wrong: Callable[[], object]) -> None:
 
 
 def test_ways_plan_one_after_the_other() -> None:
-    plan = options.planned([options.drain_way(["1"]), options.balance_way("leaders")], NOW)
+    plan = options.plan_options([options.drain_way(["1"]), options.balance_way("leaders")], NOW)
     assert set(after(plan)) == {0, 1, 2, 3}
     assert all(1 not in replicas for replicas in after(plan).values())
     assert reasons(plan) == {}
     every = [
-        options.rotate_way(),
         options.leaders_off_way(["1"]),
         options.leader_way(["t-0=1"]),
         options.add_way(["3"]),
         options.replace_way(["1=3"]),
         options.replication_factor_way(3),
     ]
-    assert [way.option for way in every][1:4] == ["--leaders-off 1", "--leader t-0=1", "--add 3"]
+    assert [way.option for way in every][:3] == ["--leaders-off 1", "--leader t-0=1", "--add 3"]
     for way in every:
-        assert options.planned([way], NOW).moves == way.plan(NOW, options.NOTHING_KNOWN).moves
+        assert options.plan_options([way], NOW).moves == way.plan(NOW, options.NO_INPUTS).moves
     with pytest.raises(UsageError):
-        options.planned([options.rack_aware_way()], NOW)
+        options.plan_options([options.rack_aware_way()], NOW)

@@ -3,15 +3,15 @@
 import pytest
 
 from kipctl.cluster.moves.plan import Move, Plan
-from kipctl.cluster.moves.reassign import Reassignment
 from kipctl.cluster.moves.safety_checks import (
     demand_enough_replicas,
     demand_factor_wanted,
-    demand_quiet,
+    demand_no_reassignments,
     demand_same,
-    lowered,
-    question_of_factor,
+    replication_factor_warning,
+    topics_losing_replicas,
 )
+from kipctl.cluster.reassignments import Reassignment
 from kipctl.cluster.snapshot import PartitionId
 from kipctl.errors import RefusedError
 
@@ -29,12 +29,12 @@ def plan(*moves: tuple[Replicas, Replicas], topic: str = "t", leader: int = 1) -
 
 
 def test_nothing_is_begun_beside_what_others_reassign() -> None:
-    demand_quiet([], additional=False)
-    demand_quiet([BUSY], additional=True)
+    demand_no_reassignments([], additional=False)
+    demand_no_reassignments([BUSY], additional=True)
     with pytest.raises(RefusedError, match="other-0 is being reassigned already"):
-        demand_quiet([BUSY], additional=False)
+        demand_no_reassignments([BUSY], additional=False)
     with pytest.raises(RefusedError, match="other-0 and 1 more partitions are being reassigned"):
-        demand_quiet([BUSY, BUSY], additional=False)
+        demand_no_reassignments([BUSY, BUSY], additional=False)
 
 
 @pytest.mark.parametrize(
@@ -95,8 +95,8 @@ def test_another_number_of_replicas_is_asked_for(
 ) -> None:
     moves = plan(((1, 2), after))
     demand_factor_wanted(moves, wanted=True)
-    assert lowered(moves) == topics
-    assert bool(question_of_factor(moves)) is changes
+    assert topics_losing_replicas(moves) == topics
+    assert bool(replication_factor_warning(moves)) is changes
     if changes:
         with pytest.raises(RefusedError, match="changes the replication factor of 1 partitions"):
             demand_factor_wanted(moves, wanted=False)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kipctl.cluster.moves.unclean_election import Leaderless, leaderless, worse
+from kipctl.cluster.moves.unclean_election import LeaderlessPartition, leaderless, why_riskier
 from kipctl.cluster.snapshot import NO_LEADER, Partition, PartitionId
 
 
@@ -52,8 +52,8 @@ def test_an_eligible_leader_replica_has_every_record_too() -> None:
 
 def lost(
     live: tuple[int, ...], ends: dict[int, int] | None = None, in_sync: tuple[int, ...] = (7,)
-) -> Leaderless:
-    return Leaderless(PartitionId("t", 0), (7, 1, 2), live, in_sync, ends or {})
+) -> LeaderlessPartition:
+    return LeaderlessPartition(PartitionId("t", 0), (7, 1, 2), live, in_sync, ends or {})
 
 
 @pytest.mark.parametrize(
@@ -70,8 +70,8 @@ def lost(
         (lost((2,), {2: 4}), lost((1, 2), {1: 9, 2: 4}), "broker 1 would lead by now, not 2"),
         (lost(()), lost((2,), {2: 4}), "broker 2 would lead by now, and nobody before"),
         (
-            Leaderless(PartitionId("t", 0), (0, 1), (0, 1), (7,)),
-            Leaderless(PartitionId("t", 0), (0, 1), (1,), (7,)),
+            LeaderlessPartition(PartitionId("t", 0), (0, 1), (0, 1), (7,)),
+            LeaderlessPartition(PartitionId("t", 0), (0, 1), (1,), (7,)),
             "broker 1 would lead by now, not 0",
         ),
         (lost((1,)), lost(()), "none of its replicas is live by now"),
@@ -102,8 +102,8 @@ def lost(
     ],
 )
 def test_what_may_lose_more_than_was_shown_is_told(
-    shown: Leaderless, now: Leaderless, why: str
+    shown: LeaderlessPartition, now: LeaderlessPartition, why: str
 ) -> None:
-    said = worse(shown, now)
+    said = why_riskier(shown, now)
     assert said.startswith(why)
     assert bool(said) is bool(why)

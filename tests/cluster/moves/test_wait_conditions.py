@@ -12,9 +12,9 @@ from scripted_broker import VERSIONS, Asked, ScriptedBroker
 from test_elect_commands import kipctl
 
 from kipctl.cluster.moves.wait_conditions import (
-    Compared,
+    ClusterState,
+    Comparison,
     Condition,
-    Seen,
     Views,
     await_conditions,
     compare,
@@ -49,33 +49,43 @@ WITHOUT = replace(GOOD, partitions=())
 @pytest.mark.parametrize(
     ("condition", "seen", "left"),
     [
-        (IN_SYNC, Seen(GOOD), ""),
-        (IN_SYNC, Seen(BEHIND), "1 partitions are not all in sync, such as t-0"),
-        (IN_SYNC, Seen(WITHOUT), ""),
-        (PREFERRED, Seen(GOOD), ""),
-        (PREFERRED, Seen(MOVED), "1 partitions are not led by their preferred replica, such as"),
-        (CONVERGED, Seen(GOOD, Compared((1, 2))), ""),
+        (IN_SYNC, ClusterState(GOOD), ""),
+        (IN_SYNC, ClusterState(BEHIND), "1 partitions are not all in sync, such as t-0"),
+        (IN_SYNC, ClusterState(WITHOUT), ""),
+        (PREFERRED, ClusterState(GOOD), ""),
+        (
+            PREFERRED,
+            ClusterState(MOVED),
+            "1 partitions are not led by their preferred replica, such as",
+        ),
+        (CONVERGED, ClusterState(GOOD, Comparison((1, 2))), ""),
         (
             CONVERGED,
-            Seen(GOOD, Compared((1, 2), (), (T0,))),
+            ClusterState(GOOD, Comparison((1, 2), (), (T0,))),
             "1 partitions are not led by the same broker in every broker's eyes, such as t-0",
         ),
-        (CONVERGED, Seen(GOOD, Compared((1, 2, 3), (2, 3), (T0,))), "broker 2, 3 does not answer"),
-        (QUIET, Seen(GOOD), ""),
+        (
+            CONVERGED,
+            ClusterState(GOOD, Comparison((1, 2, 3), (2, 3), (T0,))),
+            "broker 2, 3 does not answer",
+        ),
+        (QUIET, ClusterState(GOOD), ""),
         (
             QUIET,
-            Seen(GOOD, Compared(), frozenset([T0])),
+            ClusterState(GOOD, Comparison(), frozenset([T0])),
             "1 partitions are being reassigned, such as t-0",
         ),
         # The controller lists what the client may not Describe, too.
         (
             QUIET,
-            Seen(WITHOUT, Compared(), frozenset([T0])),
+            ClusterState(WITHOUT, Comparison(), frozenset([T0])),
             "1 partitions are being reassigned, such as t-0",
         ),
     ],
 )
-def test_what_keeps_a_condition_from_being_met(condition: Condition, seen: Seen, left: str) -> None:
+def test_what_keeps_a_condition_from_being_met(
+    condition: Condition, seen: ClusterState, left: str
+) -> None:
     found = unmet(condition, seen)
     assert found.startswith(left)
     assert bool(found) == bool(left)
@@ -84,20 +94,20 @@ def test_what_keeps_a_condition_from_being_met(condition: Condition, seen: Seen,
 @pytest.mark.parametrize(
     ("shown", "compared"),
     [
-        ([], Compared()),
-        ([{T0: (5, 1)}, {T0: (5, 1)}], Compared((1, 2))),
-        ([{T0: (5, 1)}, {T0: (6, 2)}, {T0: (5, 1)}], Compared((1, 2, 3), (), (T0,))),
+        ([], Comparison()),
+        ([{T0: (5, 1)}, {T0: (5, 1)}], Comparison((1, 2))),
+        ([{T0: (5, 1)}, {T0: (6, 2)}, {T0: (5, 1)}], Comparison((1, 2, 3), (), (T0,))),
         # The same leader at another epoch: one of them has not heard yet.
-        ([{T0: (5, 1)}, {T0: (6, 1)}], Compared((1, 2), (), (T0,))),
-        ([{T0: (5, 1)}, {}], Compared((1, 2), (), (T0,))),
-        ([{}, {T0: (5, 1)}], Compared((1, 2), (), (T0,))),
+        ([{T0: (5, 1)}, {T0: (6, 1)}], Comparison((1, 2), (), (T0,))),
+        ([{T0: (5, 1)}, {}], Comparison((1, 2), (), (T0,))),
+        ([{}, {T0: (5, 1)}], Comparison((1, 2), (), (T0,))),
         # Deleted, in every broker's eyes; and what is not asked for.
-        ([{}, {PartitionId("other", 0): (5, 1)}], Compared((1, 2))),
-        ([None, {T0: (5, 1)}, None, {T0: (5, 1)}], Compared((1, 2, 3, 4), (1, 3))),
-        ([None, {T0: (5, 1)}, {T0: (5, 2)}], Compared((1, 2, 3), (1,), (T0,))),
+        ([{}, {PartitionId("other", 0): (5, 1)}], Comparison((1, 2))),
+        ([None, {T0: (5, 1)}, None, {T0: (5, 1)}], Comparison((1, 2, 3, 4), (1, 3))),
+        ([None, {T0: (5, 1)}, {T0: (5, 2)}], Comparison((1, 2, 3), (1,), (T0,))),
     ],
 )
-def test_what_brokers_show_is_compared(shown: list[Views | None], compared: Compared) -> None:
+def test_what_brokers_show_is_compared(shown: list[Views | None], compared: Comparison) -> None:
     assert compare(enumerate(shown, start=1), [T0]) == compared
 
 

@@ -5,14 +5,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from kipctl.cluster.log_dirs import reported_sizes, sizes_request
 from kipctl.cluster.reassignments import Reassignment, list_reassignments
 from kipctl.cluster.snapshot import PartitionId
 from kipctl.errors import KipctlError
-from kipctl.protocol.describe_log_dirs import (
-    DescribableLogDirTopic,
-    DescribeLogDirsRequest,
-    DescribeLogDirsResponse,
-)
+from kipctl.protocol.describe_log_dirs import DescribeLogDirsResponse
 from kipctl.transport.each_broker import ask_each
 from kipctl.transport.request import BrokerConnection, Cluster
 
@@ -21,7 +18,7 @@ _DEADLINE_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class SizesSeen:
     """The reassignments at one moment; bytes of their new replicas, by each broker that told."""
 
     busy: tuple[Reassignment, ...]
@@ -29,16 +26,16 @@ class Look:
 
 
 @dataclass(frozen=True)
-class Copying:
+class Reassignments:
     """The reassignments in progress; `error` says why they are not known.
 
-    `standing` are, by broker, the new replicas of which nothing came in `looked_s` seconds; with 0
+    `stalled` are, by broker, the new replicas of which nothing came in `looked_s` seconds; with 0
     nobody looked.
     """
 
     busy: tuple[Reassignment, ...] = ()
     error: str | None = None
-    standing: Mapping[int, tuple[PartitionId, ...]] = field(default_factory=dict)
+    stalled: Mapping[int, tuple[PartitionId, ...]] = field(default_factory=dict)
     looked_s: float = 0.0
 
     @cached_property
@@ -47,23 +44,23 @@ class Copying:
         return {one.id: one.adding for one in self.busy}
 
 
-def ask_copying(cluster: Cluster, look_again_s: float) -> Copying:
+def ask_reassignments(cluster: Cluster, look_again_s: float) -> Reassignments:
     """Ask what is being reassigned; if data is being copied, look again after so many seconds."""
     try:
         busy = list_reassignments(cluster)
         adding = _adding(busy)
         if not adding or not look_again_s:
-            return Copying(busy)
-        first = Look(busy, _held(cluster, adding))
+            return Reassignments(busy)
+        first = SizesSeen(busy, _held(cluster, adding))
         time.sleep(look_again_s)
         busy = list_reassignments(cluster)
-        second = Look(busy, _held(cluster, adding))
+        second = SizesSeen(busy, _held(cluster, adding))
     except KipctlError as error:
-        return Copying(error=error.what)
-    return Copying(busy, standing=standing(first, second), looked_s=look_again_s)
+        return Reassignments(error=error.what)
+    return Reassignments(busy, stalled=stalled(first, second), looked_s=look_again_s)
 
 
-def standing(first: Look, second: Look) -> dict[int, tuple[PartitionId, ...]]:
+def stalled(first: SizesSeen, second: SizesSeen) -> dict[int, tuple[PartitionId, ...]]:
     """The new replicas, by broker, that stood still from one look to the next.
 
     It is judged by broker: one fetches some partitions before others, and a throttle holds all of
@@ -97,30 +94,10 @@ def _held(
     alive = [broker for broker in adding if broker in cluster.nodes]
 
     def ask(broker: int, connection: BrokerConnection) -> DescribeLogDirsResponse:
-        by_topic: dict[str, list[int]] = {}
-        for topic, partition in sorted(adding[broker]):
-            by_topic.setdefault(topic, []).append(partition)
-        return connection.request(
-            DescribeLogDirsRequest(
-                topics=tuple(
-                    DescribableLogDirTopic(topic, tuple(partitions))
-                    for topic, partitions in by_topic.items()
-                )
-            )
-        )
+        return connection.request(sizes_request(adding[broker]))
 
     found = {}
     for broker, answer in ask_each(cluster, alive, ask, _DEADLINE_S).items():
         if not isinstance(answer, KipctlError) and not answer.error_code and answer.results:
-            found[broker] = _sizes(answer)
+            found[broker] = reported_sizes(broker, answer)[0]
     return found
-
-
-def _sizes(answer: DescribeLogDirsResponse) -> dict[PartitionId, int]:
-    return {
-        PartitionId(topic.name, partition.partition_index): partition.partition_size
-        for result in answer.results
-        for topic in result.topics
-        for partition in topic.partitions
-        if not partition.is_future_key
-    }

@@ -8,13 +8,13 @@ clusters.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from kipctl import __version__
 from kipctl.cluster.broker_metrics import BrokerMetrics, at_once, broker_of, scrape
 from kipctl.cluster.eligible_leader_replicas import EligibleReplicas, ask_eligible_replicas
-from kipctl.cluster.inspect.findings.copy_stalls import Copying, ask_copying
+from kipctl.cluster.inspect.findings.copy_stalls import Reassignments, ask_reassignments
 from kipctl.cluster.snapshot import Broker, Partition, PartitionId, Snapshot, from_metadata
 from kipctl.cluster.throttle_configs import RATES, REPLICAS, UNLIMITED
 from kipctl.errors import KipctlError, RefusedError
@@ -61,7 +61,7 @@ _DEADLINE_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Directory:
+class LogDir:
     """A log directory of a broker; `error` is Kafka's name of why it has failed, if it has."""
 
     path: str
@@ -71,7 +71,7 @@ class Directory:
 
 @dataclass(frozen=True, slots=True)
 class BrokerFacts:
-    """One broker. What it did not tell is empty or None; `silence` then says why.
+    """One broker. What it did not tell is empty or None; `no_answer` then says why.
 
     `api_versions` are (lowest, highest) by API key, `supported` the same by feature; `finalized`
     are the levels in use. `lists` are the brokers in its own Metadata. `throttles` are the rates in
@@ -85,9 +85,9 @@ class BrokerFacts:
     settings: Mapping[str, str | None] = field(default_factory=dict)
     settings_error: KipctlError | None = None
     lists: frozenset[int] | None = None
-    silence: str | None = None
+    no_answer: str | None = None
     throttles: Mapping[str, int] = field(default_factory=dict)
-    directories: tuple[Directory, ...] = ()
+    directories: tuple[LogDir, ...] = ()
     directories_error: str | None = None
 
     @property
@@ -137,12 +137,12 @@ class ClusterFacts:
     topics: Mapping[str, TopicFacts] = field(default_factory=dict)
     metrics: tuple[MetricsFacts, ...] = ()
     topics_error: KipctlError | None = None
-    copying: Copying = field(default_factory=Copying)
+    copying: Reassignments = field(default_factory=Reassignments)
     eligible: Mapping[PartitionId, EligibleReplicas] = field(default_factory=dict)
 
     @property
     def answering(self) -> tuple[BrokerFacts, ...]:
-        return tuple(broker for broker in self.brokers if broker.silence is None)
+        return tuple(broker for broker in self.brokers if broker.no_answer is None)
 
     def values(self, setting: str) -> dict[int, str]:
         """A setting by broker; those are left out that do not have it, or where it is empty."""
@@ -171,12 +171,16 @@ class ClusterFacts:
             if p.leader >= 0 and len(p.isr) < (self.min_insync_replicas(p) or 0)
         )
 
+    def topics_with(self, holds: Callable[[Partition], bool]) -> list[str]:
+        """Topics with a partition for which it holds, sorted."""
+        return sorted({p.id.topic for p in self.snapshot.partitions if holds(p)})
+
     def metrics_of(self, broker: int) -> BrokerMetrics | None:
         """The newest counts of a broker, if its exporter was asked."""
         return next((m.after or m.before for m in self.metrics if m.broker == broker), None)
 
 
-def examine(
+def collect_facts(
     cluster: Cluster, metrics_urls: Sequence[str] = (), look_again_s: float = LOOK_AGAIN_S
 ) -> ClusterFacts:
     """Ask everybody; while data is being reassigned look again after so many seconds (0: do not).
@@ -192,7 +196,7 @@ def examine(
     sent = {broker: Counter(cluster.broker(broker).sent) for broker in snapshot.broker_ids}
     topics, topics_error = ask_topics(cluster, snapshot.topics)
     brokers = _ask_brokers(cluster, snapshot.brokers)
-    copying = ask_copying(cluster, look_again_s)
+    copying = ask_reassignments(cluster, look_again_s)
     facts = ClusterFacts(snapshot, brokers, topics, (), topics_error, copying)
     in_need = {p.id.topic for p in (*snapshot.leaderless, *facts.below_min_insync)}
     eligible = ask_eligible_replicas(cluster, in_need) if in_need else {}
@@ -238,7 +242,7 @@ def _ask_brokers(cluster: Cluster, brokers: Sequence[Broker]) -> tuple[BrokerFac
         cluster, by_id, lambda id, connection: _ask_broker(by_id[id], connection), _DEADLINE_S
     )
     return tuple(
-        BrokerFacts(by_id[id], silence=facts.what) if isinstance(facts, KipctlError) else facts
+        BrokerFacts(by_id[id], no_answer=facts.what) if isinstance(facts, KipctlError) else facts
         for id, facts in asked.items()
     )
 
@@ -251,7 +255,7 @@ def _ask_broker(broker: Broker, connection: BrokerConnection) -> BrokerFacts:
     settings, settings_error = _settings(connection, broker.id)
     directories, directories_error = _directories(connection)
     if versions.error_code:
-        return BrokerFacts(broker, silence=f"ApiVersions: {error_text(versions.error_code)}.")
+        return BrokerFacts(broker, no_answer=f"ApiVersions: {error_text(versions.error_code)}.")
     return BrokerFacts(
         broker,
         api_versions={api.api_key: (api.min_version, api.max_version) for api in versions.api_keys},
@@ -293,7 +297,7 @@ def _refused(result: DescribeConfigsResult, access: Access) -> KipctlError | Non
     return denied or RefusedError(f"{error_text(result.error_code)}.")
 
 
-def _directories(connection: BrokerConnection) -> tuple[tuple[Directory, ...], str | None]:
+def _directories(connection: BrokerConnection) -> tuple[tuple[LogDir, ...], str | None]:
     """The broker's log directories, or why it does not tell them. No log is asked for."""
     try:
         answer = connection.request(DescribeLogDirsRequest(topics=()))
@@ -302,9 +306,7 @@ def _directories(connection: BrokerConnection) -> tuple[tuple[Directory, ...], s
     if answer.error_code or not answer.results:
         return (), error_name(answer.error_code or ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     return tuple(
-        Directory(
-            one.log_dir, error_name(one.error_code) if one.error_code else None, one.is_cordoned
-        )
+        LogDir(one.log_dir, error_name(one.error_code) if one.error_code else None, one.is_cordoned)
         for one in answer.results
     ), None
 

@@ -6,9 +6,9 @@ from heapq import heapify, heappop, heappush
 
 from kipctl.cluster.moves.plan import Plan
 from kipctl.cluster.moves.planners.placement import (
-    NOTHING_KNOWN,
-    Known,
+    NO_INPUTS,
     Placement,
+    PlanInputs,
     demand_alive,
     move_of,
 )
@@ -19,7 +19,7 @@ _FULL = 0.01
 """Of a fair share: who has as many replicas as the others and lacks fewer bytes needs no more."""
 
 
-def add(snapshot: Snapshot, brokers: Collection[int], known: Known = NOTHING_KNOWN) -> Plan:
+def add(snapshot: Snapshot, brokers: Collection[int], known: PlanInputs = NO_INPUTS) -> Plan:
     """Fill these brokers up to the mean of all live ones, in bytes, and move no byte more.
 
     The fullest broker gives a replica to the emptiest new one, and so on, of a size such that the

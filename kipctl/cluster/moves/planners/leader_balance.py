@@ -19,14 +19,14 @@ _STEPS = (_BACK, _ONWARD, _AWAY)
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class Candidates:
     """One partition: the brokers that may lead it, and the one that does; None when no matter."""
 
     may: tuple[int, ...]
     now: int | None = None
 
 
-def evened_out(fixed: Mapping[int, int], choices: Sequence[Choice]) -> list[int]:
+def balance(fixed: Mapping[int, int], choices: Sequence[Candidates]) -> list[int]:
     """The leader of each choice, such that brokers lead as evenly as these replicas allow.
 
     `fixed` is, by broker, how many partitions it leads besides; every broker that may lead is in
@@ -36,7 +36,7 @@ def evened_out(fixed: Mapping[int, int], choices: Sequence[Choice]) -> list[int]
 
 
 class _Flow:
-    def __init__(self, fixed: Mapping[int, int], choices: Sequence[Choice]) -> None:
+    def __init__(self, fixed: Mapping[int, int], choices: Sequence[Candidates]) -> None:
         self._brokers = sorted(fixed)
         self._index = {broker: place for place, broker in enumerate(self._brokers)}
         self._leads = np.array([fixed[broker] for broker in self._brokers], dtype=np.int64)

@@ -1,45 +1,51 @@
-"""The ways to plan, as a command line names them: read from options, and made one plan.
+"""The planners as a command line names them: options read, and made one plan.
 
-Each function reads the values of one option into a `Way`; `planned` lets ways plan one after the
-other, each on what the one before has planned.
+Each function reads the values of one option; `plan_options` plans one option after the other, each
+on what the one before has planned.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from kipctl.cluster.moves.election_request import parse_partition
 from kipctl.cluster.moves.plan import Move, Plan, Skipped
 from kipctl.cluster.moves.planners.add_brokers import add
 from kipctl.cluster.moves.planners.drain import drain
 from kipctl.cluster.moves.planners.placement import (
-    NOTHING_KNOWN,
-    Known,
+    NO_INPUTS,
+    PlanInputs,
     demand_known,
     known_brokers,
 )
-from kipctl.cluster.moves.planners.preferred_leaders import balance_leaders, leader, leaders_off
+from kipctl.cluster.moves.planners.preferred_leaders import (
+    balance_leaders,
+    leaders_off,
+    set_preferred,
+)
 from kipctl.cluster.moves.planners.rack_aware import rack_aware
 from kipctl.cluster.moves.planners.replace_broker import replace as replace_brokers
 from kipctl.cluster.moves.planners.replication_factor import demand_factor, replication_factor
-from kipctl.cluster.moves.planners.rotate_leaders import rotate
 from kipctl.cluster.snapshot import Partition, PartitionId, Snapshot
-from kipctl.errors import UsageError
+from kipctl.errors import UsageError, did_you_mean
 
 RACK_PREFIX, BROKER_PREFIX = "rack:", "broker:"
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class PlannerOption:
     """A way to plan, with its option as the user wrote it.
 
     One that never `copies` anything does not look at sizes.
     """
 
     option: str
-    plan: Callable[[Snapshot, Known], Plan]
+    plan: Callable[[Snapshot, PlanInputs], Plan]
     copies: bool = True
 
 
-def planned(ways: Iterable[Way], snapshot: Snapshot, known: Known = NOTHING_KNOWN) -> Plan:
+def plan_options(
+    ways: Iterable[PlannerOption], snapshot: Snapshot, known: PlanInputs = NO_INPUTS
+) -> Plan:
     """One plan for all these ways, each planned on the cluster as the ways before leave it.
 
     `snapshot` is of the whole cluster, so that load is counted rightly; `known.chosen` are the
@@ -51,7 +57,7 @@ def planned(ways: Iterable[Way], snapshot: Snapshot, known: Known = NOTHING_KNOW
     for way in ways:
         plan = way.plan(reached, known)
         moved.update(move.id for move in plan.moves)
-        reached = carried_out(reached, plan.moves)
+        reached = after_moves(reached, plan.moves)
         skipped |= dict.fromkeys(plan.skipped)
     moves = tuple(
         Move(old.id, old.replicas, new.replicas, old.leader)
@@ -62,7 +68,7 @@ def planned(ways: Iterable[Way], snapshot: Snapshot, known: Known = NOTHING_KNOW
     return Plan(moves, tuple(sorted(skipped, key=lambda one: one.id)))
 
 
-def carried_out(snapshot: Snapshot, moves: Iterable[Move]) -> Snapshot:
+def after_moves(snapshot: Snapshot, moves: Iterable[Move]) -> Snapshot:
     """The cluster after these moves and an election: what was copied is in sync."""
     after = {move.id: move.after for move in moves}
 
@@ -84,28 +90,25 @@ def carried_out(snapshot: Snapshot, moves: Iterable[Move]) -> Snapshot:
     )
 
 
-def rotate_way() -> Way:
-    """--rotate."""
-    return Way("--rotate", lambda snapshot, known: rotate(_chosen(snapshot, known)))
-
-
-def drain_way(values: Sequence[str]) -> Way:
+def drain_way(values: Sequence[str]) -> PlannerOption:
     """--drain BROKER, repeatable; BROKER may be several, with commas."""
     brokers = parse_brokers("--drain", values)
-    return Way(_written("--drain", values), lambda snapshot, known: drain(snapshot, brokers, known))
+    return PlannerOption(
+        _written("--drain", values), lambda snapshot, known: drain(snapshot, brokers, known)
+    )
 
 
-def leaders_off_way(values: Sequence[str]) -> Way:
+def leaders_off_way(values: Sequence[str]) -> PlannerOption:
     """--leaders-off BROKER|RACK, repeatable; rack:NAME and broker:ID say which."""
 
-    def plan(snapshot: Snapshot, known: Known) -> Plan:
+    def plan(snapshot: Snapshot, known: PlanInputs) -> Plan:
         brokers = {broker for value in values for broker in brokers_of(snapshot, value)}
         return leaders_off(snapshot, brokers, known)
 
-    return Way(_written("--leaders-off", values), plan, copies=False)
+    return PlannerOption(_written("--leaders-off", values), plan, copies=False)
 
 
-def leader_way(values: Sequence[str]) -> Way:
+def leader_way(values: Sequence[str]) -> PlannerOption:
     """--leader PARTITION=BROKER, repeatable."""
     wanted: dict[PartitionId, int] = {}
     for value in values:
@@ -115,27 +118,29 @@ def leader_way(values: Sequence[str]) -> Way:
                 f"--leader gives {partition} two leaders: {wanted[partition]} and {broker}.",
                 "Give it one.",
             )
-    return Way(
+    return PlannerOption(
         _written("--leader", values),
-        lambda snapshot, known: leader(snapshot, wanted),
+        lambda snapshot, known: set_preferred(snapshot, wanted),
         copies=False,
     )
 
 
-def balance_way(value: str) -> Way:
+def balance_way(value: str) -> PlannerOption:
     """--balance leaders."""
     if value != "leaders":
         raise UsageError(f"--balance {value!r} is not known.", "Write --balance leaders.")
-    return Way("--balance leaders", balance_leaders, copies=False)
+    return PlannerOption("--balance leaders", balance_leaders, copies=False)
 
 
-def add_way(values: Sequence[str]) -> Way:
+def add_way(values: Sequence[str]) -> PlannerOption:
     """--add BROKER, repeatable; BROKER may be several, with commas."""
     brokers = parse_brokers("--add", values)
-    return Way(_written("--add", values), lambda snapshot, known: add(snapshot, brokers, known))
+    return PlannerOption(
+        _written("--add", values), lambda snapshot, known: add(snapshot, brokers, known)
+    )
 
 
-def replace_way(values: Sequence[str]) -> Way:
+def replace_way(values: Sequence[str]) -> PlannerOption:
     """--replace A=B, repeatable."""
     successors: dict[int, int] = {}
     for value in values:
@@ -146,24 +151,24 @@ def replace_way(values: Sequence[str]) -> Way:
                 f" {successor}.",
                 "Give it one.",
             )
-    return Way(
+    return PlannerOption(
         _written("--replace", values),
         lambda snapshot, known: replace_brokers(snapshot, successors, known),
     )
 
 
-def replication_factor_way(value: int, *, force: bool = False) -> Way:
+def replication_factor_way(value: int, *, force: bool = False) -> PlannerOption:
     """--replication-factor N. Raises UsageError below 1."""
     demand_factor(value)
-    return Way(
+    return PlannerOption(
         f"--replication-factor {value}",
         lambda snapshot, known: replication_factor(snapshot, value, known, force=force),
     )
 
 
-def rack_aware_way() -> Way:
+def rack_aware_way() -> PlannerOption:
     """--rack-aware."""
-    return Way("--rack-aware", rack_aware)
+    return PlannerOption("--rack-aware", rack_aware)
 
 
 def parse_brokers(option: str, values: Iterable[str]) -> tuple[int, ...]:
@@ -172,15 +177,13 @@ def parse_brokers(option: str, values: Iterable[str]) -> tuple[int, ...]:
 
 
 def parse_leader(value: str) -> tuple[PartitionId, int]:
-    """`orders-3=2`: the partition as Kafka's logs write it, and its leader. Raises UsageError."""
+    """`orders:3=2`: the partition and its leader. Raises UsageError."""
     partition, equals, broker = value.rpartition("=")
-    topic, dash, number = partition.rpartition("-")
-    if not (equals and dash and topic and _is_number(number)):
+    if not equals:
         raise UsageError(
-            f"--leader {value!r} is not PARTITION=BROKER.",
-            "Write the topic, a dash, the partition's number, = and the broker: orders-3=2",
+            f"--leader {value!r} is not PARTITION=BROKER.", "Write it as in orders:3=2"
         )
-    return PartitionId(topic, int(number)), _broker("--leader", broker)
+    return parse_partition(partition), _broker("--leader", broker)
 
 
 def parse_replace(value: str) -> tuple[int, int]:
@@ -218,13 +221,10 @@ def brokers_of(snapshot: Snapshot, value: str) -> frozenset[int]:
         return frozenset({broker})
     known = sorted({broker.rack for broker in snapshot.brokers if broker.rack})
     raise UsageError(
-        f"No live broker is in rack {rack!r}; the racks are: {', '.join(known) or 'none'}.",
+        f"No live broker is in rack {rack!r}; the racks are: {', '.join(known) or 'none'}."
+        f"{did_you_mean(rack, known)}",
         "Name one of them, or a broker by its id.",
     )
-
-
-def _chosen(snapshot: Snapshot, known: Known) -> Snapshot:
-    return snapshot if known.chosen is None else snapshot.only(known.chosen)
 
 
 def _written(option: str, values: Iterable[str]) -> str:

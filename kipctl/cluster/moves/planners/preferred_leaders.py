@@ -7,22 +7,24 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 
 from kipctl.cluster.moves.plan import Move, Plan, Skipped
-from kipctl.cluster.moves.planners.leader_balance import Choice, evened_out
+from kipctl.cluster.moves.planners.leader_balance import Candidates, balance
 from kipctl.cluster.moves.planners.placement import (
-    NOTHING_KNOWN,
-    Known,
+    NO_INPUTS,
+    PlanInputs,
     demand_alive,
     demand_known,
     in_sync,
     move_of,
 )
 from kipctl.cluster.snapshot import Partition, PartitionId, Snapshot
-from kipctl.errors import UsageError
+from kipctl.errors import UsageError, did_you_mean
 
 ELECTION_ONLY = "its preferred leader is another broker: an election alone moves it"
 
 
-def leaders_off(snapshot: Snapshot, brokers: Collection[int], known: Known = NOTHING_KNOWN) -> Plan:
+def leaders_off(
+    snapshot: Snapshot, brokers: Collection[int], known: PlanInputs = NO_INPUTS
+) -> Plan:
     """Let no partition be led by these brokers; the others share their leaders evenly.
 
     A partition changes when its preferred leader is there, or when the broker that leads it is and
@@ -43,10 +45,10 @@ def leaders_off(snapshot: Snapshot, brokers: Collection[int], known: Known = NOT
         may = tuple(replica for replica in can_lead if replica not in off)
         if may:
             concerned.append(partition)
-            choices.append(Choice(may))
+            choices.append(Candidates(may))
         else:
             skipped.append(Skipped(partition.id, "no replica on another broker is in sync"))
-    leaders = evened_out(_led_besides(snapshot, concerned), choices)
+    leaders = balance(_other_leaders(snapshot, concerned), choices)
     moves = []
     for partition, leader in zip(concerned, leaders, strict=True):
         rest = [replica for replica in partition.replicas if replica != leader]
@@ -55,7 +57,7 @@ def leaders_off(snapshot: Snapshot, brokers: Collection[int], known: Known = NOT
     return Plan(tuple(moves), tuple(skipped))
 
 
-def leader(snapshot: Snapshot, wanted: Mapping[PartitionId, int]) -> Plan:
+def set_preferred(snapshot: Snapshot, wanted: Mapping[PartitionId, int]) -> Plan:
     """Put the broker wanted first in each of these partitions, where it is an in-sync replica.
 
     Raises UsageError for a partition that does not exist, and a broker that is not alive.
@@ -67,7 +69,9 @@ def leader(snapshot: Snapshot, wanted: Mapping[PartitionId, int]) -> Plan:
         partition = partitions.get(partition_id)
         if partition is None:
             raise UsageError(
-                f"There is no partition {partition_id}.", "List them: kipctl inspect leaders"
+                f"There is no partition {partition_id}."
+                f"{did_you_mean(partition_id.topic, set(snapshot.topics) - {partition_id.topic})}",
+                "List them: kipctl inspect leaders",
             )
         if broker not in partition.replicas:
             skipped.append(Skipped(partition_id, f"broker {broker} has no replica of it"))
@@ -82,7 +86,7 @@ def leader(snapshot: Snapshot, wanted: Mapping[PartitionId, int]) -> Plan:
     return Plan(tuple(moves), tuple(skipped))
 
 
-def balance_leaders(snapshot: Snapshot, known: Known = NOTHING_KNOWN) -> Plan:
+def balance_leaders(snapshot: Snapshot, known: PlanInputs = NO_INPUTS) -> Plan:
     """Even out how many partitions each live broker is the preferred leader of.
 
     As even as the in-sync replicas allow, with the fewest partitions changed that it takes. Where
@@ -93,10 +97,10 @@ def balance_leaders(snapshot: Snapshot, known: Known = NOTHING_KNOWN) -> Plan:
         can_lead = tuple(in_sync(partition, snapshot.broker_ids))
         if partition.replicas[0] in can_lead:
             concerned.append(partition)
-            choices.append(Choice(can_lead, partition.replicas[0]))
+            choices.append(Candidates(can_lead, partition.replicas[0]))
         else:
             skipped.append(Skipped(partition.id, "its preferred leader is not in sync"))
-    leaders = evened_out(_led_besides(snapshot, concerned), choices)
+    leaders = balance(_other_leaders(snapshot, concerned), choices)
     moves = [
         _first(partition, broker)
         for partition, broker in zip(concerned, leaders, strict=True)
@@ -110,7 +114,7 @@ def _first(partition: Partition, broker: int) -> Move:
     return move_of(partition, (broker, *others))
 
 
-def _led_besides(snapshot: Snapshot, concerned: Iterable[Partition]) -> dict[int, int]:
+def _other_leaders(snapshot: Snapshot, concerned: Iterable[Partition]) -> dict[int, int]:
     """Of how many other partitions each live broker is the preferred leader."""
     left_out = {partition.id for partition in concerned}
     firsts = Counter(p.replicas[0] for p in snapshot.partitions if p.id not in left_out)

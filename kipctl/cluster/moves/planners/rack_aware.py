@@ -2,19 +2,18 @@
 
 from collections import Counter
 
-from kipctl.cluster.moves.plan import Plan, Skipped
+from kipctl.cluster.moves.plan import Move, Plan, Skipped, sorted_plan
 from kipctl.cluster.moves.planners.placement import (
-    NOTHING_KNOWN,
-    Known,
+    NO_INPUTS,
     Placement,
+    PlanInputs,
     in_sync,
-    move_of,
 )
 from kipctl.cluster.snapshot import Partition, Snapshot
 from kipctl.errors import UsageError
 
 
-def rack_aware(snapshot: Snapshot, known: Known = NOTHING_KNOWN) -> Plan:
+def rack_aware(snapshot: Snapshot, known: PlanInputs = NO_INPUTS) -> Plan:
     """Move only replicas that share a rack, one to each rack that has none of the partition.
 
     Of those that share a rack one that is not in sync goes first, then the last of the list; the
@@ -28,7 +27,7 @@ def rack_aware(snapshot: Snapshot, known: Known = NOTHING_KNOWN) -> Plan:
             "The brokers that are alive stand in fewer than two racks.",
             "Set broker.rack on every broker, and restart it.",
         )
-    moves, skipped = [], []
+    steps: list[Move | Skipped] = []
     for partition in placement.largest_first(known.changeable(snapshot)):
         after = list(partition.replicas)
         unused = placement.racks - placement.racks_of(after)
@@ -41,14 +40,10 @@ def rack_aware(snapshot: Snapshot, known: Known = NOTHING_KNOWN) -> Plan:
         if tuple(after) == partition.replicas:
             continue
         if why := placement.objection(partition, after):
-            skipped.append(Skipped(partition.id, why))
+            steps.append(Skipped(partition.id, why))
             continue
-        placement.place(partition.id, partition.replicas, after)
-        moves.append(move_of(partition, after))
-    return Plan(
-        tuple(sorted(moves, key=lambda move: move.id)),
-        tuple(sorted(skipped, key=lambda one: one.id)),
-    )
+        steps.append(placement.move(partition, after))
+    return sorted_plan(steps)
 
 
 def _shares_a_rack(placement: Placement, partition: Partition, replicas: list[int]) -> int | None:

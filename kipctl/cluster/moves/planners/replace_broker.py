@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 from kipctl.cluster.moves.plan import Plan, Skipped
 from kipctl.cluster.moves.planners.placement import (
-    NOTHING_KNOWN,
-    Known,
+    NO_INPUTS,
     Placement,
+    PlanInputs,
     demand_alive,
     demand_known,
     move_of,
@@ -16,7 +16,7 @@ from kipctl.errors import UsageError
 
 
 def replace(
-    snapshot: Snapshot, successors: Mapping[int, int], known: Known = NOTHING_KNOWN
+    snapshot: Snapshot, successors: Mapping[int, int], known: PlanInputs = NO_INPUTS
 ) -> Plan:
     """Give each broker's replicas to its successor, at the same place of the list.
 

@@ -2,22 +2,21 @@
 
 from collections import Counter
 
-from kipctl.cluster.moves.plan import Plan, Skipped
+from kipctl.cluster.moves.plan import Move, Plan, Skipped, sorted_plan
 from kipctl.cluster.moves.planners.placement import (
+    NO_INPUTS,
     NO_SOURCE,
-    NOTHING_KNOWN,
     TOO_FEW_BROKERS,
-    Known,
     Placement,
+    PlanInputs,
     in_sync,
-    move_of,
 )
 from kipctl.cluster.snapshot import Partition, Snapshot
 from kipctl.errors import UsageError
 
 
 def replication_factor(
-    snapshot: Snapshot, factor: int, known: Known = NOTHING_KNOWN, *, force: bool = False
+    snapshot: Snapshot, factor: int, known: PlanInputs = NO_INPUTS, *, force: bool = False
 ) -> Plan:
     """Give every partition so many replicas.
 
@@ -29,7 +28,7 @@ def replication_factor(
     """
     demand_factor(factor)
     placement = Placement(snapshot, known)
-    moves, skipped = [], []
+    steps: list[Move | Skipped] = []
     for partition in placement.largest_first(known.changeable(snapshot)):
         if len(partition.replicas) == factor:
             continue
@@ -42,14 +41,10 @@ def replication_factor(
         else:
             after, why = _lowered(placement, partition, factor), ""
         if after is None:
-            skipped.append(Skipped(partition.id, why))
+            steps.append(Skipped(partition.id, why))
             continue
-        placement.place(partition.id, partition.replicas, after)
-        moves.append(move_of(partition, after))
-    return Plan(
-        tuple(sorted(moves, key=lambda move: move.id)),
-        tuple(sorted(skipped, key=lambda one: one.id)),
-    )
+        steps.append(placement.move(partition, after))
+    return sorted_plan(steps)
 
 
 def demand_factor(factor: int) -> None:
@@ -68,7 +63,7 @@ def _raised(placement: Placement, partition: Partition, factor: int) -> tuple[in
     return tuple(after)
 
 
-def _too_few(partition: Partition, factor: int, known: Known) -> str | None:
+def _too_few(partition: Partition, factor: int, known: PlanInputs) -> str | None:
     least = known.min_insync.get(partition.id.topic)
     if least is None:
         return "its min.insync.replicas is not known"
