@@ -59,7 +59,6 @@ class Asked:
     additional: bool
     change_factor: bool
     measure: bool
-    every_row: bool
     timeout_s: float | None
     pace: "Pace"
     throttle: int | None
@@ -89,7 +88,7 @@ class Asked:
         """Print it, with what the guard saw; in a dry run, what it sees now."""
         if self.dry_run:
             self.guard.look_only()
-        shown = with_most_rows(self.guard.with_seen(report), self.every_row)
+        shown = with_most_rows(self.guard.with_seen(report))
         self.environment.report(shown, self.output)
 
     @contextmanager

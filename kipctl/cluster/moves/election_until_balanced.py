@@ -19,6 +19,7 @@ from kipctl.cluster.moves.election_request import SEE_LEADERS, ElectionResult, O
 from kipctl.cluster.moves.guard_interface import NO_GUARD, ChangeGuard, GivenUpError, NeverPauses
 from kipctl.cluster.moves.pacing import ReportInterval
 from kipctl.cluster.moves.plan_result import merged_elections
+from kipctl.cluster.moves.planners.placement import demand_known
 from kipctl.cluster.moves.reassign import retry_until
 from kipctl.cluster.snapshot import Partition, PartitionId, Snapshot, refresh_snapshot
 from kipctl.errors import (
@@ -77,9 +78,7 @@ def preferred_on(snapshot: Snapshot, brokers: Collection[int]) -> Snapshot:
 
     Raises UsageError for a broker that is not alive and has no replica either: there is none.
     """
-    known = {*snapshot.broker_ids, *(r for p in snapshot.partitions for r in p.replicas)}
-    if unknown := sorted(set(brokers) - known):
-        raise UsageError(f"There is no broker {unknown[0]}.", "List them: kipctl inspect brokers")
+    demand_known(snapshot, sorted(brokers))
     return snapshot.only(p.id for p in snapshot.partitions if p.preferred_leader in brokers)
 
 

@@ -838,7 +838,7 @@ class TestOutput:
         assert "it has too few replicas to rotate (1)" in ran.out
         assert "310 partitions of 2 topics change: no data is copied; 300 are" in ran.out
         assert len(lines) < 25
-        assert len(kipctl(*dry_run, "--partitions").out.splitlines()) > 310
+        assert len(kipctl(*dry_run, "-o", "wide").out.splitlines()) > 310
         shown = json.loads(kipctl(*dry_run, "-o", "json").out)
         assert (len(shown["partitions"]), len(shown["skipped"])) == (310, 300)
         first = shown["brokers"][0]
@@ -860,7 +860,7 @@ class TestOutput:
         ran = kipctl(*rotate)
         assert ran.status == 0, ran.err
         assert len((ran.out + ran.err).splitlines()) < 50
-        assert "And 290 more: --partitions shows them all." in ran.out
+        assert "And 290 more: -o wide shows them all." in ran.out
 
 
 def test_kipctl_alone_counts_what_is_not_well(
