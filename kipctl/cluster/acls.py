@@ -25,7 +25,7 @@ _OPERATIONS = {
 }
 """Bits of authorized operations: the codes of Kafka's `AclOperation`."""
 _NOT_DESCRIBABLE = -1
-"""Of a topic that the client may not Describe: what else it may is not told."""
+"""Of a topic that the client may not Describe: its other rights are not shown."""
 _IMPLY_DESCRIBE = ("Describe", "Read", "Write", "Delete", "Alter")
 """Who may one of these may Describe (Kafka's documentation, "Operations in Kafka")."""
 _MOVES_LEADERS = (Right("Describe", CLUSTER), Right("Alter", CLUSTER))

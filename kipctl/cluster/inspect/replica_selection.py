@@ -76,7 +76,7 @@ class PartitionFacts:
         return found.rack if found else None
 
     def records_behind(self, replica: Replica) -> int | None:
-        """How many records the replica's log is shorter than the leader's; None when not told."""
+        """How many records the replica's log is shorter than the leader's; None when not known."""
         leader = self.replica(self.leader)
         if leader is None or leader.log_end is None or replica.log_end is None:
             return None
@@ -139,8 +139,8 @@ class Choice:
 def apply_rules(facts: PartitionFacts, rack: str) -> tuple[Step, ...]:
     """The rules one by one, until one broker is left, or none when they cannot tell.
 
-    Several are left only when they cannot be told apart: the broker then takes the one that was
-    caught up last, by a clock of its own, and of those the highest id.
+    Several are left only where nothing else distinguishes them: the broker then takes the one that
+    was caught up last, by a clock of its own, and of those the highest id.
     """
     return tuple(_steps(facts, rack))
 

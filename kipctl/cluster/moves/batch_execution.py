@@ -276,7 +276,7 @@ class Execution:
         """
         most = self.pace.concurrent
         left, accepted, busy = batch, Plan(()), frozenset[PartitionId]()
-        seldom = ReportInterval()
+        reports = ReportInterval()
         while left.moves:
             under_way = [move for move in accepted.moves if move.id in busy]
             chosen = left
@@ -303,7 +303,7 @@ class Execution:
                 # What is not listed any more has arrived, or somebody has cancelled it.
                 if ended:
                     await_finished(self.cluster, ended, self.deadline(), self.progress)
-                if seldom.is_due(time.monotonic()):
+                if reports.is_due(time.monotonic()):
                     done = len(accepted.moves) - len(busy)
                     self.progress(f"{done} of {len(batch.moves)} partitions reassigned")
         if accepted.moves:

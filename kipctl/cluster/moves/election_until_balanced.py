@@ -105,7 +105,7 @@ def elect_until_balanced(
     with _explain_give_up(held):
         topics = sorted({one.topic for one in wanted})
         deadline = time.monotonic() + timeout_s
-        pause_s, seldom, began_us = _FIRST_PAUSE_S, ReportInterval(), now_us()
+        pause_s, reports, began_us = _FIRST_PAUSE_S, ReportInterval(), now_us()
         while True:
             now = retry_until(lambda: refresh_snapshot(cluster, topics), deadline).only(wanted)
             left = not_preferred(now)
@@ -117,7 +117,7 @@ def elect_until_balanced(
                     f" by their preferred replica: {left}.",
                     SEE_LEADERS,
                 )
-            if seldom.is_due(time.monotonic()):
+            if reports.is_due(time.monotonic()):
                 progress(str(left))
             before = len(held)
             if left.ready:

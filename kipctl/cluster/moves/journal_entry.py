@@ -97,7 +97,7 @@ class ExecutionOptions:
 class Entry:
     """One change. `after` has None for partitions of which it is not known how kipctl left them.
 
-    `topic_ids` are those of before, as far as the brokers told them; `undoes` is the id of the
+    `topic_ids` are those of before, as far as the brokers show them; `undoes` is the id of the
     entry that this change rolled back ("" for none). `changed_at` are times (ISO, UTC) by state.
     `how` is None where it is not known. `throttle` is what is still to be put back. `schema` is 0
     for the old form: the assignment of before, and nothing else.
