@@ -267,7 +267,8 @@ def _reason(
         return Reason.BEHIND, "; ".join(_lag(facts, r, silent) for r in in_sync)
     if not any(_starts_before(r, facts.offset) for r in in_sync):
         return Reason.STARTS_LATER, _brokers(in_sync)
-    return Reason.UNFORESEEN, f"they say broker {_or(expected)}, if its followers have fetched yet"
+    said = " or ".join(map(str, expected)) or "nothing"
+    return Reason.UNFORESEEN, f"they say broker {said}, if its followers have fetched yet"
 
 
 def _unreported(facts: PartitionFacts) -> str:
@@ -323,10 +324,6 @@ def _ids(replicas: Iterable[Replica]) -> tuple[int, ...]:
 
 def _brokers(replicas: Iterable[Replica]) -> str:
     return ", ".join(f"broker {r.broker}" for r in replicas)
-
-
-def _or(brokers: tuple[int, ...]) -> str:
-    return " or ".join(map(str, brokers)) or "nothing"
 
 
 def _number(offset: int | None) -> str:

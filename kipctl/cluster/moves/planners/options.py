@@ -62,7 +62,7 @@ def plan_options(
     moves = tuple(
         Move(old.id, old.replicas, new.replicas, old.leader)
         for old, new in zip(snapshot.partitions, reached.partitions, strict=True)
-        # A rotation may find the right order there: then only an election is to come.
+        # Together they may end at the order of now: then only an election is to come.
         if old.replicas != new.replicas or (old.id in moved and old.leader != new.replicas[0])
     )
     return Plan(moves, tuple(sorted(skipped, key=lambda one: one.id)))
