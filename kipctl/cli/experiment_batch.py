@@ -69,7 +69,7 @@ def batch(
     from kipctl.experiments.arms.stand import Place, standing
     from kipctl.experiments.batch.experiment import run_batches
     from kipctl.experiments.batch.plan import PARTITIONS, BatchPlan, parse_sizes
-    from kipctl.report.experiment_batch_tables import batch_tables
+    from kipctl.report.experiment_batch_tables import batch_answer, batch_tables
 
     given: dict[str, Any] = {"rotations": 1, "partitions": 30, "broker_warmup_s": 5.0}
     given = given if quick else {}
@@ -87,4 +87,6 @@ def batch(
     place = Place(environment.access_if_named(bootstrap_server), brokers, controllers)
     with standing(place, (), environment.message) as stand:
         document = run_batches(plan, stand, folder, environment.message)
-    environment.report(Report("experiment batch", document, batch_tables(document)), output)
+    opening = (batch_answer(document),)
+    report = Report("experiment batch", document, batch_tables(document), opening=opening)
+    environment.report(report, output)

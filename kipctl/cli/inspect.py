@@ -166,7 +166,7 @@ def _leaders_report(snapshot: "Snapshot", every_row: bool) -> Report:
         (by_broker, by_topic, by_partition),
         opening=(_leaders_answer(snapshot),),
     )
-    return with_most_rows(report, every_row)
+    return with_most_rows(report, every_row, "--partitions")
 
 
 def _is_in_order(partition: "Partition") -> bool:

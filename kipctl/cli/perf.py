@@ -150,7 +150,7 @@ def produce(
     from kipctl.probe.produce.config import parse_properties
     from kipctl.probe.produce.run import ProbeSpec
     from kipctl.protocol.api import ApiKey
-    from kipctl.report.perf_tables import perf_tables
+    from kipctl.report.perf_tables import perf_answer, perf_tables
     from kipctl.runs.actions import parse_action
     from kipctl.runs.execute import Listeners
     from kipctl.runs.plan import OWN_TOPIC
@@ -195,6 +195,7 @@ def produce(
         environment,
         "perf produce",
         result.document,
+        perf_answer(result.document),
         perf_tables(result.document),
         result.kafka_lines,
         print_metrics,

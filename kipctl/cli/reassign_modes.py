@@ -89,7 +89,7 @@ class Asked:
         """Print it, with what the guard saw; in a dry run, what it sees now."""
         if self.dry_run:
             self.guard.look_only()
-        shown = with_most_rows(self.guard.with_seen(report), self.every_row)
+        shown = with_most_rows(self.guard.with_seen(report), self.every_row, "--partitions")
         self.environment.report(shown, self.output)
 
     @contextmanager

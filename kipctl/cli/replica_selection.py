@@ -154,7 +154,7 @@ def replica_selection(
     document = documents.document(found, summaries, unreported, reads, rate_over, price_per_gb)
     opening = (selection_answer(document),)
     report = Report(COMMAND, document, selection_tables(document), opening=opening)
-    environment.report(with_most_rows(report, partitions), output)
+    environment.report(with_most_rows(report, partitions, "--partitions"), output)
     if limit is not None and failed:
         raise _below(failed, limit)
     _demand_all_reported(found)

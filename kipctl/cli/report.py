@@ -20,7 +20,7 @@ from kipctl.cli.options import (
 from kipctl.durations import Duration
 from kipctl.errors import UsageError, refusals_reported
 from kipctl.report.formats import OutputFormat
-from kipctl.report.tables import Report, Table
+from kipctl.report.tables import Paragraph, Report, Tone
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -84,12 +84,10 @@ def report(
         document = report_document(spark, paths, period)
         comparisons = _comparisons(spark, document)
     found = write_page(file, document, comparisons, svg)
-    tables = (
-        Table(found["answer"], (), ()),
-        *([Table("Read with care:", (), (), tuple(found["doubts"]))] if found["doubts"] else []),
-    )
+    care = Paragraph("Read with care:", tuple(found["doubts"]), Tone.WARNING)
+    opening = (Paragraph(found["answer"]), *([care] if found["doubts"] else []))
     closing = (f"Open it in a browser: {file}",)
-    environment.report(Report("report", found, tables, closing), output)
+    environment.report(Report("report", found, closing=closing, opening=opening), output)
 
 
 @refusals_reported()

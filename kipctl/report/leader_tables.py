@@ -31,10 +31,11 @@ def listing(
     return Table(title, tuple(columns.values()), shown, notes), objects
 
 
-def with_most_rows(report: Report, every_row: bool) -> Report:
-    """The report with a few rows of each table for people, unless every row was asked for."""
+def with_most_rows(report: Report, every_row: bool = False, shows_all: str = "") -> Report:
+    """The report with a few rows of each table for people, unless every row was asked for by the
+    option that `shows_all`."""
     most = 0 if every_row else A_FEW
-    tables = (replace(table, most=most, shows_all="--partitions") for table in report.tables)
+    tables = (replace(table, most=most, shows_all=shows_all) for table in report.tables)
     return replace(report, tables=tuple(tables))
 
 
