@@ -107,7 +107,7 @@ from kipctl.cli.generate.commands import command_tree
 print(json.dumps([c.name.partition(" ")[2] for c in command_tree().walk() if not c.commands]))
 """
 STYLE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\r")
-RULE = re.compile(r"[─┬┼╭├]*(─+)[─ ┬┼╮┤]*")
+RULE = re.compile(r"[╭├]?(─+)[─ ┬┼╮┤]*")
 """The line under a table's headings; its first part is as wide as the first column."""
 
 
@@ -149,7 +149,7 @@ class Screen:
         for line in self.lines:
             if rule := RULE.fullmatch(line):
                 width = len(rule[1])
-            elif not line:
+            elif not line or line[0] == "╰":
                 width = 0
             elif width:
                 count += not line.strip("│")[:width].strip() and bool(line.strip("│ "))
