@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from kipctl.report.tables import Cell, Column, Report, Table, paragraphs
 
 if TYPE_CHECKING:
-    from kipctl.cluster.moves.change_outcome import LeadersMoved
-    from kipctl.cluster.moves.copying import Copied
-    from kipctl.cluster.moves.entry import Entry
+    from kipctl.cluster.moves.copy_progress import CopyResult
+    from kipctl.cluster.moves.journal_entry import Entry
+    from kipctl.cluster.moves.plan_result import LeadersMoved
     from kipctl.cluster.snapshot import Snapshot
 
 A_FEW = 20
@@ -31,12 +31,9 @@ def listing(
     return Table(title, tuple(columns.values()), shown, notes), objects
 
 
-def with_most_rows(report: Report, every_row: bool = False, shows_all: str = "") -> Report:
-    """The report with a few rows of each table for people, unless every row was asked for by the
-    option that `shows_all`."""
-    most = 0 if every_row else A_FEW
-    tables = (replace(table, most=most, shows_all=shows_all) for table in report.tables)
-    return replace(report, tables=tuple(tables))
+def with_most_rows(report: Report) -> Report:
+    """The report with a few rows of each table for people."""
+    return replace(report, tables=tuple(replace(table, most=A_FEW) for table in report.tables))
 
 
 def ids(brokers: Sequence[int]) -> str:
@@ -110,15 +107,15 @@ def moved_report(
     )
 
 
-def what_was_copied(copied: "Copied | None") -> tuple[str, ...]:
+def what_was_copied(copied: "CopyResult | None") -> tuple[str, ...]:
     """What was copied, beside what was told before; nothing where nothing was."""
     if copied is None:
         return ()
-    from kipctl.cluster.moves.copying import amount, duration
+    from kipctl.cluster.moves.copy_progress import format_bytes, format_duration
 
     return (
-        f"Copied {amount(copied.copied)} in {duration(copied.seconds)};"
-        f" {amount(copied.told)} were told before.",
+        f"Copied {format_bytes(copied.copied)} in {format_duration(copied.seconds)};"
+        f" {format_bytes(copied.expected_bytes)} were told before.",
     )
 
 
@@ -144,7 +141,7 @@ def _steps_ms(moved: "LeadersMoved") -> dict[str, float]:
 
 
 def _sentence(moved: "LeadersMoved", brokers: int) -> str:
-    from kipctl.cluster.moves.elect import Outcome
+    from kipctl.cluster.moves.election_request import Outcome
 
     held = moved.election
     reported = f"{held.count(Outcome.ELECTED)} leaders moved"

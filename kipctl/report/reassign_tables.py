@@ -18,11 +18,12 @@ from kipctl.report.tables import Paragraph, Report, Table, Tone, paragraphs
 
 if TYPE_CHECKING:
     from kipctl.cluster.moves.cancel import Cancelled
-    from kipctl.cluster.moves.change_outcome import Reassigned
-    from kipctl.cluster.moves.entry import Entry
+    from kipctl.cluster.moves.journal_entry import Entry
     from kipctl.cluster.moves.plan import Move, Plan
-    from kipctl.cluster.moves.plan_view import PlanView
-    from kipctl.cluster.moves.reassign import Ongoing, Verified
+    from kipctl.cluster.moves.plan_result import Reassigned
+    from kipctl.cluster.moves.plan_summary import PlanSummary
+    from kipctl.cluster.moves.reassign import Verified
+    from kipctl.cluster.reassignments import Reassignment
     from kipctl.cluster.snapshot import Assignment, PartitionId, Snapshot
 
 REASSIGN = "reassign"
@@ -31,11 +32,11 @@ _TOPICS_NAMED = 3
 
 def plan_report(
     plan: "Plan",
-    seen: "PlanView",
+    seen: "PlanSummary",
     *,
     elects: bool = True,
     throttle: float | None = None,
-    busy: Sequence["Ongoing"] = (),
+    busy: Sequence["Reassignment"] = (),
     about: Mapping[str, object] | None = None,
     closing: Sequence[str] = ("Nothing was changed.",),
 ) -> Report:
@@ -44,7 +45,7 @@ def plan_report(
     The document is Kafka's own reassignment JSON; everything else stands beside it.
     """
     from kipctl.cluster.moves.kafka_json import reassignment_document
-    from kipctl.cluster.moves.plan_view import document
+    from kipctl.cluster.moves.plan_summary import document
 
     shown = document(seen, throttle)
     note = () if elects else ("Leaders after: once the preferred leaders are elected.",)
@@ -53,7 +54,7 @@ def plan_report(
         tables.append(links_table(shown))
     if plan.moves:
         tables.append(_moves_table(plan))
-    if seen.left_alone:
+    if seen.skip_reasons:
         tables.append(left_alone_table(shown))
     others = (f"In the cluster {len(busy)} partitions are being reassigned.",) if busy else ()
     return Report(
@@ -73,7 +74,7 @@ def plan_report(
 
 def rotations_report(plan: "Plan") -> Report:
     """Of a rotation of everything: how many leaders move of each topic, the most first."""
-    from kipctl.cluster.moves.plan_view import left_alone
+    from kipctl.cluster.moves.plan_summary import skip_reasons
 
     moved = Counter(move.id.topic for move in plan.moves)
     left = Counter(skipped.id.topic for skipped in plan.skipped)
@@ -89,7 +90,7 @@ def rotations_report(plan: "Plan") -> Report:
         {"topics": rows},
         (table,),
         (
-            *map(str, left_alone(plan)),
+            *map(str, skip_reasons(plan)),
             "Nothing was changed. Choose topics: kipctl reassign --rotate --topic NAME, or"
             " --all-topics.",
         ),
@@ -126,12 +127,12 @@ def _data(move: "Move") -> str:
 
 def with_skipped(report: Report, plan: "Plan") -> Report:
     """The report of a change, with what its plan left alone."""
-    from kipctl.cluster.moves.plan_view import left_alone
+    from kipctl.cluster.moves.plan_summary import skip_reasons
 
     return replace(
         report,
         document={**report.document, "skipped": _skipped(plan)},
-        closing=(*map(str, left_alone(plan)), *report.closing),
+        closing=(*map(str, skip_reasons(plan)), *report.closing),
     )
 
 
@@ -241,7 +242,7 @@ def _as_planned(counts: Counter[str]) -> Paragraph:
 
 
 def ongoing_report(
-    busy: Sequence["Ongoing"],
+    busy: Sequence["Reassignment"],
     title: str = "Reassignments in progress",
     state: str = "being reassigned",
     closing: tuple[str, ...] = (),
