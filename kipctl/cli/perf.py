@@ -128,7 +128,7 @@ def produce(
     from kipctl.probe.produce.config import parse_properties
     from kipctl.probe.produce.run import ProbeSpec
     from kipctl.protocol.api import ApiKey
-    from kipctl.report.perf_tables import perf_tables
+    from kipctl.report.perf_tables import perf_answer, perf_tables
     from kipctl.runs.actions import parse_action
     from kipctl.runs.plan import OWN_TOPIC
     from kipctl.runs.produce import PerfPlan
@@ -173,6 +173,7 @@ def produce(
         environment,
         "perf produce",
         result.document,
+        perf_answer(result.document),
         perf_tables(result.document),
         result.kafka_lines,
         print_metrics,

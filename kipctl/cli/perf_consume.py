@@ -145,7 +145,7 @@ def consume(
     from kipctl.probe.consume.positions import NO_OFFSET
     from kipctl.probe.consume.run import ConsumeSpec
     from kipctl.protocol.api import ApiKey
-    from kipctl.report.consume_tables import consume_tables
+    from kipctl.report.consume_tables import consume_answer, consume_tables
     from kipctl.runs.actions import parse_action
     from kipctl.runs.consume import ConsumePlan, result_line
     from kipctl.runs.consume import consume as run
@@ -204,6 +204,7 @@ def consume(
         environment,
         "perf consume",
         result.document,
+        consume_answer(result.document),
         consume_tables(result.document),
         closing,
         print_metrics,

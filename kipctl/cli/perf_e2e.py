@@ -160,7 +160,7 @@ def e2e(
     from kipctl.probe.produce.config import parse_properties as producer_config
     from kipctl.probe.produce.run import ProbeSpec
     from kipctl.protocol.api import ApiKey
-    from kipctl.report.e2e_tables import e2e_tables
+    from kipctl.report.e2e_tables import e2e_answer, e2e_tables
     from kipctl.runs.actions import parse_action
     from kipctl.runs.e2e import (
         FOREVER_RECORDS,
@@ -239,6 +239,7 @@ def e2e(
         environment,
         "perf e2e",
         result.document,
+        e2e_answer(result.document),
         e2e_tables(result.document),
         result.kafka_lines,
         print_metrics,

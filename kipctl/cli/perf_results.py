@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from kipctl.cli.environment import Environment
 from kipctl.errors import ExitStatus, PartlyDoneError, ThresholdError
 from kipctl.report.formats import OutputFormat
-from kipctl.report.tables import Report, Table
+from kipctl.report.tables import Paragraph, Report, Table
 
 if TYPE_CHECKING:
     from kipctl.protocol.api import ApiKey
@@ -42,6 +42,7 @@ def show(
     environment: Environment,
     command: str,
     document: Mapping[str, Any],
+    opening: tuple[Paragraph, ...],
     tables: tuple[Table, ...],
     closing: tuple[str, ...],
     print_metrics: bool,
@@ -52,7 +53,7 @@ def show(
 
     if print_metrics:
         tables += (metrics_table(document),)
-    environment.report(Report(command, document, tables, closing), output)
+    environment.report(Report(command, document, tables, closing, opening), output)
 
 
 def report_record(environment: Environment, record: str | None) -> None:
