@@ -45,7 +45,7 @@ TopicOption = Annotated[
 ]
 PartitionOption = Annotated[
     list[str] | None,
-    typer.Option("--partition", metavar="TOPIC:NUMBER", help="One partition; repeatable."),
+    typer.Option("--partition", metavar="TOPIC:PARTITION", help="One partition; repeatable."),
 ]
 AllOption = Annotated[bool, typer.Option("--all", help="Every partition, internal topics too.")]
 AllButInternalOption = Annotated[
@@ -70,7 +70,7 @@ BrokerOption = Annotated[
     list[int] | None,
     typer.Option(
         "--broker",
-        metavar="ID",
+        metavar="BROKER",
         min=0,
         help="Partitions whose preferred replica this broker is; repeatable.",
     ),

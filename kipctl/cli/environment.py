@@ -259,7 +259,7 @@ class Environment:
 
         For every command that looks at all topics, or at those that match a glob.
         """
-        from kipctl.cluster.reach import hidden_topics_warning
+        from kipctl.cluster.acls import hidden_topics_warning
 
         if said := hidden_topics_warning(cluster, topics, named):
             self.message(said)

@@ -32,10 +32,10 @@ _GONE_S, _GONE_KILLED_S = 5.0, 15.0
 
 def closest_replica(
     context: typer.Context,
-    clients: Annotated[
+    arms: Annotated[
         str,
         typer.Option(
-            "--clients", metavar="ARM,...", help="Consumers; named as in experiment redirect."
+            "--arms", metavar="ARM,...", help="Consumers; named as in experiment redirect."
         ),
     ] = "probe-kip951,java-4.3.1,librdkafka",
     client_rack: Annotated[
@@ -47,7 +47,6 @@ def closest_replica(
         Duration,
         typer.Option(
             "--for",
-            "--seconds",
             metavar="DURATION",
             parser=duration,
             help="How long a run is before the rack goes.",
@@ -56,8 +55,8 @@ def closest_replica(
     stay: Annotated[
         bool, typer.Option("--stay", help="Do not end the brokers of the consumer's rack.")
     ] = False,
-    uncontrolled: Annotated[
-        bool, typer.Option("--uncontrolled", help="Kill them, as when a machine fails.")
+    kill: Annotated[
+        bool, typer.Option("--kill", help="Kill them (SIGKILL), as when a machine fails.")
     ] = False,
     throughput: ThroughputOption = 500,
     record_size: RecordSizeOption = 1000,
@@ -85,17 +84,17 @@ def closest_replica(
     from kipctl.report.experiment_replica_tables import replica_tables
 
     environment: Environment = context.obj
-    arms = parse_arms(clients)
+    clients = parse_arms(arms)
     plan = ClosestPlan(
-        clients=arms[:1] if quick else arms,
+        clients=clients[:1] if quick else clients,
         rack=client_rack or "",
         partitions=partitions,
         throughput=throughput,
         record_size=record_size,
         seconds=min(seconds, _QUICK_S) if quick else seconds,
         goes=not stay,
-        controlled=not uncontrolled,
-        gone_s=_GONE_KILLED_S if uncontrolled else _GONE_S,
+        controlled=not kill,
+        gone_s=_GONE_KILLED_S if kill else _GONE_S,
         runs=runs,
         broker_warmup_s=4 if quick else 10,
     )

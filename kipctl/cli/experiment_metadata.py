@@ -34,10 +34,10 @@ _QUICK_TOPICS, _QUICK_S, _QUICK_CLIENTS = 60, 3.0, 2
 
 def metadata(
     context: typer.Context,
-    clients: Annotated[
+    arms: Annotated[
         str,
         typer.Option(
-            "--clients",
+            "--arms",
             metavar="CLIENT,...",
             help="probe-legacy, probe-preload, probe-kip526, java-X.Y.Z, librdkafka; one after the"
             " other.",
@@ -74,8 +74,8 @@ def metadata(
     from kipctl.transport.access import Access
 
     environment: Environment = context.obj
-    watched = parse_clients(clients)[: _QUICK_CLIENTS if quick else None]
-    arms = [client.arm for client in watched if client.arm is not None]
+    watched = parse_clients(arms)[: _QUICK_CLIENTS if quick else None]
+    stock = [client.arm for client in watched if client.arm is not None]
     place = Place(environment.access_if_named(bootstrap_server), brokers, controllers)
     plan = MetadataPlan(
         access=Access(""),
@@ -90,7 +90,7 @@ def metadata(
     if place.access is not None:
         confirm_topics(environment, place.access, plan.topics, partitions, yes)
     with recorded_runs(environment, record, html) as folder:
-        with environment.progress(), standing(place, arms, environment.message) as stand:
+        with environment.progress(), standing(place, stock, environment.message) as stand:
             here = replace(plan, access=stand.access)
             document = run_claims(here, watched, stand, folder, environment.message)
         report = Report("experiment metadata", document, claims_tables(document))

@@ -48,8 +48,8 @@ def roll(
     restarts: Annotated[
         int, typer.Option("--restarts", help="Brokers restarted in each run; 0 for all.")
     ] = 0,
-    uncontrolled: Annotated[
-        bool, typer.Option("--uncontrolled", help="Kill brokers, as when a machine fails.")
+    kill: Annotated[
+        bool, typer.Option("--kill", help="Kill brokers (SIGKILL), as when a machine fails.")
     ] = False,
     every: Annotated[
         Duration | None,
@@ -131,7 +131,7 @@ def roll(
         acks=chosen[-1:] if quick else chosen,
         broker_warmup_s=4 if quick else 10,
         restarts=restarts or (1 if quick else 0),
-        controlled=not uncontrolled,
+        controlled=not kill,
         workers=workers,
         **sizes(scale, given),
     )

@@ -91,7 +91,9 @@ def produce(
     ] = None,
     command_config: Annotated[
         Path | None,
-        typer.Option("--command-config", "--producer.config", help="File of producer settings."),
+        typer.Option(
+            "--command-config", "--producer.config", metavar="FILE", help="File of such settings."
+        ),
     ] = None,
     print_metrics: PrintMetricsOption = False,
     reporting_interval: Annotated[
@@ -135,7 +137,7 @@ def produce(
     environment: Environment = context.obj
     if record_size is not None and payload_file is not None:
         raise UsageError("Give one of --record-size and --payload-file, not both.")
-    load = load_of(num_records, warmup_records, throughput, every)
+    load = load_of(num_records, warmup_records, throughput, every, count)
     properties = given_properties(command_config, command_property)
     config = parse_properties(properties)
     plan = PerfPlan(

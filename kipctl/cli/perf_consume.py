@@ -49,7 +49,9 @@ _NAMED = 5
 
 def consume(
     context: typer.Context,
-    topic: Annotated[str | None, typer.Option("--topic", help="What to read.")] = None,
+    topic: Annotated[
+        str | None, typer.Option("--topic", metavar="TOPIC", help="What to read.")
+    ] = None,
     num_records: Annotated[
         int | None,
         typer.Option(
@@ -98,7 +100,9 @@ def consume(
     ] = None,
     command_config: Annotated[
         Path | None,
-        typer.Option("--command-config", "--consumer.config", help="File of consumer settings."),
+        typer.Option(
+            "--command-config", "--consumer.config", metavar="FILE", help="File of such settings."
+        ),
     ] = None,
     print_metrics: PrintMetricsOption = False,
     show_detailed_stats: Annotated[

@@ -71,6 +71,12 @@ def e2e(
         str | None,
         typer.Option("--client-rack", metavar="RACK", help="Where the consumer is (client.rack)."),
     ] = None,
+    command_property: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--command-property", metavar="NAME=VALUE...", help="Settings that both clients have."
+        ),
+    ] = None,
     producer_property: Annotated[
         list[str] | None,
         typer.Option("--producer-property", metavar="NAME=VALUE...", help="Producer settings."),
@@ -81,7 +87,7 @@ def e2e(
     ] = None,
     command_config: Annotated[
         Path | None,
-        typer.Option("--command-config", help="File of settings that both clients have."),
+        typer.Option("--command-config", metavar="FILE", help="File of such settings."),
     ] = None,
     timeout: Annotated[
         Duration,
@@ -167,12 +173,12 @@ def e2e(
     from kipctl.runs.produce import PerfPlan
 
     environment: Environment = context.obj
-    load = load_of(num_records, warmup_records, throughput, every)
+    load = load_of(num_records, warmup_records, throughput, every, count)
     if forever and num_records is not None:
         raise UsageError("--forever has no end, and --num-records is one.", "Leave one of them.")
     if keep is not None and not forever:
         raise UsageError("--keep goes with --forever: a run that ends keeps all of its trace.")
-    shared = given_properties(command_config, None)
+    shared = given_properties(command_config, command_property)
     produced = {"client.id": "kipctl-perf", **shared, **parse_pairs(producer_property or [])}
     consumed = {"client.id": "kipctl-perf-consumer", **shared}
     consumed |= parse_pairs(consumer_property or [])

@@ -30,7 +30,7 @@ app = typer.Typer(
 BrokerOption = Annotated[
     list[int] | None,
     typer.Option(
-        "--broker", metavar="ID", min=0, help="A broker; repeatable. Default: every broker."
+        "--broker", metavar="BROKER", min=0, help="A broker; repeatable. Default: every broker."
     ),
 ]
 
@@ -42,7 +42,7 @@ def on(
     context: typer.Context,
     broker: Annotated[
         list[int] | None,
-        typer.Option("--broker", metavar="ID", min=0, help="At this broker; repeatable."),
+        typer.Option("--broker", metavar="BROKER", min=0, help="At this broker; repeatable."),
     ] = None,
     all_brokers: Annotated[
         bool, typer.Option("--all-brokers", help="At every broker of the cluster.")

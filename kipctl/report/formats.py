@@ -1,4 +1,4 @@
-"""A report on a stream: as tables for a terminal, plain text, one JSON object, or CSV."""
+"""A report on a stream: as tables for a terminal, plain text, Markdown, a JSON object, or CSV."""
 
 import csv
 import json
@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from kipctl.report.layout import for_people, laid_out, wrapped
+from kipctl.report.markdown import markdown
 from kipctl.report.printable import printable
 from kipctl.report.tables import Report, Table
 
@@ -28,6 +29,7 @@ class OutputFormat(StrEnum):
     TABLE = "table"
     WIDE = "wide"
     PLAIN = "plain"
+    MARKDOWN = "markdown"
     JSON = "json"
     CSV = "csv"
 
@@ -51,6 +53,8 @@ def write(report: Report, output: OutputFormat, stream: TextIO, is_terminal: boo
             stream.write("\n")
         case OutputFormat.CSV:
             _write_csv(report.tables + report.further, stream)
+        case OutputFormat.MARKDOWN:
+            stream.write(markdown(report))
         case OutputFormat.PLAIN:
             _write_lines(report, _Paper(thousands=""), stream)
         case OutputFormat.WIDE:

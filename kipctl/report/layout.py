@@ -213,5 +213,5 @@ def for_people(table: Table, most: int | None) -> Table:
     left = len(table.rows) - (shown or len(table.rows))
     if left <= 0:
         return table
-    note = f"And {left:,} more: {table.shows_all or '-o wide'} shows them all."
+    note = f"And {left:,} more: -o wide shows them all."
     return replace(table, rows=table.rows[:shown], notes=(note, *table.notes))

@@ -12,7 +12,7 @@ from kipctl.background import every
 from kipctl.cluster.inspect.replica_selection_facts import broker_racks
 from kipctl.cluster.snapshot import Snapshot, take_snapshot
 from kipctl.cluster.topics import EARLIEST, LATEST, offsets
-from kipctl.errors import UsageError
+from kipctl.errors import UsageError, did_you_mean
 from kipctl.measure.consumed import (
     DETAILED_HEADER,
     Measured,
@@ -147,7 +147,9 @@ def rack_warning(rack: str, racks: Mapping[int, str | None], alive: Collection[i
         )
     known = sorted({its_rack for its_rack in racks.values() if its_rack})
     return f"Warning: no broker is in rack {rack!r}, so leaders are read. " + (
-        f"Racks of this cluster: {', '.join(known)}." if known else "None has a rack."
+        f"Racks of this cluster: {', '.join(known)}.{did_you_mean(rack, known)}"
+        if known
+        else "None has a rack."
     )
 
 

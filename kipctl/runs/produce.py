@@ -96,13 +96,8 @@ class PerfPlan(RunPlan):
             file_values(spec.payload_file, spec.payload_delimiter)
         if spec.warmup_records >= spec.num_records:
             raise UsageError("--warmup-records must be less than --num-records.")
-        lasts_s = spec.num_records / spec.throughput if spec.throughput > 0 else None
-        if self.during and lasts_s is not None and self.every_s >= lasts_s:
-            raise UsageError(
-                f"The load lasts {lasts_s:g} s, and the first {self.during} is due after "
-                f"{self.every_s:g} s.",
-                "Give a shorter --every, or more records.",
-            )
+        if spec.throughput > 0:
+            self.check_actions(spec.num_records / spec.throughput)
         if spec.topic == OWN_TOPIC:
             self.check_partitions(OWN_TOPIC, self.partitions)
 

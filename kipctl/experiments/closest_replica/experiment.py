@@ -12,7 +12,7 @@ import numpy as np
 from kipctl.cluster.inspect.replica_selection_facts import broker_racks
 from kipctl.cluster.snapshot import Snapshot, take_snapshot
 from kipctl.cluster.topics import await_topic
-from kipctl.errors import InterruptedRunError, UsageError
+from kipctl.errors import InterruptedRunError, UsageError, did_you_mean
 from kipctl.experiments.arms.arm import Arm, in_turn
 from kipctl.experiments.arms.broker_warmup import warm_up
 from kipctl.experiments.arms.differ import Differing, adjusted, differing
@@ -184,7 +184,10 @@ def chosen_rack(wanted: str, racks: Racks) -> str:
             "Leave --bootstrap-server out, for a lab of 3 racks.",
         )
     if wanted and wanted not in known:
-        raise UsageError(f"No broker is in rack {wanted!r}.", f"There are {', '.join(known)}.")
+        near = did_you_mean(wanted, known)
+        raise UsageError(
+            f"No broker is in rack {wanted!r}.{near}", f"There are {', '.join(known)}."
+        )
     return wanted or known[0]
 
 

@@ -10,7 +10,7 @@ from uuid import UUID
 
 import numpy as np
 
-from kipctl.errors import UsageError
+from kipctl.errors import UsageError, did_you_mean
 from kipctl.experiments.arms.arm import Arm, parse_arm
 from kipctl.experiments.arms.arm import JavaClient as JavaArm
 from kipctl.experiments.arms.end_to_end_load import recorded_in
@@ -75,7 +75,7 @@ def parse_clients(text: str) -> tuple[Watched, ...]:
         arm = parse_arm(name) if name.startswith(("java-", "librdkafka")) else None
         if arm is None or not _is_plain(arm):
             raise UsageError(
-                f"{name!r} is no client of this experiment.",
+                f"{name!r} is no client of this experiment.{did_you_mean(name, CLIENTS)}",
                 f"There are {', '.join(CLIENTS)}, and java-X.Y.Z.",
             )
         found.append(Watched(name, arm=arm))

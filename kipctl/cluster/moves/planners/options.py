@@ -7,6 +7,7 @@ on what the one before has planned.
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from kipctl.cluster.moves.election_request import parse_partition
 from kipctl.cluster.moves.plan import Move, Plan, Skipped
 from kipctl.cluster.moves.planners.add_brokers import add
 from kipctl.cluster.moves.planners.drain import drain
@@ -24,9 +25,8 @@ from kipctl.cluster.moves.planners.preferred_leaders import (
 from kipctl.cluster.moves.planners.rack_aware import rack_aware
 from kipctl.cluster.moves.planners.replace_broker import replace as replace_brokers
 from kipctl.cluster.moves.planners.replication_factor import demand_factor, replication_factor
-from kipctl.cluster.moves.planners.rotate_leaders import rotate
 from kipctl.cluster.snapshot import Partition, PartitionId, Snapshot
-from kipctl.errors import UsageError
+from kipctl.errors import UsageError, did_you_mean
 
 RACK_PREFIX, BROKER_PREFIX = "rack:", "broker:"
 
@@ -88,11 +88,6 @@ def after_moves(snapshot: Snapshot, moves: Iterable[Move]) -> Snapshot:
         snapshot,
         partitions=tuple(moved(p) if p.id in after else p for p in snapshot.partitions),
     )
-
-
-def rotate_way() -> PlannerOption:
-    """--rotate."""
-    return PlannerOption("--rotate", lambda snapshot, known: rotate(_chosen(snapshot, known)))
 
 
 def drain_way(values: Sequence[str]) -> PlannerOption:
@@ -182,15 +177,13 @@ def parse_brokers(option: str, values: Iterable[str]) -> tuple[int, ...]:
 
 
 def parse_leader(value: str) -> tuple[PartitionId, int]:
-    """`orders-3=2`: the partition as Kafka's logs write it, and its leader. Raises UsageError."""
+    """`orders:3=2`: the partition and its leader. Raises UsageError."""
     partition, equals, broker = value.rpartition("=")
-    topic, dash, number = partition.rpartition("-")
-    if not (equals and dash and topic and _is_number(number)):
+    if not equals:
         raise UsageError(
-            f"--leader {value!r} is not PARTITION=BROKER.",
-            "Write the topic, a dash, the partition's number, = and the broker: orders-3=2",
+            f"--leader {value!r} is not PARTITION=BROKER.", "Write it as in orders:3=2"
         )
-    return PartitionId(topic, int(number)), _broker("--leader", broker)
+    return parse_partition(partition), _broker("--leader", broker)
 
 
 def parse_replace(value: str) -> tuple[int, int]:
@@ -228,13 +221,10 @@ def brokers_of(snapshot: Snapshot, value: str) -> frozenset[int]:
         return frozenset({broker})
     known = sorted({broker.rack for broker in snapshot.brokers if broker.rack})
     raise UsageError(
-        f"No live broker is in rack {rack!r}; the racks are: {', '.join(known) or 'none'}.",
+        f"No live broker is in rack {rack!r}; the racks are: {', '.join(known) or 'none'}."
+        f"{did_you_mean(rack, known)}",
         "Name one of them, or a broker by its id.",
     )
-
-
-def _chosen(snapshot: Snapshot, known: PlanInputs) -> Snapshot:
-    return snapshot if known.chosen is None else snapshot.only(known.chosen)
 
 
 def _written(option: str, values: Iterable[str]) -> str:

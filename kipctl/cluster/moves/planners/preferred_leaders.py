@@ -17,7 +17,7 @@ from kipctl.cluster.moves.planners.placement import (
     move_of,
 )
 from kipctl.cluster.snapshot import Partition, PartitionId, Snapshot
-from kipctl.errors import UsageError
+from kipctl.errors import UsageError, did_you_mean
 
 ELECTION_ONLY = "its preferred leader is another broker: an election alone moves it"
 
@@ -69,7 +69,9 @@ def set_preferred(snapshot: Snapshot, wanted: Mapping[PartitionId, int]) -> Plan
         partition = partitions.get(partition_id)
         if partition is None:
             raise UsageError(
-                f"There is no partition {partition_id}.", "List them: kipctl inspect leaders"
+                f"There is no partition {partition_id}."
+                f"{did_you_mean(partition_id.topic, set(snapshot.topics) - {partition_id.topic})}",
+                "List them: kipctl inspect leaders",
             )
         if broker not in partition.replicas:
             skipped.append(Skipped(partition_id, f"broker {broker} has no replica of it"))
