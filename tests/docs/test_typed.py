@@ -11,7 +11,7 @@ from typer.core import TyperGroup
 
 from kipctl.cli.app import root_command
 from kipctl.cli.environment import Environment
-from kipctl.cli.perf import spread_pairs
+from kipctl.cli.pairs import spread_pairs
 
 REPOSITORY = Path(__file__).parents[2]
 PAGES = [*REPOSITORY.glob("*.md"), *sorted((REPOSITORY / "docs").rglob("*.md"))]
