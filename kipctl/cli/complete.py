@@ -67,7 +67,7 @@ def main() -> None:
         found = offered(word, line, Environment(stdin=io.StringIO(), stderr=io.StringIO()))
         sys.stdout.write("".join(f"{value}\n" for value in found))
         sys.stdout.flush()
-    except (Exception, _TooSlowError):  # whatever it is, someone who types a command has not asked to read it
+    except (Exception, _TooSlowError):  # an error in the middle of what is being typed helps nobody
         os._exit(0)
 
 
