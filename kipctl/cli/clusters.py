@@ -13,7 +13,8 @@ from kipctl.report.formats import OutputFormat
 from kipctl.report.tables import Column, Report, Table
 
 if TYPE_CHECKING:
-    from kipctl.cluster.reach import CommandRights, Step
+    from kipctl.cluster.acls import CommandRights
+    from kipctl.cluster.connection_steps import Step
     from kipctl.transport.clusters import NamedCluster
     from kipctl.transport.rights import Right
 
@@ -132,7 +133,8 @@ def check(
     is another cluster than expected.
     """
     environment = context.ensure_object(Environment)
-    from kipctl.cluster.reach import LOGIN, connection_steps, rights
+    from kipctl.cluster.acls import rights
+    from kipctl.cluster.connection_steps import LOGIN, connection_steps
     from kipctl.cluster.snapshot import is_missing, no_topic
     from kipctl.transport.request import Cluster
 

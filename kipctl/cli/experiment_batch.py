@@ -87,6 +87,6 @@ def batch(
     )
     place = Place(environment.access_if_named(bootstrap_server), brokers, controllers)
     with recorded_runs(environment, record, html) as folder:
-        with standing(place, (), environment.message) as stand:
+        with environment.progress(), standing(place, (), environment.message) as stand:
             document = run_batches(plan, stand, folder, environment.message)
         environment.report(Report("experiment batch", document, batch_tables(document)), output)

@@ -102,7 +102,7 @@ def closest_replica(
     if place.is_lab:
         chosen_rack(plan.rack, place.lab_racks)
     with recorded_runs(environment, record, html) as folder:
-        with standing(place, plan.clients, environment.message) as stand:
+        with environment.progress(), standing(place, plan.clients, environment.message) as stand:
             document = run_closest(plan, stand, folder, environment.message)
         tables = replica_tables(document)
         environment.report(Report("experiment closest-replica", document, tables), output)

@@ -90,7 +90,7 @@ def metadata(
     if place.access is not None:
         confirm_topics(environment, place.access, plan.topics, partitions, yes)
     with recorded_runs(environment, record, html) as folder:
-        with standing(place, stock, environment.message) as stand:
+        with environment.progress(), standing(place, stock, environment.message) as stand:
             here = replace(plan, access=stand.access)
             document = run_claims(here, watched, stand, folder, environment.message)
         report = Report("experiment metadata", document, claims_tables(document))

@@ -175,7 +175,8 @@ def redirect(
             curve=_recorded(curve, environment.variables) if curve else (),
             record=folder,
         )
-        found = experiment(question, environment.message)
+        with environment.progress():
+            found = experiment(question, environment.message)
         environment.report(Report("experiment redirect", found, redirect_tables(found)), output)
 
 

@@ -142,6 +142,6 @@ def roll(
         of_lab[1] if controllers is None else controllers,
     )
     with recorded_runs(environment, record, html) as folder:
-        with standing(place, plan.arms, environment.message) as stand:
+        with environment.progress(), standing(place, plan.arms, environment.message) as stand:
             document = run_roll(plan, stand, folder, environment.message)
         environment.report(Report("experiment roll", document, roll_tables(document)), output)

@@ -38,6 +38,7 @@ from kipctl.cli.perf_consume import consume
 from kipctl.cli.perf_e2e import e2e
 from kipctl.cli.perf_metadata import metadata
 from kipctl.cli.perf_results import (
+    followed,
     given_properties,
     raise_for_actions,
     raise_for_doubts,
@@ -129,7 +130,6 @@ def produce(
     from kipctl.protocol.api import ApiKey
     from kipctl.report.perf_tables import perf_tables
     from kipctl.runs.actions import parse_action
-    from kipctl.runs.execute import Listeners
     from kipctl.runs.plan import OWN_TOPIC
     from kipctl.runs.produce import PerfPlan
     from kipctl.runs.produce import produce as run
@@ -167,7 +167,8 @@ def produce(
         start_timeout_s=start_timeout,
     )
     confirm_moves(environment, plan.probe.access, plan.probe.topic, plan.during, yes)
-    result = run(plan, Listeners(environment.message, environment.message))
+    with followed(environment, draws=not plan.on_spark) as listeners:
+        result = run(plan, listeners)
     show(
         environment,
         "perf produce",

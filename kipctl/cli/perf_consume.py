@@ -26,6 +26,7 @@ from kipctl.cli.options import (
     record_folder,
 )
 from kipctl.cli.perf_results import (
+    followed,
     given_properties,
     raise_for_actions,
     raise_for_doubts,
@@ -148,7 +149,6 @@ def consume(
     from kipctl.runs.actions import parse_action
     from kipctl.runs.consume import ConsumePlan, result_line
     from kipctl.runs.consume import consume as run
-    from kipctl.runs.execute import Listeners
     from kipctl.runs.plan import USUAL_EVERY_S
 
     environment: Environment = context.obj
@@ -196,7 +196,8 @@ def consume(
         start_timeout_s=start_timeout,
     )
     confirm_moves(environment, access, topic, plan.during, yes)
-    result = run(plan, Listeners(environment.message, environment.message))
+    with followed(environment, draws=not (plan.on_spark or show_detailed_stats)) as listeners:
+        result = run(plan, listeners)
     line = result_line(result.measured)
     closing = (line,) if hide_header else (HEADER, line)
     show(

@@ -38,6 +38,7 @@ from kipctl.cli.options import (
     record_folder,
 )
 from kipctl.cli.perf_results import (
+    followed,
     given_properties,
     raise_for_actions,
     raise_for_doubts,
@@ -167,7 +168,6 @@ def e2e(
         EndToEndPlan,
         end_to_end,
     )
-    from kipctl.runs.execute import Listeners
     from kipctl.runs.long_watch import WatchOptions, parse_listen
     from kipctl.runs.plan import OWN_TOPIC
     from kipctl.runs.produce import PerfPlan
@@ -233,7 +233,8 @@ def e2e(
         ),
     )
     confirm_moves(environment, access, plan.produce.probe.topic, plan.produce.during, yes)
-    result = end_to_end(plan, Listeners(environment.message, environment.message))
+    with followed(environment, draws=not plan.produce.on_spark) as listeners:
+        result = end_to_end(plan, listeners)
     show(
         environment,
         "perf e2e",

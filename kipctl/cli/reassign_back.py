@@ -25,7 +25,7 @@ from kipctl.report.tables import Report, Table
 if TYPE_CHECKING:
     from kipctl.cluster.moves.cancel import Chosen
     from kipctl.cluster.moves.journal import Journal
-    from kipctl.cluster.moves.reassign import Reassignment
+    from kipctl.cluster.reassignments import Reassignment
     from kipctl.cluster.snapshot import PartitionId
 
 _SHOWN_ENTRIES = 20

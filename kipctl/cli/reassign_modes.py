@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from kipctl.cluster.moves.pacing import Pace
     from kipctl.cluster.moves.plan import Plan
     from kipctl.cluster.moves.plan_summary import PlanSummary
-    from kipctl.cluster.moves.reassign import Reassignment
     from kipctl.cluster.moves.safety_checks import Planner, Survey
     from kipctl.cluster.moves.throttle import StillSet
+    from kipctl.cluster.reassignments import Reassignment
     from kipctl.cluster.snapshot import Snapshot
     from kipctl.transport.request import Cluster
 
@@ -325,7 +325,7 @@ def show(asked: Asked) -> None:
 
 
 def ongoing_of(asked: Asked) -> tuple["Reassignment", ...]:
-    from kipctl.cluster.moves.reassign import list_reassignments
+    from kipctl.cluster.reassignments import list_reassignments
     from kipctl.cluster.snapshot import select, take_snapshot
 
     busy = list_reassignments(asked.cluster)

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import TextIO
 
-from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.console import Console
 from rich.text import Text
 
 from kipctl.report.layout import for_people, laid_out, wrapped
@@ -139,19 +139,3 @@ def _table_lines(tables: Iterable[Table], paper: "_Paper") -> Iterator[Text]:
         yield from map(Text, drawn.rows)
         for note in (*drawn.notes, *table.notes):
             yield from _text(note, paper)
-
-
-@dataclass(frozen=True, slots=True)
-class _Tables:
-    """A report's tables for a display that is drawn again and again."""
-
-    report: Report
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        paper = _Paper(True, options.max_width, most=A_SCREEN)
-        yield from _table_lines(self.report.tables, paper)
-
-
-def renderable(report: Report) -> RenderableType:
-    """The report's tables as rich draws them, for a display that is drawn again and again."""
-    return _Tables(report)

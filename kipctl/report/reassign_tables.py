@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from kipctl.cluster.moves.plan import Move, Plan
     from kipctl.cluster.moves.plan_result import Reassigned
     from kipctl.cluster.moves.plan_summary import PlanSummary
-    from kipctl.cluster.moves.reassign import Reassignment, Verified
+    from kipctl.cluster.moves.reassign import Verified
+    from kipctl.cluster.reassignments import Reassignment
     from kipctl.cluster.snapshot import Assignment, PartitionId, Snapshot
 
 REASSIGN = "reassign"

@@ -10,9 +10,10 @@ from kipctl.cluster.moves.plan import Move, Plan
 from kipctl.cluster.moves.plan_execution import roll_back, rotate_leaders
 from kipctl.cluster.moves.plan_result import demand_all_done
 from kipctl.cluster.moves.planners.preferred_leaders import ELECTION_ONLY, leaders_off
-from kipctl.cluster.moves.reassign import Progress, list_reassignments, topic_ids
+from kipctl.cluster.moves.reassign import Progress, topic_ids
 from kipctl.cluster.moves.rollback import ALREADY_BACK, DELETED, plan_rollback
 from kipctl.cluster.moves.safety_checks import survey
+from kipctl.cluster.reassignments import list_reassignments
 from kipctl.cluster.snapshot import Snapshot, take_snapshot
 from kipctl.errors import PartlyDoneError
 from kipctl.transport.request import Cluster

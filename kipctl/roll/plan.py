@@ -7,7 +7,7 @@ it, and it moves once.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kipctl.cluster.snapshot import Partition, PartitionId, Snapshot
@@ -284,19 +284,8 @@ def _risk(about: Risk, held: Iterable[Partition], min_insync: Mapping[str, int |
             below.append(partition.id)
         elif left == 1:
             single.append(partition.id)
-    return Risk(
-        about.broker,
-        about.host,
-        about.port,
-        about.rack,
-        about.role,
-        about.replicas,
-        about.leaders,
-        tuple(lost),
-        tuple(below),
-        tuple(single),
-        tuple(unknown),
-        about.no_quorum,
+    return replace(
+        about, lost=tuple(lost), below=tuple(below), single=tuple(single), unknown=tuple(unknown)
     )
 
 

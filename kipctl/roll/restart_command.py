@@ -108,10 +108,6 @@ class Restart(Protocol):
         """How it ended, in words."""
         ...
 
-    def end(self) -> None:
-        """Stop it: nobody waits for it any more."""
-        ...
-
 
 @dataclass(slots=True)
 class RunningCommand:
@@ -199,9 +195,6 @@ class CommandOfDeadKipctl:
     def outcome(self) -> str:
         return "how it ended is not known"
 
-    def end(self) -> None:
-        """It is left to end by itself."""
-
 
 @dataclass(slots=True)
 class ManualRestart:
@@ -227,6 +220,3 @@ class ManualRestart:
     @property
     def outcome(self) -> str:
         return "nobody said that it was done"
-
-    def end(self) -> None:
-        """Nobody to stop."""

@@ -36,11 +36,11 @@ from kipctl.cluster.moves.reassign import (
     await_finished,
     await_one,
     fixed_deadline,
-    list_reassignments,
     retry_until,
     submit,
 )
 from kipctl.cluster.moves.safety_checks import BUSY, changed_since, unplanned
+from kipctl.cluster.reassignments import list_reassignments
 from kipctl.cluster.snapshot import (
     PartitionId,
     Snapshot,

@@ -14,14 +14,13 @@ from kipctl.cluster.moves.plan import Plan, plan_to
 from kipctl.cluster.moves.reassign import (
     Failure,
     LeftOut,
-    Reassignment,
     await_finished,
-    list_reassignments,
     poll_pauses,
     retry_until,
     submit,
 )
 from kipctl.cluster.moves.safety_checks import BUSY
+from kipctl.cluster.reassignments import Reassignment, list_reassignments
 from kipctl.cluster.snapshot import PartitionId, Snapshot, refresh_snapshot
 from kipctl.errors import (
     InterruptedRunError,

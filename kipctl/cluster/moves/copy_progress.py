@@ -15,6 +15,7 @@ from kipctl.cluster.moves.pacing import ReportInterval
 from kipctl.cluster.moves.plan import Move, Plan
 from kipctl.cluster.snapshot import NO_LEADER, PartitionId
 from kipctl.errors import KipctlError, RefusedError
+from kipctl.progress import ProgressText
 from kipctl.transport.request import Cluster
 
 SHARE_OF_TIME = 0.05
@@ -207,7 +208,8 @@ class CopyTracker:
         now_s = self.clock()
         self._seldom.rest(now_s, (now_s - began_s) / SHARE_OF_TIME)
         if self.expected_bytes and not is_over:
-            self.progress(copied_so_far(self.seen, self.throttle))
+            text, last = copied_so_far(self.seen, self.throttle), self.seen[-1]
+            self.progress(ProgressText(text, last.copied, last.whole, says_time_left=True))
 
     def outcome(self, seconds: float) -> CopyResult:
         """What it came to."""

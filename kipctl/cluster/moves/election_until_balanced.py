@@ -100,11 +100,37 @@ def elect_until_balanced(
     before the first, PartlyDoneError when it does so later, UnreachableError when nobody answers in
     the end.
     """
+    wanted = frozenset(chosen)
     held: list[ElectionOutcome] = []
     with _explain_give_up(held):
-        return _until_balanced(
-            cluster, frozenset(chosen), batch, between_s, timeout_s, progress, guard, held
-        )
+        topics = sorted({one.topic for one in wanted})
+        deadline = time.monotonic() + timeout_s
+        pause_s, seldom, began_us = _FIRST_PAUSE_S, ReportInterval(), now_us()
+        while True:
+            now = retry_until(lambda: refresh_snapshot(cluster, topics), deadline).only(wanted)
+            left = not_preferred(now)
+            if not left:
+                return _outcome(held, now, began_us)
+            if time.monotonic() > deadline:
+                raise TimedOutError(
+                    f"After {timeout_s:g} s {len(left):,} of {len(wanted):,} partitions are not led"
+                    f" by their preferred replica: {left}.",
+                    SEE_LEADERS,
+                )
+            if seldom.is_due(time.monotonic()):
+                progress(str(left))
+            before = len(held)
+            if left.ready:
+                guard.demand_quiet(until=deadline)
+                try:
+                    held.append(_elect(cluster, left.ready[:batch], now, deadline, guard))
+                except (TimedOutError, UnreachableError) as error:
+                    progress(error.what)
+            has_elected = len(held) > before and held[-1].count(Outcome.ELECTED) > 0
+            pause_s = _FIRST_PAUSE_S if has_elected else min(2 * pause_s, _LAST_PAUSE_S)
+            if not (has_elected and len(left) == len(left.ready[:batch])):
+                rest_s = between_s if has_elected else max(between_s, pause_s)
+                guard.sleep(max(0.0, min(rest_s, deadline - time.monotonic())))
 
 
 @contextmanager
@@ -116,46 +142,6 @@ def _explain_give_up(held: Sequence[ElectionOutcome]) -> Iterator[None]:
         if not held and not given_up.next_step:  # it was before the first election
             raise RefusedError(f"{given_up.what} No leader was moved.") from None
         raise PartlyDoneError(f"{given_up.what} {moved:,} leaders were moved.", REPEAT) from None
-
-
-def _until_balanced(
-    cluster: Cluster,
-    wanted: frozenset[PartitionId],
-    batch: int,
-    between_s: float,
-    timeout_s: float,
-    progress: Callable[[str], None],
-    guard: ChangeGuard,
-    held: list[ElectionOutcome],
-) -> ElectionOutcome:
-    topics = sorted({one.topic for one in wanted})
-    deadline = time.monotonic() + timeout_s
-    pause_s, seldom, began_us = _FIRST_PAUSE_S, ReportInterval(), now_us()
-    while True:
-        now = retry_until(lambda: refresh_snapshot(cluster, topics), deadline).only(wanted)
-        left = not_preferred(now)
-        if not left:
-            return _outcome(held, now, began_us)
-        if time.monotonic() > deadline:
-            raise TimedOutError(
-                f"After {timeout_s:g} s {len(left):,} of {len(wanted):,} partitions are not led by"
-                f" their preferred replica: {left}.",
-                SEE_LEADERS,
-            )
-        if seldom.is_due(time.monotonic()):
-            progress(str(left))
-        before = len(held)
-        if left.ready:
-            guard.demand_quiet(until=deadline)
-            try:
-                held.append(_elect(cluster, left.ready[:batch], now, deadline, guard))
-            except (TimedOutError, UnreachableError) as error:
-                progress(error.what)
-        has_elected = len(held) > before and held[-1].count(Outcome.ELECTED) > 0
-        pause_s = _FIRST_PAUSE_S if has_elected else min(2 * pause_s, _LAST_PAUSE_S)
-        if not (has_elected and len(left) == len(left.ready[:batch])):
-            rest_s = between_s if has_elected else max(between_s, pause_s)
-            guard.sleep(max(0.0, min(rest_s, deadline - time.monotonic())))
 
 
 def _elect(

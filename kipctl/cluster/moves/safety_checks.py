@@ -8,7 +8,8 @@ from functools import partial
 from itertools import islice
 
 from kipctl.cluster.moves.plan import Plan
-from kipctl.cluster.moves.reassign import Reassignment, list_reassignments, retry_until
+from kipctl.cluster.moves.reassign import retry_until
+from kipctl.cluster.reassignments import Reassignment, list_reassignments
 from kipctl.cluster.snapshot import PartitionId, Snapshot, take_snapshot
 from kipctl.errors import KipctlError, RefusedError
 from kipctl.protocol.describe_configs import (

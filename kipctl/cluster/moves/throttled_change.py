@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from kipctl.cluster.moves.journal import Journal
 from kipctl.cluster.moves.journal_entry import Entry, EntryState, ExecutionOptions, Origin
 from kipctl.cluster.moves.plan import Move, Plan
-from kipctl.cluster.moves.reassign import Reassignment, list_reassignments, topic_ids
+from kipctl.cluster.moves.reassign import topic_ids
 from kipctl.cluster.moves.throttle import (
     BROKER,
     TOPIC,
@@ -24,7 +24,7 @@ from kipctl.cluster.moves.throttle import (
     wanted_settings,
 )
 from kipctl.cluster.moves.throttle import CLEAR as CLEAR
-from kipctl.cluster.reassignments import topics_and_brokers
+from kipctl.cluster.reassignments import Reassignment, list_reassignments, topics_and_brokers
 from kipctl.errors import InterruptedRunError, KipctlError, UsageError
 from kipctl.transport.request import Cluster
 

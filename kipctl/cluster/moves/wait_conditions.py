@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from kipctl import __version__
+from kipctl.cluster.acls import no_topics_warning
 from kipctl.cluster.metadata_convergence import sample_brokers
 from kipctl.cluster.moves.election_request import SEE_LEADERS
-from kipctl.cluster.moves.reassign import list_reassignments
-from kipctl.cluster.reach import no_topics_warning
+from kipctl.cluster.reassignments import list_reassignments
 from kipctl.cluster.snapshot import (
     Broker,
     PartitionId,

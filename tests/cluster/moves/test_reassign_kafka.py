@@ -14,8 +14,9 @@ from kipctl.cluster.moves.journal import journal
 from kipctl.cluster.moves.kafka_json import reassignment_document
 from kipctl.cluster.moves.plan import plan_to
 from kipctl.cluster.moves.plan_execution import reassign
-from kipctl.cluster.moves.reassign import list_reassignments, submit
+from kipctl.cluster.moves.reassign import submit
 from kipctl.cluster.moves.rotate_own_topics import rotate_own_topics
+from kipctl.cluster.reassignments import list_reassignments
 from kipctl.cluster.snapshot import PartitionId, take_snapshot
 from kipctl.errors import PartlyDoneError, TimedOutError
 from kipctl.lab.cluster import Lab

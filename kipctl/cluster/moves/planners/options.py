@@ -25,7 +25,6 @@ from kipctl.cluster.moves.planners.preferred_leaders import (
 from kipctl.cluster.moves.planners.rack_aware import rack_aware
 from kipctl.cluster.moves.planners.replace_broker import replace as replace_brokers
 from kipctl.cluster.moves.planners.replication_factor import demand_factor, replication_factor
-from kipctl.cluster.moves.planners.rotate_leaders import rotate
 from kipctl.cluster.snapshot import Partition, PartitionId, Snapshot
 from kipctl.errors import UsageError, did_you_mean
 
@@ -89,11 +88,6 @@ def after_moves(snapshot: Snapshot, moves: Iterable[Move]) -> Snapshot:
         snapshot,
         partitions=tuple(moved(p) if p.id in after else p for p in snapshot.partitions),
     )
-
-
-def rotate_way() -> PlannerOption:
-    """--rotate."""
-    return PlannerOption("--rotate", lambda snapshot, known: rotate(_chosen(snapshot, known)))
 
 
 def drain_way(values: Sequence[str]) -> PlannerOption:
@@ -231,10 +225,6 @@ def brokers_of(snapshot: Snapshot, value: str) -> frozenset[int]:
         f"{did_you_mean(rack, known)}",
         "Name one of them, or a broker by its id.",
     )
-
-
-def _chosen(snapshot: Snapshot, known: PlanInputs) -> Snapshot:
-    return snapshot if known.chosen is None else snapshot.only(known.chosen)
 
 
 def _written(option: str, values: Iterable[str]) -> str:
