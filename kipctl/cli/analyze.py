@@ -6,14 +6,11 @@ import typer
 from typer.core import TyperGroup
 
 from kipctl.cli.environment import Environment
+from kipctl.cli.grouped import grouped
 from kipctl.cli.options import (
-    ConfOption,
-    MasterOption,
     OutputOption,
-    ScratchOption,
-    StartTimeoutOption,
+    SparkOptions,
     duration,
-    place_of,
 )
 from kipctl.durations import Duration
 from kipctl.report.formats import OutputFormat
@@ -54,11 +51,13 @@ SaveOption = Annotated[
 
 
 @app.command()
+@grouped
 def runs(
     context: typer.Context,
     run: Annotated[
         list[str], typer.Argument(metavar="RUN...", help="Names in the run store, or folders.")
     ],
+    on: SparkOptions,
     by: Annotated[
         list[str] | None,
         typer.Option(
@@ -80,10 +79,6 @@ def runs(
     limit: Annotated[
         int, typer.Option("--limit", metavar="ROWS", help="Show so many rows of a table at most.")
     ] = 10_000,
-    master: MasterOption = "local[*]",
-    conf: ConfOption = None,
-    start_timeout: StartTimeoutOption = Duration(60),
-    scratch: ScratchOption = None,
     since: SinceOption = None,
     until: UntilOption = None,
     save: SaveOption = None,
@@ -102,14 +97,14 @@ def runs(
     from kipctl.report.analysis_tables import analysis_answer, analysis_tables
     from kipctl.trace.stored_runs import path_of
 
-    place = place_of(master, conf, start_timeout, scratch)
+    place = on.place
     question = Question(_names(by or ["run,arm"]), window.us, limit)
     period = parse_period(since, until)
     paths = [path_of(text, environment.variables) for text in run]
     check_runs(paths)
     check_save(save)
     with (
-        environment.progress(f"Starting Spark on {master}.") as progress,
+        environment.progress(f"Starting Spark on {on.master}.") as progress,
         spark_session(place, progress, is_light=is_little(paths), inputs=paths) as spark,
     ):
         document = analyse_runs(spark, paths, question, period, save)
@@ -126,12 +121,14 @@ def runs(
 
 
 @app.command("request-log")
+@grouped
 def request_log(
     context: typer.Context,
     path: Annotated[
         list[str],
         typer.Argument(metavar="PATH...", help="Files, folders or wildcards; .gz too."),
     ],
+    on: SparkOptions,
     by: Annotated[
         list[str] | None,
         typer.Option(
@@ -156,10 +153,6 @@ def request_log(
             help="The broker that lines name as HOST:PORT, or HOST, where it is not found.",
         ),
     ] = None,
-    master: MasterOption = "local[*]",
-    conf: ConfOption = None,
-    start_timeout: StartTimeoutOption = Duration(60),
-    scratch: ScratchOption = None,
     since: SinceOption = None,
     until: UntilOption = None,
     save: SaveOption = None,
@@ -181,14 +174,14 @@ def request_log(
     from kipctl.pipeline.session import spark_session
     from kipctl.report.request_log_tables import request_log_answer, request_log_tables
 
-    place = place_of(master, conf, start_timeout, scratch)
+    place = on.place
     question = LogQuestion(_names(by or []))
     period = check_period(parse_period(since, until))
     zones, brokers = parse_timezones(timezone or ()), parse_broker_at(broker_at or ())
     check_logs([*path, *(at for at, _ in zones.at)])
     check_save(save)
     with (
-        environment.progress(f"Starting Spark on {master}.") as progress,
+        environment.progress(f"Starting Spark on {on.master}.") as progress,
         spark_session(place, progress, is_light=is_little(path), inputs=path) as spark,
     ):
         if save:
