@@ -9,13 +9,14 @@ from kipctl.report.tables import Cell, Column, Table
 Document = Mapping[str, Any]
 Rows = Sequence[Mapping[str, Any]]
 
-_HINTS = {
+HINTS = {
     "uses": "follows them",
     "waits": "gets them, and waits all the same",
     "gets": "gets them",
     "none": "too old for them",
     "-": "-",
 }
+"""What each use of leader hints is called."""
 _APIS_SHOWN = ("PRODUCE", "FETCH", "METADATA")
 _CLIENTS_SHOWN = 100
 """Of those with the most requests."""
@@ -83,7 +84,7 @@ def _fleet(document: Document) -> Table:
             row["clients"],
             row["requests"],
             *(", ".join(row["apis"].get(api, ())) or "-" for api in _APIS_SHOWN),
-            _HINTS[row["hints"]],
+            HINTS[row["hints"]],
             errors["total"],
             errors["hinted"],
             _used(row["followed_hints"]),
