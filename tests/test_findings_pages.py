@@ -11,7 +11,7 @@ import pytest
 from kipctl.cli.app import root_command
 from kipctl.cli.environment import Environment
 from kipctl.cli.help import commands
-from kipctl.cli.perf import spread_pairs
+from kipctl.cli.pairs import spread_pairs
 
 REPOSITORY = Path(__file__).parents[1]
 PAGES = REPOSITORY / "docs" / "findings"
@@ -44,7 +44,7 @@ def called(name: str, file: Path) -> Iterator[object]:
 
 
 def found_in_rules() -> set[object]:
-    files = (REPOSITORY / "kipctl" / "cluster" / "inspect").glob("doctor*.py")
+    files = (REPOSITORY / "kipctl" / "cluster" / "inspect" / "findings").glob("*.py")
     return {name for file in files for name in called("Finding", file)}
 
 

@@ -131,7 +131,7 @@ def check(
     is another cluster than expected.
     """
     environment = context.ensure_object(Environment)
-    from kipctl.cluster.reach import LOGIN, rights, steps_to
+    from kipctl.cluster.reach import LOGIN, connection_steps, rights
     from kipctl.protocol.error_codes import ErrorCode
     from kipctl.transport.request import Cluster
 
@@ -140,7 +140,7 @@ def check(
             raise UsageError("NAME and --cluster name two clusters.", "Give one.")
         environment.connecting["cluster"] = name
     access = environment.access(bootstrap_server)
-    steps = steps_to(access)
+    steps = connection_steps(access)
     reached = [step.server for step in steps if step.name == "versions" and step.is_good]
     found: list[CommandRights] = []
     refused: RefusedError | None = None

@@ -230,9 +230,9 @@ class Environment:
 
         For every command that looks at all topics, or at those that match a glob.
         """
-        from kipctl.cluster.reach import may_be_hidden
+        from kipctl.cluster.reach import hidden_topics_warning
 
-        if said := may_be_hidden(cluster, topics, named):
+        if said := hidden_topics_warning(cluster, topics, named):
             self.message(said)
 
     def warn_of_request_log(self) -> None:
@@ -242,9 +242,9 @@ class Environment:
         import socket
         import time
 
-        from kipctl.cluster.request_log_state import on_record, warning
+        from kipctl.cluster.request_log_record import read_records, warning
 
-        found = on_record(self._access.ids, self.variables)
+        found = read_records(self._access.ids, self.variables)
         if text := warning(found, socket.gethostname(), time.time()):
             self.message(text)
 
@@ -271,19 +271,19 @@ class Environment:
         """Say what does nothing: it may be misspelt, or be Java's alone."""
         from kipctl.java_properties import is_ascii
         from kipctl.security.settings import (
-            idle,
+            ignored_properties,
             is_about_security,
-            maybe_meant,
             refused_by_java,
-            without_effect,
+            unused_by_protocol,
+            with_suggestion,
         )
 
         others = [name for name in properties if not is_about_security(name)]
         others = [name for name in others if name != "bootstrap.servers"]
         if file and others:
             self.message(f"Of {file} this says nothing of how to connect: {', '.join(others)}.")
-        if unused := without_effect(properties):
-            self.message(f"Not used by kipctl: {', '.join(map(maybe_meant, unused))}.")
+        if unused := ignored_properties(properties):
+            self.message(f"Not used by kipctl: {', '.join(map(with_suggestion, unused))}.")
         for sentence in refused_by_java(properties):
             self.message(sentence)
         if file and not is_ascii(Path(file)):
@@ -291,7 +291,7 @@ class Environment:
                 f"{file} is read as UTF-8, and by Java as ISO 8859-1: write what is not ASCII as"
                 r" \uXXXX."
             )
-        if unused := idle(properties):
+        if unused := unused_by_protocol(properties):
             protocol = properties.get("security.protocol", "PLAINTEXT")
             self.message(
                 f"With security.protocol={protocol} these do nothing: {', '.join(unused)}."

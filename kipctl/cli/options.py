@@ -229,7 +229,7 @@ def load_of(
     num_records: int | None, warmup_records: int | None, throughput: float, every_s: float | None
 ) -> Load:
     """What was asked for, and what is usual of the rest."""
-    from kipctl.runs.plan import fitting_every_s, usual_records
+    from kipctl.runs.plan import default_every_s, usual_records
 
     records, warmup = usual_records(throughput)
     if num_records is not None:
@@ -237,7 +237,7 @@ def load_of(
     if warmup_records is not None:
         warmup = warmup_records
     return Load(
-        records, warmup, fitting_every_s(records, throughput) if every_s is None else every_s
+        records, warmup, default_every_s(records, throughput) if every_s is None else every_s
     )
 
 

@@ -132,7 +132,7 @@ def show(environment: Environment) -> None:
 
 
 def _look(environment: Environment) -> Overview:
-    from kipctl.cluster.moves.guards import busy_now
+    from kipctl.cluster.moves.safety_checks import list_or_reason
     from kipctl.cluster.snapshot import take_snapshot
     from kipctl.transport.request import Cluster
 
@@ -145,7 +145,7 @@ def _look(environment: Environment) -> Overview:
     try:
         with Cluster(access, timeout_s=_TIMEOUT_S) as cluster:
             snapshot = take_snapshot(cluster)
-            busy, refused = busy_now(cluster, may_not_list=True)
+            busy, refused = list_or_reason(cluster, may_not_list=True)
     except KipctlError as error:
         return Overview(name, error.what, None, last_run)
     return Overview(name, "", health_of(snapshot, None if refused else len(busy)), last_run)

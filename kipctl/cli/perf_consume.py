@@ -226,7 +226,7 @@ def consume(
 def _all_of(access: "Access", topic: str | None) -> tuple[str, int]:
     """The topic and how many records it holds. Raises UsageError without one to read."""
     from kipctl.cluster.snapshot import take_snapshot
-    from kipctl.cluster.topics import records_held
+    from kipctl.cluster.topics import record_count
     from kipctl.transport.request import Cluster
 
     with Cluster(access) as cluster:
@@ -238,7 +238,7 @@ def _all_of(access: "Access", topic: str | None) -> tuple[str, int]:
                 "Without a topic of yours, on one that is made and removed: kipctl perf e2e",
             )
         take_snapshot(cluster, [topic])
-        if held := records_held(cluster, topic):
+        if held := record_count(cluster, topic):
             return topic, held
     raise UsageError(
         f"Topic {topic} holds no records.",

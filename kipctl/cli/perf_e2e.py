@@ -162,7 +162,7 @@ def e2e(
         end_to_end,
     )
     from kipctl.runs.execute import Listeners
-    from kipctl.runs.long_watch import Watched, parse_listen
+    from kipctl.runs.long_watch import WatchOptions, parse_listen
     from kipctl.runs.plan import OWN_TOPIC
     from kipctl.runs.produce import PerfPlan
 
@@ -219,7 +219,7 @@ def e2e(
         ),
         consumer=consumer_config(consumed),
         quiet_s=timeout,
-        watched=Watched(
+        watched=WatchOptions(
             forever=forever,
             keep_s=3600.0 if keep is None else keep,
             metrics=None if metrics is None else parse_listen(metrics),

@@ -358,7 +358,7 @@ def reassign(
         metrics_url or (),
         moves_along=rotate or way is not None,
     )
-    if measure and any(one.kind.is_felt for one in guard_asked.conditions):
+    if measure and any(one.kind.is_measured_by_canary for one in guard_asked.conditions):
         raise UsageError(
             "--measure and a --guard of latencies or waits exclude one another.",
             "Both produce to a topic of kipctl's own: measure, or guard.",
@@ -375,7 +375,7 @@ def reassign(
             additional,
             change_factor,
             measure and not dry_run,
-            partitions or output is OutputFormat.CSV,
+            partitions,
             timeout,
             Pace(batch, between, rate, concurrent),
             rate,

@@ -152,9 +152,9 @@ def roll(
         raise UsageError("--manual asks, and there is no terminal to ask on.", "Use --exec.")
     from kipctl.cli import roll_modes
     from kipctl.cluster.metrics_url import demand_url
-    from kipctl.guard.guard import parse_guard
-    from kipctl.roll.record import How
-    from kipctl.roll.restart import parse_command
+    from kipctl.guard.conditions import parse_guard
+    from kipctl.roll.record import RollOptions
+    from kipctl.roll.restart_command import parse_command
     from kipctl.transport.request import Cluster
 
     for text in guard or ():
@@ -164,7 +164,7 @@ def roll(
     urls = tuple(dict.fromkeys(metrics_url or (named.metrics_urls if named else ())))
     for url in urls:
         demand_url(url)
-    how = How(
+    how = RollOptions(
         given[0].removeprefix("--") if given else "",
         parse_command(command) if command is not None else (),
         guards=tuple(dict.fromkeys(" ".join(text.split()) for text in guard or ())),

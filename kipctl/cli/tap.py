@@ -113,14 +113,14 @@ def tap(
     from kipctl.report.tap_tables import tap_tables
     from kipctl.runs.tap import TapPlan
     from kipctl.runs.tap import tap as run
-    from kipctl.security.settings import over_tls
+    from kipctl.security.settings import with_tls
     from kipctl.signals import noted_signals
     from kipctl.tap.spec import TapSpec, TlsFiles, parse_caps, parse_delays, parse_rate
 
     environment: Environment = context.obj
     if ca and not tls_to_brokers:
         raise UsageError("--ca is for --tls-to-brokers.", "Give both.")
-    revised = partial(over_tls, authorities=ca) if tls_to_brokers else dict
+    revised = partial(with_tls, authorities=ca) if tls_to_brokers else dict
     spec = TapSpec(
         access=environment.access(bootstrap_server, revised=revised),
         listen=listen,

@@ -31,21 +31,21 @@ _OPERATIONS = {
     "IdempotentWrite": 12,
 }
 """Bits of authorized operations: the codes of Kafka's `AclOperation`."""
-_UNSEEN = -1
+_NOT_DESCRIBABLE = -1
 """Of a topic that the client may not Describe: what else it may is not told."""
-_SHOW = ("Describe", "Read", "Write", "Delete", "Alter")
+_IMPLY_DESCRIBE = ("Describe", "Read", "Write", "Delete", "Alter")
 """Who may one of these may Describe (Kafka's documentation, "Operations in Kafka")."""
 _MOVES_LEADERS = (Right("Describe", CLUSTER), Right("Alter", CLUSTER))
 
 
-def _on_own(prefix: str, *operations: str) -> tuple[Right, ...]:
+def _on_own_topics(prefix: str, *operations: str) -> tuple[Right, ...]:
     """On topics that kipctl makes, whose names begin with this, and removes again."""
     return tuple(Right(one, TOPIC, prefix) for one in ("Create", *operations, "Delete"))
 
 
 NEEDED: dict[str, tuple[Right, ...]] = {
     "inspect leaders, metadata": (Right("Describe", TOPIC),),
-    "inspect metadata --measure-convergence": (*_on_own(OWN_MANY), *_MOVES_LEADERS),
+    "inspect metadata --measure-convergence": (*_on_own_topics(OWN_MANY), *_MOVES_LEADERS),
     "inspect hints": (Right("Write", TOPIC), Right("Read", TOPIC)),
     "inspect replica-selection": (Right("Read", TOPIC), Right("DescribeConfigs", CLUSTER)),
     "inspect brokers": (
@@ -60,8 +60,8 @@ NEEDED: dict[str, tuple[Right, ...]] = {
     "perf consume --topic": (Right("Read", TOPIC),),
     "perf e2e --topic": (Right("Write", TOPIC), Right("Read", TOPIC)),
     "perf --during": _MOVES_LEADERS,
-    "perf without --topic": _on_own(OWN_ONE, "Write", "Read"),
-    "perf metadata": (*_on_own(OWN_MANY, "Write"), *_MOVES_LEADERS),
+    "perf without --topic": _on_own_topics(OWN_ONE, "Write", "Read"),
+    "perf metadata": (*_on_own_topics(OWN_MANY, "Write"), *_MOVES_LEADERS),
     "tap": (),
 }
 """What commands need. A tap asks for nothing itself: what passes it are its clients' requests, with
@@ -89,7 +89,7 @@ class CommandRights:
     not_known: tuple[Right, ...]
 
 
-def steps_to(access: Access) -> list[Step]:
+def connection_steps(access: Access) -> list[Step]:
     """Name, TCP, TLS, login and versions, of each bootstrap server, up to the step that fails."""
     found: list[Step] = []
     for server in access.bootstrap:
@@ -162,40 +162,45 @@ def rights(cluster: Cluster, topics: Sequence[str]) -> list[CommandRights]:
     which no topic has. Topics that the client may not even see lack everything that lets it see
     them.
     """
-    of_cluster = _of_cluster(cluster)
-    of_topics = [_of_topic(cluster, topic) for topic in topics]
-    of_own = {prefix: _of_topic(cluster, new_name(prefix)) for prefix in OWN_TOPICS}
+    of_cluster = _cluster_operations(cluster)
+    of_topics = [_topic_operations(cluster, topic) for topic in topics]
+    of_own = {prefix: _topic_operations(cluster, new_name(prefix)) for prefix in OWN_TOPICS}
 
-    def is_held(right: Right) -> bool | None:
+    def is_granted(right: Right) -> bool | None:
         if right.resource == CLUSTER:
-            return _held_by_all(right, [of_cluster])
-        if right.operation == "Create" and of_cluster and _holds(right, of_cluster):
+            return _granted_on_all(right, [of_cluster])
+        if right.operation == "Create" and of_cluster and _is_allowed(right, of_cluster):
             return True  # on the cluster: of any topic
-        return _held_by_all(right, [of_own[right.prefix]] if right.prefix else of_topics)
+        return _granted_on_all(right, [of_own[right.prefix]] if right.prefix else of_topics)
 
     found = []
     for command, needed in NEEDED.items():
-        held = {right: is_held(right) for right in needed}
-        missing = tuple(right for right in needed if held[right] is False)
-        not_known = tuple(right for right in needed if held[right] is None)
+        granted = {right: is_granted(right) for right in needed}
+        missing = tuple(right for right in needed if granted[right] is False)
+        not_known = tuple(right for right in needed if granted[right] is None)
         found.append(CommandRights(command, needed, missing, not_known))
     return found
 
 
-def _held_by_all(right: Right, granted: Sequence[int | None]) -> bool | None:
+def _granted_on_all(right: Right, granted: Sequence[int | None]) -> bool | None:
     """Whether the right is among the bits granted on each resource; None if that is not known."""
-    if any(bits is not None and bits != _UNSEEN and not _holds(right, bits) for bits in granted):
+    if any(
+        bits is not None and bits != _NOT_DESCRIBABLE and not _is_allowed(right, bits)
+        for bits in granted
+    ):
         return False
-    if _UNSEEN in granted and right.operation in _SHOW:
+    if _NOT_DESCRIBABLE in granted and right.operation in _IMPLY_DESCRIBE:
         return False
-    return None if not granted or None in granted or _UNSEEN in granted else True
+    return None if not granted or None in granted or _NOT_DESCRIBABLE in granted else True
 
 
-_OF_WHO_SEES_ALL = ("Create", "Alter", "Describe", "DescribeConfigs", "AlterConfigs")
+_ALL_CLUSTER_OPERATIONS = ("Create", "Alter", "Describe", "DescribeConfigs", "AlterConfigs")
 """On the cluster. Without an authorizer everybody has them, and super users do."""
 
 
-def may_be_hidden(cluster: Cluster, topics: Collection[str], named: Sequence[str] = ()) -> str:
+def hidden_topics_warning(
+    cluster: Cluster, topics: Collection[str], named: Sequence[str] = ()
+) -> str:
     """What a look at `topics` may not have shown, as a sentence; "" for nothing.
 
     A cluster shows the topics that the client may Describe, and is silent about others. Who holds
@@ -207,30 +212,34 @@ def may_be_hidden(cluster: Cluster, topics: Collection[str], named: Sequence[str
         return ""
     if not topics:
         return f"No topic is shown: there is none, or none that {security.principal} may Describe."
-    bits = _of_cluster(cluster)
-    if bits is None or all(_holds(Right(one, CLUSTER), bits) for one in _OF_WHO_SEES_ALL):
+    bits = _cluster_operations(cluster)
+    if bits is None or all(
+        _is_allowed(Right(one, CLUSTER), bits) for one in _ALL_CLUSTER_OPERATIONS
+    ):
         return ""
     return f"Topics that {security.principal} may not Describe are not among these."
 
 
-def none_shown(cluster: Cluster, topics: Collection[str]) -> str:
+def no_topics_warning(cluster: Cluster, topics: Collection[str]) -> str:
     """That there may be no `topics` because the client may not Describe any; "" if not.
 
     Who holds every operation on the cluster is taken to see them all: then there are none.
     """
     if topics or not cluster.access.security.is_authenticated:
         return ""
-    bits = _of_cluster(cluster)
-    if bits is not None and all(_holds(Right(one, CLUSTER), bits) for one in _OF_WHO_SEES_ALL):
+    bits = _cluster_operations(cluster)
+    if bits is not None and all(
+        _is_allowed(Right(one, CLUSTER), bits) for one in _ALL_CLUSTER_OPERATIONS
+    ):
         return ""
-    return may_be_hidden(cluster, topics)
+    return hidden_topics_warning(cluster, topics)
 
 
-def _holds(right: Right, bits: int) -> bool:
+def _is_allowed(right: Right, bits: int) -> bool:
     return bool(bits >> _OPERATIONS[right.operation] & 1)
 
 
-def _of_cluster(cluster: Cluster) -> int | None:
+def _cluster_operations(cluster: Cluster) -> int | None:
     """Bits; None if the cluster does not say."""
     asked = DescribeClusterRequest(include_cluster_authorized_operations=True)
     try:
@@ -242,7 +251,7 @@ def _of_cluster(cluster: Cluster) -> int | None:
     return None if answer.error_code else answer.cluster_authorized_operations
 
 
-def _of_topic(cluster: Cluster, topic: str) -> int | None:
+def _topic_operations(cluster: Cluster, topic: str) -> int | None:
     """Bits, also of a topic that does not exist; None if the cluster does not say."""
     request = MetadataRequest(
         topics=(MetadataRequestTopic(name=topic),),
@@ -251,6 +260,6 @@ def _of_topic(cluster: Cluster, topic: str) -> int | None:
     )
     found = cluster.any_broker().request(request).topics[0]
     if found.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-        return _UNSEEN
+        return _NOT_DESCRIBABLE
     bits = found.topic_authorized_operations
     return bits if bits >= 0 else None

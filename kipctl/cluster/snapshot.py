@@ -11,7 +11,12 @@ from typing import NamedTuple
 from kipctl.errors import RefusedError, UsageError
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import ErrorCode, error_name
-from kipctl.protocol.metadata import MetadataResponse, MetadataResponseTopic
+from kipctl.protocol.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseTopic,
+)
 from kipctl.transport.request import Cluster
 from kipctl.transport.rights import refusal
 
@@ -30,6 +35,12 @@ class PartitionId(NamedTuple):
 
 Assignment = Mapping[PartitionId, tuple[int, ...]]
 """Replicas by partition, in order: the first is the preferred leader."""
+
+
+def by_topic(partitions: Iterable[PartitionId]) -> dict[str, tuple[int, ...]]:
+    """The numbers of these partitions by topic, all sorted: so Kafka's requests name them."""
+    groups = groupby(sorted(partitions), key=lambda one: one.topic)
+    return {topic: tuple(one.partition for one in group) for topic, group in groups}
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +143,12 @@ class Snapshot:
         return replace(self, partitions=tuple(p for p in self.partitions if p.id in chosen))
 
 
+def metadata_request(topics: Iterable[str] | None) -> MetadataRequest:
+    """For Metadata of these topics, or of all (None); it creates none."""
+    named = None if topics is None else tuple(MetadataRequestTopic(name=topic) for topic in topics)
+    return MetadataRequest(topics=named, allow_auto_topic_creation=False)
+
+
 def take_snapshot(
     cluster: Cluster, topics: Sequence[str] | None = None, named: Sequence[str] = ()
 ) -> Snapshot:
@@ -151,7 +168,7 @@ def take_snapshot(
     return from_metadata(metadata)
 
 
-def look_again(cluster: Cluster, topics: Iterable[str]) -> Snapshot:
+def refresh_snapshot(cluster: Cluster, topics: Iterable[str]) -> Snapshot:
     """Ask a broker how topics stand that were there before; those that are gone are left out.
 
     For what waits, or reports, after something was submitted: a topic that somebody else deleted

@@ -164,7 +164,7 @@ def _started(
 
     is_over = threading.Event()
 
-    def give_up_in_time() -> None:
+    def enforce_timeout() -> None:
         deadline = time.monotonic() + place.start_timeout_s
         while not is_over.wait(_LOOK_S):
             if time.monotonic() > deadline or keep_ending(log, log_begins):
@@ -172,7 +172,7 @@ def _started(
                 end(gateway)
                 return
 
-    watch = threading.Thread(target=give_up_in_time, daemon=True)
+    watch = threading.Thread(target=enforce_timeout, daemon=True)
     if not place.is_local:  # nobody else could keep it from starting
         log_executors(gateway)
         watch.start()
@@ -225,7 +225,7 @@ def _reporting(session: SparkSession, progress: Progress) -> Iterator[None]:
     """Tell the progress from a thread while the block runs."""
     over = threading.Event()
 
-    def tell() -> None:
+    def report() -> None:
         last = ""
         while not over.wait(_PROGRESS_INTERVAL_S):
             try:
@@ -236,7 +236,7 @@ def _reporting(session: SparkSession, progress: Progress) -> Iterator[None]:
                 progress(text)
                 last = text
 
-    thread = threading.Thread(target=tell, daemon=True)
+    thread = threading.Thread(target=report, daemon=True)
     thread.start()
     try:
         yield

@@ -11,8 +11,8 @@ from kipctl.report.tables import Paragraph, Report, Table, Tone
 
 if TYPE_CHECKING:
     from kipctl.cluster.broker_metrics import BrokerMetrics
-    from kipctl.cluster.inspect.doctor_facts import BrokerFacts, ClusterFacts, MetricsFacts
-    from kipctl.cluster.inspect.doctor_findings import Finding
+    from kipctl.cluster.inspect.findings.facts import BrokerFacts, ClusterFacts, MetricsFacts
+    from kipctl.cluster.inspect.findings.finding import Finding
 
 COUNTED = {
     "Metadata": "Metadata",
@@ -81,7 +81,7 @@ def _named(tables: Mapping[str, Table]) -> tuple[Table, ...]:
 
 
 def _brokers(facts: "ClusterFacts") -> tuple[Table, list[dict[str, Value]]]:
-    from kipctl.cluster.inspect.doctor_left_behind import may_be_needed, needed_by
+    from kipctl.cluster.inspect.findings.left_behind import may_be_needed, needed_by
 
     snapshot = facts.snapshot
     leader_counts = snapshot.leaders_per_broker
@@ -112,7 +112,7 @@ def _brokers(facts: "ClusterFacts") -> tuple[Table, list[dict[str, Value]]]:
                 preferred[one.id],
                 not_in_sync[one.id],
                 needed[one.id] or (None if one.id in doubtful else 0),
-                one.silence is None,
+                one.no_answer is None,
             )
             for one in facts.brokers
         ),
@@ -127,7 +127,7 @@ def _brokers(facts: "ClusterFacts") -> tuple[Table, list[dict[str, Value]]]:
 def _broker_document(one: "BrokerFacts") -> dict[str, object]:
     """What the tables show of all brokers together, for each of them."""
     return {
-        "error": one.silence or (one.settings_error and one.settings_error.what),
+        "error": one.no_answer or (one.settings_error and one.settings_error.what),
         "lists": None if one.lists is None else sorted(one.lists),
         "features": {
             name: {"in_use": one.finalized.get(name, 0), "supported": list(versions)}
@@ -152,15 +152,15 @@ def _reassignments_document(facts: "ClusterFacts") -> dict[str, object]:
         "looked_s": copying.looked_s,
         "standing": [
             {"broker": broker, "partitions": len(partitions)}
-            for broker, partitions in copying.standing.items()
+            for broker, partitions in copying.stalled.items()
         ],
     }
 
 
 def _release(facts: "ClusterFacts", broker: "BrokerFacts") -> str | None:
     """The exact version if the broker's metrics tell it, else what its features give away."""
-    from kipctl.cluster.inspect.doctor_settings import METADATA_VERSION
-    from kipctl.cluster.versions import release_of
+    from kipctl.cluster.inspect.findings.settings import METADATA_VERSION
+    from kipctl.cluster.kafka_release import release_of
 
     metrics = facts.metrics_of(broker.id)
     if metrics is not None and metrics.kafka_version is not None:
@@ -185,7 +185,7 @@ def _features(facts: "ClusterFacts") -> tuple[Table, list[dict[str, Value]]]:
 
 
 def _apis(facts: "ClusterFacts") -> tuple[Table, list[dict[str, Value]]]:
-    from kipctl.cluster.inspect.doctor import API_MEANINGS, highest_of_all
+    from kipctl.cluster.inspect.findings.diagnose import API_MEANINGS, highest_of_all
 
     return listing(
         "APIs",
@@ -211,7 +211,7 @@ def _apis(facts: "ClusterFacts") -> tuple[Table, list[dict[str, Value]]]:
 
 
 def _settings(facts: "ClusterFacts") -> tuple[Table, list[dict[str, Value]]]:
-    from kipctl.cluster.inspect.doctor_facts import SETTINGS
+    from kipctl.cluster.inspect.findings.facts import SETTINGS
 
     reported = {b.id: b.settings for b in facts.answering if b.settings_error is None}
     return listing(

@@ -1,7 +1,7 @@
 """`perf e2e`: producer and consumer at once, and each record's way from one to the other."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any, Generic
@@ -32,20 +32,19 @@ from kipctl.probe.outcome import AnyOutcome, Outcome
 from kipctl.probe.produce.config import ProducerConfig
 from kipctl.probe.produce.run import ProbeOutcome
 from kipctl.runs.actions import check_action
-from kipctl.runs.begin import BeginAll, OnThisMachine, Probe, on_spark
 from kipctl.runs.consume import warn_of_rack
 from kipctl.runs.execute import (
-    Conducted,
+    Executed,
     Listeners,
-    await_settled,
-    broken_off,
-    conduct,
+    await_settled_leaders,
+    execute,
+    failed_run,
     interrupted_run,
-    report_missing,
+    report_missing_actions,
     settled,
     undo,
 )
-from kipctl.runs.long_watch import Served, Watch, Watched, served
+from kipctl.runs.long_watch import MetricsServer, Watch, WatchOptions, serving_metrics
 from kipctl.runs.plan import OWN_TOPIC
 from kipctl.runs.produce import (
     PerfPlan,
@@ -56,6 +55,7 @@ from kipctl.runs.produce import (
 )
 from kipctl.runs.read_to_end import acknowledged_ends, await_offsets
 from kipctl.runs.record import Recorder, recording, snapshot_after
+from kipctl.runs.start import OnThisMachine, Probe, Starter, starter
 from kipctl.signals import Cut, cut_in_order
 from kipctl.trace.clock import now_us
 from kipctl.trace.store import Run, without_secrets
@@ -93,7 +93,7 @@ class EndToEndPlan:
     produce: PerfPlan
     consumer: ConsumerConfig = field(default_factory=ConsumerConfig)
     quiet_s: float = 10.0
-    watched: Watched = field(default_factory=Watched)
+    watched: WatchOptions = field(default_factory=WatchOptions)
 
     def __post_init__(self) -> None:
         """Raises UsageError for what makes no sense."""
@@ -143,7 +143,7 @@ def end_to_end(plan: EndToEndPlan, listeners: Listeners) -> EndToEndResult:
     spec = plan.produce.probe
     with (
         recording(plan.produce.record) as run,
-        served(plan.watched.metrics, listeners.message) as server,
+        serving_metrics(plan.watched.metrics, listeners.message) as server,
         Cluster(spec.access, _CLIENT_ID, _ADMIN_TIMEOUT_S) as cluster,
     ):
         if plan.produce.during:
@@ -153,20 +153,11 @@ def end_to_end(plan: EndToEndPlan, listeners: Listeners) -> EndToEndResult:
                 spec.topic, len(take_snapshot(cluster, [spec.topic]).partitions)
             )
         with (
-            _begins(plan.produce, listeners.message) as begin_all,
+            starter(plan.produce, listeners.message, runs=2) as start,
             topic_of(plan.produce, cluster, listeners.message) as before,
         ):
             warn_of_rack(plan.consumer.client_rack, cluster, before, listeners.message)
-            return measure(plan, cluster, before, listeners, run, begin_all, server)
-
-
-@contextmanager
-def _begins(plan: PerfPlan, message: Callable[[str], None]) -> Iterator[BeginAll]:
-    if not plan.on_spark:
-        yield OnThisMachine(plan.record).begin_all
-        return
-    with on_spark(plan, message, runs=2) as workers:
-        yield workers.begin_all
+            return measure(plan, cluster, before, listeners, run, start, server)
 
 
 def measure(
@@ -175,8 +166,8 @@ def measure(
     before: Snapshot,
     listeners: Listeners,
     run: Run | None = None,
-    begin_all: BeginAll | None = None,
-    server: Served | None = None,
+    start: Starter | None = None,
+    server: MetricsServer | None = None,
 ) -> EndToEndResult:
     """Run both on a topic that is there and ready, with the plan's actions meanwhile.
 
@@ -196,9 +187,9 @@ def measure(
         rotate_us=plan.watched.rotate_us,
     )
     version = kafka_version(cluster)
-    await_settled(cluster, spec.topic, plan.produce, listeners.message)
-    begin_all = begin_all or OnThisMachine(run.folder if run else None).begin_all
-    with begin_all(reading, spec) as (reader, writer):
+    await_settled_leaders(cluster, spec.topic, plan.produce, listeners.message)
+    start = start or OnThisMachine(run.folder if run else None)
+    with start.start(reading, spec) as (reader, writer):
         how = produce_settings(spec, writer.schedule.interval_ns) | {
             "consumer": without_secrets(as_properties(plan.consumer)),
             **plan.produce.asked,
@@ -212,9 +203,9 @@ def measure(
             recorder.begin()
         with cut_in_order() as cut:
             with watch.at_work() if watch else nullcontext():
-                load = WhileRead(writer, reader, watch)
-                conducted = conduct(load, cluster, spec.topic, plan.produce, listeners.message, cut)
-                outcome, actions = conducted.outcome, conducted.actions
+                load = ProducerWithConsumer(writer, reader, watch)
+                executed = execute(load, cluster, spec.topic, plan.produce, listeners.message, cut)
+                outcome, actions = executed.outcome, executed.actions
                 if watch:
                     watch.load_is_over()
                 report_unconnected(outcome, listeners.message)
@@ -229,21 +220,19 @@ def measure(
                 stopped=cut.again or (outcome.stopped and not forever),
                 failure=outcome.failure or reading_outcome.failure,
             )
-            if forever and not conducted.cut_off and not outcome.failure:
+            if forever and not executed.cut_off and not outcome.failure:
                 outcome = replace(outcome, failure="The consumer ended, though nobody asked it to.")
             was_awaited = was_awaited and not reading_outcome.failure
             parts = together(outcome, writer.parts, reader.parts)
             is_recorded = bool(outcome.generated or outcome.failure)
             whole_run = watch.whole_run(outcome) if watch and forever else None
             if recorder and is_recorded:
-                recorder.write_rows(outcome.start_us, parts, conducted.events)
                 after = snapshot_after(cluster, spec.topic, listeners.message)
-                done = {"actions": actions, "kafka_version": version}
                 if whole_run:
-                    recorder = recorder.that_kept(
+                    recorder = recorder.limited_to(
                         outcome.generated, whole_run["kept_from_seconds"], whole_run["seconds"]
                     )
-                recorder.close(outcome, parts, done, after)
+                recorder.write(outcome, parts, executed.events, actions, after)
             produced = measured_together(outcome, writer.parts)
             consumed = measured(reading_outcome, reader.parts)
             if watch and forever:
@@ -252,7 +241,7 @@ def measure(
             else:
                 delivery = follow(outcome, writer.parts, reading_outcome, reader.parts)
             document = summarize(produced, consumed, delivery, actions, version, was_awaited)
-            document["doubts"] = _doubts(plan.produce, document, writer.parts, conducted)
+            document["doubts"] = _doubts(plan.produce, document, writer.parts, executed)
             if whole_run:
                 document["whole_run"] = whole_run
             if recorder and is_recorded:
@@ -260,7 +249,7 @@ def measure(
     result = EndToEndResult(produced, consumed, delivery, document)
     asked_for = outcome.generated if forever else spec.num_records
     if outcome.failure:
-        raise broken_off(
+        raise failed_run(
             plan.produce,
             f"{outcome.failure} Of {asked_for} records {outcome.acknowledged} are known to "
             f"be acknowledged, {delivery.delivered} to have come.",
@@ -272,11 +261,11 @@ def measure(
             f"Interrupted: of {asked_for:,} records {outcome.generated:,} were "
             f"{outcome.sent}, {delivery.delivered:,} were read.",
             result.kafka_lines,
-            conducted,
+            executed,
             run,
             undo(plan.produce, spec.topic, actions),
         )
-    report_missing(len(actions), plan.produce, listeners.message)
+    report_missing_actions(len(actions), plan.produce, listeners.message)
     return result
 
 
@@ -284,7 +273,7 @@ def _watch(
     plan: EndToEndPlan,
     reader: Probe[ConsumeOutcome],
     writer: Probe[ProbeOutcome],
-    server: Served | None,
+    server: MetricsServer | None,
 ) -> Watch:
     assert isinstance(reader, RunningProbe)
     assert isinstance(writer, RunningProbe)
@@ -300,7 +289,7 @@ def _watch(
     return Watch(plan.watched, totals, writer.schedule, folders, server)
 
 
-class WhileRead(Generic[AnyOutcome]):
+class ProducerWithConsumer(Generic[AnyOutcome]):
     """A producer at work that is stopped when its consumer ends, which none does unasked, or when
     who watches them has failed.
 
@@ -390,11 +379,11 @@ def _doubts(
     plan: PerfPlan,
     document: Mapping[str, Any],
     written: Sequence[Part[ProbeOutcome]],
-    conducted: Conducted[ProbeOutcome],
+    executed: Executed[ProbeOutcome],
 ) -> list[str]:
     """What spoils the run: of the producer's leaders, and of either client's lateness."""
     lags = [of["loop_lag_ms"] for of in document["health"].values()]
-    first, last = service_at_ends(conducted.outcome, written)
+    first, last = service_at_ends(executed.outcome, written)
     return list(
         doubts(
             Observed(
@@ -402,7 +391,7 @@ def _doubts(
                 loop_lag_ms=max((lag["p99"] for lag in lags if lag), default=None),
                 first=first,
                 last=last,
-                busy=None if plan.on_spark else conducted.busy,
+                busy=None if plan.on_spark else executed.busy,
                 moves=document["redirects"]["produce"]["moves"]["met"] if plan.during else None,
                 is_answered=plan.probe.config.acks != 0,
             )

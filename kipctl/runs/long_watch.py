@@ -38,7 +38,7 @@ _WRITTEN_US = 2_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
+class WatchOptions:
     """How a run is watched. Times are in seconds.
 
     `forever`: it lasts until a signal ends it, and `keep_s` of its rows are kept. `metrics` is
@@ -86,7 +86,7 @@ class _Published(Collector):
         return self.metrics
 
 
-class Served:
+class MetricsServer:
     """Prometheus text at an address, until it is closed."""
 
     def __init__(self, address: Address) -> None:
@@ -114,12 +114,14 @@ class Served:
 
 
 @contextmanager
-def served(address: Address | None, message: Callable[[str], None]) -> Iterator[Served | None]:
+def serving_metrics(
+    address: Address | None, message: Callable[[str], None]
+) -> Iterator[MetricsServer | None]:
     """Metrics at that address, if any, while inside. Raises UsageError."""
     if address is None:
         yield None
         return
-    server = Served(address)
+    server = MetricsServer(address)
     message(f"Metrics: {server.url}")
     try:
         yield server
@@ -128,7 +130,7 @@ def served(address: Address | None, message: Callable[[str], None]) -> Iterator[
 
 
 @dataclass(slots=True)
-class _Followed:
+class _DatasetFiles:
     """A dataset that a client writes, as far as it was read."""
 
     path: Path
@@ -158,15 +160,15 @@ class Watch:
 
     def __init__(
         self,
-        how: Watched,
+        how: WatchOptions,
         totals: Totals,
         schedule: Schedule,
         folders: Mapping[str, Path],
-        server: Served | None,
+        server: MetricsServer | None,
     ) -> None:
         self._how, self.totals, self._schedule = how, totals, schedule
         self._followed = {
-            (client, dataset): _Followed(
+            (client, dataset): _DatasetFiles(
                 path,
                 RowReader(path, len(COLUMNS[dataset])),
             )

@@ -34,7 +34,7 @@ def usual_records(throughput: float) -> tuple[int, int]:
     return max(1, records), records * USUAL_WARMUP_SECONDS // USUAL_SECONDS
 
 
-def fitting_every_s(num_records: int, throughput: float) -> float:
+def default_every_s(num_records: int, throughput: float) -> float:
     """Seconds between two actions where nobody says: the first falls into the load's first half."""
     if throughput <= 0:
         return USUAL_EVERY_S

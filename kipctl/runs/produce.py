@@ -2,15 +2,13 @@
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
-from kipctl.cluster.moves.journal import journal
-from kipctl.cluster.moves.saved_meanwhile import saved_meanwhile
+from kipctl.cluster.kafka_release import kafka_release
 from kipctl.cluster.snapshot import Snapshot, take_snapshot
-from kipctl.cluster.topics import records_held
-from kipctl.cluster.versions import kafka_release
+from kipctl.cluster.topics import record_count
 from kipctl.errors import RefusedError, UsageError
 from kipctl.measure.doubts import Observed, doubts
 from kipctl.measure.parts import Part
@@ -31,20 +29,21 @@ from kipctl.runs.actions import (
     check_action,
     lab_of,
 )
-from kipctl.runs.begin import Begin, OnThisMachine, Probe, on_spark
 from kipctl.runs.execute import (
-    Conducted,
+    Executed,
     Listeners,
-    await_settled,
-    broken_off,
-    conduct,
+    actions_can_be_undone,
+    await_settled_leaders,
+    execute,
+    failed_run,
     interrupted_run,
-    report_missing,
+    report_missing_actions,
     undo,
 )
 from kipctl.runs.own_topic import own_topic
 from kipctl.runs.plan import OWN_TOPIC, RunPlan, check_topic
 from kipctl.runs.record import Recorder, recording, snapshot_after
+from kipctl.runs.start import OnThisMachine, Probe, Starter, starter
 from kipctl.signals import cut_in_order
 from kipctl.trace.clock import now_us
 from kipctl.trace.rows import IntRows
@@ -122,14 +121,6 @@ class PerfResult:
         return (total, kafka_line(self.measured.steady, " steady state"))
 
 
-def _begins(
-    plan: PerfPlan, message: Callable[[str], None]
-) -> AbstractContextManager[Begin[ProbeOutcome]]:
-    if plan.on_spark:
-        return on_spark(plan, message)
-    return nullcontext(OnThisMachine(plan.record))
-
-
 def produce(plan: PerfPlan, listeners: Listeners) -> PerfResult:
     """Run it on its topic. Raises KipctlError when it cannot begin, broke off, or was interrupted.
 
@@ -145,10 +136,10 @@ def produce(plan: PerfPlan, listeners: Listeners) -> PerfResult:
         if spec.topic != OWN_TOPIC:
             plan.check_partitions(spec.topic, len(take_snapshot(cluster, [spec.topic]).partitions))
         with (
-            _begins(plan, listeners.message) as begin,
+            starter(plan, listeners.message) as start,
             topic_of(plan, cluster, listeners.message) as before,
         ):
-            return measure(plan, cluster, before, listeners, run, begin)
+            return measure(plan, cluster, before, listeners, run, start)
 
 
 def measure(
@@ -157,7 +148,7 @@ def measure(
     before: Snapshot,
     listeners: Listeners,
     run: Run | None = None,
-    begin: Begin[ProbeOutcome] | None = None,
+    start: Starter | None = None,
 ) -> PerfResult:
     """Run the probe on a topic that is there and ready, with the plan's actions meanwhile.
 
@@ -166,8 +157,8 @@ def measure(
     """
     spec = plan.probe
     version = kafka_version(cluster)
-    await_settled(cluster, spec.topic, plan, listeners.message)
-    with (begin or OnThisMachine(run.folder if run else None))(spec) as probe:
+    await_settled_leaders(cluster, spec.topic, plan, listeners.message)
+    with (start or OnThisMachine(run.folder if run else None))(spec) as probe:
         how = produce_settings(spec, probe.schedule.interval_ns) | {
             **plan.asked,
             "kafka_version": version,
@@ -178,23 +169,21 @@ def measure(
             recorder.begin()
         with cut_in_order() as cut:
             with _intervals(probe, plan, listeners):
-                conducted = conduct(probe, cluster, spec.topic, plan, listeners.message, cut)
-            outcome, actions = conducted.outcome, conducted.actions
+                executed = execute(probe, cluster, spec.topic, plan, listeners.message, cut)
+            outcome, actions = executed.outcome, executed.actions
             report_unconnected(outcome, listeners.message)
             is_recorded = bool(outcome.generated or outcome.failure)
             if recorder and is_recorded:
-                recorder.write_rows(outcome.start_us, probe.parts, conducted.events)
                 after = snapshot_after(cluster, spec.topic, listeners.message)
-                done = {"actions": actions, "kafka_version": version}
-                recorder.close(outcome, probe.parts, done, after)
+                recorder.write(outcome, probe.parts, executed.events, actions, after)
             measurement = measured_together(outcome, probe.parts)
             document = summarize(measurement, actions, version)
-            document["doubts"] = produce_doubts(plan, document, probe.parts, outcome, conducted)
+            document["doubts"] = produce_doubts(plan, document, probe.parts, outcome, executed)
             if recorder and is_recorded:
                 recorder.evaluated(document)
     result = PerfResult(measurement, document)
     if outcome.failure:
-        raise broken_off(
+        raise failed_run(
             plan,
             f"{outcome.failure} Of {spec.num_records} records {outcome.acknowledged} are known to "
             f"be acknowledged, {outcome.failed} failed.",
@@ -206,11 +195,11 @@ def measure(
             f"Interrupted: of {spec.num_records:,} records {outcome.generated:,} were "
             f"{outcome.sent}, {outcome.acknowledged:,} acknowledged.",
             result.kafka_lines[:1],
-            conducted,
+            executed,
             run,
             undo(plan, spec.topic, actions),
         )
-    report_missing(len(actions), plan, listeners.message)
+    report_missing_actions(len(actions), plan, listeners.message)
     return result
 
 
@@ -219,7 +208,7 @@ def produce_doubts(
     document: Mapping[str, Any],
     parts: Sequence[Part[ProbeOutcome]],
     outcome: ProbeOutcome,
-    conducted: Conducted[ProbeOutcome],
+    executed: Executed[ProbeOutcome],
 ) -> list[str]:
     """What spoils the run of a producer, from the document that says what it came to."""
     first, last = service_at_ends(outcome, parts)
@@ -231,7 +220,7 @@ def produce_doubts(
                 loop_lag_ms=lag["p99"] if lag else None,
                 first=first,
                 last=last,
-                busy=None if plan.on_spark else conducted.busy,
+                busy=None if plan.on_spark else executed.busy,
                 moves=document["redirects"]["moves"]["met"] if plan.during else None,
                 is_answered=outcome.spec.config.acks != 0,
             )
@@ -263,7 +252,7 @@ def produce_settings(spec: ProbeSpec, interval_ns: int) -> dict[str, object]:
     }
 
 
-def measured_during(
+def measure_during(
     act: Callable[[], T], cluster: Cluster, listeners: Listeners
 ) -> tuple[T, PerfResult]:
     """Produce to kipctl's own topic while `act` runs, from a second before to a second after.
@@ -279,7 +268,7 @@ def measured_during(
         OnThisMachine()(plan.probe) as probe,
     ):
         probe.is_done_by(probe.schedule.start_us + _AROUND_US)
-        came_of_it = act()
+        result = act()
         with suppress(KeyboardInterrupt):  # what was to be done is done: only the wait is cut short
             probe.is_done_by(now_us() + _AROUND_US)
         probe.stop()
@@ -288,7 +277,7 @@ def measured_during(
             listeners.message(f"The producer broke off: {outcome.failure}")
         measurement = measured_together(outcome, probe.parts)
         document = summarize(measurement, [], kafka_version(cluster))
-    return came_of_it, PerfResult(measurement, document)
+    return result, PerfResult(measurement, document)
 
 
 def kafka_version(cluster: Cluster) -> str | None:
@@ -308,23 +297,13 @@ def topic_of(
     name = spec.topic
     if name != OWN_TOPIC:
         snapshot = take_snapshot(cluster, [name])
-        held = records_held(cluster, name)
+        held = record_count(cluster, name)
         if held and not plan.force:
             raise RefusedError(
                 f"Topic {name!r} holds {held:,} records; a perf test would add its own to them.",
                 "Repeat with --force, or leave --topic out to use a topic of kipctl's own.",
             )
-        with (
-            saved_meanwhile(
-                cluster,
-                journal(snapshot.cluster_id),
-                snapshot,
-                message,
-                copies=plan.copies_data,
-            )
-            if plan.moves_leaders
-            else nullcontext()
-        ):
+        with actions_can_be_undone(plan, cluster, snapshot, message):
             yield snapshot
         return
     with own_topic(

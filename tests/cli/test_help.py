@@ -5,12 +5,13 @@ import shlex
 
 import pytest
 
-from kipctl.cli.app import root_command, run
+from kipctl.cli.app import COMMANDS as SUMMARIES
+from kipctl.cli.app import run, whole_command
 from kipctl.cli.environment import Environment
 from kipctl.cli.help import EXAMPLES, PANELS, commands
-from kipctl.cli.perf import spread_pairs
+from kipctl.cli.pairs import spread_pairs
 
-COMMANDS = dict(commands(root_command()))
+COMMANDS = dict(commands(whole_command()))
 
 
 def test_every_command_has_examples() -> None:
@@ -25,6 +26,12 @@ def test_an_example_can_be_typed(path: str, example: str) -> None:
     assert words[: 1 + len(path.split())] == ["kipctl", *path.split()]
     words = spread_pairs(words[1 + len(path.split()) :])
     COMMANDS[path].make_context("kipctl", words, obj=Environment())
+
+
+def test_each_summary_is_the_commands_own() -> None:
+    texts = {name: command.help or "" for name, command in whole_command().commands.items()}
+    own = {name: " ".join(text.partition("\n\n")[0].split()) for name, text in texts.items()}
+    assert own == SUMMARIES
 
 
 def test_each_option_that_a_panel_names_exists() -> None:

@@ -4,7 +4,7 @@ from typing import Any, cast
 
 import pytest
 
-from kipctl.cluster.reach import NEEDED, may_be_hidden, none_shown, rights
+from kipctl.cluster.reach import NEEDED, hidden_topics_warning, no_topics_warning, rights
 from kipctl.protocol.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from kipctl.protocol.error_codes import ErrorCode
 from kipctl.protocol.metadata import MetadataRequest, MetadataResponse, MetadataResponseTopic
@@ -133,7 +133,7 @@ def test_what_may_be_hidden_is_said(
     on_cluster: tuple[str, ...], topics: tuple[str, ...], named: tuple[str, ...], said: str
 ) -> None:
     cluster = cast(Cluster, Authorizer(on_cluster))
-    assert may_be_hidden(cluster, topics, named) == said
+    assert hidden_topics_warning(cluster, topics, named) == said
 
 
 @pytest.mark.parametrize(
@@ -143,9 +143,9 @@ def test_what_may_be_hidden_is_said(
 def test_whether_no_topic_is_shown_for_want_of_a_right(
     on_cluster: tuple[str, ...], topics: tuple[str, ...], said: str
 ) -> None:
-    assert none_shown(cast(Cluster, Authorizer(on_cluster)), topics) == said
+    assert no_topics_warning(cast(Cluster, Authorizer(on_cluster)), topics) == said
     open_to_all = Authorizer(on_cluster, security=Security())
-    assert none_shown(cast(Cluster, open_to_all), topics) == ""
+    assert no_topics_warning(cast(Cluster, open_to_all), topics) == ""
 
 
 def test_a_roll_needs_to_know_min_insync_replicas() -> None:
@@ -156,7 +156,7 @@ def test_a_roll_needs_to_know_min_insync_replicas() -> None:
 
 def test_nothing_is_said_or_asked_where_nobody_logs_in() -> None:
     cluster = Authorizer(security=Security())
-    assert may_be_hidden(cast(Cluster, cluster), ()) == ""
+    assert hidden_topics_warning(cast(Cluster, cluster), ()) == ""
     assert cluster.requests == 0
 
 
@@ -165,4 +165,4 @@ def test_a_cluster_that_does_not_tell_what_is_allowed_may_hide_nothing_else() ->
         def request(self, request: Any) -> Any:
             return DescribeClusterResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
 
-    assert may_be_hidden(cast(Cluster, Silent()), ("orders",)) == ""
+    assert hidden_topics_warning(cast(Cluster, Silent()), ("orders",)) == ""

@@ -18,11 +18,11 @@ from rolled_lab import rolled
 
 from kipctl.cli.app import run
 from kipctl.cli.environment import Environment
-from kipctl.cluster.moves.entry import EntryState
 from kipctl.cluster.moves.journal import journal
+from kipctl.cluster.moves.journal_entry import EntryState
 from kipctl.cluster.snapshot import take_snapshot
 from kipctl.lab.cluster import Lab
-from kipctl.roll.next_act import Phase
+from kipctl.roll.next_step import Phase
 from kipctl.roll.record import RollRecord, Rolls, RollState, rolls
 from kipctl.transport.request import Cluster
 
@@ -242,6 +242,6 @@ def test_a_topic_of_one_replica_refuses_the_roll(lab: Lab, cluster: Cluster) -> 
         status, report, said = rolled(lab, "--dry-run")
         assert status == 0, said
         assert [step["no_other_replica"] for step in report["order"]] == [0, 1, 0]
-        assert kept(lab).unended() is None
+        assert kept(lab).unfinished_roll() is None
     finally:
         admin.delete_topics(["alone"])["alone"].result()

@@ -179,7 +179,7 @@ def test_controllers_that_are_no_brokers_come_last_where_it_was_asked_for(
     assert order(plan) == expected
     assert plan.apart == ()
     last = plan.steps[-1]
-    assert (last.host, last.port, last.is_apart) == (f"c{last.broker}", 9093, True)
+    assert (last.host, last.port, last.is_controller_only) == (f"c{last.broker}", 9093, True)
     assert (last.role == "active controller") == (last.broker == active)
 
 

@@ -22,8 +22,9 @@ from kipctl.report.e2e_tables import e2e_tables, times_table
 from kipctl.runs import e2e
 from kipctl.runs.e2e import EndToEndPlan, measure
 from kipctl.runs.execute import Listeners
-from kipctl.runs.long_watch import Watched
+from kipctl.runs.long_watch import WatchOptions
 from kipctl.runs.produce import PerfPlan
+from kipctl.runs.start import Starter
 from kipctl.signals import Cut
 from kipctl.trace.begun import Begun
 from kipctl.trace.columns import COLUMNS, raw_path
@@ -33,7 +34,7 @@ from kipctl.transport.access import Access
 
 BEGUN = Begun("h", 5_000_000, 1_700_000_000_000_000)
 SPEC = ProbeSpec(Access("h:1"), "t", 1000, throughput=1000)
-FOREVER = Watched(forever=True, lost_after_s=1e9)
+FOREVER = WatchOptions(forever=True, lost_after_s=1e9)
 """Rows are of a time long ago, by the clock."""
 TOLD = {"health": Health(lag_p99_us=1), "cpu_s": 1.0, "stopped": False}
 
@@ -145,7 +146,7 @@ def ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         failure: str = "",
         comes: int = 10,
         again: bool = False,
-        watched: Watched | None = None,
+        watched: WatchOptions | None = None,
     ) -> dict[str, Any]:
         cut, documents = Cut(), []
         monkeypatch.setattr(e2e, "kafka_version", lambda cluster: None)
@@ -159,24 +160,25 @@ def ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         def cut_in_order() -> Iterator[Cut]:
             yield cut
 
-        @contextmanager
-        def begin_all(*specs: Spec[Any]) -> Iterator[tuple[Client, ...]]:
-            reading, spec = specs
-            two = [reads(first, first + 2) for first in range(0, comes, 2)]
-            writer = Client(spec, tmp_path / "1", "batches", [batches(10)], cut)
-            writer.failure, writer.is_interrupted = failure, is_interrupted
-            writer.new_rows("batches")
-            reader = Client(reading, tmp_path / "0", "reads", two, cut, second_cut=again)
-            yield reader, writer
+        class Scripted(Starter):
+            @contextmanager
+            def start(self, *specs: Spec[Any]) -> Iterator[tuple[Any, ...]]:
+                reading, spec = specs
+                two = [reads(first, first + 2) for first in range(0, comes, 2)]
+                writer = Client(spec, tmp_path / "1", "batches", [batches(10)], cut)
+                writer.failure, writer.is_interrupted = failure, is_interrupted
+                writer.new_rows("batches")
+                reader = Client(reading, tmp_path / "0", "reads", two, cut, second_cut=again)
+                yield reader, writer
 
         monkeypatch.setattr(e2e, "cut_in_order", cut_in_order)
         monkeypatch.setattr(e2e, "RunningProbe", Client)
-        plan = EndToEndPlan(PerfPlan(probe=SPEC), quiet_s=0.05, watched=watched or Watched())
+        plan = EndToEndPlan(PerfPlan(probe=SPEC), quiet_s=0.05, watched=watched or WatchOptions())
         cluster: Any = SimpleNamespace()
         before = Snapshot("cluster", (), ())
         run_folder: Run | None = None
         try:
-            measure(plan, cluster, before, Listeners(), run_folder, begin_all)
+            measure(plan, cluster, before, Listeners(), run_folder, Scripted())
         except (InterruptedRunError, PartlyDoneError) as ended:
             assert is_interrupted or failure or again or watched
             documents[0]["ended"] = ended
@@ -288,6 +290,6 @@ def test_that_it_ended_though_nobody_asked_it_to_is_told(ran: Any) -> None:
 
 
 def test_a_run_with_an_end_that_is_watched_comes_to_the_same(ran: Any) -> None:
-    document = ran(watched=Watched(metrics=Address("127.0.0.1", 0)))
+    document = ran(watched=WatchOptions(metrics=Address("127.0.0.1", 0)))
     assert "whole_run" not in document
     assert document["records"]["delivered"] == 10

@@ -19,12 +19,12 @@ from kipctl.probe.produce.config import ProducerConfig
 from kipctl.probe.produce.run import ProbeSpec
 from kipctl.report.perf_tables import perf_tables
 from kipctl.runs import produce as perf
-from kipctl.runs.begin import OnThisMachine
 from kipctl.runs.consume import consume_settings
 from kipctl.runs.execute import Listeners
 from kipctl.runs.produce import PerfPlan, produce_settings
 from kipctl.runs.record import Recorder
 from kipctl.runs.repair import _consumer, _producer, left_undone, repair
+from kipctl.runs.start import OnThisMachine
 from kipctl.trace.clock import now_us
 from kipctl.trace.settings import actions_in_short
 from kipctl.trace.store import ROWS_FOLDER, RUN_FILE, Run

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from kipctl.cluster.inspect.replica_facts import broker_racks
+from kipctl.cluster.inspect.replica_selection_facts import broker_racks
 from kipctl.cluster.snapshot import Snapshot, take_snapshot
 from kipctl.cluster.topics import await_topic
 from kipctl.errors import InterruptedRunError, UsageError

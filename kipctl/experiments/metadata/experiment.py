@@ -115,7 +115,7 @@ def run_claims(
 
 
 Make = Callable[[Access, PhaseLoad], Sender]
-"""A producer at that bootstrap server, with the settings that the course asks for."""
+"""A producer at that bootstrap server, with the settings that the phase asks for."""
 
 
 @contextmanager

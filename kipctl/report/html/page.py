@@ -6,7 +6,6 @@ from typing import Any
 
 from kipctl.report.analysis_tables import analysis_tables
 from kipctl.report.html.answer import answer, doubts
-from kipctl.report.html.course import timeline_picture, timeline_tables
 from kipctl.report.html.parts import (
     Page,
     Section,
@@ -27,6 +26,7 @@ from kipctl.report.html.spread import (
     waterfall_picture,
 )
 from kipctl.report.html.svg import Picture
+from kipctl.report.html.timeline import timeline_picture, timeline_tables
 from kipctl.report.html.words import counted
 from kipctl.report.run_tables import compare_tables
 from kipctl.report.tables import Column, Table
@@ -91,11 +91,11 @@ def _timelines(document: Document, keep: Any) -> Iterator[Section]:
     left_out = len(document["runs"]) - len(shown)
     if left_out > 0:
         shown.append(
-            f'<p class="note">The course of {counted(left_out, "further run")} is not drawn: name '
-            "it alone, as kipctl report RUN.</p>"
+            f'<p class="note">The timeline of {counted(left_out, "further run")} is not drawn: '
+            "name it alone, as kipctl report RUN.</p>"
         )
     if shown:
-        yield Section("course", "What happened, in time", "".join(shown))
+        yield Section("timeline", "What happened, in time", "".join(shown))
 
 
 def _spreads(document: Document, keep: Any) -> Iterator[Section]:

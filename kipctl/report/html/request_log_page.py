@@ -7,7 +7,6 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from kipctl.report.html.course import ROW, by_name, count_rows
 from kipctl.report.html.parts import (
     Page,
     Section,
@@ -19,6 +18,7 @@ from kipctl.report.html.parts import (
 )
 from kipctl.report.html.spread import Bars, bars_picture, rack_bars
 from kipctl.report.html.svg import SERIES, Picture, picture, plain_axes, short
+from kipctl.report.html.timeline import ROW, by_name, count_rows
 from kipctl.report.html.words import counted, first_few, seconds
 from kipctl.report.request_log_tables import HINTS, request_log_tables
 from kipctl.report.tables import Table
@@ -84,7 +84,7 @@ def request_log_page(
 
 def _of_cluster(
     document: Document,
-    course: Document | None,
+    timeline: Document | None,
     of: str,
     number: int,
     keep: Callable[[Picture], Picture],
@@ -97,9 +97,9 @@ def _of_cluster(
         shown = (table for table in beside if table)
         return Section(f"{name}{number}", f"{title}{of}", html_figure(keep(drawn), *shown))
 
-    if course:
-        drawn = _time_picture(course, number)
-        yield section("time", "What was asked, in time", drawn, *_time_tables(course))
+    if timeline:
+        drawn = _time_picture(timeline, number)
+        yield section("time", "What was asked, in time", drawn, *_time_tables(timeline))
     if cluster["fleet"]:
         drawn = _clients_picture(cluster["fleet"], number)
         yield section("clients", "Who uses leader hints", drawn, tables.get("fleet"))
@@ -151,13 +151,13 @@ def _doubts(document: Document) -> Iterator[str]:
             yield "Clocks of brokers differ: waits between brokers are off by that."
 
 
-def _time_picture(course: Document, number: int) -> Picture:
+def _time_picture(timeline: Document, number: int) -> Picture:
     """Panels one under the other, with one time axis."""
-    bucket_us = course["bucket_us"]
-    panels = {of: _most(course[of]) for of in _PANELS if course[of]}
+    bucket_us = timeline["bucket_us"]
+    panels = {of: _most(timeline[of]) for of in _PANELS if timeline[of]}
     heights = [1.4 * ROW * len(rows) for rows in panels.values()]
-    since = datetime.fromtimestamp(course["from_us"] / 1e6, UTC)
-    last = max(row["bucket"] for row in course["apis"]) + 1
+    since = datetime.fromtimestamp(timeline["from_us"] / 1e6, UTC)
+    last = max(row["bucket"] for row in timeline["apis"]) + 1
 
     def draw(figure: Figure, is_narrow: bool) -> None:
         drawn = figure.subplots(
@@ -173,7 +173,7 @@ def _time_picture(course: Document, number: int) -> Picture:
     for of, rows in panels.items():
         sums = (f"{name} {sum(n for _, n in counts):,}" for name, counts in rows.items())
         told.append(f"{_PANELS[of]}: {first_few(sums, _MOST_ROWS)}.")
-        if left_out := len(by_name(course[of], "name")) - len(rows):
+        if left_out := len(by_name(timeline[of], "name")) - len(rows):
             told.append(f"{counted(left_out, 'row is', 'rows are')} left out.")
     total = sum(heights) + 34 * len(panels) + 40
     return picture(f"time{number}", "Requests in time", " ".join(told), draw, (total, total))
@@ -185,12 +185,12 @@ def _most(rows: Rows) -> dict[str, list[tuple[int, int]]]:
     return dict(sorted(found, key=lambda of: -sum(n for _, n in of[1]))[:_MOST_ROWS])
 
 
-def _time_tables(course: Document) -> Iterator[Table]:
+def _time_tables(timeline: Document) -> Iterator[Table]:
     """The same numbers."""
     for of, title in _PANELS.items():
         rows = tuple(
-            (seconds(row["bucket"] * course["bucket_us"]), row["name"], row["count"])
-            for row in course[of]
+            (seconds(row["bucket"] * timeline["bucket_us"]), row["name"], row["count"])
+            for row in timeline[of]
         )
         if rows:
             yield Table(f"{title}, by time", ("from", "what", "how many"), rows)

@@ -10,8 +10,8 @@ from reassigning import Held, Reassigning, kipctl_on, reassigning
 from scripted_broker import HANG_UP, ScriptedBroker
 
 from kipctl.cli.environment import Environment
-from kipctl.cluster.moves.entry import Entry, EntryState, Origin
 from kipctl.cluster.moves.journal import journal
+from kipctl.cluster.moves.journal_entry import Entry, EntryState, Origin
 from kipctl.cluster.moves.kafka_json import reassignment_document
 from kipctl.cluster.snapshot import PartitionId
 from kipctl.errors import UsageError
@@ -415,7 +415,7 @@ def test_ctrl_c_before_anything_is_submitted_leaves_nothing_to_roll_back(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("kipctl.cluster.moves.change.changed_since", interrupt)
+        patch.setattr("kipctl.cluster.moves.plan_execution.changed_since", interrupt)
         ran = kipctl(*ROTATE)
     assert ran.status == 130
     assert "Interrupted before anything was changed." in ran.err
@@ -704,7 +704,7 @@ class TestBatches:
         def interrupt(self: object, done: int, batches: int) -> None:
             raise KeyboardInterrupt
 
-        monkeypatch.setattr("kipctl.cluster.moves.change._Change._pause", interrupt)
+        monkeypatch.setattr("kipctl.cluster.moves.plan_execution._Execution._pause", interrupt)
         ran = kipctl(*ROTATE, "--batch", "6")
         assert ran.status == 130
         assert "Of 10 partitions 6 have their new replicas, 4 their old ones" in ran.err

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from kipctl.cluster.moves.plan import Move
-from kipctl.cluster.moves.reassign import Ongoing
+from kipctl.cluster.moves.reassign import Reassignment
 from kipctl.cluster.moves.throttle import (
     BROKER,
     FOLLOWER_RATE,
@@ -20,7 +20,7 @@ from kipctl.cluster.moves.throttle import (
     demand_put_back,
     leftovers,
     read_throttle,
-    throttle_of,
+    throttle_changes,
     wanted_settings,
     with_replicas,
 )
@@ -61,8 +61,8 @@ def test_replicas_throttled_already_stay_so(value: str | None, added: str, expec
 
 def test_what_is_as_wanted_is_no_change() -> None:
     rate, replicas = Setting(BROKER, "1", LEADER_RATE), Setting(TOPIC, "t", LEADER_REPLICAS)
-    assert throttle_of({rate: "5", replicas: "0:1"}, {rate: "5", replicas: "*"}).changes == ()
-    changed = throttle_of({rate: "5", replicas: "0:1"}, {rate: "7", replicas: None})
+    assert throttle_changes({rate: "5", replicas: "0:1"}, {rate: "5", replicas: "*"}).changes == ()
+    changed = throttle_changes({rate: "5", replicas: "0:1"}, {rate: "7", replicas: None})
     assert changed.changes == (Change(rate, "7", "5"), Change(replicas, None, "0:1"))
     assert read_throttle(json.loads(json.dumps(changed.document()))) == changed
 
@@ -80,7 +80,7 @@ def test_throttles_that_no_reassignment_needs_are_left_over() -> None:
         Setting(TOPIC, "t", LEADER_REPLICAS): "0:1",
         Setting(TOPIC, "u", LEADER_REPLICAS): "0:1",
     }
-    busy = [Ongoing(PartitionId("t", 0), (3, 1), (3,), (1,))]
+    busy = [Reassignment(PartitionId("t", 0), (3, 1), (3,), (1,))]
     assert [str(c.setting) for c in leftovers(found, busy).changes] == [
         "leader.replication.throttled.rate of broker 4",
         "leader.replication.throttled.replicas of topic u",
@@ -116,5 +116,5 @@ def test_who_could_put_it_back_is_told_how_and_what_others_have_set_is_not_taken
         f"Put it back: kipctl reassign --clear-throttles. Or remove it: {remove}"
     )
     with pytest.raises(PartlyDoneError) as foreign:
-        demand_put_back([StillSet(setting, "somebody else has set it to 9", is_foreign=True)])
+        demand_put_back([StillSet(setting, "somebody else has set it to 9", is_set_by_other=True)])
     assert foreign.value.next_step.startswith(f"Remove it: {remove}")
