@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from kipctl.pipeline.period import Period
-    from kipctl.report.html.page import Page
+    from kipctl.report.html.parts import Page
 
 _ENOUGH_ARMS = range(2, 5)
 _LOOKED_AT = 200
