@@ -17,6 +17,7 @@ from kipctl.cli.environment import Environment
 from kipctl.cli.help import laid_out
 from kipctl.cli.pairs import spread_pairs
 from kipctl.errors import ExitStatus, KipctlError, UsageError
+from kipctl.extras import demanded_when_imported
 from kipctl.left_behind import LeftBehind
 from kipctl.signals import Received, as_keyboard_interrupts
 
@@ -156,10 +157,12 @@ def _run(arguments: list[str], environment: Environment) -> int:
     try:
         # Not `app()`: it words errors its own way, and takes any EPIPE for a closed stdout, also
         # one of a broker's socket.
-        with root_command().make_context(
-            "kipctl", spread_pairs(arguments), obj=environment
-        ) as context:
-            root_command().invoke(context)
+        words, root = spread_pairs(arguments), root_command()
+        with (
+            root.make_context("kipctl", words, obj=environment) as context,
+            demanded_when_imported(),
+        ):
+            root.invoke(context)
     except typer.Exit as ended:
         return ended.exit_code
     except typer.TyperException as wrong:

@@ -16,6 +16,7 @@ from kipctl.experiments.arms.arm import JavaClient as JavaArm
 from kipctl.experiments.arms.end_to_end_load import recorded_in
 from kipctl.experiments.arms.run_rows import dataset, rows
 from kipctl.experiments.arms.stand import Stand
+from kipctl.extras import demand
 from kipctl.probe.metadata_policy import TopicPolicy
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.produce_frames import Topic
@@ -77,6 +78,8 @@ def parse_clients(text: str) -> tuple[Watched, ...]:
                 f"{name!r} is no client of this experiment.",
                 f"There are {', '.join(CLIENTS)}, and java-X.Y.Z.",
             )
+        if isinstance(arm.client, JavaArm):
+            demand("py4j", name)
         found.append(Watched(name, arm=arm))
     return tuple(found)
 
