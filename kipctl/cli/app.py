@@ -16,7 +16,7 @@ from kipctl.cli.connecting import with_connecting_options
 from kipctl.cli.environment import Environment
 from kipctl.cli.help import laid_out
 from kipctl.cli.pairs import spread_pairs
-from kipctl.errors import ExitStatus, KipctlError, UsageError
+from kipctl.errors import ExitStatus, KipctlError, UsageError, did_you_mean
 from kipctl.extras import demanded_when_imported
 from kipctl.left_behind import LeftBehind
 from kipctl.signals import Received, as_keyboard_interrupts
@@ -112,8 +112,8 @@ def command(name: str) -> TyperCommand | TyperGroup:
 
 
 @cache
-def root_command() -> TyperGroup:
-    """`kipctl`, with summaries of its commands."""
+def lazy_root_command() -> TyperGroup:
+    """`kipctl`, with a summary in place of each command until that is called."""
     root = typer.main.get_command(app)
     assert isinstance(root, TyperGroup)
     for name, text in COMMANDS.items():
@@ -121,9 +121,9 @@ def root_command() -> TyperGroup:
     return laid_out(root)
 
 
-def whole_command() -> TyperGroup:
+def root_command() -> TyperGroup:
     """`kipctl` with all its commands, for what walks through them."""
-    whole = copy(root_command())
+    whole = copy(lazy_root_command())
     whole.commands = {name: command(name) for name in COMMANDS}
     return whole
 
@@ -157,7 +157,7 @@ def _run(arguments: list[str], environment: Environment) -> int:
     try:
         # Not `app()`: it words errors its own way, and takes any EPIPE for a closed stdout, also
         # one of a broker's socket.
-        words, root = spread_pairs(arguments), root_command()
+        words, root = spread_pairs(arguments), lazy_root_command()
         with (
             root.make_context("kipctl", words, obj=environment) as context,
             demanded_when_imported(),
@@ -196,6 +196,9 @@ def _wrong_usage(wrong: typer.TyperException, environment: Environment) -> int:
     """Tell in two lines what was wrong with the command line, and which help page to read."""
     # Without any arguments the help page has just been printed, and there is no message.
     if message := " ".join(wrong.format_message().split()):
+        if near := getattr(wrong, "possibilities", None):
+            option = getattr(wrong, "option_name", "")
+            message = f"There is no option {option}.{did_you_mean(option, near)}"
         context: typer.Context | None = getattr(wrong, "ctx", None)
         command = context.command_path if context else "kipctl"
         environment.error(UsageError(message, f"See `{command} --help`."))

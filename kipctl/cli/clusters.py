@@ -7,12 +7,14 @@ import typer
 
 from kipctl.cli.environment import Environment
 from kipctl.cli.options import BootstrapOption, OutputOption
+from kipctl.cli.target import named_cluster
 from kipctl.errors import ExitStatus, RefusedError, UsageError
 from kipctl.report.formats import OutputFormat
 from kipctl.report.tables import Column, Report, Table
 
 if TYPE_CHECKING:
-    from kipctl.cluster.reach import CommandRights, Step
+    from kipctl.cluster.acls import CommandRights
+    from kipctl.cluster.connection_steps import Step
     from kipctl.transport.clusters import NamedCluster
     from kipctl.transport.rights import Right
 
@@ -37,7 +39,7 @@ def list_(context: typer.Context, output: OutputOption = OutputFormat.AUTO) -> N
 @app.command()
 def show(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME")],
+    name: Annotated[str, typer.Argument(metavar="CLUSTER")],
     output: OutputOption = OutputFormat.AUTO,
 ) -> None:
     """Show one cluster's entry."""
@@ -46,9 +48,7 @@ def show(
 
     file = clusters_file(environment.variables)
     known = named_clusters(file)
-    if name not in known:
-        raise UsageError(f"There is no cluster {name!r}.", "See: kipctl clusters list")
-    environment.report(_listed(file, [known[name]]), output)
+    environment.report(_listed(file, [named_cluster(name, known)]), output)
 
 
 @app.command()
@@ -63,7 +63,9 @@ def add(
         str,
         typer.Option("--command-config", metavar="FILE", help="Properties of Java's clients."),
     ] = "",
-    rack: Annotated[str, typer.Option("--rack", help="Where this machine is.")] = "",
+    rack: Annotated[
+        str, typer.Option("--client-rack", metavar="RACK", help="Where this machine is.")
+    ] = "",
     metrics_url: Annotated[
         list[str] | None,
         typer.Option("--metrics-url", metavar="URL", help="A broker's metrics; repeatable."),
@@ -73,7 +75,7 @@ def add(
         typer.Option("--protected", help="Changes need --expect-cluster beside --yes."),
     ] = False,
     id_: Annotated[
-        str, typer.Option("--id", metavar="ID", help="Refuse a cluster of another id.")
+        str, typer.Option("--expect-cluster", metavar="ID", help="Refuse a cluster of another id.")
     ] = "",
     map_: Annotated[
         list[str] | None,
@@ -115,10 +117,10 @@ def add(
 @app.command("test")
 def check(
     context: typer.Context,
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="[CLUSTER]")] = None,
     topic: Annotated[
         list[str] | None,
-        typer.Option("--topic", help="Whose rights are looked at as well; repeatable."),
+        typer.Option("--topic", metavar="TOPIC", help="Look at rights on this too; repeatable."),
     ] = None,
     bootstrap_server: BootstrapOption = None,
     output: OutputOption = OutputFormat.AUTO,
@@ -131,29 +133,31 @@ def check(
     is another cluster than expected.
     """
     environment = context.ensure_object(Environment)
-    from kipctl.cluster.reach import LOGIN, rights, steps_to
-    from kipctl.protocol.error_codes import ErrorCode
+    from kipctl.cluster.acls import rights
+    from kipctl.cluster.connection_steps import LOGIN, connection_steps
+    from kipctl.cluster.snapshot import is_missing, no_topic
     from kipctl.transport.request import Cluster
 
     if name is not None:
         if environment.connecting.get("cluster") not in (None, name):
-            raise UsageError("NAME and --cluster name two clusters.", "Give one.")
+            raise UsageError("CLUSTER and --cluster name two clusters.", "Give one.")
         environment.connecting["cluster"] = name
     access = environment.access(bootstrap_server)
-    steps = steps_to(access)
+    steps = connection_steps(access)
     reached = [step.server for step in steps if step.name == "versions" and step.is_good]
     found: list[CommandRights] = []
     refused: RefusedError | None = None
     if reached:
         with Cluster(access) as cluster:
             try:
-                shown = {one.name: one for one in cluster.metadata(topic or ()).topics}
+                shown = cluster.metadata(topic or ()).topics
                 found = rights(cluster, topic or [])
+                for one in shown:
+                    if is_missing(one.error_code):
+                        missing = no_topic(one.name or "", cluster.metadata().topics)
+                        environment.message(missing.what)
             except RefusedError as other:  # another cluster than the one that is expected
-                refused, shown = other, {}
-        for name in topic or ():
-            if name in shown and shown[name].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                environment.message(f"There is no topic {name!r}.")
+                refused = other
     environment.report(_tested(steps, found), output)
     if refused:
         raise refused

@@ -11,9 +11,10 @@ from kipctl.cli.experiment_options import (
     LabControllersOption,
     QuickOption,
     RecordRunsOption,
-    run_folders,
+    recorded_runs,
 )
 from kipctl.cli.options import (
+    HtmlOption,
     LeaderDiscoveryOption,
     OutputOption,
     RecordSizeOption,
@@ -57,6 +58,7 @@ def batch(
     controllers: LabControllersOption = 1,
     bootstrap_server: ExperimentBootstrapOption = None,
     record: RecordRunsOption = None,
+    html: HtmlOption = None,
     output: OutputOption = OutputFormat.AUTO,
 ) -> None:
     """How many leaders to move at a time: batch size against time and what clients felt.
@@ -83,8 +85,8 @@ def batch(
         discovery=leader_discovery,
         **given,
     )
-    folder = run_folders(record, environment.variables)
     place = Place(environment.access_if_named(bootstrap_server), brokers, controllers)
-    with standing(place, (), environment.message) as stand:
-        document = run_batches(plan, stand, folder, environment.message)
-    environment.report(Report("experiment batch", document, batch_tables(document)), output)
+    with recorded_runs(environment, record, html) as folder:
+        with environment.progress(), standing(place, (), environment.message) as stand:
+            document = run_batches(plan, stand, folder, environment.message)
+        environment.report(Report("experiment batch", document, batch_tables(document)), output)

@@ -8,7 +8,7 @@ import typer
 
 from kipctl.cli.environment import Environment, orphaned
 from kipctl.cli.options import OutputOption
-from kipctl.errors import UsageError
+from kipctl.errors import UsageError, did_you_mean
 from kipctl.lab.properties import LabSpec
 from kipctl.lab.security import Security
 from kipctl.report.formats import OutputFormat
@@ -26,7 +26,7 @@ _COLD = (
     "Its brokers are cold: before you measure, do a run of 10 s that does not count, or leave the "
     "beginning out with --warmup-records."
 )
-NameOption = Annotated[str, typer.Option("--name", metavar="NAME", help="Which lab.")]
+NameOption = Annotated[str, typer.Option("--name", metavar="LAB", help="Which lab.")]
 NodesArgument = Annotated[
     list[int] | None, typer.Argument(metavar="[NODE]...", help="Node ids. Default: every node.")
 ]
@@ -127,7 +127,7 @@ def up(
 def status(
     context: typer.Context,
     name: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Which lab. Default: every lab.")
+        str | None, typer.Option(metavar="LAB", help="Which lab. Default: every lab.")
     ] = None,
     output: OutputOption = OutputFormat.AUTO,
 ) -> None:
@@ -154,12 +154,13 @@ def status(
 def down(context: typer.Context, name: NameOption = _ASKED.name) -> None:
     """End every node and remove everything of the lab, also of one that a crash left."""
     environment = context.ensure_object(Environment)
-    from kipctl.lab.cluster import take_down
+    from kipctl.lab.cluster import labs, take_down
 
     if take_down(name):
         environment.message(f"Lab {name!r} is down; nothing of it is left.")
     else:
-        environment.message(f"There is no lab named {name!r}: nothing to do.")
+        near = did_you_mean(name, (lab.name for lab in labs()))
+        environment.message(f"There is no lab named {name!r}: nothing to do.{near}")
 
 
 @app.command()

@@ -38,6 +38,7 @@ from kipctl.cli.perf_consume import consume
 from kipctl.cli.perf_e2e import e2e
 from kipctl.cli.perf_metadata import metadata
 from kipctl.cli.perf_results import (
+    followed,
     given_properties,
     raise_for_actions,
     raise_for_doubts,
@@ -90,7 +91,9 @@ def produce(
     ] = None,
     command_config: Annotated[
         Path | None,
-        typer.Option("--command-config", "--producer.config", help="File of producer settings."),
+        typer.Option(
+            "--command-config", "--producer.config", metavar="FILE", help="File of such settings."
+        ),
     ] = None,
     print_metrics: PrintMetricsOption = False,
     reporting_interval: Annotated[
@@ -127,7 +130,6 @@ def produce(
     from kipctl.protocol.api import ApiKey
     from kipctl.report.perf_tables import perf_tables
     from kipctl.runs.actions import parse_action
-    from kipctl.runs.execute import Listeners
     from kipctl.runs.plan import OWN_TOPIC
     from kipctl.runs.produce import PerfPlan
     from kipctl.runs.produce import produce as run
@@ -135,7 +137,7 @@ def produce(
     environment: Environment = context.obj
     if record_size is not None and payload_file is not None:
         raise UsageError("Give one of --record-size and --payload-file, not both.")
-    load = load_of(num_records, warmup_records, throughput, every)
+    load = load_of(num_records, warmup_records, throughput, every, count)
     properties = given_properties(command_config, command_property)
     config = parse_properties(properties)
     plan = PerfPlan(
@@ -165,7 +167,8 @@ def produce(
         start_timeout_s=start_timeout,
     )
     confirm_moves(environment, plan.probe.access, plan.probe.topic, plan.during, yes)
-    result = run(plan, Listeners(environment.message, environment.message))
+    with followed(environment, draws=not plan.on_spark) as listeners:
+        result = run(plan, listeners)
     show(
         environment,
         "perf produce",

@@ -1,6 +1,7 @@
 """What the commands of `kipctl perf` do alike with what they are given, and with what came out."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from kipctl.report.tables import Report, Table
 if TYPE_CHECKING:
     from kipctl.protocol.api import ApiKey
     from kipctl.runs.actions import Action
+    from kipctl.runs.execute import Listeners
     from kipctl.transport.access import Access
 
 
@@ -21,6 +23,19 @@ def given_properties(file: Path | None, pairs: Sequence[str] | None) -> dict[str
     from kipctl.probe.config import parse_pairs
 
     return (read(file) if file else {}) | parse_pairs(list(pairs or []))
+
+
+@contextmanager
+def followed(environment: Environment, *, draws: bool) -> Iterator["Listeners"]:
+    """Who follows a run: by messages, and by a screen if it draws and there is a terminal."""
+    from kipctl.report.live import RunScreen
+    from kipctl.runs.execute import Listeners
+
+    listeners = Listeners(environment.message, environment.message)
+    with environment.live() if draws else nullcontext() as draw:
+        if draw:
+            listeners.screen = lambda run: draw(RunScreen(run))
+        yield listeners
 
 
 def show(

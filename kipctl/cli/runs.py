@@ -10,6 +10,7 @@ import typer
 from kipctl.cli.environment import Environment
 from kipctl.cli.options import (
     ConfOption,
+    HtmlOption,
     MasterOption,
     OutputOption,
     ScratchOption,
@@ -17,7 +18,7 @@ from kipctl.cli.options import (
     YesOption,
     place_of,
 )
-from kipctl.cli.report import HtmlOption, check_html, write_page
+from kipctl.cli.report import check_html, write_page
 from kipctl.durations import Duration
 from kipctl.errors import PartlyDoneError, ThresholdError, UsageError
 from kipctl.report.formats import OutputFormat

@@ -82,16 +82,6 @@ class BrokerMetrics:
         return sum(count for (_, name), count in self.errors.items() if name in errors)
 
 
-def request_counts(urls: Iterable[str]) -> dict[str, RequestCounts]:
-    """How many requests each broker has answered, by URL. Raises what `scrape` raises."""
-    return {url: scrape(url).requests for url in urls}
-
-
-def error_counts(urls: Iterable[str]) -> dict[str, ErrorCounts]:
-    """How many errors each broker has answered, by URL. Raises what `scrape` raises."""
-    return {url: scrape(url).errors for url in urls}
-
-
 def at_once(ask: Callable[[T], R], of: Sequence[T]) -> list[R]:
     """What `ask` returns for each of these; exporters that hang are waited for at the same time."""
     with ThreadPoolExecutor(_AT_ONCE) as threads:

@@ -1,8 +1,20 @@
-"""The logs that a broker tells of in its answer to DescribeLogDirs."""
+"""DescribeLogDirs: how large the logs of partitions are, as a broker tells."""
 
-from kipctl.cluster.snapshot import PartitionId
-from kipctl.protocol.describe_log_dirs import DescribeLogDirsResponse
+from collections.abc import Iterable
+
+from kipctl.cluster.snapshot import PartitionId, by_topic
+from kipctl.protocol.describe_log_dirs import (
+    DescribableLogDirTopic,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+)
 from kipctl.protocol.error_codes import error_name
+
+
+def sizes_request(partitions: Iterable[PartitionId]) -> DescribeLogDirsRequest:
+    """For the logs of these partitions alone."""
+    topics = tuple(DescribableLogDirTopic(*one) for one in by_topic(partitions).items())
+    return DescribeLogDirsRequest(topics=topics)
 
 
 def reported_sizes(

@@ -17,8 +17,6 @@ _HINTS = {
     "-": "-",
 }
 _APIS_SHOWN = ("PRODUCE", "FETCH", "METADATA")
-_CLIENTS_SHOWN = 100
-"""Of those with the most requests."""
 _ADDRESSES_SHOWN = 5
 
 
@@ -129,8 +127,6 @@ def _unknown_brokers(document: Document) -> Iterator[str]:
 
 def _clients(document: Document) -> Table:
     rows = document["clients"]
-    hidden = len(rows) - _CLIENTS_SHOWN
-    notes = (f"{hidden:,} more have fewer requests: --output json, --save.",) if hidden > 0 else ()
     return Table(
         "Clients by id",
         ("client id", "software", "version", "origin", "hosts", "connections", "requests"),
@@ -144,9 +140,8 @@ def _clients(document: Document) -> Table:
                 row["connections"],
                 row["requests"],
             )
-            for row in rows[:_CLIENTS_SHOWN]
+            for row in rows
         ),
-        notes,
         name="clients",
     )
 

@@ -33,7 +33,7 @@ def tap_tables(document: Document) -> tuple[Table, ...]:
 def clients_table(document: Document) -> Table:
     """One row for each client."""
     return Table(
-        "Clients through the tap" + _conditions(document["conditions"]),
+        "Clients through the tap" + conditions_in_words(document["conditions"]),
         (
             "client id",
             "software",
@@ -114,7 +114,8 @@ def _metadata_table(document: Document) -> Table:
     )
 
 
-def _conditions(conditions: Document) -> str:
+def conditions_in_words(conditions: Document) -> str:
+    """What the tap changes on the way, in brackets; empty where it only looks on."""
     said = []
     for name, highest in conditions.get("cap", {}).items():
         said.append(f"{name} at most {highest}")

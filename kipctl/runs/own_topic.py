@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from uuid import UUID
 
 from kipctl import process
-from kipctl.cluster.inspect.doctor_findings import some
+from kipctl.cluster.inspect.findings.finding import some
 from kipctl.cluster.snapshot import Snapshot, take_snapshot
 from kipctl.cluster.topics import (
     await_no_topics,

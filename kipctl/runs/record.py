@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kipctl import __version__
+from kipctl.cluster.metadata_convergence import ClusterEvent
 from kipctl.cluster.snapshot import Snapshot, take_snapshot
-from kipctl.cluster.watch import ClusterEvent
 from kipctl.errors import KipctlError
 from kipctl.measure.export import record_batches
 from kipctl.measure.parts import Part

@@ -30,9 +30,13 @@ OF_ALL = {
     "kipctl.errors",
     "kipctl.extras",
     "kipctl.left_behind",
+    "kipctl.progress",
     "kipctl.report",
     "kipctl.report.formats",
+    "kipctl.report.layout",
+    "kipctl.report.markdown",
     "kipctl.report.printable",
+    "kipctl.report.progress_bar",
     "kipctl.report.tables",
     "kipctl.signals",
 }

@@ -180,7 +180,7 @@ class Load:
 )
 def test_ctrl_c_stops_the_load_and_keeps_what_it_came_to(cut_by, cut_off, interrupted, calls):
     load = Load(cut_by)
-    executed = execute_load(load, Schedule(0, 10, 5), None, "t", RunPlan(), lambda _: None)
+    executed = execute_load(load, Schedule(0, 10, 5), None, "t", RunPlan(), Listeners())
     assert (executed.outcome, executed.cut_off) == ("what was done", cut_off)
     assert (executed.interrupted, load.calls) == (interrupted, calls)
 
@@ -225,7 +225,7 @@ class Stopped:
 )
 def test_a_second_ctrl_c_does_not_wait_for_what_is_under_way(cuts, outcome, calls):
     probe = Probe(cuts)
-    executed = execute(probe, None, "t", RunPlan(), lambda _: None, Cut())
+    executed = execute(probe, None, "t", RunPlan(), Listeners(), Cut())
     assert (executed.outcome, executed.cut_off) == (outcome, True)
     assert probe.calls == calls
 
@@ -235,7 +235,7 @@ def test_nor_does_one_that_comes_before_it_is_waited_for():
     probe = Probe(cuts=1)
     probe.is_done_by = lambda time_us: False
     cut.again = True
-    executed = execute(probe, None, "t", RunPlan(), lambda _: None, cut)
+    executed = execute(probe, None, "t", RunPlan(), Listeners(), cut)
     assert executed.outcome == Stopped("what was settled", True)
     assert probe.calls == ["outcome", "stop", "give up"]
 

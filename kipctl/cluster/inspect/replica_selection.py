@@ -136,7 +136,7 @@ class Choice:
         return f"{self.reason}: {self.detail}" if self.detail else str(self.reason)
 
 
-def walk(facts: PartitionFacts, rack: str) -> tuple[Step, ...]:
+def apply_rules(facts: PartitionFacts, rack: str) -> tuple[Step, ...]:
     """The rules one by one, until one broker is left, or none when they cannot tell.
 
     Several are left only when they cannot be told apart: the broker then takes the one that was
@@ -200,7 +200,7 @@ def walk(facts: PartitionFacts, rack: str) -> tuple[Step, ...]:
     return tuple(steps)
 
 
-def judge(
+def explain_choice(
     facts: PartitionFacts,
     rack: str,
     answer: Answer,
@@ -212,7 +212,7 @@ def judge(
     The reason is the first rule that kept them from a replica in their rack.
     """
     serving = None if answer.reads_from is None else facts.replica(answer.reads_from)
-    expected = walk(facts, rack)[-1].left
+    expected = apply_rules(facts, rack)[-1].left
     reason, detail = _reason(facts, rack, answer, racks, silent, expected)
     served_there = serving is not None and serving.rack == rack and reason is not Reason.SILENT
     return Choice(

@@ -3,8 +3,8 @@
 import time
 from collections.abc import Callable, Iterator, Sequence
 
-from kipctl.cluster.inspect.replica_facts import observe
 from kipctl.cluster.inspect.replica_selection import Choice, Flip, flips
+from kipctl.cluster.inspect.replica_selection_facts import observe
 from kipctl.cluster.snapshot import Snapshot, take_snapshot
 from kipctl.transport.request import Cluster
 

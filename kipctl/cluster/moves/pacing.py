@@ -26,11 +26,11 @@ class Pace:
     concurrent: int | None = None
 
 
-AT_ONCE = Pace()
+ONE_BATCH = Pace()
 
 
 @dataclass(slots=True)
-class Seldom:
+class ReportInterval:
     """When to tell again how far something has come: a second after the first time, then whenever a
     tenth more time has gone by, and every half minute at last. Times are of one monotonic clock."""
 
