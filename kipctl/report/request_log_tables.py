@@ -10,13 +10,14 @@ from kipctl.report.tables import Cell, Column, Table
 Document = Mapping[str, Any]
 Rows = Sequence[Mapping[str, Any]]
 
-_HINTS = {
+HINTS = {
     "uses": "follows them",
     "waits": "gets them, and waits all the same",
     "gets": "gets them",
     "none": "too old for them",
     "-": "-",
 }
+"""What each use of leader hints is called."""
 _APIS_SHOWN = ("PRODUCE", "FETCH", "METADATA")
 _ADDRESSES_SHOWN = 5
 
@@ -26,7 +27,7 @@ def request_log_answer(document: Document) -> str:
     clients: Counter[str] = Counter()
     for cluster in document["clusters"]:
         for row in cluster["fleet"]:
-            clients[_HINTS[row["hints"]]] += row["clients"]
+            clients[HINTS[row["hints"]]] += row["clients"]
     served = document["lines"]["parsed"]
     if not clients:
         return f"No client is in the {served:,} lines that could be read."
@@ -98,7 +99,7 @@ def _fleet(document: Document) -> Table:
             row["clients"],
             row["requests"],
             *(", ".join(row["apis"].get(api, ())) or "-" for api in _APIS_SHOWN),
-            _HINTS[row["hints"]],
+            HINTS[row["hints"]],
             errors["total"],
             errors["hinted"],
             _used(row["followed_hints"]),
