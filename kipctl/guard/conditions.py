@@ -195,7 +195,7 @@ class Gauge:
     looks: int = 0
     unknown: int = 0
 
-    def see(self, value: float | None, now: float) -> "Gauge":
+    def observe(self, value: float | None, now: float) -> "Gauge":
         """The same with this value seen at that time."""
         is_true = self.condition.is_true_of(value)
         since = (now if self.true_since is None else self.true_since) if is_true else None
@@ -269,7 +269,7 @@ class Guard:
     def crossed(self) -> tuple[Gauge, ...]:
         return tuple(gauge for gauge in self.gauges if gauge.is_crossed)
 
-    def see(self, values: Mapping[str, float | None], now: float) -> "Guard":
+    def observe(self, values: Mapping[str, float | None], now: float) -> "Guard":
         """The same after a look: values by the text of their condition; None is not known.
 
         Conditions that are not in `values` were not looked at, and stay as they are.
@@ -277,7 +277,7 @@ class Guard:
         seen = replace(
             self,
             gauges=tuple(
-                gauge.see(values[gauge.condition.text], now)
+                gauge.observe(values[gauge.condition.text], now)
                 if gauge.condition.text in values
                 else gauge
                 for gauge in self.gauges

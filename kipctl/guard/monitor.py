@@ -47,7 +47,7 @@ class GuardMonitor(ChangeGuard):
         began = time.monotonic()
         values = self._values(away, snapshot)
         now = time.monotonic()
-        self.guard = self.guard.see(values, now)
+        self.guard = self.guard.observe(values, now)
         self._next = now + min(max(_EVERY_S, (now - began) / _SHARE), _AT_LEAST_EVERY_S)
         if self.guard.verdict is Verdict.GIVE_UP:
             raise GivenUpError(

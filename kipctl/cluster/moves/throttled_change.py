@@ -34,7 +34,7 @@ Message = Callable[[str], None]
 @contextmanager
 def journaled(
     cluster: Cluster,
-    kept: Journal,
+    journal: Journal,
     plan: Plan,
     origin: Origin,
     how: ExecutionOptions,
@@ -54,7 +54,7 @@ def journaled(
     """
     try:
         throttle = throttle_for(cluster, plan.moves, how)
-        entry = kept.save(
+        entry = journal.save(
             {move.id: move.before for move in plan.moves},
             plan.target,
             origin,
@@ -167,9 +167,9 @@ def throttles_set_by_others(
     return {s: value for s, value in found.items() if value and (s, value) not in known}
 
 
-def entries_with_throttles(kept: Journal) -> list[Entry]:
+def entries_with_throttles(journal: Journal) -> list[Entry]:
     """The entries whose throttles are not put back, the newest first."""
-    return [entry for entry in kept.unfinished() if entry.throttle is not None]
+    return [entry for entry in journal.unfinished() if entry.throttle is not None]
 
 
 def leftover_warning(found: Sequence[Entry], alive: Collection[int]) -> str:
