@@ -196,7 +196,7 @@ class Gauge:
     unknown: int = 0
 
     def observe(self, value: float | None, now: float) -> "Gauge":
-        """The same with this value seen at that time."""
+        """The gauge with this value seen at that time."""
         is_true = self.condition.is_true_of(value)
         since = (now if self.true_since is None else self.true_since) if is_true else None
         is_crossed = since is not None and now - since >= self.condition.held_s
@@ -252,7 +252,7 @@ class Guard:
     is_given_up: bool = False
     pauses: int = 0
     paused_s: float = 0.0
-    """Of the pauses that have ended."""
+    """Seconds of the pauses that have ended."""
 
     @classmethod
     def of(cls, conditions: Iterable[Condition], patience_s: float, quiet_s: float) -> "Guard":
@@ -270,7 +270,7 @@ class Guard:
         return tuple(gauge for gauge in self.gauges if gauge.is_crossed)
 
     def observe(self, values: Mapping[str, float | None], now: float) -> "Guard":
-        """The same after a look: values by the text of their condition; None is not known.
+        """The guard after a look: values by the text of their condition; None is not known.
 
         Conditions that are not in `values` were not looked at, and stay as they are.
         """

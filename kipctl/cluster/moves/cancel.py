@@ -50,7 +50,7 @@ def started_by(entry: Entry, one: Reassignment) -> bool:
 def starting_entries(
     busy: Iterable[Reassignment], entries: Iterable[Entry]
 ) -> dict[PartitionId, Entry]:
-    """Of reassignments in progress, the entries that they were started with.
+    """The journal entries that reassignments in progress were started with, by partition.
 
     `entries` are the newest first. Of each partition only the newest change counts: an older one
     that looks the same is over. So is one that is done: all of it had arrived. What no entry tells

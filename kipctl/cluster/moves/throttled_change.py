@@ -125,7 +125,7 @@ def throttled(
 
 
 def _forget(entry: Entry, message: Message) -> None:
-    """It is put back; to put it back once more, where that cannot be written, does no harm."""
+    """Take the throttle off the entry. Where that fails, putting it back again does no harm."""
     try:
         entry.again().with_throttle(None)
     except UsageError as error:
