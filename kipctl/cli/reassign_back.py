@@ -23,7 +23,7 @@ from kipctl.report.reassign_tables import (
 from kipctl.report.tables import Report, Table, paragraphs
 
 if TYPE_CHECKING:
-    from kipctl.cluster.moves.cancel import Chosen
+    from kipctl.cluster.moves.cancel import Cancellation
     from kipctl.cluster.moves.journal import Journal
     from kipctl.cluster.reassignments import Reassignment
     from kipctl.cluster.snapshot import PartitionId
@@ -97,7 +97,7 @@ def cancel(asked: Asked, path: Path | None, everything: bool) -> None:
 
 
 def _stop_who_moves(
-    asked: Asked, kept: "Journal", chosen: "Chosen", named: "Collection[PartitionId] | None"
+    asked: Asked, kept: "Journal", chosen: "Cancellation", named: "Collection[PartitionId] | None"
 ) -> bool:
     """Let the kipctl that runs begin nothing more, unless it is not its moves that are chosen.
 
@@ -130,14 +130,14 @@ def _may_concern(asked: Asked, kept: "Journal", named: "Collection[PartitionId] 
 
 
 def _with_begun_since(
-    asked: Asked, kept: "Journal", chosen: "Chosen", named: "Collection[PartitionId] | None"
-) -> "Chosen":
+    asked: Asked, kept: "Journal", chosen: "Cancellation", named: "Collection[PartitionId] | None"
+) -> "Cancellation":
     """With what the same changes have begun since; what was not asked for is left out."""
-    from kipctl.cluster.moves.cancel import choose, starters
+    from kipctl.cluster.moves.cancel import choose, starting_entries
 
     busy = ongoing_of(asked)
     own = {entry.id for entry in chosen.started.values()}
-    started = starters(busy, kept.entries())
+    started = starting_entries(busy, kept.entries())
     wanted = {one.id for one in chosen.stop}
     wanted |= {
         one for one, entry in started.items() if entry.id in own and (named is None or one in named)
@@ -151,13 +151,13 @@ def _chosen(
     busy: Sequence["Reassignment"],
     named: "Collection[PartitionId] | None",
     everything: bool,
-) -> "Chosen":
-    from kipctl.cluster.moves.cancel import choose, starters
+) -> "Cancellation":
+    from kipctl.cluster.moves.cancel import choose, starting_entries
 
     wanted = {one.id for one in busy} if everything or asked.topics else named
     entry_id = kept.find(asked.entry).id if asked.entry else ""
     entries = kept.entries(lambda damaged: asked.environment.message(str(damaged)))
-    return choose(busy, starters(busy, entries), wanted, entry_id)
+    return choose(busy, starting_entries(busy, entries), wanted, entry_id)
 
 
 def pause(asked: Asked) -> None:

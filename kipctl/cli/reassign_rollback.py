@@ -303,12 +303,12 @@ def _whole(way: "RollbackPlan", known: "Snapshot") -> "Plan":
 
 def _cancel(asked: Asked, entry: "Entry", own: Sequence["Reassignment"]) -> "Cancelled":
     """Cancel what the entry still moves; what has ended meanwhile is rolled back afterwards."""
-    from kipctl.cluster.moves.cancel import Chosen, cancel
+    from kipctl.cluster.moves.cancel import Cancellation, cancel
 
     with asked.environment.progress(f"Cancelling {len(own)} reassignments"):
         return cancel(
             asked.cluster,
-            Chosen(tuple(own), (), {one.id: entry for one in own}),
+            Cancellation(tuple(own), (), {one.id: entry for one in own}),
             asked.step_timeout_s,
         )
 
