@@ -45,7 +45,8 @@ def called(name: str, file: Path) -> Iterator[object]:
 
 def found_in_rules() -> set[object]:
     files = (REPOSITORY / "kipctl" / "cluster" / "inspect" / "findings").glob("*.py")
-    return {name for file in files for name in called("Finding", file)}
+    made_by = ("Finding", "problem", "warning", "note")
+    return {name for file in files for function in made_by for name in called(function, file)}
 
 
 def found_in_doubts() -> set[object]:

@@ -16,7 +16,7 @@ from kipctl.cli.connecting import with_connecting_options
 from kipctl.cli.environment import Environment
 from kipctl.cli.help import laid_out
 from kipctl.cli.pairs import spread_pairs
-from kipctl.errors import ExitStatus, KipctlError, UsageError
+from kipctl.errors import ExitStatus, KipctlError, UsageError, did_you_mean
 from kipctl.left_behind import LeftBehind
 from kipctl.signals import Received, as_keyboard_interrupts
 
@@ -193,6 +193,9 @@ def _wrong_usage(wrong: typer.TyperException, environment: Environment) -> int:
     """Tell in two lines what was wrong with the command line, and which help page to read."""
     # Without any arguments the help page has just been printed, and there is no message.
     if message := " ".join(wrong.format_message().split()):
+        if near := getattr(wrong, "possibilities", None):
+            option = getattr(wrong, "option_name", "")
+            message = f"There is no option {option}.{did_you_mean(option, near)}"
         context: typer.Context | None = getattr(wrong, "ctx", None)
         command = context.command_path if context else "kipctl"
         environment.error(UsageError(message, f"See `{command} --help`."))

@@ -17,7 +17,7 @@ def _options(
         str | None,
         typer.Option(
             "--cluster",
-            metavar="NAME",
+            metavar="CLUSTER",
             help="A cluster of clusters.toml (kipctl clusters). Default: KIPCTL_CLUSTER.",
         ),
     ] = None,

@@ -23,9 +23,6 @@ app.command()(brokers)
 app.command()(replica_selection)
 app.command()(metadata)
 
-PartitionsOption = Annotated[
-    bool, typer.Option("--partitions", help="Print every partition, however many there are.")
-]
 TopicOption = Annotated[
     list[str] | None, typer.Option("--topic", metavar="TOPIC", help="A topic or glob; repeatable.")
 ]
@@ -35,7 +32,6 @@ TopicOption = Annotated[
 def leaders(
     context: typer.Context,
     topic: TopicOption = None,
-    partitions: PartitionsOption = False,
     bootstrap_server: BootstrapOption = None,
     output: OutputOption = OutputFormat.AUTO,
 ) -> None:
@@ -52,7 +48,7 @@ def leaders(
         snapshot = take_snapshot(cluster, named=topic or [])
         environment.say_what_may_be_hidden(cluster, snapshot.topics, topic or [])
     shown = select(snapshot, topic) if topic else snapshot
-    environment.report(_leaders_report(shown, partitions), output)
+    environment.report(_leaders_report(shown), output)
 
 
 @app.command()
@@ -79,7 +75,7 @@ def hints(
     environment.report(_hints_report(checked, bool(snapshot.partitions)), output)
 
 
-def _leaders_report(snapshot: "Snapshot", every_row: bool) -> Report:
+def _leaders_report(snapshot: "Snapshot") -> Report:
     by_partition, partitions = listing(
         "Partitions",
         {
@@ -166,7 +162,7 @@ def _leaders_report(snapshot: "Snapshot", every_row: bool) -> Report:
         (by_broker, by_topic, by_partition),
         opening=(_leaders_answer(snapshot),),
     )
-    return with_most_rows(report, every_row)
+    return with_most_rows(report)
 
 
 def _is_in_order(partition: "Partition") -> bool:

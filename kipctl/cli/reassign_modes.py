@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from kipctl.cluster.moves.pacing import Pace
     from kipctl.cluster.moves.plan import Plan
     from kipctl.cluster.moves.plan_summary import PlanSummary
-    from kipctl.cluster.moves.reassign import Reassignment
     from kipctl.cluster.moves.safety_checks import Planner, Survey
     from kipctl.cluster.moves.throttle import StillSet
+    from kipctl.cluster.reassignments import Reassignment
     from kipctl.cluster.snapshot import Snapshot
     from kipctl.transport.request import Cluster
 
@@ -59,7 +59,6 @@ class Asked:
     additional: bool
     change_factor: bool
     measure: bool
-    every_row: bool
     timeout_s: float | None
     pace: "Pace"
     throttle: int | None
@@ -89,7 +88,7 @@ class Asked:
         """Print it, with what the guard saw; in a dry run, what it sees now."""
         if self.dry_run:
             self.guard.look_only()
-        shown = with_most_rows(self.guard.with_seen(report), self.every_row)
+        shown = with_most_rows(self.guard.with_seen(report))
         self.environment.report(shown, self.output)
 
     @contextmanager
@@ -326,7 +325,7 @@ def show(asked: Asked) -> None:
 
 
 def ongoing_of(asked: Asked) -> tuple["Reassignment", ...]:
-    from kipctl.cluster.moves.reassign import list_reassignments
+    from kipctl.cluster.reassignments import list_reassignments
     from kipctl.cluster.snapshot import select, take_snapshot
 
     busy = list_reassignments(asked.cluster)

@@ -27,9 +27,9 @@ from kipctl.report.reassign_tables import (
 if TYPE_CHECKING:
     from kipctl.cluster.moves.journal import Journal
     from kipctl.cluster.moves.journal_entry import Entry, ExecutionOptions
-    from kipctl.cluster.moves.reassign import Reassignment
     from kipctl.cluster.moves.resume import Remaining
     from kipctl.cluster.moves.throttle import Throttle
+    from kipctl.cluster.reassignments import Reassignment
     from kipctl.cluster.snapshot import Snapshot
 
 

@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from kipctl.cluster.moves.journal_entry import Entry
     from kipctl.cluster.moves.plan import Plan
     from kipctl.cluster.moves.plan_result import LeadersMoved
-    from kipctl.cluster.moves.reassign import Reassignment
     from kipctl.cluster.moves.rollback import RollbackPlan
     from kipctl.cluster.moves.throttle import StillSet
+    from kipctl.cluster.reassignments import Reassignment
     from kipctl.cluster.snapshot import Snapshot
 
 _RECENT = timedelta(hours=1)

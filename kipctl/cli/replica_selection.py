@@ -15,7 +15,13 @@ from kipctl.cli.options import (
     finite,
 )
 from kipctl.durations import Duration
-from kipctl.errors import InterruptedRunError, PartlyDoneError, ThresholdError, UsageError
+from kipctl.errors import (
+    InterruptedRunError,
+    PartlyDoneError,
+    ThresholdError,
+    UsageError,
+    did_you_mean,
+)
 from kipctl.report import replica_selection_documents as documents
 from kipctl.report.formats import OutputFormat
 from kipctl.report.leader_tables import with_most_rows
@@ -107,9 +113,6 @@ def replica_selection(
         StockClient | None,
         typer.Option("--client", help="Also let this client read a few records, and watch it."),
     ] = None,
-    partitions: Annotated[
-        bool, typer.Option("--partitions", help="Print every partition, however many there are.")
-    ] = False,
     bootstrap_server: BootstrapOption = None,
     output: OutputOption = OutputFormat.AUTO,
 ) -> None:
@@ -162,7 +165,7 @@ def replica_selection(
     document = documents.document(found, summaries, unreported, reads, rate_over, price_per_gb)
     opening = (selection_answer(document),)
     report = Report(COMMAND, document, selection_tables(document), opening=opening)
-    environment.report(with_most_rows(report, partitions), output)
+    environment.report(with_most_rows(report), output)
     if limit is not None and failed:
         raise _below(failed, limit)
     _demand_all_reported(found)
@@ -212,6 +215,7 @@ def _warn_of_unknown(environment: Environment, asked: Sequence[str], known: Sequ
         if rack not in known:
             environment.message(
                 f"The cluster has no rack {rack!r}; it has {', '.join(known)}."
+                f"{did_you_mean(rack, known)}"
                 " Readers that name it read from the leaders."
             )
 
@@ -266,7 +270,7 @@ def _watch(
     for_s: float | None,
     output: OutputFormat,
 ) -> None:
-    """A line for each change, as it happens; JSON and CSV come whole, at the end."""
+    """A line for each change, as it happens; JSON, CSV and Markdown come whole, at the end."""
     from kipctl.cluster.inspect.replica_selection_watch import watch
     from kipctl.signals import noted_signals
 
@@ -275,7 +279,7 @@ def _watch(
         f"Watching {len(wanted.partitions)} partitions, read in"
         f" {len(found.choices) // max(1, len(wanted.partitions))} racks, {until}."
     )
-    lines_at_once = output not in (OutputFormat.JSON, OutputFormat.CSV)
+    lines_at_once = output not in (OutputFormat.JSON, OutputFormat.CSV, OutputFormat.MARKDOWN)
     flips = []
     with noted_signals() as ended:
         for flip in watch(cluster, wanted, found.choices, for_s, ended):

@@ -80,11 +80,6 @@ def chosen_brokers(cluster: Cluster, asked: Iterable[int]) -> tuple[int, ...]:
     return tuple(wanted or alive)
 
 
-def level_at(cluster: Cluster, broker: int) -> str:
-    """The broker's level of the logger. Raises RefusedError, UnreachableError, TimedOutError."""
-    return _level(broker, cluster.broker(broker))
-
-
 def _level(broker: int, connection: BrokerConnection) -> str:
     response = connection.request(
         DescribeConfigsRequest(

@@ -5,10 +5,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from kipctl.cluster.moves.guard_interface import GivenUpError
+from kipctl.cluster.moves.guard_interface import ChangeGuard, GivenUpError
 from kipctl.cluster.moves.pacing import ReportInterval
-from kipctl.cluster.moves.reassign import Progress, list_reassignments
+from kipctl.cluster.moves.reassign import Progress
 from kipctl.cluster.moves.safety_checks import min_insync_replicas
+from kipctl.cluster.reassignments import list_reassignments
 from kipctl.cluster.snapshot import PartitionId, Snapshot, take_snapshot
 from kipctl.errors import RefusedError, TimedOutError, UnreachableError
 from kipctl.guard.conditions import Guard, Kind, Verdict, count_partitions
@@ -23,8 +24,8 @@ _PATIENCE_S = 2.0
 """With an answer about topics that is cut off; what is not known then is asked at the next look."""
 
 
-@dataclass(slots=True)
-class GuardMonitor:
+@dataclass
+class GuardMonitor(ChangeGuard):
     """Looks, and says when to wait. Without conditions it looks at nothing."""
 
     cluster: Cluster
@@ -63,17 +64,17 @@ class GuardMonitor:
         if anew:
             self._next = 0.0
         self.look(away)
-        told, seldom = "", ReportInterval()
+        last_text, reports = "", ReportInterval()
         while self.guard.verdict is Verdict.PAUSE:
             text = f"Paused: {self.guard}"
-            if text != told and seldom.is_due(time.monotonic()):
-                told = text
+            if text != last_text and reports.is_due(time.monotonic()):
+                last_text = text
                 self.progress(text)
             if time.monotonic() > until:
                 raise TimedOutError(f"The time allowed has ended in a pause: {self.guard}.")
             time.sleep(max(0.0, self._next - time.monotonic()))
             self.look(away)
-        if told:
+        if last_text:
             self.progress("The guard is quiet: going on")
 
     def sleep(self, seconds: float) -> None:

@@ -40,6 +40,11 @@ class OpenMoves:
             name for name, (_, last_us) in self._open.items() if last_us <= now_us - OVER_US
         )
 
+    @property
+    def waits(self) -> IntRows:
+        """The waits of those that are not over, as long as they are by now."""
+        return np.array([wait_us for wait_us, _ in self._open.values()], dtype=np.int64)
+
     def finish(self) -> IntRows:
         """The waits of those that are left: no more is written."""
         return self._ended(self._open)

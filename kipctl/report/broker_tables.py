@@ -81,7 +81,7 @@ def _named(tables: Mapping[str, Table]) -> tuple[Table, ...]:
 
 
 def _brokers(facts: "ClusterFacts") -> tuple[Table, list[dict[str, Value]]]:
-    from kipctl.cluster.inspect.findings.left_behind import may_be_needed, needed_by
+    from kipctl.cluster.inspect.findings.isr import may_be_needed, needed_by
 
     snapshot = facts.snapshot
     leader_counts = snapshot.leaders_per_broker
@@ -159,7 +159,7 @@ def _reassignments_document(facts: "ClusterFacts") -> dict[str, object]:
 
 def _release(facts: "ClusterFacts", broker: "BrokerFacts") -> str | None:
     """The exact version if the broker's metrics tell it, else what its features give away."""
-    from kipctl.cluster.inspect.findings.settings import METADATA_VERSION
+    from kipctl.cluster.inspect.findings.releases import METADATA_VERSION
     from kipctl.cluster.kafka_release import release_of
 
     metrics = facts.metrics_of(broker.id)

@@ -1,4 +1,4 @@
-"""A report on a stream: as tables for a terminal, plain text, one JSON object, or CSV."""
+"""A report on a stream: as tables for a terminal, plain text, Markdown, a JSON object, or CSV."""
 
 import csv
 import json
@@ -7,10 +7,11 @@ from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import TextIO
 
-from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.console import Console
 from rich.text import Text
 
 from kipctl.report.layout import for_people, laid_out, wrapped
+from kipctl.report.markdown import markdown
 from kipctl.report.printable import printable
 from kipctl.report.tables import Report, Table
 
@@ -28,6 +29,7 @@ class OutputFormat(StrEnum):
     TABLE = "table"
     WIDE = "wide"
     PLAIN = "plain"
+    MARKDOWN = "markdown"
     JSON = "json"
     CSV = "csv"
 
@@ -51,6 +53,8 @@ def write(report: Report, output: OutputFormat, stream: TextIO, is_terminal: boo
             stream.write("\n")
         case OutputFormat.CSV:
             _write_csv(report.tables + report.further, stream)
+        case OutputFormat.MARKDOWN:
+            stream.write(markdown(report))
         case OutputFormat.PLAIN:
             _write_lines(report, _Paper(thousands=""), stream)
         case OutputFormat.WIDE:
@@ -135,19 +139,3 @@ def _table_lines(tables: Iterable[Table], paper: "_Paper") -> Iterator[Text]:
         yield from map(Text, drawn.rows)
         for note in (*drawn.notes, *table.notes):
             yield from _text(note, paper)
-
-
-@dataclass(frozen=True, slots=True)
-class _Tables:
-    """A report's tables for a display that is drawn again and again."""
-
-    report: Report
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        paper = _Paper(True, options.max_width, most=A_SCREEN)
-        yield from _table_lines(self.report.tables, paper)
-
-
-def renderable(report: Report) -> RenderableType:
-    """The report's tables as rich draws them, for a display that is drawn again and again."""
-    return _Tables(report)

@@ -31,11 +31,9 @@ def listing(
     return Table(title, tuple(columns.values()), shown, notes), objects
 
 
-def with_most_rows(report: Report, every_row: bool) -> Report:
-    """The report with a few rows of each table for people, unless every row was asked for."""
-    most = 0 if every_row else A_FEW
-    tables = (replace(table, most=most, shows_all="--partitions") for table in report.tables)
-    return replace(report, tables=tuple(tables))
+def with_most_rows(report: Report) -> Report:
+    """The report with a few rows of each table for people."""
+    return replace(report, tables=tuple(replace(table, most=A_FEW) for table in report.tables))
 
 
 def ids(brokers: Sequence[int]) -> str:

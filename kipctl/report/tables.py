@@ -27,8 +27,8 @@ class Table:
 
     Where a report has different tables from time to time they have a `name`, and CSV begins each
     of their rows with it. People are shown the first `most` rows (0: all of them; None: as many as
-    a terminal has room for), and how many more there are; `shows_all` is the option that shows
-    them. What programs read has every row.
+    a terminal has room for), and how many more there are, which `-o wide` shows too. What
+    programs read has every row.
     """
 
     title: str
@@ -37,7 +37,6 @@ class Table:
     notes: tuple[str, ...] = ()
     name: str = ""
     most: int | None = None
-    shows_all: str = ""
 
     @property
     def titles(self) -> tuple[str, ...]:

@@ -24,6 +24,7 @@ from kipctl.errors import (
     UsageError,
 )
 from kipctl.guard.monitor import GuardMonitor
+from kipctl.progress import ProgressText
 from kipctl.protocol.address import Address, host_port
 from kipctl.roll.move_leaders import LeaderMover, movable_leaders
 from kipctl.roll.next_step import (
@@ -97,7 +98,7 @@ class Roll:
             with self._explain_errors(broker):
                 if not is_first and self.record.how.between_s:
                     name = self.record.step(broker).name
-                    self.progress(f"Next is {name}, in {self.record.how.between_s:g} s")
+                    self._report(f"Next is {name}, in {self.record.how.between_s:g} s")
                     self.guarding.sleep(self.record.how.between_s)
                 self._roll_node(broker)
             is_first = False
@@ -175,10 +176,14 @@ class Roll:
             raise TimedOutError(f"After {self.record.how.timeout_s:g} s: {step.name}: {why}.")
         if why != self._last_progress:
             self._last_progress = why
-            self.progress(f"{step.name.capitalize()}: {why}")
+            self._report(f"{step.name.capitalize()}: {why}")
         # A node that is away for a moment only has to be seen to be.
         longest_s = _POLL_S if step.phase is Phase.RESTARTING else _LAST_PAUSE_S
         time.sleep(min(max(_FIRST_PAUSE_S, waited * _SHARE_OF_WAIT), longest_s))
+
+    def _report(self, text: str) -> None:
+        steps = len(self.record.steps)
+        self.progress(ProgressText(text, steps - len(self.record.left), steps))
 
     def _do(self, step: Step, what: NextAction) -> None:
         match what.act:
@@ -278,14 +283,14 @@ class Roll:
         brought = self.leaders.bring_back(step.since) if step.has_moved else 0
         step = self._save(step.begin(Phase.DONE, brought_back=step.brought_back + brought))
         took = step.seconds(Phase.RESTARTING, Phase.DONE)
-        told = f", {took:.1f} s after its restart was called" if took is not None else ""
-        self.message(f"Broker {step.broker}: {brought:,} leaders are back{told}.")
+        after = f", {took:.1f} s after its restart was called" if took is not None else ""
+        self.message(f"Broker {step.broker}: {brought:,} leaders are back{after}.")
 
     def _caught_up(self, step: Step) -> None:
         step = self._save(step.reached(IN_SYNC).begin(Phase.DONE))
         took = step.seconds(Phase.RESTARTING, Phase.DONE)
-        told = f" {took:.1f} s after its restart was called" if took is not None else ""
-        self.message(f"{step.name.capitalize()} is caught up{told}.")
+        after = f" {took:.1f} s after its restart was called" if took is not None else ""
+        self.message(f"{step.name.capitalize()} is caught up{after}.")
 
     def _save(self, step: Step) -> Step:
         if self.new_waits:

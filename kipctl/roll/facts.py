@@ -1,8 +1,8 @@
 """What a roll is planned from, asked of the cluster. Changes nothing."""
 
-from kipctl.cluster.moves.reassign import list_reassignments
+from kipctl.cluster.acls import hidden_topics_warning, no_topics_warning
 from kipctl.cluster.moves.safety_checks import min_insync_replicas
-from kipctl.cluster.reach import hidden_topics_warning, no_topics_warning
+from kipctl.cluster.reassignments import list_reassignments
 from kipctl.cluster.snapshot import PartitionId, take_snapshot
 from kipctl.errors import KipctlError, RefusedError
 from kipctl.protocol.describe_cluster import DescribeClusterRequest
@@ -54,7 +54,7 @@ def ask_facts(cluster: Cluster) -> Facts:
 
 
 def fenced_brokers(cluster: Cluster) -> tuple[int, ...]:
-    """Brokers that are registered and not in use. Raises KipctlError when that is not told."""
+    """Brokers that are registered and not in use. Raises KipctlError when that is not known."""
     connection = cluster.any_broker()
     asked = DescribeClusterRequest(include_fenced_brokers=True)
     answer = connection.request(asked, _FENCED_SINCE)

@@ -10,9 +10,10 @@ from kipctl.cluster.moves.plan import Move, Plan
 from kipctl.cluster.moves.plan_execution import roll_back, rotate_leaders
 from kipctl.cluster.moves.plan_result import demand_all_done
 from kipctl.cluster.moves.planners.preferred_leaders import ELECTION_ONLY, leaders_off
-from kipctl.cluster.moves.reassign import Progress, list_reassignments, topic_ids
+from kipctl.cluster.moves.reassign import Progress, topic_ids
 from kipctl.cluster.moves.rollback import ALREADY_BACK, DELETED, plan_rollback
 from kipctl.cluster.moves.safety_checks import survey
+from kipctl.cluster.reassignments import list_reassignments
 from kipctl.cluster.snapshot import Snapshot, take_snapshot
 from kipctl.errors import PartlyDoneError
 from kipctl.transport.request import Cluster
@@ -115,8 +116,10 @@ def plan_leaders_off(now: Snapshot, broker: int) -> Plan:
     """
     plan = leaders_off(now, [broker])
     known = now.by_id
-    astray = [known[one.id] for one in plan.skipped if one.reason == ELECTION_ONLY]
-    electing = (Move(p.id, p.replicas, p.replicas, p.leader) for p in astray if p.leader == broker)
+    elect_only = [known[one.id] for one in plan.skipped if one.reason == ELECTION_ONLY]
+    electing = (
+        Move(p.id, p.replicas, p.replicas, p.leader) for p in elect_only if p.leader == broker
+    )
     moves = sorted((*plan.moves, *electing), key=lambda move: move.id)
     return Plan(tuple(moves), tuple(one for one in plan.skipped if one.reason != ELECTION_ONLY))
 

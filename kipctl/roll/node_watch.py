@@ -69,22 +69,17 @@ class ClusterWatch:
         try:
             listed = [one.node_id for one in self.cluster.metadata(()).brokers]
         except (UnreachableError, TimedOutError):
-            self.was_away |= self._is_alone(broker) and self._refuses(broker)
+            self.was_away |= self._is_alone(broker) and self._answers(broker) is False
             return False
         others = [one for one in listed if one != broker]
         if broker not in listed:
             shown = self._shown_by_one_of(others)
             self.was_away |= shown is not None and broker not in shown
             return False
-        try:
-            self.cluster.broker(broker).request(_EMPTY)
-        except UnreachableError as error:
-            if _is_refusal(error):
-                self.was_away |= not others or self._shown_by_one_of(others) is not None
-            return False
-        except TimedOutError:  # it may hang: that is no restart
-            return False
-        return True
+        answers = self._answers(broker)
+        if answers is False:
+            self.was_away |= not others or self._shown_by_one_of(others) is not None
+        return answers is True
 
     def _shown_by_one_of(self, others: Collection[int]) -> Collection[int] | None:
         """The brokers that the first of these lists that answers; None if none does."""
@@ -103,14 +98,18 @@ class ClusterWatch:
         except KipctlError:  # nobody has ever answered
             return False
 
-    def _refuses(self, broker: int) -> bool:
+    def _answers(self, broker: int) -> bool | None:
+        """False where its machine says that nobody listens at its port; None where neither is so.
+
+        It may hang then, or the network is lost: that is no restart.
+        """
         try:
             self.cluster.broker(broker).request(_EMPTY)
         except UnreachableError as error:
-            return _is_refusal(error)
+            return False if isinstance(error.__cause__, ConnectionRefusedError) else None
         except TimedOutError:
-            return False
-        return False
+            return None
+        return True
 
     def cluster_state(self) -> tuple[Snapshot, str]:
         """The cluster, and what is not in sync, or not known alike to all brokers; "" if all is.
@@ -168,11 +167,6 @@ class ClusterWatch:
         if code.retriable:
             raise UnreachableError(f"Broker {broker} has no producer ids yet: {code.name}.")
         return None if code else answer.producer_id
-
-
-def _is_refusal(error: UnreachableError) -> bool:
-    """Whether its machine says that nobody listens at its port."""
-    return isinstance(error.__cause__, ConnectionRefusedError)
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ it, and it moves once.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kipctl.cluster.snapshot import Partition, PartitionId, Snapshot
@@ -26,7 +26,7 @@ class Facts:
 
     `voters` are the ids of the controllers and `active` is the one that leads them; None where the
     cluster does not tell. `fenced` are brokers that are registered and not in use. `min_insync` is
-    min.insync.replicas by topic, None where it is not told. `moving` are partitions that are being
+    min.insync.replicas by topic, None where it is not known. `moving` are partitions that are being
     reassigned, and `not_known` says in sentences what could not be asked. `quorum` is how far the
     controllers are, None where the cluster does not tell. `none_shown` says that the client may not
     Describe any topic, where that may be why there is none.
@@ -284,19 +284,8 @@ def _risk(about: Risk, held: Iterable[Partition], min_insync: Mapping[str, int |
             below.append(partition.id)
         elif left == 1:
             single.append(partition.id)
-    return Risk(
-        about.broker,
-        about.host,
-        about.port,
-        about.rack,
-        about.role,
-        about.replicas,
-        about.leaders,
-        tuple(lost),
-        tuple(below),
-        tuple(single),
-        tuple(unknown),
-        about.no_quorum,
+    return replace(
+        about, lost=tuple(lost), below=tuple(below), single=tuple(single), unknown=tuple(unknown)
     )
 
 

@@ -84,6 +84,19 @@ class Performed:
         }
 
 
+def describe(number: int, done: Performed) -> str:
+    """An action and what came of it, in a line."""
+    what = f"{done.action} {number}: "
+    if done.error or not done.converged_us:
+        return what + (done.error or "under way")
+    took_ms = (done.answered_us - done.called_us) / 1000
+    spread_ms = (done.converged_us - done.answered_us) / 1000
+    return (
+        f"{what}{done.partitions} partitions in {took_ms:.0f} ms, "
+        f"all brokers knew {spread_ms:.0f} ms later."
+    )
+
+
 @dataclass(slots=True)
 class Performer:
     """Carries out one action again and again on one topic, and keeps what happened and when."""

@@ -1,18 +1,18 @@
 """`perf consume`: the probe's consumer on a topic, actions on the cluster meanwhile, the record."""
 
-import threading
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
 import numpy as np
 
+from kipctl.background import every
 from kipctl.cluster.inspect.replica_selection_facts import broker_racks
 from kipctl.cluster.snapshot import Snapshot, take_snapshot
 from kipctl.cluster.topics import EARLIEST, LATEST, offsets
-from kipctl.errors import UsageError
+from kipctl.errors import UsageError, did_you_mean
 from kipctl.measure.consumed import (
     DETAILED_HEADER,
     Measured,
@@ -22,6 +22,7 @@ from kipctl.measure.consumed import (
     summarize,
 )
 from kipctl.measure.doubts import Observed, doubts
+from kipctl.measure.totals import ConsumerTotals
 from kipctl.probe.config import as_properties
 from kipctl.probe.consume.positions import NO_OFFSET
 from kipctl.probe.consume.run import ConsumeOutcome, ConsumeSpec, assignment
@@ -36,6 +37,7 @@ from kipctl.runs.execute import (
     report_missing_actions,
     undo,
 )
+from kipctl.runs.live import Screen
 from kipctl.runs.plan import RunPlan, check_topic
 from kipctl.runs.produce import kafka_version
 from kipctl.runs.record import Recorder, recording, snapshot_after
@@ -145,7 +147,9 @@ def rack_warning(rack: str, racks: Mapping[int, str | None], alive: Collection[i
         )
     known = sorted({its_rack for its_rack in racks.values() if its_rack})
     return f"Warning: no broker is in rack {rack!r}, so leaders are read. " + (
-        f"Racks of this cluster: {', '.join(known)}." if known else "None has a rack."
+        f"Racks of this cluster: {', '.join(known)}.{did_you_mean(rack, known)}"
+        if known
+        else "None has a rack."
     )
 
 
@@ -172,7 +176,7 @@ def measure(
             recorder.begin()
         with cut_in_order() as cut:
             with _watched(probe, plan, listeners):
-                executed = execute(probe, cluster, spec.topic, plan, listeners.message, cut)
+                executed = execute(probe, cluster, spec.topic, plan, listeners, cut)
             outcome, actions = executed.outcome, executed.actions
             is_recorded = bool(outcome.records or outcome.failure)
             if recorder and is_recorded:
@@ -230,46 +234,38 @@ def local_time(wall_us: int) -> str:
     return f"{local:%Y-%m-%d %H:%M:%S}:{local.microsecond // 1000:03d}"
 
 
-@contextmanager
 def _watched(
     probe: Probe[ConsumeOutcome], plan: ConsumePlan, listeners: Listeners
-) -> Iterator[None]:
-    """While the block runs, from a thread: tell Kafka's interval lines, and end workers together.
-
-    None of them knows what the others have read.
-    """
+) -> AbstractContextManager[None]:
+    """While the block runs: show how far it is, or tell Kafka's interval lines; and end workers
+    together, as none of them knows what the others have read."""
+    if listeners.screen:
+        title, records = f"perf consume of {plan.probe.topic}", plan.probe.num_records
+        screen = Screen(
+            title, "Fetch", probe.schedule, records, listeners.performed, listeners.screen
+        )
+        return screen.follow(probe, ConsumerTotals())
     if not plan.show_detailed_stats and not plan.on_spark:
-        yield
-        return
-    over = threading.Event()
+        return nullcontext()
     if plan.show_detailed_stats:
         listeners.interval(DETAILED_HEADER)
+    records = size = 0
+    reported_us, rows = now_us(), probe.new_rows("reads")
 
     def watch() -> None:
-        records = size = 0
-        interval_us = round(plan.reporting_interval_s * 1e6)
-        reported_us = now_us()
-        rows = probe.new_rows("reads")
-        while not over.wait(_LOOK_S):
-            rows = np.concatenate([rows, probe.new_rows("reads")])
-            if plan.on_spark and records + read(rows) >= plan.probe.num_records:
-                probe.stop()
-            if now_us() - reported_us < interval_us:
-                continue
-            line, records, size = interval_line(
-                rows, records, size, (now_us() - reported_us) / 1e6, local_time
-            )
-            reported_us, rows = now_us(), rows[:0]
-            if plan.show_detailed_stats:
-                listeners.interval(line)
+        nonlocal records, size, reported_us, rows
+        rows = np.concatenate([rows, probe.new_rows("reads")])
+        if plan.on_spark and records + read(rows) >= plan.probe.num_records:
+            probe.stop()
+        passed_us = now_us() - reported_us
+        if passed_us < round(plan.reporting_interval_s * 1e6):
+            return
+        line, records, size = interval_line(rows, records, size, passed_us / 1e6, local_time)
+        reported_us, rows = now_us(), rows[:0]
+        if plan.show_detailed_stats:
+            listeners.interval(line)
 
-    thread = threading.Thread(target=watch, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
+    return every(_LOOK_S, watch)
 
 
 def read(rows: IntRows) -> int:

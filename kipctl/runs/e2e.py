@@ -44,6 +44,7 @@ from kipctl.runs.execute import (
     settled,
     undo,
 )
+from kipctl.runs.live import Screen
 from kipctl.runs.long_watch import MetricsServer, Watch, WatchOptions, serving_metrics
 from kipctl.runs.plan import OWN_TOPIC
 from kipctl.runs.produce import (
@@ -197,14 +198,15 @@ def measure(
             "arm": plan.produce.arm or spec.discovery.value,
             **plan.watched.asked,
         }
-        watch = _watch(plan, reader, writer, server) if plan.is_watched else None
+        is_watched = plan.is_watched or listeners.screen
+        watch = _watch(plan, reader, writer, server, listeners) if is_watched else None
         recorder = Recorder(run, "perf e2e", spec.topic, how, asdict(before)) if run else None
         if recorder:
             recorder.begin()
         with cut_in_order() as cut:
             with watch.at_work() if watch else nullcontext():
                 load = ProducerWithConsumer(writer, reader, watch)
-                executed = execute(load, cluster, spec.topic, plan.produce, listeners.message, cut)
+                executed = execute(load, cluster, spec.topic, plan.produce, listeners, cut)
                 outcome, actions = executed.outcome, executed.actions
                 if watch:
                     watch.load_is_over()
@@ -274,6 +276,7 @@ def _watch(
     reader: Probe[ConsumeOutcome],
     writer: Probe[ProbeOutcome],
     server: MetricsServer | None,
+    listeners: Listeners,
 ) -> Watch:
     assert isinstance(reader, RunningProbe)
     assert isinstance(writer, RunningProbe)
@@ -286,7 +289,12 @@ def _watch(
         _FORGET_US,
     )
     folders = {PRODUCER: writer.directory, CONSUMER: reader.directory}
-    return Watch(plan.watched, totals, writer.schedule, folders, server)
+    title, spec = f"perf e2e on {plan.produce.probe.topic}", plan.produce.probe
+    records = None if plan.watched.forever else spec.num_records
+    screen = listeners.screen and Screen(
+        title, "e2e", writer.schedule, records, listeners.performed, listeners.screen
+    )
+    return Watch(plan.watched, totals, writer.schedule, folders, server, screen)
 
 
 class ProducerWithConsumer(Generic[AnyOutcome]):

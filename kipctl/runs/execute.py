@@ -21,7 +21,8 @@ from kipctl.errors import (
 )
 from kipctl.probe.outcome import AnyOutcome
 from kipctl.probe.schedule import Schedule
-from kipctl.runs.actions import Performed, Performer
+from kipctl.runs.actions import Performed, Performer, describe
+from kipctl.runs.live import RunProgress
 from kipctl.runs.machine import busy_share, cpu_times
 from kipctl.runs.plan import OWN_TOPIC, RunPlan
 from kipctl.runs.start import Probe
@@ -54,10 +55,16 @@ class RunningLoad(Protocol[AnyResult_co]):
 
 @dataclass(slots=True)
 class Listeners:
-    """Who is told while it runs: `message` of steps, `interval` of Kafka's interval lines."""
+    """Who is told while it runs: `message` of steps, `interval` of Kafka's interval lines.
+
+    Where there is a `screen` it shows how far the run is, its intervals and actions instead.
+    """
 
     message: Callable[[str], None] = field(default=lambda _: None)
     interval: Callable[[str], None] = field(default=lambda _: None)
+    screen: Callable[[RunProgress], None] | None = None
+    performed: list[Performed] = field(default_factory=list)
+    """Actions of the run so far; the last one may be under way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +127,7 @@ def execute(
     cluster: Cluster,
     topic: str,
     plan: RunPlan,
-    message: Callable[[str], None],
+    listeners: Listeners,
     cut: Cut,
 ) -> Executed[AnyOutcome]:
     """Perform the plan's actions on time until the probe is done.
@@ -128,9 +135,9 @@ def execute(
     Ctrl-C stops the probe in good order; then its outcome is `stopped`, also when all was sent. A
     second one does not wait for what is under way.
     """
-    report_rate(probe.schedule, message)
+    report_rate(probe.schedule, listeners.message)
     stopped = partial(settled, probe, cut)
-    executed = execute_load(probe, probe.schedule, cluster, topic, plan, message, stopped, cut)
+    executed = execute_load(probe, probe.schedule, cluster, topic, plan, listeners, stopped, cut)
     if not executed.cut_off:
         return executed
     return replace(executed, outcome=replace(executed.outcome, stopped=True))
@@ -154,7 +161,7 @@ def execute_load(
     cluster: Cluster,
     topic: str,
     plan: RunPlan,
-    message: Callable[[str], None],
+    listeners: Listeners,
     stopped: Callable[[], AnyResult] | None = None,
     cut: Cut | None = None,
 ) -> Executed[AnyResult]:
@@ -163,12 +170,13 @@ def execute_load(
     Ctrl-C stops it in good order, by `stopped` if that is given. With `cut` one that comes later
     is put off.
     """
-    performer = Performer(cluster, topic, plan.during) if plan.during else None
+    performed = listeners.performed
+    performer = Performer(cluster, topic, plan.during, performed) if plan.during else None
     cut_off, interrupted = False, ""
     began = cpu_times()
     try:
         if performer:
-            _perform(performer, load, schedule, plan, message)
+            _perform(performer, load, schedule, plan, listeners)
         outcome = load.outcome()
         if cut:
             cut.put_off()
@@ -176,13 +184,13 @@ def execute_load(
         cut_off = True
         if isinstance(ctrl_c, InterruptedRunError):
             interrupted = ctrl_c.what.removeprefix("Interrupted. ")
-        message("Stopping: what is under way is waited for.")
+        listeners.message("Stopping: what is under way is waited for.")
         outcome = (stopped or partial(_stopped, load))()
     return Executed(
         outcome,
         cut_off,
         interrupted,
-        performer.performed if performer else [],
+        performed,
         performer.events if performer else [],
         schedule.start_us,
         busy_share(began, cpu_times()),
@@ -199,7 +207,7 @@ def _perform(
     load: RunningLoad[object],
     schedule: Schedule,
     plan: RunPlan,
-    message: Callable[[str], None],
+    listeners: Listeners,
 ) -> None:
     number, free_us = 0, schedule.start_us
     while not plan.count or number < plan.count:
@@ -207,7 +215,9 @@ def _perform(
         begins_us = action_begins_us(schedule, number, plan.every_s, free_us)
         if begins_us is None or load.is_done_by(begins_us):
             return
-        message(_describe(number, performer.perform()))
+        done = performer.perform()
+        if not listeners.screen:
+            listeners.message(describe(number, done))
         free_us = now_us()
 
 
@@ -222,17 +232,6 @@ def action_begins_us(schedule: Schedule, number: int, every_s: float, free_us: i
     if schedule.throttled and begins_us >= schedule.intended_us(schedule.num_records - 1):
         return None
     return begins_us
-
-
-def _describe(number: int, done: Performed) -> str:
-    if done.error:
-        return f"{done.action} {number}: {done.error}"
-    took_ms = (done.answered_us - done.called_us) / 1000
-    spread_ms = (done.converged_us - done.answered_us) / 1000
-    return (
-        f"{done.action} {number}: {done.partitions} partitions in {took_ms:.0f} ms, "
-        f"known to every broker {spread_ms:.0f} ms later."
-    )
 
 
 def report_rate(schedule: Schedule, message: Callable[[str], None]) -> None:

@@ -4,7 +4,6 @@ A thread reads what both clients write, once a second. With `keep_s` it removes 
 are older (`kipctl.trace.row_writer.RowWriter.rotate`), when it has read them.
 """
 
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -14,20 +13,21 @@ from pathlib import Path
 from typing import Any
 from wsgiref.simple_server import WSGIServer
 
-import numpy as np
 from prometheus_client import CollectorRegistry, Metric, start_http_server
 from prometheus_client.registry import Collector
 
+from kipctl.background import every
 from kipctl.errors import UsageError
 from kipctl.measure.exposition import families
 from kipctl.measure.totals import DATASETS, Totals
 from kipctl.probe.produce.run import ProbeOutcome
 from kipctl.probe.schedule import Schedule
 from kipctl.protocol.address import Address, host_port
+from kipctl.runs.live import Screen
 from kipctl.trace.clock import now_us
 from kipctl.trace.columns import COLUMNS, raw_path
 from kipctl.trace.row_writer import file_of
-from kipctl.trace.rows import IntRows, RowReader
+from kipctl.trace.rows import IntRows, RowReader, read_all
 from kipctl.transport.access import parse_address
 
 FILES_KEPT = 10
@@ -141,12 +141,10 @@ class _DatasetFiles:
 
     def new_rows(self) -> IntRows:
         """All that was written since the last call."""
-        found: list[IntRows] = []
-        while not found or len(found[-1]):
-            before = self.reader.number
-            found.append(self.reader.new_rows())
-            self.over.extend((number, now_us()) for number in range(before, self.reader.number))
-        return np.concatenate(found)
+        before = self.reader.number
+        found = read_all(self.reader.new_rows)
+        self.over.extend((number, now_us()) for number in range(before, self.reader.number))
+        return found
 
     def remove_before(self, moment_us: int) -> None:
         """Remove files that were over by then."""
@@ -165,6 +163,7 @@ class Watch:
         schedule: Schedule,
         folders: Mapping[str, Path],
         server: MetricsServer | None,
+        screen: Screen | None = None,
     ) -> None:
         self._how, self.totals, self._schedule = how, totals, schedule
         self._followed = {
@@ -176,7 +175,7 @@ class Watch:
             for dataset in datasets
             for path in [raw_path(folders[client], dataset)]
         }
-        self._server = server
+        self._server, self._screen = server, screen
         self._wall_offset_us = time.time_ns() // 1000 - now_us()
         self._is_over = False
         self.fault: BaseException | None = None
@@ -207,6 +206,8 @@ class Watch:
             self._server.publish(
                 list(families(self.totals, due, self._wall_offset_us, not self._is_over))
             )
+        if self._screen:
+            self._screen.show(self.totals, until_us)
 
     def finish(self) -> None:
         """Both clients have ended: count the rest."""
@@ -240,22 +241,16 @@ class Watch:
     @contextmanager
     def at_work(self) -> Iterator[None]:
         """Look every second, in a thread, while inside. Raises what went wrong there."""
-        over = threading.Event()
 
         def work() -> None:
             try:
-                while not over.wait(_LOOK_S):
+                if not self.fault:
                     self.look()
             except BaseException as fault:
                 self.fault = fault
 
         self.look()
-        thread = threading.Thread(target=work, name="kipctl-watch", daemon=True)
-        thread.start()
-        try:
+        with every(_LOOK_S, work):
             yield
-        finally:
-            over.set()
-            thread.join()
         if self.fault:
             raise self.fault

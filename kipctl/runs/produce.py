@@ -1,11 +1,11 @@
 """`perf produce`: the probe on a topic, actions on the cluster meanwhile, the record of both."""
 
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
+from kipctl.background import every
 from kipctl.cluster.kafka_release import kafka_release
 from kipctl.cluster.snapshot import Snapshot, take_snapshot
 from kipctl.cluster.topics import record_count
@@ -21,6 +21,7 @@ from kipctl.measure.produced import (
     service_at_ends,
     summarize,
 )
+from kipctl.measure.totals import ProducerTotals
 from kipctl.probe.produce.config import producer_properties
 from kipctl.probe.produce.payloads import file_values
 from kipctl.probe.produce.run import ProbeOutcome, ProbeSpec
@@ -40,13 +41,14 @@ from kipctl.runs.execute import (
     report_missing_actions,
     undo,
 )
+from kipctl.runs.live import Screen
 from kipctl.runs.own_topic import own_topic
 from kipctl.runs.plan import OWN_TOPIC, RunPlan, check_topic
 from kipctl.runs.record import Recorder, recording, snapshot_after
 from kipctl.runs.start import OnThisMachine, Probe, Starter, starter
 from kipctl.signals import cut_in_order
 from kipctl.trace.clock import now_us
-from kipctl.trace.rows import IntRows
+from kipctl.trace.rows import read_all
 from kipctl.trace.store import Run, without_secrets
 from kipctl.transport.request import Cluster
 
@@ -94,13 +96,8 @@ class PerfPlan(RunPlan):
             file_values(spec.payload_file, spec.payload_delimiter)
         if spec.warmup_records >= spec.num_records:
             raise UsageError("--warmup-records must be less than --num-records.")
-        lasts_s = spec.num_records / spec.throughput if spec.throughput > 0 else None
-        if self.during and lasts_s is not None and self.every_s >= lasts_s:
-            raise UsageError(
-                f"The load lasts {lasts_s:g} s, and the first {self.during} is due after "
-                f"{self.every_s:g} s.",
-                "Give a shorter --every, or more records.",
-            )
+        if spec.throughput > 0:
+            self.check_actions(spec.num_records / spec.throughput)
         if spec.topic == OWN_TOPIC:
             self.check_partitions(OWN_TOPIC, self.partitions)
 
@@ -169,7 +166,7 @@ def measure(
             recorder.begin()
         with cut_in_order() as cut:
             with _intervals(probe, plan, listeners):
-                executed = execute(probe, cluster, spec.topic, plan, listeners.message, cut)
+                executed = execute(probe, cluster, spec.topic, plan, listeners, cut)
             outcome, actions = executed.outcome, executed.actions
             report_unconnected(outcome, listeners.message)
             is_recorded = bool(outcome.generated or outcome.failure)
@@ -323,26 +320,20 @@ def _factor(plan: PerfPlan, brokers: int) -> int:
     return 0
 
 
-@contextmanager
-def _intervals(probe: Probe[ProbeOutcome], plan: PerfPlan, listeners: Listeners) -> Iterator[None]:
-    """Print Kafka's interval lines from a thread while the block runs."""
-    over = threading.Event()
+def _intervals(
+    probe: Probe[ProbeOutcome], plan: PerfPlan, listeners: Listeners
+) -> AbstractContextManager[None]:
+    """Show how far it is, or print Kafka's interval lines, while the block runs."""
     schedule = probe.schedule
-
-    def new_batches() -> Iterator[IntRows]:
-        while len(rows := probe.new_rows("batches")):
-            yield rows
+    if listeners.screen:
+        title, records = f"perf produce to {plan.probe.topic}", plan.probe.num_records
+        screen = Screen(title, "latency", schedule, records, listeners.performed, listeners.screen)
+        return screen.follow(probe, ProducerTotals(schedule.start_us, schedule.interval_ns))
 
     def report() -> None:
-        while not over.wait(plan.reporting_interval_s):
-            times = record_times(new_batches(), schedule.start_us, schedule.interval_ns)
-            if times.latency.total:
-                listeners.interval(interval_line(times, plan.reporting_interval_s))
+        rows = read_all(lambda: probe.new_rows("batches"))
+        times = record_times([rows], schedule.start_us, schedule.interval_ns)
+        if times.latency.total:
+            listeners.interval(interval_line(times, plan.reporting_interval_s))
 
-    thread = threading.Thread(target=report, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
+    return every(plan.reporting_interval_s, report)

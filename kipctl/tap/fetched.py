@@ -10,7 +10,7 @@ from kipctl.protocol.fetch_frames import FetchAnswer, Fetched
 from kipctl.protocol.primitives import MalformedFrame
 from kipctl.protocol.record_counts import Counted, count_records
 from kipctl.tap.addresses import Addresses
-from kipctl.tap.attempts import failed_attempt, never_sent_again, sent_again
+from kipctl.tap.attempts import failed_attempt, never_sent_again, sent_again, settled
 from kipctl.tap.clients import Client
 from kipctl.tap.contents import Refusal
 from kipctl.tap.leaders import Leaders, PartitionId
@@ -215,6 +215,7 @@ class Fetches:
         never_sent_again(one.failures[-1])
         client.waiting -= not one.is_sent
         client.counts.redirects += is_read
+        settled(client, partition, one.failures)
         topic = self._recorder.topics.number(partition.topic)
         shares = phases(one.failures, one.sent_us, one.last_sent_us, now_us)
         for failed, share in zip(one.failures, shares, strict=True):

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from kipctl.protocol.error_codes import LEADER_ERRORS, ErrorCode
-from kipctl.tap.attempts import failed_attempt, never_sent_again, sent_again
+from kipctl.tap.attempts import failed_attempt, never_sent_again, sent_again, settled
 from kipctl.tap.clients import Client
 from kipctl.tap.contents import Refusal, SentBatch
 from kipctl.tap.leaders import Leaders, PartitionId
@@ -243,6 +243,7 @@ class Batches:
         )
         if not batch.failures:
             return
+        settled(batch.client, batch.partition, batch.failures)
         shares = phases(batch.failures, batch.intended_us, batch.last_sent_us, now_us)
         for failed, share in zip(batch.failures, shares, strict=True):
             recorder.redirect(

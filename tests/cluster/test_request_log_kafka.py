@@ -14,7 +14,7 @@ from on_lab import Kipctl
 
 from kipctl.cli.app import run
 from kipctl.cli.environment import Environment
-from kipctl.cluster.request_log import level_at, read_levels, set_level
+from kipctl.cluster.request_log import levels_of, read_levels, set_level
 from kipctl.cluster.request_log_record import read_records, record_switched_off
 from kipctl.lab.cluster import Lab
 from kipctl.transport.request import Cluster
@@ -233,8 +233,8 @@ def test_a_broker_that_went_away_is_named_and_the_others_are_switched_off(
             assert "The request log is STILL ON at broker 3, unless restarted since." in err
             assert err.endswith("Switch it off: kipctl request-log off --broker 3\n")
             assert [b["on"] for b in json.loads(out)["brokers"]] == [False, False, None]
-            assert [level_at(cluster, broker) for broker in (1, 2)] == ["WARN", "WARN"]
+            assert levels_of(cluster, (1, 2)) == {1: "WARN", 2: "WARN"}
         finally:
             lab.start(3)
     cluster.metadata(())
-    assert level_at(cluster, 3) == "WARN"
+    assert levels_of(cluster, [3]) == {3: "WARN"}

@@ -103,7 +103,7 @@ def test_of_a_kipctl_that_was_killed_the_record_stays(tmp_path: Path) -> None:
     code = (
         "import os, signal\n"
         "from kipctl.cluster.request_log_record import record_switched_on\n"
-        "put_on_record('id', (1,), 3600.0)\n"
+        "record_switched_on('id', (1,), 3600.0)\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     state = {"XDG_STATE_HOME": str(tmp_path)}

@@ -91,10 +91,10 @@ def test_reads_alike_are_one_row_those_that_leave_their_rack_first() -> None:
 
 def test_people_are_shown_a_few_partitions_and_programs_all() -> None:
     many = document(partitions=[row(partition=number) for number in range(30)])
-    report = with_most_rows(Report("", {}, selection_tables(many)), every_row=False)
+    report = with_most_rows(Report("", {}, selection_tables(many)))
     few = for_people(report.tables[-1], None)
     assert len(few.rows) == 20
-    assert few.notes == ("And 10 more: --partitions shows them all.",)
+    assert few.notes == ("And 10 more: -o wide shows them all.",)
     assert len(report.tables[-1].rows) == 30
 
 

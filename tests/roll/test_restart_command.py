@@ -143,7 +143,8 @@ def test_until_it_is_let_go_nothing_happens_and_it_ends_with_kipctl(tmp_path: Pa
         "import pathlib, sys\n"
         "from kipctl.roll.restart_command import RunningCommand\n"
         f"words = [sys.executable, '-c', {program!r}]\n"
-        f"command = CalledCommand(words, pathlib.Path({str(tmp_path / 'said.log')!r}), 60, print)\n"
+        f"log = pathlib.Path({str(tmp_path / 'said.log')!r})\n"
+        "command = RunningCommand(words, log, 60, print)\n"
         "print(command.prepare().pid, flush=True)\n"
         "import os; os._exit(9)"
     )

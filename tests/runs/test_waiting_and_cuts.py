@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from electing_broker import ElectingCluster, partition
 
-from kipctl.cli.perf_results import raise_for_actions
+from kipctl.cli.options import RunOptions
+from kipctl.cli.perf_results import raise_for_run
 from kipctl.errors import InterruptedRunError, PartlyDoneError
 from kipctl.probe.produce.run import ProbeSpec
 from kipctl.probe.schedule import Schedule
@@ -180,7 +181,7 @@ class Load:
 )
 def test_ctrl_c_stops_the_load_and_keeps_what_it_came_to(cut_by, cut_off, interrupted, calls):
     load = Load(cut_by)
-    executed = execute_load(load, Schedule(0, 10, 5), None, "t", RunPlan(), lambda _: None)
+    executed = execute_load(load, Schedule(0, 10, 5), None, "t", RunPlan(), Listeners())
     assert (executed.outcome, executed.cut_off) == ("what was done", cut_off)
     assert (executed.interrupted, load.calls) == (interrupted, calls)
 
@@ -225,7 +226,7 @@ class Stopped:
 )
 def test_a_second_ctrl_c_does_not_wait_for_what_is_under_way(cuts, outcome, calls):
     probe = Probe(cuts)
-    executed = execute(probe, None, "t", RunPlan(), lambda _: None, Cut())
+    executed = execute(probe, None, "t", RunPlan(), Listeners(), Cut())
     assert (executed.outcome, executed.cut_off) == (outcome, True)
     assert probe.calls == calls
 
@@ -235,7 +236,7 @@ def test_nor_does_one_that_comes_before_it_is_waited_for():
     probe = Probe(cuts=1)
     probe.is_done_by = lambda time_us: False
     cut.again = True
-    executed = execute(probe, None, "t", RunPlan(), lambda _: None, cut)
+    executed = execute(probe, None, "t", RunPlan(), Listeners(), cut)
     assert executed.outcome == Stopped("what was settled", True)
     assert probe.calls == ["outcome", "stop", "give up"]
 
@@ -269,15 +270,15 @@ def test_nothing_is_produced_for_a_consumer_that_is_gone(writer, reader, stopped
 
 def test_an_action_that_failed_ends_the_command_as_partly_done():
     rotate = parse_action("rotate")
-    raise_for_actions({"actions": [{"error": None}]}, rotate)
+    raise_for_run({"actions": [{"error": None}]}, rotate, RunOptions())
     with pytest.raises(PartlyDoneError, match="1 of 2 actions failed: no"):
-        raise_for_actions({"actions": [{"error": None}, {"error": "no"}]}, rotate)
+        raise_for_run({"actions": [{"error": None}, {"error": "no"}]}, rotate, RunOptions())
 
 
 def test_no_action_of_those_asked_for_is_partly_done_too():
-    raise_for_actions({"actions": []}, None)
+    raise_for_run({"actions": []}, None, RunOptions())
     with pytest.raises(PartlyDoneError, match="--during restart:2: nothing happened before"):
-        raise_for_actions({"actions": []}, parse_action("restart:2"))
+        raise_for_run({"actions": []}, parse_action("restart:2"), RunOptions())
 
 
 class Producer:

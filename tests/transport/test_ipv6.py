@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 from scripted_broker import Asked, ScriptedBroker, a_loopback
 
-from kipctl.cluster.reach import connection_steps
+from kipctl.cluster.connection_steps import connection_steps
 from kipctl.protocol.address import Address, host_port
 from kipctl.protocol.api_versions import ApiVersionsRequest
 from kipctl.protocol.message import Response

@@ -14,14 +14,13 @@ from kipctl.cluster.moves.plan import Plan, plan_to
 from kipctl.cluster.moves.reassign import (
     Failure,
     LeftOut,
-    Reassignment,
     await_finished,
-    list_reassignments,
     poll_pauses,
     retry_until,
     submit,
 )
 from kipctl.cluster.moves.safety_checks import BUSY
+from kipctl.cluster.reassignments import Reassignment, list_reassignments
 from kipctl.cluster.snapshot import PartitionId, Snapshot, refresh_snapshot
 from kipctl.errors import (
     InterruptedRunError,
@@ -236,7 +235,7 @@ def cancel_unplanned(
     """Cancel at once what turned out not to do what was confirmed; what came of each.
 
     While the controller moves it is asked again until `deadline` (of time.monotonic). What could
-    not be cancelled is told so, and moves on.
+    not be cancelled goes on; that is in its text.
     """
     if not unplanned_moves:
         return []

@@ -1,12 +1,13 @@
 """One request for leader elections, preferred or unclean, and what came of each partition."""
 
+import re
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
 from kipctl.cluster.snapshot import PartitionId, Snapshot, by_topic
-from kipctl.errors import TimedOutError, UnreachableError, UsageError
+from kipctl.errors import TimedOutError, UnreachableError, UsageError, did_you_mean
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.elect_leaders import (
     ElectionType,
@@ -152,11 +153,11 @@ def _outcome_unknown(why: str) -> TimedOutError:
 
 
 def parse_partition(text: str) -> PartitionId:
-    """`topic:3` as a partition. Raises UsageError."""
-    topic, colon, number = text.rpartition(":")
-    if not (topic and colon and number.isascii() and number.isdigit()):
+    """`orders:3`, or `orders-3` as Kafka's logs write it. Raises UsageError."""
+    found = re.fullmatch(r"(.*[^:])[:-](\d+)", text, re.ASCII)
+    if not found:
         raise UsageError(f"{text!r} is not a partition.", "Write topic:number, as in orders:3")
-    return PartitionId(topic, int(number))
+    return PartitionId(found[1], int(found[2]))
 
 
 def demand_known(partitions: Iterable[PartitionId], snapshot: Snapshot) -> None:
@@ -166,5 +167,7 @@ def demand_known(partitions: Iterable[PartitionId], snapshot: Snapshot) -> None:
         if partition_id not in known:
             what = "partition" if partition_id.topic in snapshot.topics else "topic of partition"
             raise UsageError(
-                f"There is no {what} {partition_id}.", "List them: kipctl inspect leaders"
+                f"There is no {what} {partition_id}."
+                f"{did_you_mean(partition_id.topic, set(snapshot.topics) - {partition_id.topic})}",
+                "List them: kipctl inspect leaders",
             )

@@ -5,7 +5,7 @@ election of them is refused.
 """
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -19,6 +19,7 @@ from kipctl.cluster.moves.election_request import SEE_LEADERS, ElectionResult, O
 from kipctl.cluster.moves.guard_interface import NO_GUARD, ChangeGuard, GivenUpError, NeverPauses
 from kipctl.cluster.moves.pacing import ReportInterval
 from kipctl.cluster.moves.plan_result import merged_elections
+from kipctl.cluster.moves.planners.placement import demand_known
 from kipctl.cluster.moves.reassign import retry_until
 from kipctl.cluster.snapshot import Partition, PartitionId, Snapshot, refresh_snapshot
 from kipctl.errors import (
@@ -77,9 +78,7 @@ def preferred_on(snapshot: Snapshot, brokers: Collection[int]) -> Snapshot:
 
     Raises UsageError for a broker that is not alive and has no replica either: there is none.
     """
-    known = {*snapshot.broker_ids, *(r for p in snapshot.partitions for r in p.replicas)}
-    if unknown := sorted(set(brokers) - known):
-        raise UsageError(f"There is no broker {unknown[0]}.", "List them: kipctl inspect brokers")
+    demand_known(snapshot, sorted(brokers))
     return snapshot.only(p.id for p in snapshot.partitions if p.preferred_leader in brokers)
 
 
@@ -101,11 +100,46 @@ def elect_until_balanced(
     before the first, PartlyDoneError when it does so later, UnreachableError when nobody answers in
     the end.
     """
+    wanted = frozenset(chosen)
     held: list[ElectionOutcome] = []
     with _explain_give_up(held):
-        return _until_balanced(
-            cluster, frozenset(chosen), batch, between_s, timeout_s, progress, guard, held
-        )
+        topics = sorted({one.topic for one in wanted})
+        deadline = time.monotonic() + timeout_s
+        pause_s, reports, began_us = _FIRST_PAUSE_S, ReportInterval(), now_us()
+        while True:
+            now = retry_until(lambda: refresh_snapshot(cluster, topics), deadline).only(wanted)
+            left = not_preferred(now)
+            if not left:
+                return _outcome(held, now, began_us)
+            if time.monotonic() > deadline:
+                raise TimedOutError(
+                    f"After {timeout_s:g} s {len(left):,} of {len(wanted):,} partitions are not led"
+                    f" by their preferred replica: {left}.",
+                    SEE_LEADERS,
+                )
+            if reports.is_due(time.monotonic()):
+                progress(str(left))
+            before = len(held)
+            if left.ready:
+                guard.demand_quiet(until=deadline)
+                try:
+                    expected = {one.id: one.preferred_leader for one in left.ready[:batch]}
+                    held.append(
+                        elect_preferred(
+                            cluster,
+                            expected,
+                            now.only(expected),
+                            timeout_s=max(1.0, min(DEFAULT_TIMEOUT_S, deadline - time.monotonic())),
+                            guard=NeverPauses(guard),
+                        )
+                    )
+                except (TimedOutError, UnreachableError) as error:
+                    progress(error.what)
+            has_elected = len(held) > before and held[-1].count(Outcome.ELECTED) > 0
+            pause_s = _FIRST_PAUSE_S if has_elected else min(2 * pause_s, _LAST_PAUSE_S)
+            if not (has_elected and len(left) == len(left.ready[:batch])):
+                rest_s = between_s if has_elected else max(between_s, pause_s)
+                guard.sleep(max(0.0, min(rest_s, deadline - time.monotonic())))
 
 
 @contextmanager
@@ -117,64 +151,6 @@ def _explain_give_up(held: Sequence[ElectionOutcome]) -> Iterator[None]:
         if not held and not given_up.next_step:  # it was before the first election
             raise RefusedError(f"{given_up.what} No leader was moved.") from None
         raise PartlyDoneError(f"{given_up.what} {moved:,} leaders were moved.", REPEAT) from None
-
-
-def _until_balanced(
-    cluster: Cluster,
-    wanted: frozenset[PartitionId],
-    batch: int,
-    between_s: float,
-    timeout_s: float,
-    progress: Callable[[str], None],
-    guard: ChangeGuard,
-    held: list[ElectionOutcome],
-) -> ElectionOutcome:
-    topics = sorted({one.topic for one in wanted})
-    deadline = time.monotonic() + timeout_s
-    pause_s, seldom, began_us = _FIRST_PAUSE_S, ReportInterval(), now_us()
-    while True:
-        now = retry_until(lambda: refresh_snapshot(cluster, topics), deadline).only(wanted)
-        left = not_preferred(now)
-        if not left:
-            return _outcome(held, now, began_us)
-        if time.monotonic() > deadline:
-            raise TimedOutError(
-                f"After {timeout_s:g} s {len(left):,} of {len(wanted):,} partitions are not led by"
-                f" their preferred replica: {left}.",
-                SEE_LEADERS,
-            )
-        if seldom.is_due(time.monotonic()):
-            progress(str(left))
-        before = len(held)
-        if left.ready:
-            guard.demand_quiet(until=deadline)
-            try:
-                held.append(_elect(cluster, left.ready[:batch], now, deadline, guard))
-            except (TimedOutError, UnreachableError) as error:
-                progress(error.what)
-        has_elected = len(held) > before and held[-1].count(Outcome.ELECTED) > 0
-        pause_s = _FIRST_PAUSE_S if has_elected else min(2 * pause_s, _LAST_PAUSE_S)
-        if not (has_elected and len(left) == len(left.ready[:batch])):
-            rest_s = between_s if has_elected else max(between_s, pause_s)
-            guard.sleep(max(0.0, min(rest_s, deadline - time.monotonic())))
-
-
-def _elect(
-    cluster: Cluster,
-    partitions: Iterable[Partition],
-    now: Snapshot,
-    deadline: float,
-    guard: ChangeGuard,
-) -> ElectionOutcome:
-    expected: Mapping[PartitionId, int] = {one.id: one.preferred_leader for one in partitions}
-    timeout_s = max(1.0, min(DEFAULT_TIMEOUT_S, deadline - time.monotonic()))
-    return elect_preferred(
-        cluster,
-        expected,
-        now.only(expected),
-        timeout_s=timeout_s,
-        guard=NeverPauses(guard),
-    )
 
 
 def _outcome(held: list[ElectionOutcome], now: Snapshot, began_us: int) -> ElectionOutcome:

@@ -184,15 +184,13 @@ class Journal:
         lock when this process ends, however it ends.
         """
         with explain_write_errors(self.folder):
-            self._make_folder()
-            handle = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+            handle = self._open_lock()
         try:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                other = os.pread(handle, 1000, 0).decode(errors="replace") or "another kipctl"
                 raise RefusedError(
-                    f"Another kipctl is changing this cluster: {other}.",
+                    f"Another kipctl is changing this cluster: {_lock_owner(handle)}.",
                     "Wait until it has ended, or stop it. Look: kipctl reassign --list",
                 ) from None
             with suppress(OSError):
@@ -210,13 +208,12 @@ class Journal:
         Raises RefusedError when nobody does, and UsageError when it cannot be written.
         """
         with explain_write_errors(self.folder):
-            self._make_folder()
-            handle = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+            handle = self._open_lock()
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 (self.folder / PAUSE).touch(0o600)
-                return os.pread(handle, 1000, 0).decode(errors="replace") or "another kipctl"
+                return _lock_owner(handle)
             finally:
                 os.close(handle)
         raise RefusedError(
@@ -227,6 +224,10 @@ class Journal:
     def is_to_pause(self) -> bool:
         """Whether somebody has asked whoever holds the lock to stop (`ask_to_pause`)."""
         return (self.folder / PAUSE).exists()
+
+    def _open_lock(self) -> int:
+        self._make_folder()
+        return os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
 
     def _make_folder(self) -> None:
         missing = [path for path in (self.folder, *self.folder.parents) if not path.exists()]
@@ -272,6 +273,10 @@ def folder_name(cluster_id: str) -> str:
     if len(encoded) > _LONGEST_NAME:
         return "%" + hashlib.sha256(cluster_id.encode(errors="surrogatepass")).hexdigest()
     return encoded
+
+
+def _lock_owner(handle: int) -> str:
+    return os.pread(handle, 1000, 0).decode(errors="replace") or "another kipctl"
 
 
 def _why(error: UsageError, path: Path) -> str:

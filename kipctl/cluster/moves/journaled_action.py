@@ -5,7 +5,8 @@ from contextlib import contextmanager, suppress
 
 from kipctl.cluster.moves.journal import Journal
 from kipctl.cluster.moves.journal_entry import Entry, EntryState
-from kipctl.cluster.moves.reassign import list_reassignments, topic_ids
+from kipctl.cluster.moves.reassign import topic_ids
+from kipctl.cluster.reassignments import list_reassignments
 from kipctl.cluster.snapshot import Snapshot, refresh_snapshot
 from kipctl.errors import KipctlError
 from kipctl.transport.request import Cluster

@@ -13,9 +13,7 @@ from typing import Protocol, TypeVar
 
 from kipctl.cluster.moves.pacing import ReportInterval
 from kipctl.cluster.moves.plan import Move, plan_to
-from kipctl.cluster.reassignments import SERVER_SHARE
-from kipctl.cluster.reassignments import Reassignment as Reassignment
-from kipctl.cluster.reassignments import list_reassignments as list_reassignments
+from kipctl.cluster.reassignments import SERVER_SHARE, list_reassignments
 from kipctl.cluster.snapshot import (
     Assignment,
     PartitionId,
@@ -51,20 +49,6 @@ METADATA_GRACE_S = 15.0
 LOOK = "Look: kipctl reassign --list"
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """A partition for which the cluster said no, with Kafka's error code and its message."""
-
-    id: PartitionId
-    code: int
-    message: str
-
-    def __str__(self) -> str:
-        return f"{self.id}: {error_name(self.code)}" + (
-            f" ({self.message})" if self.message else ""
-        )
-
-
 class Failure(Protocol):
     """A partition that was not done; as text it says why."""
 
@@ -76,7 +60,7 @@ class Failure(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A partition of the plan that kipctl itself did not submit, or cancelled again, and why."""
+    """A partition of the plan that was refused, not submitted, or cancelled again, and why."""
 
     id: PartitionId
     why: str
@@ -124,7 +108,7 @@ def submit(
     *,
     may_change_replication_factor: bool,
     deadline: float | None = None,
-) -> tuple[Refusal, ...]:
+) -> tuple[LeftOut, ...]:
     """Ask the controller for this assignment (None cancels), and return what it refused.
 
     While the controller is moving it is asked again, until `deadline` (of time.monotonic; None:
@@ -167,10 +151,10 @@ def submit(
             broker_message=response.error_message,
         )
     return tuple(
-        Refusal(
+        LeftOut(
             PartitionId(topic.name, partition.partition_index),
-            partition.error_code,
-            partition.error_message or "",
+            error_name(partition.error_code)
+            + (f" ({partition.error_message})" if partition.error_message else ""),
         )
         for topic in response.responses
         for partition in topic.partitions
@@ -224,7 +208,7 @@ def await_finished(
     reassignment ended elsewhere (someone cancelled it).
     """
     topics = sorted({partition_id.topic for partition_id in target})
-    ended, said, seldom = 0.0, -1, ReportInterval()
+    ended, said, reports = 0.0, -1, ReportInterval()
     for pause_s in poll_pauses():
         until = max(deadline, later())
         busy = retry_until(lambda: list_reassignments(cluster, target), until)
@@ -250,7 +234,7 @@ def await_finished(
                 raise _not_shown(differing, len(target))
         elif now > max(deadline, later()):
             raise _still_busy(unfinished, len(target))
-        elif unfinished != said and seldom.is_due(now):
+        elif unfinished != said and reports.is_due(now):
             said = unfinished
             progress(f"{len(target) - unfinished} of {len(target)} partitions reassigned")
         time.sleep(pause_s)

@@ -6,11 +6,18 @@ from dataclasses import dataclass, field
 from kipctl.cluster.moves.cancel import started_by
 from kipctl.cluster.moves.journal_entry import Entry
 from kipctl.cluster.moves.plan import Move, Plan, Skipped
-from kipctl.cluster.moves.reassign import Reassignment
-from kipctl.cluster.moves.rollback import CHANGED, DELETED, RECREATED, is_recreated, was_cancelled
+from kipctl.cluster.moves.rollback import (
+    CHANGED,
+    DELETED,
+    RECREATED,
+    is_recreated,
+    not_alive,
+    was_cancelled,
+)
 from kipctl.cluster.moves.safety_checks import BUSY
 from kipctl.cluster.moves.throttle import Setting, Throttle
-from kipctl.cluster.snapshot import Partition, PartitionId, Snapshot
+from kipctl.cluster.reassignments import Reassignment
+from kipctl.cluster.snapshot import PartitionId, Snapshot
 
 DONE = "it is as planned already"
 TARGET_NOT_KNOWN = "where kipctl was to bring it is not known"
@@ -94,7 +101,7 @@ def remaining_work(
                 skipped.append(Skipped(partition_id, DONE))
         elif partition.replicas != before and not was_cancelled(entry, partition):
             skipped.append(Skipped(partition_id, CHANGED))
-        elif why := _not_yet(partition, after, alive):
+        elif why := not_alive(partition, after, alive):
             is_whole = False
             skipped.append(Skipped(partition_id, why))
         else:
@@ -107,12 +114,6 @@ def remaining_work(
         to_set,
         others,
     )
-
-
-def _not_yet(partition: Partition, after: tuple[int, ...], alive: frozenset[int]) -> str:
-    """Why it cannot go there now; "" when it can."""
-    dead = [b for b in after if b not in alive and b not in partition.replicas]
-    return f"broker {dead[0]} is not alive" if dead else ""
 
 
 def _throttle(

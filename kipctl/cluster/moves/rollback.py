@@ -58,16 +58,15 @@ def plan_rollback(
             skipped.append(Skipped(partition_id, DELETED))
             continue
         is_anew = is_recreated(entry, topic_ids, partition_id.topic)
-        dead = [b for b in before if b not in alive and b not in partition.replicas]
         left_alone = RECREATED if is_anew else _changed(entry, partition)
         if left_alone and not force:
             skipped.append(Skipped(partition_id, left_alone))
         elif partition_id in being_moved:
             is_whole = False
             skipped.append(Skipped(partition_id, BUSY))
-        elif dead:
+        elif why := not_alive(partition, before, alive):
             is_whole = False
-            skipped.append(Skipped(partition_id, f"broker {dead[0]} is not alive"))
+            skipped.append(Skipped(partition_id, why))
         elif before[0] in partition.replicas and before[0] not in partition.isr:
             is_whole = False
             skipped.append(Skipped(partition_id, f"broker {before[0]} is not in sync"))
@@ -78,6 +77,12 @@ def plan_rollback(
         else:
             skipped.append(Skipped(partition_id, ALREADY_BACK))
     return RollbackPlan(Plan(tuple(moves), tuple(skipped)), in_place, is_whole)
+
+
+def not_alive(partition: Partition, target: tuple[int, ...], alive: frozenset[int]) -> str:
+    """Why the partition cannot go there now; "" when it can."""
+    dead = [b for b in target if b not in alive and b not in partition.replicas]
+    return f"broker {dead[0]} is not alive" if dead else ""
 
 
 def _changed(entry: Entry, partition: Partition) -> str | None:

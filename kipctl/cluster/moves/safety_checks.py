@@ -8,7 +8,8 @@ from functools import partial
 from itertools import islice
 
 from kipctl.cluster.moves.plan import Plan
-from kipctl.cluster.moves.reassign import Reassignment, list_reassignments, retry_until
+from kipctl.cluster.moves.reassign import retry_until
+from kipctl.cluster.reassignments import Reassignment, list_reassignments
 from kipctl.cluster.snapshot import PartitionId, Snapshot, take_snapshot
 from kipctl.errors import KipctlError, RefusedError
 from kipctl.protocol.describe_configs import (
@@ -186,7 +187,7 @@ def demand_enough_replicas(
 def min_insync_replicas(
     cluster: Cluster, topics: Iterable[str], patience_s: float = _PATIENCE_S
 ) -> dict[str, int | None]:
-    """min.insync.replicas of these topics; None where it is not told.
+    """min.insync.replicas of these topics; None where it is not known.
 
     For `patience_s` seconds it is asked again where nobody answers.
     """

@@ -11,15 +11,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kipctl.cluster.moves.plan import Move
-from kipctl.cluster.moves.reassign import Reassignment, list_reassignments
-from kipctl.cluster.reassignments import topics_and_brokers
-from kipctl.cluster.snapshot import Snapshot
-from kipctl.cluster.throttle_configs import FOLLOWER_RATE as FOLLOWER_RATE
-from kipctl.cluster.throttle_configs import FOLLOWER_REPLICAS as FOLLOWER_REPLICAS
-from kipctl.cluster.throttle_configs import LEADER_RATE as LEADER_RATE
-from kipctl.cluster.throttle_configs import LEADER_REPLICAS as LEADER_REPLICAS
-from kipctl.cluster.throttle_configs import RATES as RATES
-from kipctl.cluster.throttle_configs import REPLICAS as REPLICAS
+from kipctl.cluster.throttle_configs import (
+    FOLLOWER_REPLICAS,
+    LEADER_REPLICAS,
+    RATES,
+)
 from kipctl.errors import (
     KipctlError,
     PartlyDoneError,
@@ -129,7 +125,7 @@ def wanted_settings(moves: Iterable[Move], rate: int, alive: Collection[int]) ->
 
     As in Kafka's ReassignPartitionsCommand: leaders are throttled where the replicas are now, as
     any of them may become leader, and followers where new ones come. Brokers that are not alive
-    cannot be told. Nothing where nothing is copied. Raises UsageError for a rate below 1.
+    cannot be throttled. Nothing where nothing is copied. Raises UsageError for a rate below 1.
     """
     if rate < 1:
         raise UsageError(
@@ -287,51 +283,6 @@ def read_settings(cluster: Cluster, settings: Iterable[Setting]) -> dict[Setting
     for group in _groups(list(settings)):
         found |= _read_group(cluster, group)
     return found
-
-
-@dataclass(frozen=True, slots=True)
-class Throttles:
-    """A cluster's throttles: values by setting; `missing` says why a broker's are not known."""
-
-    found: Mapping[Setting, str]
-    missing: Mapping[int, str]
-
-
-def find_throttles(cluster: Cluster, snapshot: Snapshot) -> Throttles:
-    """All throttles that are set on the brokers and topics of the snapshot.
-
-    Raises RefusedError, UnreachableError and TimedOutError when topics are not shown.
-    """
-    topics = [Setting(TOPIC, topic, config) for topic in snapshot.topics for config in REPLICAS]
-    found = read_settings(cluster, topics)
-    missing: dict[int, str] = {}
-    for broker in snapshot.broker_ids:
-        try:
-            found |= _read_group(cluster, [Setting(BROKER, str(broker), c) for c in RATES])
-        except KipctlError as error:
-            missing[broker] = error.what
-    return Throttles({s: v for s, v in found.items() if v}, missing)
-
-
-def leftover_throttles(cluster: Cluster, throttles: Throttles) -> Throttle:
-    """Those of them that nothing needs that is being reassigned now; `put_back` removes them.
-
-    Raises RefusedError, UnreachableError and TimedOutError.
-    """
-    return leftovers(throttles.found, list_reassignments(cluster))
-
-
-def leftovers(found: Mapping[Setting, str], busy: Iterable[Reassignment]) -> Throttle:
-    """The throttles of topics and brokers that no reassignment in progress concerns."""
-    topics, brokers = topics_and_brokers(busy)
-    needed = {(TOPIC, topic) for topic in topics} | {(BROKER, str(broker)) for broker in brokers}
-    return Throttle(
-        tuple(
-            Change(setting, None, value)
-            for setting, value in sorted(found.items())
-            if (setting.kind, setting.name) not in needed
-        )
-    )
 
 
 def _groups(settings: Sequence[Setting]) -> Iterator[list[Setting]]:

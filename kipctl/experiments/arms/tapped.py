@@ -18,7 +18,7 @@ from kipctl.probe.produce.config import parse_properties
 from kipctl.probe.produce.run import ProbeSpec
 from kipctl.probe.schedule import Schedule
 from kipctl.protocol.api import ApiKey
-from kipctl.runs.execute import Executed, execute_load
+from kipctl.runs.execute import Executed, Listeners, execute_load
 from kipctl.runs.plan import RunPlan
 from kipctl.runs.record import describe, event_rows
 from kipctl.runs.start import OnThisMachine
@@ -196,10 +196,6 @@ def _discovery(arm: Arm) -> str:
     return arm.client.discovery.value if isinstance(arm.client, ProbeClient) else f"of {arm.name}"
 
 
-def _ignore(_: str) -> None:
-    """Every rotation that goes well is not worth a line."""
-
-
 def _executed(
     arm: Arm,
     stand: Stand,
@@ -214,7 +210,7 @@ def _executed(
     access = stand.access.behind(tap.bootstrap_server)
     with stand.client(arm).producer(load.of(arm), access) as client:
         schedule = Schedule(began_us(client, tap), load.num_records, load.throughput)
-        executed = execute_load(client, schedule, stand.cluster, load.topic, plan, _ignore)
+        executed = execute_load(client, schedule, stand.cluster, load.topic, plan, Listeners())
     return executed, _reported_by_client(executed.outcome)
 
 
@@ -261,7 +257,7 @@ def _execute_probe(
         seed=seed,
     )
     with OnThisMachine()(spec) as probe:
-        executed = execute_load(probe, probe.schedule, stand.cluster, load.topic, plan, _ignore)
+        executed = execute_load(probe, probe.schedule, stand.cluster, load.topic, plan, Listeners())
         measured = measured_together(executed.outcome, probe.parts)
     outcome = measured.outcome
     return executed, {

@@ -22,6 +22,7 @@ from kipctl.measure.parts import moved, rows_of_parts, together
 from kipctl.measure.produced import measured_together, summarize
 from kipctl.probe.produce.config import ProducerConfig
 from kipctl.probe.produce.run import ProbeSpec
+from kipctl.progress import ProgressText
 from kipctl.runs.actions import parse_action
 from kipctl.runs.machine import busy_share, cpu_times
 from kipctl.runs.own_topic import own_topic
@@ -54,8 +55,11 @@ def run_batches(
     found: dict[int, list[BatchRun]] = {size: [] for size in plan.sizes}
     with own_topic(stand.cluster, plan.partitions, 0, message):
         _warm_up(plan, stand, message)
-        for size, number in in_turn(plan.sizes, plan.runs):
-            message(f"Batches of {size}, run {number} of {plan.runs}.")
+        turns = in_turn(plan.sizes, plan.runs)
+        for done, (size, number) in enumerate(turns):
+            message(
+                ProgressText(f"Batches of {size}, run {number} of {plan.runs}.", done, len(turns))
+            )
             name = f"batch-{size}.{number}"
             with (
                 TemporaryDirectory(prefix="kipctl-") as scratch,

@@ -32,6 +32,7 @@ from kipctl.lab.properties import Role
 from kipctl.measure.delivery import follow_batches
 from kipctl.measure.doubts import few_moves_doubts
 from kipctl.measure.redirects import metadata_rpcs, redirects
+from kipctl.progress import ProgressText
 from kipctl.runs.actions import lab_of
 from kipctl.runs.own_topic import own_topic
 from kipctl.runs.plan import OWN_TOPIC, RunPlan
@@ -279,6 +280,7 @@ def _cells(
 ) -> list[dict[str, Any]]:
     """All cells, as JSON has them."""
     cells: list[dict[str, Any]] = []
+    done = 0
     for acks, partitions in plan.cells:
         load = Load(
             stand.access,
@@ -293,10 +295,12 @@ def _cells(
             warm_up(load, partitions, stand, plan.broker_warmup_s, message)
         runs: dict[str, list[RolledRun]] = {arm.name: [] for arm in plan.arms}
         for arm, number in in_turn(plan.arms, plan.runs):
-            message(
+            what = (
                 f"acks={acks}, {partitions} partitions, {arm.name}: {len(chosen)} restarts"
                 f" (run {number} of {plan.runs})"
             )
+            message(ProgressText(what, done, len(plan.cells) * len(plan.arms) * plan.runs))
+            done += 1
             name = f"acks-{acks}-partitions-{partitions}-{arm.name}-{number}"
             with (
                 recorded_in(record(name)) as run,

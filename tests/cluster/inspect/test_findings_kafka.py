@@ -16,7 +16,7 @@ from confluent_kafka.admin import (
 )
 from on_lab import Kipctl, MakeTopic, in_sync, wait_until_everywhere
 
-from kipctl.cluster.broker_metrics import error_counts
+from kipctl.cluster.broker_metrics import scrape
 from kipctl.cluster.inspect.findings.facts import SETTINGS
 from kipctl.cluster.throttle_configs import LEADER_RATE, LEADER_REPLICAS
 from kipctl.lab.cluster import Lab
@@ -116,10 +116,11 @@ def test_brokers_count_what_was_sent_and_one_that_stops_is_found(
     assert [metrics["broker"] for metrics in shown["metrics"]] == [1, 2, 3]
 
     # Each broker is asked as if it led once, with a batch that it cannot append.
-    before = error_counts(lab.metrics_urls)
+    before = {url: scrape(url).errors for url in lab.metrics_urls}
     ran = kipctl("inspect", "hints", "--bootstrap-server", lab.bootstrap_server, "-o", "json")
     assert json.loads(ran.out)["hinting"] == 3
-    for url, errors in error_counts(lab.metrics_urls).items():
+    for url in lab.metrics_urls:
+        errors = scrape(url).errors
         refused = Counter(errors) - Counter(before[url])
         assert refused["Produce", "NOT_LEADER_OR_FOLLOWER"] == 1
 

@@ -16,7 +16,7 @@ from kipctl.cluster.inspect.findings.copy_stalls import Reassignments, SizesSeen
 from kipctl.cluster.inspect.findings.diagnose import diagnose
 from kipctl.cluster.inspect.findings.facts import BrokerFacts, ClusterFacts, LogDir, TopicFacts
 from kipctl.cluster.inspect.findings.finding import Severity
-from kipctl.cluster.inspect.findings.left_behind import may_be_needed, needed_by
+from kipctl.cluster.inspect.findings.isr import may_be_needed, needed_by
 from kipctl.cluster.reassignments import Reassignment
 from kipctl.cluster.snapshot import Partition, PartitionId, Snapshot
 from kipctl.cluster.throttle_configs import FOLLOWER_RATE, FOLLOWER_REPLICAS, LEADER_RATE

@@ -6,7 +6,7 @@ import pytest
 
 from kipctl.cluster.moves.cancel import choose, is_as_before, starters
 from kipctl.cluster.moves.journal_entry import Entry, EntryState
-from kipctl.cluster.moves.reassign import Reassignment
+from kipctl.cluster.reassignments import Reassignment
 from kipctl.cluster.snapshot import Partition, PartitionId, Snapshot
 
 A, B, C = (PartitionId("t", n) for n in range(3))

@@ -27,9 +27,15 @@ def test_only_real_errors_are_failures(code: int, outcome: Outcome) -> None:
 
 @pytest.mark.parametrize(
     ("text", "partition_id"),
-    [("orders:3", ("orders", 3)), ("a.b-c_d:0", ("a.b-c_d", 0)), ("odd:name:12", ("odd:name", 12))],
+    [
+        ("orders:3", ("orders", 3)),
+        ("orders-3", ("orders", 3)),
+        ("a.b-c_d:0", ("a.b-c_d", 0)),
+        ("a.b-c_d-0", ("a.b-c_d", 0)),
+        ("odd:name:12", ("odd:name", 12)),
+    ],
 )
-def test_partitions_are_named_topic_colon_number(text: str, partition_id: tuple[str, int]) -> None:
+def test_how_a_partition_is_named(text: str, partition_id: tuple[str, int]) -> None:
     assert parse_partition(text) == partition_id
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from on_lab import Kipctl, MakeTopic, replicas_of, wait_until_everywhere
 
-from kipctl.cluster.moves.reassign import list_reassignments, submit
+from kipctl.cluster.moves.reassign import submit
+from kipctl.cluster.reassignments import list_reassignments
 from kipctl.cluster.snapshot import PartitionId, take_snapshot
 from kipctl.lab.cluster import Lab
 from kipctl.transport.request import Cluster

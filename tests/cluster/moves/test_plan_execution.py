@@ -22,8 +22,9 @@ from kipctl.cluster.moves.plan_result import (
     merged_elections,
     progress_of,
 )
-from kipctl.cluster.moves.reassign import LeftOut, Reassignment, await_finished
+from kipctl.cluster.moves.reassign import LeftOut, await_finished
 from kipctl.cluster.moves.safety_checks import changed_since, unplanned
+from kipctl.cluster.reassignments import Reassignment
 from kipctl.cluster.snapshot import Broker, Partition, PartitionId, Snapshot, take_snapshot
 from kipctl.errors import KipctlError, PartlyDoneError, RefusedError, TimedOutError
 from kipctl.protocol.describe_log_dirs import DescribeLogDirsResponse

@@ -14,9 +14,9 @@ from scripted_broker import ScriptedBroker
 from kipctl.cluster.moves.journal import journal
 from kipctl.cluster.moves.journal_entry import Entry, EntryState, ExecutionOptions
 from kipctl.cluster.moves.kafka_json import reassignment_document
-from kipctl.cluster.moves.reassign import Reassignment
 from kipctl.cluster.moves.throttle import Change, Setting, Throttle
 from kipctl.cluster.moves.throttled_change import applies_to, entries_with_throttles
+from kipctl.cluster.reassignments import Reassignment
 from kipctl.cluster.snapshot import PartitionId
 from kipctl.protocol.describe_configs import ResourceType
 

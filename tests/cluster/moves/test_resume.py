@@ -19,11 +19,11 @@ from kipctl.cluster.moves.journal_entry import (
     Origin,
     read_entry,
 )
-from kipctl.cluster.moves.reassign import Reassignment
 from kipctl.cluster.moves.resume import DONE, TARGET_NOT_KNOWN, Remaining, remaining_work
 from kipctl.cluster.moves.rollback import CHANGED, DELETED, RECREATED, plan_rollback
 from kipctl.cluster.moves.safety_checks import BUSY
 from kipctl.cluster.moves.throttle import BROKER, TOPIC, Change, Setting, Throttle
+from kipctl.cluster.reassignments import Reassignment
 from kipctl.cluster.snapshot import Broker, Partition, PartitionId, Snapshot
 from kipctl.protocol.describe_configs import ResourceType
 
@@ -552,7 +552,7 @@ class TestTwoMachines:
         def meanwhile(*_: object) -> None:
             assert there("reassign", "--leader", "t-4=3", "--yes").status == 0
 
-        monkeypatch.setattr("kipctl.cluster.moves.plan_execution._Execution._pause", meanwhile)
+        monkeypatch.setattr("kipctl.cluster.moves.batch_execution.Execution._pause", meanwhile)
         ran = kipctl("reassign", "--rotate", "--topic", "t", "--yes", "--batch", "3")
         assert ran.status == 5
         assert "4 partitions are done, 1 are not: t-4: its replicas have changed" in ran.err

@@ -3,7 +3,6 @@
 import pytest
 
 from kipctl.cluster.moves.plan import Move, Plan
-from kipctl.cluster.moves.reassign import Reassignment
 from kipctl.cluster.moves.safety_checks import (
     demand_enough_replicas,
     demand_factor_wanted,
@@ -12,6 +11,7 @@ from kipctl.cluster.moves.safety_checks import (
     replication_factor_warning,
     topics_losing_replicas,
 )
+from kipctl.cluster.reassignments import Reassignment
 from kipctl.cluster.snapshot import PartitionId
 from kipctl.errors import RefusedError
 

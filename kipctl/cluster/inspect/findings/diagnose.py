@@ -1,10 +1,19 @@
 """The judgement: from what is known of a cluster to what is wrong with it, and what to change."""
 
+from collections.abc import Callable, Iterator
+
+from kipctl.cluster.inspect.findings import (
+    broker_settings,
+    brokers,
+    isr,
+    leaders,
+    log_dirs,
+    racks,
+    reassignments,
+    releases,
+)
 from kipctl.cluster.inspect.findings.facts import ClusterFacts
 from kipctl.cluster.inspect.findings.finding import Finding, Severity
-from kipctl.cluster.inspect.findings.left_behind import LEFT_BEHIND_RULES
-from kipctl.cluster.inspect.findings.settings import SETTINGS_RULES
-from kipctl.cluster.inspect.findings.state import STATE_RULES
 from kipctl.protocol.api import ApiKey
 
 API_MEANINGS: dict[ApiKey, dict[int, str]] = {
@@ -39,10 +48,36 @@ API_MEANINGS: dict[ApiKey, dict[int, str]] = {
 """The APIs that decide how clients find leaders, and what came with which version."""
 
 
+RULES: tuple[Callable[[ClusterFacts], Iterator[Finding]], ...] = (
+    brokers.silent_brokers,
+    brokers.missing_brokers,
+    brokers.stale_metadata,
+    isr.leaderless,
+    isr.topics_not_known,
+    isr.under_replicated,
+    isr.too_few_replicas,
+    isr.weak_acks,
+    leaders.imbalance,
+    racks.racks,
+    reassignments.throttles,
+    reassignments.reassignments,
+    log_dirs.failed_directories,
+    log_dirs.cordoned_directories,
+    isr.eligible_leaders,
+    releases.releases,
+    releases.apis,
+    racks.selector,
+    broker_settings.followers,
+    broker_settings.crashes,
+    broker_settings.placement,
+    broker_settings.differences,
+    brokers.exporters,
+)
+
+
 def diagnose(facts: ClusterFacts) -> tuple[Finding, ...]:
     """Every finding, the worst first."""
-    rules = (*STATE_RULES, *LEFT_BEHIND_RULES, *SETTINGS_RULES)
-    found = [finding for rule in rules for finding in rule(facts)]
+    found = [finding for rule in RULES for finding in rule(facts)]
     order = list(Severity)
     return tuple(sorted(found, key=lambda finding: order.index(finding.severity)))
 

@@ -8,7 +8,7 @@ clusters.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from kipctl import __version__
@@ -170,6 +170,10 @@ class ClusterFacts:
             for p in self.snapshot.partitions
             if p.leader >= 0 and len(p.isr) < (self.min_insync_replicas(p) or 0)
         )
+
+    def topics_with(self, holds: Callable[[Partition], bool]) -> list[str]:
+        """Topics with a partition for which it holds, sorted."""
+        return sorted({p.id.topic for p in self.snapshot.partitions if holds(p)})
 
     def metrics_of(self, broker: int) -> BrokerMetrics | None:
         """The newest counts of a broker, if its exporter was asked."""

@@ -1,8 +1,10 @@
 """What a doctor says: findings, and the words that they share."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+
+from kipctl.cluster.snapshot import Partition
 
 
 class Severity(StrEnum):
@@ -27,6 +29,18 @@ class Finding:
     change: str
 
 
+def problem(id: str, what: str, consequence: str, change: str) -> Finding:
+    return Finding(id, Severity.PROBLEM, what, consequence, change)
+
+
+def warning(id: str, what: str, consequence: str, change: str) -> Finding:
+    return Finding(id, Severity.WARNING, what, consequence, change)
+
+
+def note(id: str, what: str, consequence: str, change: str) -> Finding:
+    return Finding(id, Severity.NOTE, what, consequence, change)
+
+
 def brokers(ids: Iterable[int]) -> str:
     """ "broker 1" or "brokers 1, 2"."""
     listed = sorted(ids)
@@ -46,6 +60,16 @@ def count(number: int, thing: str) -> str:
 def having(number: int, thing: str) -> str:
     """ "1 partition has", "2 partitions have"."""
     return f"{count(number, thing)} {'has' if number == 1 else 'have'}"
+
+
+def have(ids: Collection[int]) -> str:
+    """ "Broker 1 has", "Brokers 1, 2 have"."""
+    return f"{capital(brokers(ids))} {'has' if len(ids) == 1 else 'have'}"
+
+
+def partition_list(partitions: Iterable[Partition]) -> str:
+    """The first few of them, and how many more there are."""
+    return some([partition.id for partition in partitions])
 
 
 def some(things: Sequence[object], most: int = 3) -> str:

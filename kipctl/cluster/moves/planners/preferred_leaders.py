@@ -17,13 +17,13 @@ from kipctl.cluster.moves.planners.placement import (
     move_of,
 )
 from kipctl.cluster.snapshot import Partition, PartitionId, Snapshot
-from kipctl.errors import UsageError
+from kipctl.errors import UsageError, did_you_mean
 
 ELECTION_ONLY = "its preferred leader is another broker: an election alone moves it"
 
 
 def leaders_off(
-    snapshot: Snapshot, brokers: Collection[int], known: PlanInputs = NO_INPUTS
+    snapshot: Snapshot, brokers: Collection[int], inputs: PlanInputs = NO_INPUTS
 ) -> Plan:
     """Let no partition be led by these brokers; the others share their leaders evenly.
 
@@ -34,7 +34,7 @@ def leaders_off(
     demand_known(snapshot, brokers)
     off = frozenset(brokers)
     concerned, choices, skipped = [], [], []
-    for partition in known.changeable(snapshot):
+    for partition in inputs.changeable(snapshot):
         can_lead = in_sync(partition, snapshot.broker_ids)
         first = partition.replicas[0]
         if first not in off and partition.leader not in off:
@@ -69,7 +69,9 @@ def set_preferred(snapshot: Snapshot, wanted: Mapping[PartitionId, int]) -> Plan
         partition = partitions.get(partition_id)
         if partition is None:
             raise UsageError(
-                f"There is no partition {partition_id}.", "List them: kipctl inspect leaders"
+                f"There is no partition {partition_id}."
+                f"{did_you_mean(partition_id.topic, set(snapshot.topics) - {partition_id.topic})}",
+                "List them: kipctl inspect leaders",
             )
         if broker not in partition.replicas:
             skipped.append(Skipped(partition_id, f"broker {broker} has no replica of it"))
@@ -84,14 +86,14 @@ def set_preferred(snapshot: Snapshot, wanted: Mapping[PartitionId, int]) -> Plan
     return Plan(tuple(moves), tuple(skipped))
 
 
-def balance_leaders(snapshot: Snapshot, known: PlanInputs = NO_INPUTS) -> Plan:
+def balance_leaders(snapshot: Snapshot, inputs: PlanInputs = NO_INPUTS) -> Plan:
     """Even out how many partitions each live broker is the preferred leader of.
 
     As even as the in-sync replicas allow, with the fewest partitions changed that it takes. Where
     the preferred leader is not in sync it stays: it has its leaders again when it is back.
     """
     concerned, choices, skipped = [], [], []
-    for partition in known.changeable(snapshot):
+    for partition in inputs.changeable(snapshot):
         can_lead = tuple(in_sync(partition, snapshot.broker_ids))
         if partition.replicas[0] in can_lead:
             concerned.append(partition)

@@ -4,7 +4,7 @@ from typing import Any, cast
 
 import pytest
 
-from kipctl.cluster.reach import NEEDED, hidden_topics_warning, no_topics_warning, rights
+from kipctl.cluster.acls import NEEDED, hidden_topics_warning, no_topics_warning, rights
 from kipctl.protocol.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from kipctl.protocol.error_codes import ErrorCode
 from kipctl.protocol.metadata import MetadataRequest, MetadataResponse, MetadataResponseTopic

@@ -1,24 +1,17 @@
-"""Whether a cluster can be reached, step by step, and what its ACLs let the client do."""
+"""What the cluster's ACLs let the client do, and which topics they may hide from it."""
 
-import socket
-import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from kipctl.cluster.snapshot import is_glob
 from kipctl.errors import KipctlError
 from kipctl.own_names import OWN_MANY, OWN_ONE, OWN_TOPICS, new_name
-from kipctl.protocol.address import Address
 from kipctl.protocol.describe_cluster import DescribeClusterRequest
 from kipctl.protocol.error_codes import ErrorCode
 from kipctl.protocol.metadata import MetadataRequest, MetadataRequestTopic
-from kipctl.transport.access import Access
-from kipctl.transport.blocking import BlockingConnection, TlsError
 from kipctl.transport.request import Cluster
 from kipctl.transport.rights import CLUSTER, TOPIC, Right
 
-LOGIN = "login"
-_TIMEOUT_S = 10.0
 _OPERATIONS = {
     "Read": 3,
     "Write": 4,
@@ -32,7 +25,7 @@ _OPERATIONS = {
 }
 """Bits of authorized operations: the codes of Kafka's `AclOperation`."""
 _NOT_DESCRIBABLE = -1
-"""Of a topic that the client may not Describe: what else it may is not told."""
+"""Of a topic that the client may not Describe: its other rights are not shown."""
 _IMPLY_DESCRIBE = ("Describe", "Read", "Write", "Delete", "Alter")
 """Who may one of these may Describe (Kafka's documentation, "Operations in Kafka")."""
 _MOVES_LEADERS = (Right("Describe", CLUSTER), Right("Alter", CLUSTER))
@@ -69,17 +62,6 @@ their rights. (Who may write to any topic may be idempotent: KIP-679.)"""
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """One step on the way to a server. `ms` is None for what took no time of its own."""
-
-    server: Address
-    name: str
-    is_good: bool
-    detail: str
-    ms: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class CommandRights:
     """What a command needs, and what of it is missing; what cannot be known is in neither."""
 
@@ -87,72 +69,6 @@ class CommandRights:
     needed: tuple[Right, ...]
     missing: tuple[Right, ...]
     not_known: tuple[Right, ...]
-
-
-def connection_steps(access: Access) -> list[Step]:
-    """Name, TCP, TLS, login and versions, of each bootstrap server, up to the step that fails."""
-    found: list[Step] = []
-    for server in access.bootstrap:
-        found += _steps(access, server)
-    return found
-
-
-def _steps(access: Access, server: Address) -> list[Step]:
-    place = access.mapped(server)
-    mapped = f"at {place}" if place != server else ""
-    began = time.monotonic()
-    try:
-        addresses = socket.getaddrinfo(*place, type=socket.SOCK_STREAM)
-    except OSError as error:
-        return [Step(server, "name", False, f"{place.host}: {error.strerror}")]
-    listed = ", ".join(dict.fromkeys(str(address[4][0]) for address in addresses))
-    name = Step(server, "name", True, f"{listed} {mapped}".strip(), _ms(time.monotonic() - began))
-    try:
-        connection = BlockingConnection(server, access, time.monotonic() + _TIMEOUT_S)
-    except TlsError as failed:
-        return [name, Step(server, "TCP", True, ""), Step(server, "TLS", False, str(failed))]
-    except KipctlError as refused:
-        passed = ["TCP", "TLS"] if access.security.tls else ["TCP"]
-        done = [Step(server, step, True, "") for step in passed]
-        return [name, *done, Step(server, LOGIN, False, refused.what)]
-    except OSError as failed:
-        return [name, Step(server, "TCP", False, failed.strerror or str(failed))]
-    taken = connection.steps
-    found = [name, Step(server, "TCP", True, "", _ms(taken.tcp))]
-    if access.security.tls:
-        found.append(Step(server, "TLS", True, _certificate(connection), _ms(taken.tls)))
-    if access.security.sasl:
-        sasl = access.security.sasl
-        told = f"{access.security.principal} ({sasl.mechanism})"
-        if connection.ends < float("inf"):
-            told += f", again in {connection.ends - time.monotonic():.0f} s"
-        found.append(Step(server, LOGIN, True, told, _ms(taken.login)))
-    connection.close()
-    return [*found, _versions(access, server)]
-
-
-def _versions(access: Access, server: Address) -> Step:
-    began = time.monotonic()
-    alone = Access(str(server), access.security, access.address_map)
-    try:
-        with Cluster(alone, timeout_s=_TIMEOUT_S) as cluster:
-            ranges = cluster.any_broker().api_versions
-            brokers = len(cluster.nodes)
-    except KipctlError as failed:
-        return Step(server, "versions", False, failed.what)
-    told = f"{len(ranges)} APIs, Produce to version {ranges.get(0, (0, 0))[1]}; {brokers} brokers"
-    return Step(server, "versions", True, told, _ms(time.monotonic() - began))
-
-
-def _certificate(connection: BlockingConnection) -> str:
-    shown = connection.certificate
-    names = ", ".join(name for _, name in shown.get("subjectAltName", ()))
-    issuer = "/".join(value for part in shown.get("issuer", ()) for _, value in part)
-    return f"{connection.tls_version}; {names}; until {shown.get('notAfter')}; by {issuer}"
-
-
-def _ms(seconds: float) -> float:
-    return 1000 * seconds
 
 
 def rights(cluster: Cluster, topics: Sequence[str]) -> list[CommandRights]:
@@ -212,10 +128,7 @@ def hidden_topics_warning(
         return ""
     if not topics:
         return f"No topic is shown: there is none, or none that {security.principal} may Describe."
-    bits = _cluster_operations(cluster)
-    if bits is None or all(
-        _is_allowed(Right(one, CLUSTER), bits) for one in _ALL_CLUSTER_OPERATIONS
-    ):
+    if _sees_all_topics(cluster) is not False:
         return ""
     return f"Topics that {security.principal} may not Describe are not among these."
 
@@ -227,12 +140,17 @@ def no_topics_warning(cluster: Cluster, topics: Collection[str]) -> str:
     """
     if topics or not cluster.access.security.is_authenticated:
         return ""
-    bits = _cluster_operations(cluster)
-    if bits is not None and all(
-        _is_allowed(Right(one, CLUSTER), bits) for one in _ALL_CLUSTER_OPERATIONS
-    ):
+    if _sees_all_topics(cluster):
         return ""
     return hidden_topics_warning(cluster, topics)
+
+
+def _sees_all_topics(cluster: Cluster) -> bool | None:
+    """None if the cluster does not say."""
+    bits = _cluster_operations(cluster)
+    if bits is None:
+        return None
+    return all(_is_allowed(Right(one, CLUSTER), bits) for one in _ALL_CLUSTER_OPERATIONS)
 
 
 def _is_allowed(right: Right, bits: int) -> bool:
