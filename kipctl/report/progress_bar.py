@@ -32,7 +32,8 @@ class ProgressLine:
 
     def __init__(self, title: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._text, self._progress = title, ProgressText(title, 0, 0)
+        self._text = title
+        self._progress: ProgressText | None = None
         self._began = self._updated = (clock(), 0.0)
         """When, and the share of the work that was done then."""
 
@@ -47,13 +48,14 @@ class ProgressLine:
     def left_s(self) -> float | None:
         """Seconds, at the speed until now; None while that is not known."""
         (began_s, first), (updated_s, share) = self._began, self._updated
-        if self._progress.says_time_left or share <= first:
+        if share <= first or (self._progress and self._progress.says_time_left):
             return None
         left_s = (updated_s - began_s) * (1 - share) / (share - first)
         return max(0.0, left_s - (self._clock() - updated_s))
 
     def __rich_console__(self, _: Console, options: ConsoleOptions) -> RenderResult:
         yield Text(printable(self._text))
-        if share := self._progress.share:
+        if self._progress:
+            share = self._progress.share
             label = f"  {100 * share:3.0f} %{left(self.left_s())}"
             yield bar(share, max(10, min(60, options.max_width - len(label)))) + label

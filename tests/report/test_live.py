@@ -121,7 +121,7 @@ def test_it_fits_a_terminal_of_24_lines(run: RunProgress, width: int) -> None:
     [
         ((), 5, ["Doing"]),
         (("copied",), 5, ["copied"]),
-        ((ProgressText("run 1", 0, 4),), 5, ["run 1"]),
+        ((ProgressText("run 1", 0, 4),), 5, ["run 1", "┄" * 51 + "    0 %"]),
         (
             (ProgressText("run 1", 0, 4), ProgressText("run 2", 1, 4)),
             0,
