@@ -18,9 +18,9 @@ def bar(share: float, width: int) -> Text:
 
 def left(seconds: float | None) -> str:
     """How long it takes yet, as a person says it."""
-    if seconds is None:
+    whole = round(seconds or 0)
+    if not whole:
         return ""
-    whole = round(seconds)
     if whole < 100:
         return f", {whole} s left"
     minutes = round(whole / 60)
@@ -35,14 +35,16 @@ class ProgressLine:
         self._text = title
         self._progress: ProgressText | None = None
         self._began = self._updated = (clock(), 0.0)
-        """When, and the share of the work that was done then."""
+        """When its share of the work was done, and that share: the first one, and the last."""
 
     def update(self, text: str) -> None:
         """This is done now."""
         self._text = text
         if isinstance(text, ProgressText):
-            self._progress, self._updated = text, (self._clock(), text.share)
-            if not text.share:
+            before, self._progress = self._progress, text
+            if before is None or text.share != before.share:
+                self._updated = (self._clock(), text.share)
+            if before is None or text.share < before.share:
                 self._began = self._updated
 
     def left_s(self) -> float | None:
