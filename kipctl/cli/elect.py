@@ -31,7 +31,7 @@ from kipctl.cli.options import (
 from kipctl.durations import Duration
 from kipctl.errors import KipctlError, UsageError
 from kipctl.report.formats import OutputFormat
-from kipctl.report.leader_tables import ids, listing, moved_report
+from kipctl.report.leader_tables import ids, listing, moved_report, with_most_rows
 from kipctl.report.tables import Column, Report, Table, paragraphs
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ def preferred(
             if dry_run:
                 watched.look_only()
             listed = watched.with_seen(_astray_report(astray, len(shown.partitions)))
-            environment.report(listed, output)
+            environment.report(with_most_rows(listed), output)
             return
         environment.confirm(
             f"{len(astray.partitions):,} of {len(shown.partitions):,} partitions, of"
@@ -199,7 +199,7 @@ def preferred(
         moved = LeadersMoved(None, held)
         after = refresh_snapshot(cluster, before.topics)
     report = watched.with_seen(moved_report("elect preferred", moved, before, after))
-    environment.report(report, output)
+    environment.report(with_most_rows(report), output)
     demand_all_done(
         moved.failures,
         len(held.outcomes) - len(moved.failures),
@@ -219,7 +219,8 @@ def _reported(
             yield progress
         except KipctlError as stopped:
             if watched.is_asked:
-                report = Report("elect preferred", {"stopped": stopped.what}, ())
+                document = {"stopped": stopped.what}
+                report = Report("elect preferred", document, opening=paragraphs(stopped.what))
                 environment.report(watched.with_seen(report), output)
             raise
 
@@ -274,9 +275,9 @@ def unclean(
         found = examine(cluster, shown)
         listed = _unclean_report(found, len(shown.partitions))
         if dry_run or not found:
-            environment.report(listed, output)
+            environment.report(with_most_rows(listed), output)
             return
-        environment.show(listed)
+        environment.show(with_most_rows(listed))
         environment.confirm(
             f"{len(found):,} of {len(shown.partitions):,} partitions have no leader. An unclean"
             " election loses for good the records that the elected replica does not have. Elect"
@@ -306,7 +307,7 @@ def unclean(
             held = elect_unclean(cluster, before.by_id, timeout)
         moved = LeadersMoved(None, held)
         after = refresh_snapshot(cluster, before.topics)
-    environment.report(moved_report("elect unclean", moved, before, after), output)
+    environment.report(with_most_rows(moved_report("elect unclean", moved, before, after)), output)
     demand_all_done(
         (*changed, *moved.failures), len(held.outcomes) - len(moved.failures), next_step
     )
@@ -378,7 +379,12 @@ def _astray_report(astray: "Snapshot", asked: int) -> Report:
         "elect preferred",
         {"partitions": partitions},
         (table,),
-        opening=paragraphs(f"{len(partitions):,} of {asked:,} partitions. Nothing was changed."),
+        opening=paragraphs(
+            f"{len(partitions):,} of {asked:,} partitions are not led by their preferred replica."
+            " Nothing was changed."
+            if partitions
+            else f"All {asked:,} partitions are led by their preferred replica. Nothing to do."
+        ),
     )
 
 

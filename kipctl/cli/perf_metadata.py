@@ -15,11 +15,11 @@ from kipctl.cli.options import (
     RecordSizeOption,
     YesOption,
 )
-from kipctl.cli.perf_results import report_denied, status_of_failed
+from kipctl.cli.perf_results import raise_for_failed
 from kipctl.durations import Duration
 from kipctl.probe.metadata_policy import TopicPolicy
 from kipctl.report.formats import OutputFormat
-from kipctl.report.tables import Report
+from kipctl.report.tables import Report, paragraphs
 from kipctl.runs.metadata.plan import ClientKind, Phase
 
 DEFAULTS = {"acks": "1", "enable.idempotence": "false"}
@@ -85,7 +85,7 @@ def metadata(
     from kipctl.probe.config import parse_pairs
     from kipctl.probe.produce.config import LEAST_IDLE_MS, parse_properties
     from kipctl.protocol.api import ApiKey
-    from kipctl.report.metadata_tables import perf_metadata_tables
+    from kipctl.report.metadata_tables import perf_metadata_answer, perf_metadata_tables
     from kipctl.runs.metadata.phases import RENEWED_MS
     from kipctl.runs.metadata.plan import POLICIES, MetadataPlan
     from kipctl.runs.metadata.run import run
@@ -113,7 +113,8 @@ def metadata(
     confirm_topics(environment, plan.access, topics, partitions, yes)
     document = run(plan, environment.message)
     tables = perf_metadata_tables(document)
-    environment.report(Report("perf metadata", document, tables), output)
+    opening = paragraphs(perf_metadata_answer(document))
+    environment.report(Report("perf metadata", document, tables, opening=opening), output)
     phases = [phase for one in document["clients"] for phase in one["phases"]]
     if failed := sum(phase["failed"] for phase in phases):
         errors = sum((Counter(phase["errors"]) for phase in phases), Counter[str]())
@@ -121,7 +122,12 @@ def metadata(
             f"kipctl: {failed:,} records failed: "
             + ", ".join(f"{name} {count:,}" for name, count in errors.items())
         )
-        report_denied(environment, errors, ApiKey.PRODUCE, plan.access, plan.names[0])
-        done = sum(phase["records"] for phase in phases) - failed
-        acted = any(phase["moves"] for phase in phases)
-        raise typer.Exit(status_of_failed(errors, done, acted))
+        raise_for_failed(
+            environment,
+            errors,
+            ApiKey.PRODUCE,
+            plan.access,
+            plan.names[0],
+            done=sum(phase["records"] for phase in phases) - failed,
+            acted=any(phase["moves"] for phase in phases),
+        )

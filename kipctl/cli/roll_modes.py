@@ -9,8 +9,8 @@ from kipctl.cli.guard import confirm_unless_lab
 from kipctl.errors import RefusedError, UsageError
 from kipctl.report.formats import OutputFormat
 from kipctl.report.guard_tables import guard_table
-from kipctl.report.roll_tables import node_tables, plan_closing, plan_tables
-from kipctl.report.tables import Report
+from kipctl.report.roll_tables import node_tables, plan_answer, plan_closing, plan_tables
+from kipctl.report.tables import Paragraph, Report, Tone, paragraphs
 
 if TYPE_CHECKING:
     from kipctl.cluster.moves.journal import Journal
@@ -88,7 +88,8 @@ def dry_run(asked: Asked) -> None:
         "Not known: how long restarts take, and how long brokers take to be in sync again.",
         "Nothing was changed.",
     )
-    asked.environment.report(Report(ROLL, document, tables, tuple(closing)), asked.output)
+    report = Report(ROLL, document, tables, tuple(closing), (plan_answer(document),))
+    asked.environment.report(report, asked.output)
 
 
 def begin(asked: Asked) -> None:
@@ -172,8 +173,8 @@ def abandon(asked: Asked) -> None:
                 f"Its leaders back: kipctl reassign --rollback --entry {entry.id}"
                 for entry in entries_of(asked.changes, record.origin, step.since)
             )
-    closing.append("The roll is abandoned.")
-    report = Report(ROLL, record_document(record), _tables(record), tuple(closing))
+    opening = paragraphs("The roll is abandoned.")
+    report = Report(ROLL, record_document(record), _tables(record), tuple(closing), opening)
     asked.environment.report(report, asked.output)
 
 
@@ -254,10 +255,11 @@ def _report(record: "RollRecord", guarding: "GuardMonitor") -> Report:
         document["guard"] = guarding.guard.as_document()
         tables.append(guard_table(document["guard"]))
     done = len(record.steps) - len(record.left)
-    closing = (
-        f"{done} of {len(record.steps)} {record.kind} are restarted; the roll is {record.state}."
+    opening = Paragraph(
+        f"{done} of {len(record.steps)} {record.kind} are restarted; the roll is {record.state}.",
+        tone=Tone.WARNING if record.left else Tone.GOOD,
     )
-    return Report(ROLL, document, tuple(tables), (closing,))
+    return Report(ROLL, document, tuple(tables), opening=(opening,))
 
 
 def _tables(record: "RollRecord") -> tuple[Any, ...]:

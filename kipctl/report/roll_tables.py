@@ -3,7 +3,26 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kipctl.report.tables import Cell, Column, Table
+from kipctl.report.tables import Cell, Column, Paragraph, Table, Tone
+
+
+def plan_answer(plan: Mapping[str, Any]) -> Paragraph:
+    """The order, whether it may begin, and what partitions go through meanwhile."""
+    order = ", ".join(str(step["broker"]) for step in plan["order"])
+    first = f"Nodes would be restarted in the order {order}"
+    if refused := plan["refused"]:
+        return Paragraph(f"{first}, but now that is refused: {refused[0]}.", tone=Tone.BAD)
+    lost, below = (
+        max((step[risk] for step in plan["order"]), default=0)
+        for risk in ("no_other_replica", "below_min_insync_replicas")
+    )
+    if lost or below:
+        first += f". Meanwhile up to {lost:,} partitions have no leader, {below:,} take no"
+        return Paragraph(f"{first} acks=all writes.", tone=Tone.WARNING)
+    if any(step["no_quorum"] for step in plan["order"]):
+        return Paragraph(f"{first}. Meanwhile no leader is elected.", tone=Tone.WARNING)
+    known = ", as far as is known" if plan["not_known"] else ""
+    return Paragraph(f"{first}; every partition stays available{known}.", tone=Tone.GOOD)
 
 
 def plan_tables(plan: Mapping[str, Any]) -> tuple[Table, ...]:

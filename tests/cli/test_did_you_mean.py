@@ -5,12 +5,12 @@ import re
 from pathlib import Path
 
 import pytest
-from kipctl.cluster.moves.planners.ways import brokers_of
 
 from kipctl.cli.app import run
 from kipctl.cli.environment import Environment
 from kipctl.cluster.moves.election_request import demand_known
-from kipctl.cluster.moves.election_until_balanced import preferring
+from kipctl.cluster.moves.election_until_balanced import preferred_on
+from kipctl.cluster.moves.planners.options import brokers_of
 from kipctl.cluster.snapshot import (
     Broker,
     Partition,
@@ -102,7 +102,7 @@ def test_a_rack_and_a_broker() -> None:
     with pytest.raises(UsageError, match=r"Did you mean 'rack-2'\?"):
         brokers_of(SNAPSHOT, "rack2")
     with pytest.raises(UsageError, match="There is no broker 9; there are 1, 2"):
-        preferring(SNAPSHOT, [9])
+        preferred_on(SNAPSHOT, [9])
 
 
 @pytest.mark.kafka

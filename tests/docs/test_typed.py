@@ -11,7 +11,7 @@ from typer.core import TyperGroup
 
 from kipctl.cli.app import root_command
 from kipctl.cli.environment import Environment
-from kipctl.cli.perf import spread_pairs
+from kipctl.cli.pairs import spread_pairs
 
 REPOSITORY = Path(__file__).parents[2]
 PAGES = [*REPOSITORY.glob("*.md"), *sorted((REPOSITORY / "docs").rglob("*.md"))]
@@ -81,4 +81,4 @@ def parsed(words: list[str]) -> None:
     if words and not isinstance(command, TyperGroup):
         command.make_context("kipctl", spread_pairs(words), obj=Environment())
     else:
-        assert not words, f"no such command: {words[0]}"
+        assert words in ([], ["--help"]), f"no such command: {words[0]}"
