@@ -8,18 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kipctl.cli.environment import Environment
-from kipctl.cli.guarding import (
-    PATIENCE,
-    QUIET,
-    STOP,
-    Guarded,
-    GuardOption,
-    GuardPatienceOption,
-    GuardQuietOption,
-    MetricsUrlOption,
-    guarded,
-    read_guard,
-)
+from kipctl.cli.grouped import grouped
+from kipctl.cli.guarding import Guarded, GuardOptions, guarded, read_guard
 from kipctl.cli.options import (
     BatchOption,
     BetweenOption,
@@ -104,8 +94,10 @@ TimeoutOption = Annotated[
 
 
 @app.command()
+@grouped
 def preferred(
     context: typer.Context,
+    guard: GuardOptions,
     topic: TopicOption = None,
     partition: PartitionOption = None,
     broker: BrokerOption = None,
@@ -114,10 +106,6 @@ def preferred(
     dry_run: DryRunOption = False,
     batch: BatchOption = 1000,
     between: BetweenOption = Duration(0),
-    guard: GuardOption = None,
-    guard_patience: GuardPatienceOption = PATIENCE,
-    guard_quiet: GuardQuietOption = QUIET,
-    metrics_url: MetricsUrlOption = None,
     yes: YesOption = False,
     until: UntilOption = None,
     timeout: LongTimeoutOption = None,
@@ -145,9 +133,7 @@ def preferred(
     if until is not None:
         parse_until(until)
     chosen = _asked(topic or [], partition or [], every, json_file, broker or [])
-    guard_asked = read_guard(
-        guard or (), guard_patience, guard_quiet, STOP, metrics_url or (), moves_along=False
-    )
+    guard_asked = read_guard(guard, moves_along=False)
     with Cluster(environment.access(bootstrap_server)) as cluster:
         watched = guarded(environment, cluster, guard_asked)
         seen = take_snapshot(cluster, named=topic or [])

@@ -1,6 +1,6 @@
 """`--guard` of the commands that move leaders in batches: what it says, at work, in the report."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kipctl.cli.environment import Environment
-from kipctl.cli.options import duration, pause
+from kipctl.cli.options import MetricsUrlOption, duration, pause
 from kipctl.durations import Duration
 from kipctl.errors import UsageError
 from kipctl.report.guard_tables import guard_table
@@ -24,50 +24,39 @@ if TYPE_CHECKING:
 
 STOP, ROLLBACK = "stop", "rollback"
 
-GuardOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--guard",
-        metavar="CONDITION",
-        help="What pauses it: 'urp > 10', 'under-min-isr > 0', 'offline > 0', 'metric NAME > 5', "
-        "'p99 > 50ms for 10s', 'moved-wait p50 > 20ms'; repeatable.",
-    ),
-]
-GuardPatienceOption = Annotated[
-    Duration,
-    typer.Option(
-        "--guard-patience",
-        metavar="DURATION",
-        parser=duration,
-        help="How long it may be crossed in a pause.",
-    ),
-]
-GuardQuietOption = Annotated[
-    Duration,
-    typer.Option(
-        "--guard-quiet",
-        metavar="DURATION",
-        parser=pause,
-        help="So long it is quiet before it goes on.",
-    ),
-]
-GuardActionOption = Annotated[
-    str,
-    typer.Option(
-        "--guard-action",
-        metavar="stop|rollback",
-        help="After its patience: stop, or also undo what was changed.",
-    ),
-]
-MetricsUrlOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--metrics-url",
-        metavar="URL",
-        help="Where a broker's JMX exporter serves its metrics; repeatable, one per broker.",
-    ),
-]
-PATIENCE, QUIET = Duration(600), Duration(30)
+
+@dataclass(frozen=True)
+class GuardOptions:
+    """Of commands that a guard may hold up."""
+
+    guard: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--guard",
+            metavar="CONDITION",
+            help="What pauses it: 'urp > 10', 'under-min-isr > 0', 'offline > 0', "
+            "'metric NAME > 5', 'p99 > 50ms for 10s', 'moved-wait p50 > 20ms'; repeatable.",
+        ),
+    ] = None
+    guard_patience: Annotated[
+        Duration,
+        typer.Option(
+            "--guard-patience",
+            metavar="DURATION",
+            parser=duration,
+            help="How long it may be crossed in a pause.",
+        ),
+    ] = Duration(600)
+    guard_quiet: Annotated[
+        Duration,
+        typer.Option(
+            "--guard-quiet",
+            metavar="DURATION",
+            parser=pause,
+            help="So long it is quiet before it goes on.",
+        ),
+    ] = Duration(30)
+    metrics_url: MetricsUrlOption = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,15 +70,7 @@ class GuardAsked:
     urls: tuple[str, ...]
 
 
-def read_guard(
-    texts: Sequence[str],
-    patience_s: float,
-    quiet_s: float,
-    action: str,
-    urls: Sequence[str],
-    *,
-    moves_along: bool,
-) -> GuardAsked:
+def read_guard(options: GuardOptions, action: str = STOP, *, moves_along: bool) -> GuardAsked:
     """The guard asked for. Raises UsageError, also for one that could see nothing.
 
     `moves_along` says that leaders of a canary's topic move with the change: else there is no wait
@@ -98,7 +79,8 @@ def read_guard(
     from kipctl.cluster.metrics_url import demand_url
     from kipctl.guard.conditions import Kind, parse_guard
 
-    conditions = tuple(dict.fromkeys(parse_guard(text) for text in texts))
+    conditions = tuple(dict.fromkeys(parse_guard(text) for text in options.guard or ()))
+    urls = options.metrics_url or ()
     if action not in (STOP, ROLLBACK):
         raise UsageError(f"--guard-action {action!r} is none of {STOP}, {ROLLBACK}.")
     if not conditions and (action != STOP or urls):
@@ -112,7 +94,7 @@ def read_guard(
             )
     for url in urls:
         demand_url(url)
-    return GuardAsked(conditions, patience_s, quiet_s, action, tuple(urls))
+    return GuardAsked(conditions, options.guard_patience, options.guard_quiet, action, tuple(urls))
 
 
 @dataclass(slots=True)

@@ -7,19 +7,8 @@ from typing import Annotated
 import typer
 
 from kipctl.cli.environment import Environment
-from kipctl.cli.guarding import (
-    PATIENCE,
-    QUIET,
-    ROLLBACK,
-    STOP,
-    GuardActionOption,
-    GuardOption,
-    GuardPatienceOption,
-    GuardQuietOption,
-    MetricsUrlOption,
-    guarded,
-    read_guard,
-)
+from kipctl.cli.grouped import grouped
+from kipctl.cli.guarding import ROLLBACK, STOP, GuardOptions, guarded, read_guard
 from kipctl.cli.options import (
     BatchOption,
     BetweenOption,
@@ -66,8 +55,10 @@ _GOES_WITH = {
 """The ways that an option is for."""
 
 
+@grouped
 def reassign(
     context: typer.Context,
+    guard: GuardOptions,
     rotate: Annotated[
         bool, typer.Option("--rotate", help="Move every leader to its next replica.")
     ] = False,
@@ -245,11 +236,14 @@ def reassign(
             "what that cost the producer; --rotate rotates that topic along.",
         ),
     ] = False,
-    guard: GuardOption = None,
-    guard_patience: GuardPatienceOption = PATIENCE,
-    guard_quiet: GuardQuietOption = QUIET,
-    guard_action: GuardActionOption = STOP,
-    metrics_url: MetricsUrlOption = None,
+    guard_action: Annotated[
+        str,
+        typer.Option(
+            "--guard-action",
+            metavar="stop|rollback",
+            help="After its patience: stop, or also undo what was changed.",
+        ),
+    ] = STOP,
     yes: YesOption = False,
     timeout: Annotated[
         Duration | None,
@@ -305,9 +299,9 @@ def reassign(
         "--concurrent-moves": concurrent is not None,
         "--additional": additional,
         "--change-replication-factor": change_factor,
-        "--guard": bool(guard),
+        "--guard": bool(guard.guard),
         "--guard-action": guard_action == ROLLBACK,
-        "--metrics-url": bool(metrics_url),
+        "--metrics-url": bool(guard.metrics_url),
     }
     _check_options(
         [name for name, given in modes.items() if given],
@@ -346,14 +340,7 @@ def reassign(
         rack_aware,
         force,
     )
-    guard_asked = read_guard(
-        guard or (),
-        guard_patience,
-        guard_quiet,
-        guard_action,
-        metrics_url or (),
-        moves_along=rotate or way is not None,
-    )
+    guard_asked = read_guard(guard, guard_action, moves_along=rotate or way is not None)
     if measure and any(one.kind.is_measured_by_canary for one in guard_asked.conditions):
         raise UsageError(
             "--measure and a --guard of latencies or waits exclude one another.",
