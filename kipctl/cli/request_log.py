@@ -114,7 +114,7 @@ def _confirm(
     yes: bool,
 ) -> None:
     """Ask, with what it will cost; a lab may be logged without a question."""
-    from kipctl.cli.guard import is_lab
+    from kipctl.cli.confirm import is_lab
     from kipctl.cluster.request_log import broker_list
     from kipctl.cluster.request_log_cost import estimate, request_rates
     from kipctl.cluster.snapshot import take_snapshot

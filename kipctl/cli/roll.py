@@ -7,7 +7,7 @@ import typer
 
 from kipctl.cli.environment import Environment
 from kipctl.cli.grouped import grouped
-from kipctl.cli.guarding import ROLLBACK, STOP, GuardOptions
+from kipctl.cli.guard import ROLLBACK, STOP, GuardOptions
 from kipctl.cli.options import (
     BatchOption,
     BetweenOption,
@@ -167,17 +167,17 @@ def roll(
     )
     with Cluster(access, timeout_s=roll_modes.ANSWER_S) as cluster:
         said = None if was_restarted is None else was_restarted == "yes"
-        asked = roll_modes.Asked(
+        request = roll_modes.RollRequest(
             environment, cluster, how, _ids(broker or ()), controllers, said, yes, output
         )
         if dry_run:
-            roll_modes.dry_run(asked)
+            roll_modes.dry_run(request)
         elif resume:
-            roll_modes.resume(asked)
+            roll_modes.resume(request)
         elif abandon:
-            roll_modes.abandon(asked)
+            roll_modes.abandon(request)
         else:
-            roll_modes.begin(asked)
+            roll_modes.begin(request)
 
 
 def _ids(words: Sequence[str]) -> tuple[int, ...] | None:

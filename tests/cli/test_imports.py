@@ -33,7 +33,7 @@ OF_ALL = {
     "kipctl.signals",
 }
 OF_REASSIGN = OF_ALL | {
-    "kipctl.cli.guarding",
+    "kipctl.cli.guard",
     "kipctl.cli.options",
     "kipctl.cli.reassign",
     "kipctl.durations",

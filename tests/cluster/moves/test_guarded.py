@@ -17,7 +17,7 @@ from reassigning import VERSIONS, Held, Reassigning, Replicas, kipctl_on
 from scripted_broker import ScriptedBroker
 
 from kipctl.cli.environment import Environment
-from kipctl.cli.guarding import GuardOptions, guarded, read_guard
+from kipctl.cli.guard import GuardOptions, guarded, read_guard
 from kipctl.cluster.moves.plan import Move, Plan
 from kipctl.cluster.moves.planners.rotate_leaders import rotate
 from kipctl.cluster.snapshot import PartitionId, take_snapshot
