@@ -60,19 +60,19 @@ SCREENS = (
     "elect preferred --topic orders --dry-run",
     "elect preferred --topic orders --yes",
     "elect unclean --partition orders:3 --dry-run",
-    "perf produce --during rotate --every 2s --record before " + LOAD,
-    "perf produce --during rotate --every 2s --record after " + LOAD,
+    "perf produce --during rotate --every 2 --record before " + LOAD,
+    "perf produce --during rotate --every 2 --record after " + LOAD,
     "perf produce --topic orders --force --record stays " + LOAD,
     "perf consume --topic orders --num-records 6000 --timeout 5000 --record read",
-    "perf e2e --during rotate --every 2s " + LOAD,
-    "perf metadata --topics 10 --for 5s --yes",
+    "perf e2e --during rotate --every 2 " + LOAD,
+    "perf metadata --topics 10 --yes",
     "tap --listen 127.0.0.1:0 --for 2s",
     "request-log on --broker 1 --for 2s --yes",
     "request-log status",
-    "request-log off --broker 1 --yes",
+    "request-log off --broker 1",
     "spark start",
     "spark status",
-    "analyze runs before",
+    "analyze before",
     "analyze runs before --by broker",
     "analyze request-log {request_log}",
     "runs list",
@@ -107,7 +107,7 @@ from kipctl.cli.generate.commands import command_tree
 print(json.dumps([c.name.partition(" ")[2] for c in command_tree().walk() if not c.commands]))
 """
 STYLE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\r")
-RULE = re.compile(r"[─┬┼╭├]*(─+)[─ ┬┼╮┤]*")
+RULE = re.compile(r"[╭├]?(─+)[─ ┬┼╮┤]*")
 """The line under a table's headings; its first part is as wide as the first column."""
 
 
@@ -149,7 +149,7 @@ class Screen:
         for line in self.lines:
             if rule := RULE.fullmatch(line):
                 width = len(rule[1])
-            elif not line:
+            elif not line or line[0] == "╰":
                 width = 0
             elif width:
                 count += not line.strip("│")[:width].strip() and bool(line.strip("│ "))
@@ -193,7 +193,7 @@ def ran(command: str, words: list[str], size: tuple[int, int], env: Mapping[str,
         fcntl.ioctl(inner, termios.TIOCSWINSZ, struct.pack("HHHH", size[1], size[0], 0, 0))
     read: tuple[list[bytes], list[bytes]] = ([], [])
     process = subprocess.Popen(
-        [sys.executable, "-m", "kipctl", *words],
+        [sys.executable, "-P", "-m", "kipctl", *words],
         stdin=subprocess.DEVNULL,
         stdout=pairs[0][1],
         stderr=pairs[1][1],
@@ -239,7 +239,7 @@ def screens(
 
 def out_of(words: list[str], env: Mapping[str, str]) -> str:
     return subprocess.run(
-        [sys.executable, "-m", "kipctl", *words],
+        [sys.executable, "-P", "-m", "kipctl", *words],
         env=env,
         stdout=subprocess.PIPE,
         text=True,
@@ -249,6 +249,7 @@ def out_of(words: list[str], env: Mapping[str, str]) -> str:
 
 
 def main() -> None:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     options = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     options.add_argument("--long", action="store_true")
     options.add_argument("--show", type=Path, metavar="DIR")
@@ -258,7 +259,10 @@ def main() -> None:
     code = {"PYTHONPATH": str(chosen.checkout.absolute())}
     shown = SCREENS[:-1] + (LONG if chosen.long else ()) + SCREENS[-1:]
     found = subprocess.run(
-        [sys.executable, "-c", LEAVES], env=os.environ | code, stdout=subprocess.PIPE, check=True
+        [sys.executable, "-P", "-c", LEAVES],
+        env=os.environ | code,
+        stdout=subprocess.PIPE,
+        check=True,
     )
     for leaf in json.loads(found.stdout):
         if not any(f"{line} ".startswith(f"{leaf} ") for line in (*SCREENS, *LONG)):
@@ -293,7 +297,7 @@ def main() -> None:
             finally:
                 for words in (["lab", "down"], ["spark", "stop"]):
                     subprocess.run(
-                        [sys.executable, "-m", "kipctl", *words],
+                        [sys.executable, "-P", "-m", "kipctl", *words],
                         env=env,
                         capture_output=True,
                         timeout=TIMEOUT_S,

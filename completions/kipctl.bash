@@ -449,6 +449,7 @@ _kipctl() {
         'kipctl analyze request-log --start-timeout') return ;;
         'kipctl analyze request-log --scratch') return ;;
         'kipctl analyze request-log --save') return ;;
+        'kipctl analyze request-log --html') compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
         'kipctl analyze request-log -o' | 'kipctl analyze request-log --output') COMPREPLY=($(compgen -W 'auto table wide plain markdown json csv' -- "$current")); return ;;
         'kipctl runs list -o' | 'kipctl runs list --output') COMPREPLY=($(compgen -W 'auto table wide plain markdown json csv' -- "$current")); return ;;
         'kipctl runs show -o' | 'kipctl runs show --output') COMPREPLY=($(compgen -W 'auto table wide plain markdown json csv' -- "$current")); return ;;
@@ -517,7 +518,7 @@ _kipctl() {
         'kipctl request-log status') words='' options='--broker --output --bootstrap-server --cluster --command-config --expect-cluster --map --help' ;;
         'kipctl analyze') words='runs request-log' options=--help ;;
         'kipctl analyze runs') words='' options='--by --window --limit --since --until --master --conf --start-timeout --scratch --save --output --help'; [[ $current == -* ]] || { mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete RUN... "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return; } ;;
-        'kipctl analyze request-log') words='' options='--by --timezone --broker-at --since --until --master --conf --start-timeout --scratch --save --output --help' ;;
+        'kipctl analyze request-log') words='' options='--by --timezone --broker-at --since --until --master --conf --start-timeout --scratch --save --html --output --help' ;;
         'kipctl runs') words='list show repair compare export remove' options=--help ;;
         'kipctl runs list') words='' options='--output --help' ;;
         'kipctl runs show') words='' options='--output --help'; [[ $current == -* ]] || { mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete RUN "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return; } ;;

@@ -634,6 +634,7 @@ complete -c kipctl -n '__kipctl_at kipctl analyze request-log' -l conf -x -d 'A 
 complete -c kipctl -n '__kipctl_at kipctl analyze request-log' -l start-timeout -x -d 'How long to wait for the first executor of a cluster'
 complete -c kipctl -n '__kipctl_at kipctl analyze request-log' -l scratch -x -d 'A folder that all machines of a cluster see, for intermediate results; they are removed at the end'
 complete -c kipctl -n '__kipctl_at kipctl analyze request-log' -l save -x -d 'Write the tables there too, as Parquet'
+complete -c kipctl -n '__kipctl_at kipctl analyze request-log' -l html -r -F -d 'Write a page there, in place of an older one'
 complete -c kipctl -n '__kipctl_at kipctl analyze request-log' -s o -l output -x -a 'auto table wide plain markdown json csv' -d 'table, wide (with every row and column), plain, markdown, json or csv'
 complete -c kipctl -n '__kipctl_at kipctl analyze request-log' -l help -d 'Show this message and exit'
 complete -c kipctl -n '__kipctl_at kipctl runs' -a list -d 'List the runs in the store, the latest last'

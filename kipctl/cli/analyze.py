@@ -8,13 +8,14 @@ from typer.core import TyperGroup
 from kipctl.cli.environment import Environment
 from kipctl.cli.grouped import grouped
 from kipctl.cli.options import (
+    HtmlOption,
     OutputOption,
     SparkOptions,
     duration,
 )
 from kipctl.durations import Duration
 from kipctl.report.formats import OutputFormat
-from kipctl.report.tables import Report
+from kipctl.report.tables import Report, paragraphs
 
 
 class _RunsUnlessNamed(TyperGroup):
@@ -94,7 +95,7 @@ def runs(
     from kipctl.pipeline.period import parse_period
     from kipctl.pipeline.preflight import check_runs, check_save
     from kipctl.pipeline.session import spark_session
-    from kipctl.report.analysis_tables import analysis_tables
+    from kipctl.report.analysis_tables import analysis_answer, analysis_tables
     from kipctl.trace.stored_runs import path_of
 
     place = on.place
@@ -115,7 +116,9 @@ def runs(
             environment.message(f"{opened['run']} was interrupted, and is analysed as it is.")
         if opened["end_of"]:
             environment.message(f"{opened['run']} is the end of a longer run: {opened['end_of']}.")
-    environment.report(Report("analyze", document, analysis_tables(document)), output)
+    opening = (analysis_answer(document),)
+    report = Report("analyze", document, analysis_tables(document), opening=opening)
+    environment.report(report, output)
 
 
 @app.command("request-log")
@@ -154,6 +157,7 @@ def request_log(
     since: SinceOption = None,
     until: UntilOption = None,
     save: SaveOption = None,
+    html: HtmlOption = None,
     output: OutputOption = OutputFormat.AUTO,
 ) -> None:
     """What brokers' request logs say of a fleet: its clients, hints, Metadata, reads by rack.
@@ -162,15 +166,18 @@ def request_log(
     counted and shown. Paths may be anything that Spark reads.
     """
     environment: Environment = context.obj
+    from kipctl import __version__
+    from kipctl.cli.report import check_html, write_html  # which imports this module
     from kipctl.pipeline.inputs import is_little
     from kipctl.pipeline.period import parse_period
     from kipctl.pipeline.preflight import check_logs, check_save
     from kipctl.pipeline.request_log import LogQuestion, analyse, read_request_log
     from kipctl.pipeline.request_log.files import check_period, parse_timezones
+    from kipctl.pipeline.request_log.over_time import over_time
     from kipctl.pipeline.request_log.places import parse_broker_at
     from kipctl.pipeline.saving import make_new
     from kipctl.pipeline.session import spark_session
-    from kipctl.report.request_log_tables import request_log_tables
+    from kipctl.report.request_log_tables import request_log_answer, request_log_tables
 
     place = on.place
     question = LogQuestion(_names(by or []))
@@ -178,14 +185,17 @@ def request_log(
     zones, brokers = parse_timezones(timezone or ()), parse_broker_at(broker_at or ())
     check_logs([*path, *(at for at, _ in zones.at)])
     check_save(save)
+    if html:
+        check_html(html)
     with (
         environment.progress(f"Starting Spark on {on.master}.") as progress,
         spark_session(place, progress, is_light=is_little(path), inputs=path) as spark,
     ):
         if save:
             make_new(spark, save)
-        log = read_request_log(spark, path, zones, period, brokers)
+        log = read_request_log(spark, path, zones, period, brokers, by_time=html is not None)
         document = analyse(log, question, save)
+        in_time = over_time(log) if html else []
     for of in document["clusters"]:
         not_known = sum(of["requests_of_unknown_brokers"].values())
         if 2 * not_known > of["requests_served"]:
@@ -193,7 +203,14 @@ def request_log(
                 "Of most requests the broker is not known, and neither are its rack and what "
                 "follows from that: name it with --broker-at ADDRESS=ID."
             )
-    report = Report("analyze request-log", document, request_log_tables(document))
+    if html:
+        from kipctl.report.html.request_log_page import request_log_page
+
+        write_html(html, request_log_page(path, document, in_time, __version__))
+        environment.message(f"Written: {html}")
+    opening = paragraphs(request_log_answer(document))
+    tables = request_log_tables(document)
+    report = Report("analyze request-log", document, tables, opening=opening)
     environment.report(report, output)
 
 

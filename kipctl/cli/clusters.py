@@ -10,7 +10,7 @@ from kipctl.cli.options import BootstrapOption, OutputOption
 from kipctl.cli.target import named_cluster
 from kipctl.errors import ExitStatus, RefusedError, UsageError
 from kipctl.report.formats import OutputFormat
-from kipctl.report.tables import Column, Report, Table
+from kipctl.report.tables import Column, Paragraph, Report, Table, Tone, paragraphs
 
 if TYPE_CHECKING:
     from kipctl.cluster.acls import CommandRights
@@ -29,10 +29,6 @@ def list_(context: typer.Context, output: OutputOption = OutputFormat.AUTO) -> N
 
     file = clusters_file(environment.variables)
     known = named_clusters(file)
-    if not known:
-        environment.message(
-            "No cluster has a name yet: kipctl clusters add NAME --bootstrap-server HOST:PORT"
-        )
     environment.report(_listed(file, list(known.values())), output)
 
 
@@ -188,7 +184,16 @@ def _listed(file: Path, known: "list[NamedCluster]") -> Report:
                 ),
             ),
         ),
+        opening=paragraphs(_counted(known)),
     )
+
+
+def _counted(known: "list[NamedCluster]") -> str:
+    if not known:
+        return "No cluster has a name yet: kipctl clusters add NAME --bootstrap-server HOST:PORT"
+    if len(known) == 1:
+        return f"Cluster {known[0].name} is reached at {known[0].bootstrap_servers}."
+    return f"{len(known)} clusters have a name."
 
 
 def _document(one: "NamedCluster") -> dict[str, object]:
@@ -253,7 +258,26 @@ def _tested(steps: "list[Step]", found: "list[CommandRights]") -> Report:
             ],
         },
         (way, allowed) if found else (way,),
+        opening=(_reached(steps, found),),
     )
+
+
+def _reached(steps: "list[Step]", found: "list[CommandRights]") -> Paragraph:
+    """The first step that fails, or what a user who has come so far may not do."""
+    servers = {step.server for step in steps}
+    if failed := [step for step in steps if not step.is_good]:
+        reached = len(servers - {step.server for step in failed})
+        first = failed[0]
+        return Paragraph(
+            f"{reached} of {len(servers)} servers can be reached: {first.name} fails at"
+            f" {first.server}.",
+            tone=Tone.WARNING if reached else Tone.BAD,
+        )
+    said = f"All {len(servers)} servers can be reached"
+    if missing := [one.command for one in found if one.missing]:
+        listed = ", ".join(missing)
+        return Paragraph(f"{said}; rights are missing for {listed}.", tone=Tone.WARNING)
+    return Paragraph(f"{said}, and no right is missing.", tone=Tone.GOOD)
 
 
 def _words(rights: "tuple[Right, ...]") -> str | None:

@@ -21,7 +21,7 @@ from kipctl.cli.options import (
 from kipctl.durations import Duration
 from kipctl.errors import KipctlError, UsageError
 from kipctl.report.formats import OutputFormat
-from kipctl.report.leader_tables import ids, listing, moved_report
+from kipctl.report.leader_tables import ids, listing, moved_report, with_most_rows
 from kipctl.report.tables import Column, Report, Table, paragraphs
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ def preferred(
             listed = watched.with_guard_table(
                 _not_preferred_report(not_preferred, len(shown.partitions))
             )
-            environment.report(listed, output)
+            environment.report(with_most_rows(listed), output)
             return
         environment.confirm(
             f"{len(not_preferred.partitions):,} of {len(shown.partitions):,} partitions, of"
@@ -189,7 +189,7 @@ def preferred(
         moved = LeadersMoved(None, held)
         after = refresh_snapshot(cluster, before.topics)
     report = watched.with_guard_table(moved_report("elect preferred", moved, before, after))
-    environment.report(report, output)
+    environment.report(with_most_rows(report), output)
     demand_all_done(
         moved.failures,
         len(held.outcomes) - len(moved.failures),
@@ -209,7 +209,8 @@ def _reported(
             yield progress
         except KipctlError as stopped:
             if watched.is_set:
-                report = Report("elect preferred", {"stopped": stopped.what}, ())
+                document = {"stopped": stopped.what}
+                report = Report("elect preferred", document, opening=paragraphs(stopped.what))
                 environment.report(watched.with_guard_table(report), output)
             raise
 
@@ -264,9 +265,9 @@ def unclean(
         found = examine(cluster, shown)
         listed = _unclean_report(found, len(shown.partitions))
         if dry_run or not found:
-            environment.report(listed, output)
+            environment.report(with_most_rows(listed), output)
             return
-        environment.show(listed)
+        environment.show(with_most_rows(listed))
         environment.confirm(
             f"{len(found):,} of {len(shown.partitions):,} partitions have no leader. An unclean"
             " election loses for good the records that the elected replica does not have. Elect"
@@ -296,7 +297,7 @@ def unclean(
             held = elect_unclean(cluster, before.by_id, timeout)
         moved = LeadersMoved(None, held)
         after = refresh_snapshot(cluster, before.topics)
-    environment.report(moved_report("elect unclean", moved, before, after), output)
+    environment.report(with_most_rows(moved_report("elect unclean", moved, before, after)), output)
     demand_all_done(
         (*changed, *moved.failures), len(held.outcomes) - len(moved.failures), next_step
     )
@@ -368,7 +369,12 @@ def _not_preferred_report(not_preferred: "Snapshot", total: int) -> Report:
         "elect preferred",
         {"partitions": partitions},
         (table,),
-        opening=paragraphs(f"{len(partitions):,} of {total:,} partitions. Nothing was changed."),
+        opening=paragraphs(
+            f"{len(partitions):,} of {total:,} partitions are not led by their preferred replica."
+            " Nothing was changed."
+            if partitions
+            else f"All {total:,} partitions are led by their preferred replica. Nothing to do."
+        ),
     )
 
 

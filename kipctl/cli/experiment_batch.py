@@ -60,7 +60,7 @@ def batch(
     from kipctl.experiments.arms.stand import standing
     from kipctl.experiments.batch.experiment import run_batches
     from kipctl.experiments.batch.plan import PARTITIONS, BatchPlan, parse_sizes
-    from kipctl.report.experiment_batch_tables import batch_tables
+    from kipctl.report.experiment_batch_tables import batch_answer, batch_tables
 
     given: dict[str, Any] = {"rotations": 1, "partitions": 30, "broker_warmup_s": 5.0}
     given = given if shared.quick else {}
@@ -78,6 +78,6 @@ def batch(
     with recorded_runs(environment, shared.record, shared.html) as folder:
         with environment.progress(), standing(place, (), environment.message) as stand:
             document = run_batches(plan, stand, folder, environment.message)
-        environment.report(
-            Report("experiment batch", document, batch_tables(document)), shared.output
-        )
+        opening = (batch_answer(document),)
+        report = Report("experiment batch", document, batch_tables(document), opening=opening)
+        environment.report(report, shared.output)

@@ -69,7 +69,7 @@ def closest_replica(
         chosen_rack,
         run_closest,
     )
-    from kipctl.report.experiment_replica_tables import replica_tables
+    from kipctl.report.experiment_replica_tables import replica_answer, replica_tables
 
     environment: Environment = context.obj
     clients = parse_arms(arms)
@@ -93,4 +93,6 @@ def closest_replica(
         with environment.progress(), standing(place, plan.clients, environment.message) as stand:
             document = run_closest(plan, stand, folder, environment.message)
         tables = replica_tables(document)
-        environment.report(Report("experiment closest-replica", document, tables), shared.output)
+        opening = replica_answer(document)
+        report = Report("experiment closest-replica", document, tables, opening=opening)
+        environment.report(report, shared.output)

@@ -58,7 +58,7 @@ def metadata(
     from kipctl.experiments.arms.stand import standing
     from kipctl.experiments.metadata.experiment import parse_clients, run_claims
     from kipctl.probe.produce.config import parse_properties
-    from kipctl.report.experiment_metadata_tables import claims_tables
+    from kipctl.report.experiment_metadata_tables import claims_answer, claims_tables
     from kipctl.runs.metadata.plan import MetadataPlan
     from kipctl.transport.access import Access
 
@@ -82,5 +82,6 @@ def metadata(
         with environment.progress(), standing(place, stock, environment.message) as stand:
             here = replace(plan, access=stand.access)
             document = run_claims(here, watched, stand, folder, environment.message)
-        report = Report("experiment metadata", document, claims_tables(document))
+        opening = claims_answer(document)
+        report = Report("experiment metadata", document, claims_tables(document), opening=opening)
         environment.report(report, shared.output)

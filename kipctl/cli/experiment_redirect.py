@@ -119,7 +119,7 @@ def redirect(
     from kipctl.experiments.redirect.experiment import Question, experiment
     from kipctl.experiments.redirect.gain_curve import STALENESS_MS
     from kipctl.experiments.redirect.plan import Scale, nodes_of, planned
-    from kipctl.report.experiment_tables import redirect_tables
+    from kipctl.report.experiment_tables import redirect_answer, redirect_tables
 
     if scale not in ("default", "kip"):
         raise UsageError(f"--scale is {scale}; it is default or kip.")
@@ -158,9 +158,9 @@ def redirect(
         )
         with environment.progress():
             found = experiment(question, environment.message)
-        environment.report(
-            Report("experiment redirect", found, redirect_tables(found)), shared.output
-        )
+        opening = redirect_answer(found)
+        report = Report("experiment redirect", found, redirect_tables(found), opening=opening)
+        environment.report(report, shared.output)
 
 
 def _recorded(curve: str, variables: Mapping[str, str]) -> tuple[Path, ...]:

@@ -95,7 +95,7 @@ def roll(
     from kipctl.experiments.arms.stand import standing
     from kipctl.experiments.roll.experiment import run_roll
     from kipctl.experiments.roll.plan import SCALES, RollPlan, nodes_of, sizes
-    from kipctl.report.experiment_roll_tables import roll_tables
+    from kipctl.report.experiment_roll_tables import roll_answer, roll_tables
 
     environment: Environment = context.obj
     chosen = tuple(dict.fromkeys(acks.split(",")))
@@ -126,6 +126,6 @@ def roll(
     with recorded_runs(environment, shared.record, shared.html) as folder:
         with environment.progress(), standing(place, plan.arms, environment.message) as stand:
             document = run_roll(plan, stand, folder, environment.message)
-        environment.report(
-            Report("experiment roll", document, roll_tables(document)), shared.output
-        )
+        opening = roll_answer(document)
+        report = Report("experiment roll", document, roll_tables(document), opening=opening)
+        environment.report(report, shared.output)

@@ -1,5 +1,6 @@
 """`kipctl lab`: a real Apache Kafka cluster on this machine."""
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ from kipctl.errors import UsageError, did_you_mean
 from kipctl.lab.properties import LabSpec
 from kipctl.lab.security import Security
 from kipctl.report.formats import OutputFormat
-from kipctl.report.tables import Report, Table
+from kipctl.report.tables import Paragraph, Report, Table, Tone, paragraphs
 
 if TYPE_CHECKING:
     from kipctl.lab.cluster import Lab
@@ -155,8 +156,6 @@ def status(
         for lab in found:
             if lab.is_orphan:
                 environment.message(orphaned(lab.name))
-        if not found:
-            environment.message("There is no lab. Start one: kipctl lab up")
     environment.report(_report("status", found), output)
 
 
@@ -310,6 +309,19 @@ def _report(command: str, labs: "list[Lab]") -> Report:
         f"lab {command}",
         {"labs": [_document(lab, nodes) for lab, nodes in seen]},
         tuple(_table(lab, nodes) for lab, nodes in seen),
+        opening=tuple(_answer(lab, nodes) for lab, nodes in seen)
+        or paragraphs("There is no lab. Start one: kipctl lab up"),
+    )
+
+
+def _answer(lab: "Lab", nodes: "tuple[NodeStatus, ...]") -> Paragraph:
+    from kipctl.lab.cluster import LabState
+
+    states = Counter(node.state.value for node in nodes)
+    counted = ", ".join(f"{count} {state}" for state, count in states.items())
+    return Paragraph(
+        f"Lab {lab.name} is {lab.state.value}, with Kafka {lab.kafka_version}; nodes: {counted}.",
+        tone=Tone.GOOD if lab.state is LabState.RUNNING and len(states) == 1 else Tone.WARNING,
     )
 
 
@@ -370,7 +382,7 @@ def _table(lab: "Lab", nodes: "tuple[NodeStatus, ...]") -> Table:
         listed = ", ".join(f"node {node} Kafka {version}" for node, version in others.items())
         notes.append(f"Upgraded: {listed}")
     return Table(
-        f"Lab {lab.name}: {lab.state.value}, Kafka {lab.kafka_version}",
+        f"Lab {lab.name}",
         ("Node", "Role", "Rack", "Port", "PID", "State", "Leaders"),
         tuple(
             (

@@ -80,7 +80,7 @@ def produce(
     from kipctl.probe.produce.config import parse_properties
     from kipctl.probe.produce.run import ProbeSpec
     from kipctl.protocol.api import ApiKey
-    from kipctl.report.perf_tables import perf_tables
+    from kipctl.report.perf_tables import perf_answer, perf_tables
     from kipctl.runs.plan import OWN_TOPIC
     from kipctl.runs.produce import PerfPlan
     from kipctl.runs.produce import produce as run
@@ -118,6 +118,7 @@ def produce(
         options,
         "perf produce",
         result.document,
+        perf_answer(result.document),
         perf_tables(result.document),
         result.kafka_lines,
     )

@@ -111,7 +111,7 @@ def consume(
     from kipctl.probe.consume.positions import NO_OFFSET
     from kipctl.probe.consume.run import ConsumeSpec
     from kipctl.protocol.api import ApiKey
-    from kipctl.report.consume_tables import consume_tables
+    from kipctl.report.consume_tables import consume_answer, consume_tables
     from kipctl.runs.consume import ConsumePlan, result_line
     from kipctl.runs.consume import consume as run
     from kipctl.runs.plan import USUAL_EVERY_S
@@ -163,6 +163,7 @@ def consume(
         options,
         "perf consume",
         result.document,
+        consume_answer(result.document),
         consume_tables(result.document),
         closing,
     )

@@ -117,7 +117,7 @@ def e2e(
     from kipctl.probe.produce.config import parse_properties as producer_config
     from kipctl.probe.produce.run import ProbeSpec
     from kipctl.protocol.api import ApiKey
-    from kipctl.report.e2e_tables import e2e_tables
+    from kipctl.report.e2e_tables import e2e_answer, e2e_tables
     from kipctl.runs.e2e import (
         FOREVER_RECORDS,
         TOPIC_OF_DAYS,
@@ -189,6 +189,7 @@ def e2e(
         options,
         "perf e2e",
         result.document,
+        e2e_answer(result.document),
         e2e_tables(result.document),
         result.kafka_lines,
     )

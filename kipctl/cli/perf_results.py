@@ -10,7 +10,7 @@ from typer import Exit
 from kipctl.cli.environment import Environment
 from kipctl.cli.options import RunOptions
 from kipctl.errors import ExitStatus, PartlyDoneError, ThresholdError
-from kipctl.report.tables import Report, Table
+from kipctl.report.tables import Paragraph, Report, Table
 
 if TYPE_CHECKING:
     from kipctl.protocol.api import ApiKey
@@ -45,6 +45,7 @@ def report_run(
     options: RunOptions,
     command: str,
     document: Mapping[str, Any],
+    opening: tuple[Paragraph, ...],
     tables: tuple[Table, ...],
     kafka_lines: tuple[str, ...],
 ) -> None:
@@ -53,7 +54,8 @@ def report_run(
 
     if options.print_metrics:
         tables += (metrics_table(document),)
-    environment.report(Report(command, document, tables, kafka_lines), options.output)
+    report = Report(command, document, tables, kafka_lines, opening)
+    environment.report(report, options.output)
     if record := options.record:
         environment.message(f"Recorded: kipctl runs show {record}, kipctl report {record}")
 

@@ -20,7 +20,7 @@ from kipctl.report.reassign_tables import (
     history_report,
     ongoing_report,
 )
-from kipctl.report.tables import Report, Table
+from kipctl.report.tables import Report, Table, paragraphs
 
 if TYPE_CHECKING:
     from kipctl.cluster.moves.cancel import Chosen
@@ -61,7 +61,7 @@ def cancel(request: ReassignRequest, path: Path | None, everything: bool) -> Non
     )
     if request.dry_run or not chosen.stop:
         title = "To be cancelled"
-        report = ongoing_report(chosen.stop, title, others)
+        report = ongoing_report(chosen.stop, title, "to be cancelled", others)
         left = ongoing_report(chosen.left_alone, "Left alone")
         document = {**report.document, "left_alone": left.document["ongoing"]}
         tables = report.tables + (left.tables if chosen.left_alone else ())
@@ -195,10 +195,12 @@ def clear_throttles(request: ReassignRequest) -> None:
     rows = tuple(
         (str(c.setting), c.during or "-", "none" if c.before is None else c.before) for c in changes
     )
-    notes = () if rows else ("No throttle of this user on this machine is still set.",)
+    first = f"{len(rows)} throttles of earlier changes are still set."
+    if not rows:
+        first = "No throttle of this user on this machine is still set."
     listed = [{**c.setting._asdict(), "during": c.during, "before": c.before} for c in changes]
-    table = Table("Throttles", ("Setting", "Now", "Before"), rows, notes)
-    report = Report(REASSIGN, {"throttles": listed}, (table,))
+    table = Table("Throttles", ("Setting", "Now", "Before"), rows)
+    report = Report(REASSIGN, {"throttles": listed}, (table,), opening=paragraphs(first))
     if request.dry_run or not found:
         request.report(report)
         return
@@ -210,5 +212,6 @@ def clear_throttles(request: ReassignRequest) -> None:
     environment.confirm(f"Put back {len(rows)} settings?", request.yes)
     with journal.locked(request.origin):
         still_set = clear_throttles(cluster, found, forget=request.force)
-    request.report(report)
+    back = f"{len(rows) - len(still_set)} of {len(rows)} throttles were put back."
+    request.report(replace(report, opening=paragraphs(back)))
     demand_put_back(still_set, is_forgotten=request.force)

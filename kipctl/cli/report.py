@@ -17,13 +17,13 @@ from kipctl.cli.options import (
 from kipctl.errors import UsageError, refusals_reported
 from kipctl.pipeline.place import Place
 from kipctl.report.formats import OutputFormat
-from kipctl.report.tables import Report, Table
+from kipctl.report.tables import Paragraph, Report, Tone
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from kipctl.pipeline.period import Period
-    from kipctl.report.html.page import Page
+    from kipctl.report.html.parts import Page
 
 _ENOUGH_ARMS = range(2, 5)
 _LOOKED_AT = 200
@@ -69,12 +69,10 @@ def report(
     file = check_html(html or Path(f"report-{_file_name(run[0])}.html"))
     check_save(svg, "--svg")
     found = report_runs(environment, paths, file, place, period, svg)
-    tables = (
-        Table(found["answer"], (), ()),
-        *([Table("Read with care:", (), (), tuple(found["doubts"]))] if found["doubts"] else []),
-    )
+    care = Paragraph("Read with care:", tuple(found["doubts"]), Tone.WARNING)
+    opening = (Paragraph(found["answer"]), *([care] if found["doubts"] else []))
     closing = (f"Open it in a browser: {file}",)
-    environment.report(Report("report", found, tables, closing), output)
+    environment.report(Report("report", found, closing=closing, opening=opening), output)
 
 
 def report_runs(

@@ -17,7 +17,7 @@ from kipctl.durations import Duration
 from kipctl.errors import InterruptedRunError, PartlyDoneError, UsageError
 from kipctl.report.formats import OutputFormat
 from kipctl.report.leader_tables import listing
-from kipctl.report.tables import Report
+from kipctl.report.tables import Paragraph, Report, paragraphs
 
 if TYPE_CHECKING:
     from kipctl.cluster.request_log import Ended, LoggerLevel
@@ -288,8 +288,20 @@ def _report(action: str, levels: "Sequence[LoggerLevel]", on_s: float | None = N
         ),
     )
     document: dict[str, object] = {"logger": LOGGER, "brokers": brokers}
-    closing: tuple[str, ...] = ()
+    opening = _where(levels)
     if on_s is not None:
         document["seconds"] = on_s
-        closing = (f"It was on for {on_s:.1f} s.",)
-    return Report(f"request-log {action}", document, (table,), closing)
+        opening += paragraphs(f"It was on for {on_s:.1f} s.")
+    return Report(f"request-log {action}", document, (table,), opening=opening)
+
+
+def _where(levels: "Sequence[LoggerLevel]") -> tuple[Paragraph, ...]:
+    """At which brokers it is on, at which off, and of which that is not known."""
+    from kipctl.cluster.request_log import broker_list, is_on
+
+    states: dict[str, list[int]] = {}
+    for one in levels:
+        state = "not known" if one.level is None else "on" if is_on(one.level) else "off"
+        states.setdefault(state, []).append(one.broker)
+    said = ", ".join(f"{state} at {broker_list(brokers)}" for state, brokers in states.items())
+    return paragraphs(f"The request log is {said}.")

@@ -9,8 +9,8 @@ from kipctl.cli.environment import Environment
 from kipctl.errors import RefusedError, UsageError
 from kipctl.report.formats import OutputFormat
 from kipctl.report.guard_tables import guard_table
-from kipctl.report.roll_tables import node_tables, plan_closing, plan_tables
-from kipctl.report.tables import Report
+from kipctl.report.roll_tables import node_tables, plan_answer, plan_closing, plan_tables
+from kipctl.report.tables import Paragraph, Report, Tone, paragraphs
 
 if TYPE_CHECKING:
     from kipctl.cluster.moves.journal import Journal
@@ -86,9 +86,9 @@ def dry_run(request: RollRequest) -> None:
         tables = (*tables, guard_table(document["guard"]))
     closing += (
         "Not known: how long restarts take, and how long brokers take to be in sync again.",
-        "Nothing was changed.",
     )
-    request.environment.report(Report(ROLL, document, tables, tuple(closing)), request.output)
+    report = Report(ROLL, document, tables, tuple(closing), (plan_answer(document),))
+    request.environment.report(report, request.output)
 
 
 def begin(request: RollRequest) -> None:
@@ -172,8 +172,8 @@ def abandon(request: RollRequest) -> None:
                 f"Its leaders back: kipctl reassign --rollback --entry {entry.id}"
                 for entry in entries_of(request.changes, record.origin, step.since)
             )
-    closing.append("The roll is abandoned.")
-    report = Report(ROLL, record_document(record), _tables(record), tuple(closing))
+    opening = paragraphs("The roll is abandoned.")
+    report = Report(ROLL, record_document(record), _tables(record), tuple(closing), opening)
     request.environment.report(report, request.output)
 
 
@@ -256,10 +256,11 @@ def _report(record: "RollRecord", guarding: "GuardMonitor") -> Report:
         document["guard"] = guarding.guard.as_document()
         tables.append(guard_table(document["guard"]))
     done = len(record.steps) - len(record.left)
-    closing = (
-        f"{done} of {len(record.steps)} {record.kind} are restarted; the roll is {record.state}."
+    opening = Paragraph(
+        f"{done} of {len(record.steps)} {record.kind} are restarted; the roll is {record.state}.",
+        tone=Tone.WARNING if record.left else Tone.GOOD,
     )
-    return Report(ROLL, document, tuple(tables), (closing,))
+    return Report(ROLL, document, tuple(tables), opening=(opening,))
 
 
 def _tables(record: "RollRecord") -> tuple[Any, ...]:

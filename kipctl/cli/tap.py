@@ -113,7 +113,7 @@ def tap(
     the options change. With --record what was seen becomes a run: batches, requests, redirects and
     reads of every client, for `kipctl analyze` and `kipctl runs compare`. It ends with Ctrl-C.
     """
-    from kipctl.report.tap_tables import tap_tables
+    from kipctl.report.tap_tables import tap_answer, tap_tables
     from kipctl.runs.tap import TapPlan
     from kipctl.runs.tap import tap as run
     from kipctl.security.settings import with_tls
@@ -141,7 +141,8 @@ def tap(
     _warn(environment, spec)
     with noted_signals() as ended:
         document = run(plan, lambda tap: _wait(environment, plan, tap, ended, period))
-    environment.report(Report("tap", document, tap_tables(document)), output)
+    opening = (tap_answer(document),)
+    environment.report(Report("tap", document, tap_tables(document), opening=opening), output)
 
 
 def _warn(environment: Environment, spec: "TapSpec") -> None:

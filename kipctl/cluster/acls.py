@@ -25,7 +25,7 @@ _OPERATIONS = {
 }
 """Bits of authorized operations: the codes of Kafka's `AclOperation`."""
 _NOT_DESCRIBABLE = -1
-"""Of a topic that the client may not Describe: what else it may is not told."""
+"""Of a topic that the client may not Describe: its other rights are not shown."""
 _IMPLY_DESCRIBE = ("Describe", "Read", "Write", "Delete", "Alter")
 """Who may one of these may Describe (Kafka's documentation, "Operations in Kafka")."""
 _MOVES_LEADERS = (Right("Describe", CLUSTER), Right("Alter", CLUSTER))
@@ -128,10 +128,7 @@ def hidden_topics_warning(
         return ""
     if not topics:
         return f"No topic is shown: there is none, or none that {security.principal} may Describe."
-    bits = _cluster_operations(cluster)
-    if bits is None or all(
-        _is_allowed(Right(one, CLUSTER), bits) for one in _ALL_CLUSTER_OPERATIONS
-    ):
+    if _sees_all_topics(cluster) is not False:
         return ""
     return f"Topics that {security.principal} may not Describe are not among these."
 
@@ -143,12 +140,17 @@ def no_topics_warning(cluster: Cluster, topics: Collection[str]) -> str:
     """
     if topics or not cluster.access.security.is_authenticated:
         return ""
-    bits = _cluster_operations(cluster)
-    if bits is not None and all(
-        _is_allowed(Right(one, CLUSTER), bits) for one in _ALL_CLUSTER_OPERATIONS
-    ):
+    if _sees_all_topics(cluster):
         return ""
     return hidden_topics_warning(cluster, topics)
+
+
+def _sees_all_topics(cluster: Cluster) -> bool | None:
+    """None if the cluster does not say."""
+    bits = _cluster_operations(cluster)
+    if bits is None:
+        return None
+    return all(_is_allowed(Right(one, CLUSTER), bits) for one in _ALL_CLUSTER_OPERATIONS)
 
 
 def _is_allowed(right: Right, bits: int) -> bool:

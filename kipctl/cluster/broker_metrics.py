@@ -2,9 +2,8 @@
 
 Requests and errors are Kafka's `kafka.network:type=RequestMetrics` meters (class RequestChannel),
 whose Count is exact, from the start of the broker on. A request is counted once its answer has been
-sent, so its client may know of it a moment before the count does. Connections, requests of the
-cluster's own brokers, and the reading of the metrics itself (which is no Kafka request) are told
-apart from nothing: a count holds whatever reached the broker.
+sent, so its client may know of it a moment before the count does. Requests of clients and of the
+cluster's own brokers are counted together; reading the metrics is no Kafka request.
 """
 
 from collections import Counter
@@ -24,7 +23,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 _AT_ONCE = 32
 TIMEOUT_S = 10.0
-"""An exporter that is told to export every bean takes seconds."""
+"""An exporter that exports every bean takes seconds."""
 
 RequestCounts = Mapping[tuple[str, int], int]
 """Requests by API, as Kafka names it, and version. Fetch is all fetches; FetchConsumer and

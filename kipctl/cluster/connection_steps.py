@@ -59,10 +59,10 @@ def _steps(access: Access, server: Address) -> list[Step]:
         found.append(Step(server, "TLS", True, _certificate(connection), _ms(taken.tls)))
     if access.security.sasl:
         sasl = access.security.sasl
-        told = f"{access.security.principal} ({sasl.mechanism})"
+        detail = f"{access.security.principal} ({sasl.mechanism})"
         if connection.ends < float("inf"):
-            told += f", again in {connection.ends - time.monotonic():.0f} s"
-        found.append(Step(server, LOGIN, True, told, _ms(taken.login)))
+            detail += f", again in {connection.ends - time.monotonic():.0f} s"
+        found.append(Step(server, LOGIN, True, detail, _ms(taken.login)))
     connection.close()
     return [*found, _versions(access, server)]
 
@@ -76,8 +76,8 @@ def _versions(access: Access, server: Address) -> Step:
             brokers = len(cluster.nodes)
     except KipctlError as failed:
         return Step(server, "versions", False, failed.what)
-    told = f"{len(ranges)} APIs, Produce to version {ranges.get(0, (0, 0))[1]}; {brokers} brokers"
-    return Step(server, "versions", True, told, _ms(time.monotonic() - began))
+    detail = f"{len(ranges)} APIs, Produce to version {ranges.get(0, (0, 0))[1]}; {brokers} brokers"
+    return Step(server, "versions", True, detail, _ms(time.monotonic() - began))
 
 
 def _certificate(connection: BlockingConnection) -> str:

@@ -29,8 +29,8 @@ def ask_eligible_replicas(
     """Those of the topics' partitions that have any, asked of one broker with as many requests as
     it takes (2,000 partitions each).
 
-    Empty where brokers do not know the request (before Kafka 4.0); what is told until one of them
-    fails, when one does.
+    Empty where brokers do not know the request (before Kafka 4.0); when a broker fails, what was
+    reported until then.
     """
     found: dict[PartitionId, EligibleReplicas] = {}
     cursor: Cursor | None = None
@@ -42,7 +42,7 @@ def ask_eligible_replicas(
         while True:
             answer = connection.request(DescribeTopicPartitionsRequest(asked, cursor=cursor))
             for topic in answer.topics:
-                found |= _told(topic.name or "", topic.partitions)
+                found |= _reported(topic.name or "", topic.partitions)
             if answer.next_cursor is None or answer.next_cursor == cursor:
                 return found
             cursor = answer.next_cursor
@@ -50,7 +50,7 @@ def ask_eligible_replicas(
         return found
 
 
-def _told(
+def _reported(
     topic: str, partitions: Collection[DescribeTopicPartitionsResponsePartition]
 ) -> Mapping[PartitionId, EligibleReplicas]:
     return {

@@ -26,7 +26,7 @@ def release_of(metadata_version: int) -> str | None:
 
 
 def kafka_release(cluster: Cluster) -> str | None:
-    """The release of the broker that answers, such as "4.3"; None when it cannot be told.
+    """The release of the broker that answers, such as "4.3"; None when it is not known.
 
     No API names the release; the newest metadata.version that the broker supports gives it away.
     """

@@ -20,9 +20,9 @@ def sizes_request(partitions: Iterable[PartitionId]) -> DescribeLogDirsRequest:
 def reported_sizes(
     broker: int, answer: DescribeLogDirsResponse
 ) -> tuple[dict[PartitionId, int], str]:
-    """The bytes of each log that a broker told of, and why others may be missing.
+    """The bytes of each log that a broker reports, and why others may be missing.
 
-    Who may not see logs is told an error of the whole answer since version 3, and shown no
+    A client that may not see logs gets an error for the whole answer since version 3, and no
     directory before (Kafka's `KafkaApis.handleDescribeLogDirsRequest`); a directory that failed
     has an error and no logs.
     """

@@ -48,7 +48,7 @@ class Exporters:
         return answers
 
     def started_at(self, broker: int) -> float | None:
-        """When the broker's process started; None where that is not told."""
+        """When the broker's process started; None where that is not known."""
         if self.urls and broker not in self._brokers.values():
             self.ask()
         for url, of in self._brokers.items():

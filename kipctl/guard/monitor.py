@@ -64,17 +64,17 @@ class GuardMonitor(ChangeGuard):
         if anew:
             self._next = 0.0
         self.look(away)
-        told, seldom = "", ReportInterval()
+        last_text, reports = "", ReportInterval()
         while self.guard.verdict is Verdict.PAUSE:
             text = f"Paused: {self.guard}"
-            if text != told and seldom.is_due(time.monotonic()):
-                told = text
+            if text != last_text and reports.is_due(time.monotonic()):
+                last_text = text
                 self.progress(text)
             if time.monotonic() > until:
                 raise TimedOutError(f"The time allowed has ended in a pause: {self.guard}.")
             time.sleep(max(0.0, self._next - time.monotonic()))
             self.look(away)
-        if told:
+        if last_text:
             self.progress("The guard is quiet: going on")
 
     def sleep(self, seconds: float) -> None:

@@ -91,9 +91,8 @@ def wrapped(text: str, width: int | None, indent: str = "") -> list[str]:
 def _ways(grid: _Grid) -> Iterator[tuple[_Grid, bool]]:
     """Ever narrower tables, and whether their sentences may take several lines."""
     yield grid, False
-    if len(grid.columns[0]) > 1:
-        grid = _without_repeated(grid)
-        yield grid, False
+    grid = _without_repeated(grid) if len(grid.columns[0]) > 1 else _without_nothing(grid)
+    yield grid, False
     if len(grid.columns[0]) <= _SIDE_BY_SIDE:
         yield _side_by_side(grid), False
     by_need = sorted(range(1, len(grid.columns)), key=lambda i: (not grid.detail[i], -i))
@@ -112,6 +111,13 @@ def _without_repeated(grid: _Grid) -> _Grid:
     said = ", ".join(f"{grid.titles[i]} {grid.columns[i][0] or '-'}" for i in same)
     kept = [i for i in range(len(grid.columns)) if i not in same]
     return grid.only(kept, f"In every row: {said}.")
+
+
+def _without_nothing(grid: _Grid) -> _Grid:
+    """Of one row, without the columns that say 0 or nothing."""
+    kept = [i for i, (cell,) in enumerate(grid.columns) if cell.strip("0.-")]
+    nothing = [title for i, title in enumerate(grid.titles) if i not in kept]
+    return grid.only(kept, f"0, or none: {', '.join(nothing)}.") if nothing and kept else grid
 
 
 def _side_by_side(grid: _Grid) -> _Grid:

@@ -40,8 +40,7 @@ def run_lines(run: RunProgress, width: int) -> Iterator[Text]:
     yield Text()
     for name, client in run.clients.items():
         yield _moves(name, client)
-        asked = sum(client.metadata.values())
-        yield labelled("", f"{_refused(client)}; {asked:,} Metadata requests")
+        yield labelled("", f"{_refused(client)}; Metadata {sum(client.metadata.values()):,}")
     if run.leaders:
         yield labelled("by broker", f"{_by_broker(run.leaders)} partitions")
     if run.delivered:

@@ -14,7 +14,7 @@ from kipctl.report.plan_tables import (
     left_alone_table,
     links_table,
 )
-from kipctl.report.tables import Report, Table, paragraphs
+from kipctl.report.tables import Paragraph, Report, Table, Tone, paragraphs
 
 if TYPE_CHECKING:
     from kipctl.cluster.moves.cancel import Cancelled
@@ -203,6 +203,7 @@ def stopped_report(entry: "Entry | None", why: str) -> Report:
         },
         (),
         (f"Entry {entry.id} is {state}.",) if entry else (),
+        paragraphs(why),
     )
 
 
@@ -225,13 +226,25 @@ def verified_report(verified: Sequence["Verified"], target: "Assignment") -> Rep
         REASSIGN,
         {"partitions": partitions, "counts": dict(counts)},
         (table,),
-        opening=paragraphs(", ".join(f"{count} {state}" for state, count in counts.items()) + "."),
+        opening=(_as_planned(counts),),
+    )
+
+
+def _as_planned(counts: Counter[str]) -> Paragraph:
+    done, total = counts["done"], counts.total()
+    if done == total:
+        return Paragraph(f"All {total:,} partitions are as the file says.", tone=Tone.GOOD)
+    others = ", ".join(f"{count:,} {state}" for state, count in counts.items() if state != "done")
+    return Paragraph(
+        f"{total - done:,} of {total:,} partitions are not as the file says: {others}.",
+        tone=Tone.WARNING,
     )
 
 
 def ongoing_report(
     busy: Sequence["Reassignment"],
     title: str = "Reassignments in progress",
+    state: str = "being reassigned",
     closing: tuple[str, ...] = (),
 ) -> Report:
     """The reassignments in progress."""
@@ -245,9 +258,10 @@ def ongoing_report(
             "removing": "Removing",
         },
         ((*one.id, one.replicas, one.adding, one.removing) for one in busy),
-        () if busy else ("None.",),
     )
-    return Report(REASSIGN, {"ongoing": partitions}, (table,), closing)
+    first = f"{len(busy):,} partitions are" if len(busy) != 1 else "1 partition is"
+    said = f"{first if busy else 'Nothing is'} {state}."
+    return Report(REASSIGN, {"ongoing": partitions}, (table,), closing, paragraphs(said))
 
 
 def cancelled_report(cancelled: "Cancelled", after: "Snapshot") -> Report:
@@ -274,6 +288,10 @@ def cancelled_report(cancelled: "Cancelled", after: "Snapshot") -> Report:
         {"cancelled": partitions, "refused": [str(refusal) for refusal in cancelled.refused]},
         (table,),
         closing if unknown else (),
+        paragraphs(
+            f"{len(cancelled.cancelled):,} reassignments were cancelled"
+            + (f", {len(cancelled.refused):,} were not." if cancelled.refused else ".")
+        ),
     )
 
 
@@ -300,8 +318,11 @@ def history_report(entries: Sequence["Entry"], older: int, folder: str, now: dat
             )
             for e in entries
         ),
-        () if entries else ("None.",),
     )
+    first = "No change is in the journal of this user on this machine."
+    if entries:
+        newest = entries[0]
+        first = f"The last change, {age(newest.made_at, now)}, is {newest.state}."
     closing = [f"{older:,} older entries are in {folder}."] if older > 0 else []
     if any(e.may_be_undone for e in entries):
         closing.append("Undo one of them: kipctl reassign --rollback --entry ID")
@@ -317,7 +338,13 @@ def history_report(entries: Sequence["Entry"], older: int, folder: str, now: dat
         }
         for shown, e in zip(objects, entries, strict=True)
     ]
-    return Report(REASSIGN, {"entries": documents, "older": older}, (table,), tuple(closing))
+    return Report(
+        REASSIGN,
+        {"entries": documents, "older": older},
+        (table,),
+        tuple(closing),
+        paragraphs(first),
+    )
 
 
 def age(made_at: datetime | None, now: datetime) -> str:

@@ -1,5 +1,6 @@
 """Tables of brokers' request logs, from the document of `analyze request-log --output json`."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -9,15 +10,32 @@ from kipctl.report.tables import Cell, Column, Table
 Document = Mapping[str, Any]
 Rows = Sequence[Mapping[str, Any]]
 
-_HINTS = {
+HINTS = {
     "uses": "follows them",
     "waits": "gets them, and waits all the same",
     "gets": "gets them",
     "none": "too old for them",
     "-": "-",
 }
+"""What each use of leader hints is called."""
 _APIS_SHOWN = ("PRODUCE", "FETCH", "METADATA")
 _ADDRESSES_SHOWN = 5
+
+
+def request_log_answer(document: Document) -> str:
+    """How many clients use the leader's hints, of all that the log shows."""
+    clients: Counter[str] = Counter()
+    for cluster in document["clusters"]:
+        for row in cluster["fleet"]:
+            clients[HINTS[row["hints"]]] += row["clients"]
+    served = document["lines"]["parsed"]
+    if not clients:
+        return f"No client is in the {served:,} lines that could be read."
+    shown = ", ".join(f"{n:,} {how}" for how, n in clients.most_common() if how != "-")
+    return (
+        f"{clients.total():,} clients are in {served:,} lines. Of leader hints (KIP-951): "
+        f"{shown or 'nothing is known'}."
+    )
 
 
 def request_log_tables(document: Document) -> tuple[Table, ...]:
@@ -81,7 +99,7 @@ def _fleet(document: Document) -> Table:
             row["clients"],
             row["requests"],
             *(", ".join(row["apis"].get(api, ())) or "-" for api in _APIS_SHOWN),
-            _HINTS[row["hints"]],
+            HINTS[row["hints"]],
             errors["total"],
             errors["hinted"],
             _used(row["followed_hints"]),

@@ -283,14 +283,14 @@ class Roll:
         brought = self.leaders.bring_back(step.since) if step.has_moved else 0
         step = self._save(step.begin(Phase.DONE, brought_back=step.brought_back + brought))
         took = step.seconds(Phase.RESTARTING, Phase.DONE)
-        told = f", {took:.1f} s after its restart was called" if took is not None else ""
-        self.message(f"Broker {step.broker}: {brought:,} leaders are back{told}.")
+        after = f", {took:.1f} s after its restart was called" if took is not None else ""
+        self.message(f"Broker {step.broker}: {brought:,} leaders are back{after}.")
 
     def _caught_up(self, step: Step) -> None:
         step = self._save(step.reached(IN_SYNC).begin(Phase.DONE))
         took = step.seconds(Phase.RESTARTING, Phase.DONE)
-        told = f" {took:.1f} s after its restart was called" if took is not None else ""
-        self.message(f"{step.name.capitalize()} is caught up{told}.")
+        after = f" {took:.1f} s after its restart was called" if took is not None else ""
+        self.message(f"{step.name.capitalize()} is caught up{after}.")
 
     def _save(self, step: Step) -> Step:
         if self.new_waits:

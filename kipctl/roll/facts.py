@@ -54,7 +54,7 @@ def ask_facts(cluster: Cluster) -> Facts:
 
 
 def fenced_brokers(cluster: Cluster) -> tuple[int, ...]:
-    """Brokers that are registered and not in use. Raises KipctlError when that is not told."""
+    """Brokers that are registered and not in use. Raises KipctlError when that is not known."""
     connection = cluster.any_broker()
     asked = DescribeClusterRequest(include_fenced_brokers=True)
     answer = connection.request(asked, _FENCED_SINCE)

@@ -116,8 +116,10 @@ def plan_leaders_off(now: Snapshot, broker: int) -> Plan:
     """
     plan = leaders_off(now, [broker])
     known = now.by_id
-    astray = [known[one.id] for one in plan.skipped if one.reason == ELECTION_ONLY]
-    electing = (Move(p.id, p.replicas, p.replicas, p.leader) for p in astray if p.leader == broker)
+    elect_only = [known[one.id] for one in plan.skipped if one.reason == ELECTION_ONLY]
+    electing = (
+        Move(p.id, p.replicas, p.replicas, p.leader) for p in elect_only if p.leader == broker
+    )
     moves = sorted((*plan.moves, *electing), key=lambda move: move.id)
     return Plan(tuple(moves), tuple(one for one in plan.skipped if one.reason != ELECTION_ONLY))
 

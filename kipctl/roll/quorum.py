@@ -1,7 +1,7 @@
 """The controllers of a cluster, as the active one describes them (DescribeQuorum, KIP-595).
 
 Times are the active controller's own: it gives its own clock as when it fetched last itself, and
-what others did is told from that. Kafka tells them since 3.3 (KIP-836), and where controllers
+what others did is counted from that. Kafka reports them since 3.3 (KIP-836), and where controllers
 listen since 3.9 (KIP-853).
 """
 

@@ -267,9 +267,7 @@ def read_roll(path: Path) -> RollRecord:
             path,
             str(document["id"]),
             str(document["cluster_id"]),
-            Origin(
-                tuple(map(str, document["command"])), str(document["user"]), str(document["host"])
-            ),
+            Origin.read(document),
             RollOptions(**{**how, **lists}),
             tuple(map(_step, document["steps"])),
             RollState(document["state"]),

@@ -80,11 +80,11 @@ def command_for(
     for word in words:
         for _, name, _, _ in string.Formatter().parse(word):
             if name is not None and not fullmatch(_PLAIN, values[name] or ""):
-                told = f"is {values[name]!r}, which is not put into a command."
+                why = f"is {values[name]!r}, which is not put into a command."
                 if role != "broker" and not values[name]:
-                    told = "is not told by this cluster (hosts of controllers are since Kafka 3.9)."
+                    why = "is not told by this cluster (hosts of controllers are since Kafka 3.9)."
                 raise UsageError(
-                    f"--exec: {name} of {role} {broker} {told}",
+                    f"--exec: {name} of {role} {broker} {why}",
                     "Name what you mean by {broker}, or use --manual.",
                 )
     given: Mapping[str, str] = {name: value or "" for name, value in values.items()}
@@ -100,7 +100,7 @@ class Restart(Protocol):
     """A restart that was called, or that a kipctl that is gone has called."""
 
     def look(self) -> Command:
-        """How it stands; what it has said is told."""
+        """How it stands; its new output is shown."""
         ...
 
     @property

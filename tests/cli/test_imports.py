@@ -27,12 +27,16 @@ OF_ALL = {
     "kipctl.errors",
     "kipctl.left_behind",
     "kipctl.report",
+    "kipctl.progress",
     "kipctl.report.formats",
+    "kipctl.report.layout",
     "kipctl.report.printable",
+    "kipctl.report.progress_bar",
     "kipctl.report.tables",
     "kipctl.signals",
 }
 OF_REASSIGN = OF_ALL | {
+    "kipctl.cli.grouped",
     "kipctl.cli.guard",
     "kipctl.cli.options",
     "kipctl.cli.reassign",

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 MEASURING = {"analyze", "demo", "experiment", "perf", "report", "roll", "runs", "tap"}
 """Commands whose numbers differ from run to run: all of them are compared by shape.
 
-Of other commands the whole numbers count: brokers, partitions, leaders.
+So are those of what `kill` ends. Of other commands the whole numbers count: brokers, partitions,
+leaders.
 """
 
 # What differs from run to run, and what stands for it.
@@ -48,9 +49,9 @@ class Command:
 
     @property
     def is_measuring(self) -> bool:
-        return (
-            self.words[1:2] != [] and self.words[1] in MEASURING and "--dry-run" not in self.words
-        )
+        program, *words = self.words
+        measured = words and words[0] in MEASURING and "--dry-run" not in words
+        return program == "kill" or bool(measured)
 
 
 class PageError(Exception):

@@ -130,6 +130,9 @@ def test_numbers_of_a_measuring_command_are_shapes() -> None:
         ("kipctl runs compare a b", True),
         ("kipctl reassign --rotate", False),
         ("kipctl inspect brokers", False),
+        ("kipctl roll --dry-run", False),
+        ("kill -INT %1; wait", True),
+        ("echo $?", False),
     ],
 )
 def test_which_commands_measure(typed: str, is_so: bool) -> None:

@@ -8,14 +8,9 @@ brokers running and nothing remembered of earlier commands, and with the brokers
 import itertools
 import os
 import re
-import shlex
-import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -24,10 +19,10 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from on_lab import in_sync, wait_until_everywhere
 from one_process import OneProcess, one_process
+from shell import Shell
 
 from kipctl.cluster.snapshot import take_snapshot
 from kipctl.lab.cluster import Lab
-from kipctl.lab.ports import first_of_free_ports
 from kipctl.lab.properties import LabSpec
 from kipctl.transport.request import Cluster
 
@@ -40,12 +35,6 @@ TOPICS = {
 }
 """The replicas of each partition, and the settings."""
 
-SHORT = {"perf produce": ["--num-records", "1500", "--throughput", "100", "--every", "5s"]}
-"""What is added to commands that take their time, where the page leaves that to the default."""
-
-TAP = "127.0.0.1:9192"
-"""Where a tap listens on the pages; in the test at a port that is free, with those after it."""
-
 WITH_CLIENTS = {
     "clients-ready-for-kip-951.md",
     "fleet-request-logs.md",
@@ -54,9 +43,6 @@ WITH_CLIENTS = {
 """Pages about clients of others: two of librdkafka's, `shop` and `dashboard`, are at work."""
 
 ENTRY = re.compile(r"\d{8}T\d{6}\.\d+Z")
-QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
-FOR_A_SHELL = re.compile(r"[|&;<>$*~`]")
-
 pytestmark = pytest.mark.kafka
 
 
@@ -70,58 +56,6 @@ def pages() -> Iterator[object]:
         if found := commands(page.read_text()):
             marks = [pytest.mark.spark] if any(map(needs_spark, found)) else []
             yield pytest.param(page, id=str(page.relative_to(REPOSITORY)), marks=marks)
-
-
-@dataclass
-class Shell:
-    """Runs what a page types: kipctl in one process for all, anything else with bash.
-
-    What ends with `&` has begun once it has said something, and ends with `kill -INT %1; wait`.
-    """
-
-    kipctl: OneProcess
-    variables: dict[str, str]
-    folder: Path
-    status: int = 0
-    port: int = field(default_factory=lambda: first_of_free_ports(5))
-    meanwhile: subprocess.Popen[str] = field(init=False)
-
-    def __call__(self, command: Command) -> tuple[str, str]:
-        """What is printed: to stdout, and to stderr."""
-        typed = command.typed.replace(TAP, f"127.0.0.1:{self.port}")
-        if typed == "echo $?":
-            return str(self.status), ""
-        if typed == "kill -INT %1; wait":
-            self.meanwhile.send_signal(signal.SIGINT)
-            return self._ended(self.meanwhile)
-        if typed.endswith("&"):
-            self.meanwhile = self._started(sys.executable, "-m", *shlex.split(typed)[:-1])
-            assert self.meanwhile.stderr is not None
-            return "", self.meanwhile.stderr.readline()
-        if FOR_A_SHELL.search(QUOTED.sub("", typed)) or not typed.startswith("kipctl "):
-            kipctl = f'kipctl() {{ "{sys.executable}" -m kipctl "$@"; }}; '
-            return self._ended(self._started("bash", "-c", kipctl + typed))
-        words = shlex.split(typed, comments=True)[1:]
-        short = SHORT.get(" ".join(words[:2]), [])
-        words += [] if short and short[0] in words else short
-        said = self.kipctl(*words, **self.variables)
-        self.status = said.status
-        return said.out, said.err
-
-    def _started(self, *words: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            words,
-            env={**os.environ, **self.variables},
-            cwd=self.folder,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-
-    def _ended(self, process: subprocess.Popen[str]) -> tuple[str, str]:
-        printed = process.communicate()
-        self.status = process.returncode
-        return printed
 
 
 @pytest.fixture(scope="module")
@@ -148,6 +82,7 @@ def kipctl(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[O
 
 @pytest.fixture
 def topics(lab: Lab) -> Iterator[None]:
+    lab.start(*(node.id for node in lab.nodes))  # what a page that failed has left stopped
     admin = AdminClient({"bootstrap.servers": lab.bootstrap_server, "log_level": 0})
     new = [
         NewTopic(name, len(replicas), replica_assignment=replicas, config=config)
@@ -167,7 +102,7 @@ def topics(lab: Lab) -> Iterator[None]:
 @pytest.fixture
 def shell(
     lab: Lab, topics: None, kipctl: OneProcess, folder: Path, state_home: Path, tmp_path: Path
-) -> Shell:
+) -> Iterator[Shell]:
     """With the lab, and nothing else, of the state folder; request logs are empty."""
     (tmp_path / "kipctl").mkdir()
     (tmp_path / "kipctl" / "labs").symlink_to(state_home / "kipctl" / "labs")
@@ -181,7 +116,9 @@ def shell(
         "XDG_STATE_HOME": str(tmp_path),
         "KIPCTL_BOOTSTRAP_SERVER": lab.bootstrap_server,
     }
-    return Shell(kipctl, variables, folder)
+    shell = Shell(kipctl, variables, folder)
+    yield shell
+    shell.close()
 
 
 @contextmanager
@@ -225,7 +162,7 @@ def test_a_page_shows_what_its_commands_print(page: Path, shell: Shell, others: 
     for command, following in zip(found, [*found[1:], None], strict=True):
         for said, real in entries.items():
             command = Command(command.line, command.typed.replace(said, real), command.shown)
-        out, err = shell(command)
+        out, err = shell(command.typed)
         where = f"{page.name}, line {command.line}: {command.typed}"
         if following is None or following.typed != "echo $?":
             assert shell.status == 0, f"{where}\n{out}{err}"
@@ -239,8 +176,8 @@ def on_page(command: Command, out: str, err: str, where: str) -> list[tuple[str,
     printed = [line for line in out.splitlines() if not line.startswith("Cluster: ")]
     try:
         return shown(printed, command.shown, command.is_measuring)
-    except PageError as lie:
+    except PageError:
         try:
             return shown([*printed, *err.splitlines()], command.shown, command.is_measuring)
-        except PageError:
+        except PageError as lie:
             pytest.fail(f"{where}\n{lie}\nprinted:\n{out}{err}", pytrace=False)

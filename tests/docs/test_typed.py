@@ -81,4 +81,4 @@ def parsed(words: list[str]) -> None:
     if words and not isinstance(command, TyperGroup):
         command.make_context("kipctl", spread_pairs(words), obj=Environment())
     else:
-        assert not words, f"no such command: {words[0]}"
+        assert words in ([], ["--help"]), f"no such command: {words[0]}"

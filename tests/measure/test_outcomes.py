@@ -66,7 +66,7 @@ def test_what_a_killed_probe_did_not_report_is_not_known(
 ) -> None:
     outcome, document, table = salvage(tmp_path)
     assert document.items() >= NOT_KNOWN.items()
-    assert "is not known" in table.notes[1]
+    assert "is not known" in table.notes[0]
     assert outcome.sent == "settled"
 
 

@@ -58,9 +58,9 @@ def test_one_row_stands_beside_its_titles() -> None:
     titles = ("records", "failed", "moved leaders", "requests", "bytes")
     lines = laid_out(Table("", titles, ((6000, 0, 50, 12, 600000),)), 30)
     assert (lines.headings, lines.rule) == ((), "")
+    assert lines.notes == ("0, or none: failed.",)
     assert lines.rows == (
         "records          6000",
-        "failed              0",
         "moved leaders      50",
         "requests           12",
         "bytes          600000",

@@ -59,7 +59,7 @@ def test_before_the_first_interval_it_says_that_nothing_has_come_yet() -> None:
         "The first records are on their way.",
         "",
         "producer     0 moved leaders met",
-        "             refused 0 times; 0 Metadata requests",
+        "             refused 0 times; Metadata 0",
     ]
 
 
@@ -74,7 +74,7 @@ def test_under_way_it_shows_rates_times_moves_leaders_and_actions() -> None:
         "actions              2       ▲     ▲",
         "",
         "producer     63 moved leaders met, waits p50 0.30 ms, p99 1.20 ms, most 1.25 ms",
-        "             refused 65 times, hints: followed 62, known 3; 4 Metadata requests",
+        "             refused 65 times, hints: followed 62, known 3; Metadata 4",
         "by broker    1: 34, 2: 33, 3: 33 partitions",
         "",
         "at 5.0 s     rotate 1: 100 partitions in 31 ms, all brokers knew 12 ms later",
@@ -88,7 +88,7 @@ def test_after_failures_it_shows_what_was_lost_and_every_client() -> None:
     assert lines[4].startswith("e2e p50              -  ▁▁▁▁█▁▁▁▁▁▁▁   ")
     assert lines[10:] == [
         "consumer     0 moved leaders met",
-        "             refused 0 times; 0 Metadata requests",
+        "             refused 0 times; Metadata 0",
         "by broker    1: 34, 2: 33, 3: 33 partitions",
         "delivery     waiting 5, lost 2, late 0",
         "failed       REQUEST_TIMED_OUT 12",

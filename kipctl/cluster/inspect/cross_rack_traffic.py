@@ -20,7 +20,7 @@ GB = 10**9
 """Bytes, as providers charge them."""
 
 MONTH_S = 30 * 24 * 3600
-"""Seconds of the 30 days that a price is told for."""
+"""Seconds of the 30 days that a price is for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class RackSummary:
     `held_bytes` and `bytes_per_s` are of the partitions that have a leader, all of them and those
     that another rack serves (`cross_...`); per second only where rates were measured. A sum is
     None when a summand is not known. `cross_percent` is of the bytes per second, or, without
-    rates, of those held. `untold` are the partitions whose bytes that needs and nobody told.
+    rates, of those held. `unreported` are the partitions whose bytes it lacks.
     """
 
     rack: str

@@ -90,7 +90,8 @@ def _check_produce(
             hint = _drafted(answer)
             verdict = Verdict.DRAFT if hint else Verdict.TOO_OLD
             return BrokerHints(broker, verdict, *ranges, asked, hint)
-        verdict, hint, detail = _judge(answer, _metadata_of(connection, asked.topic), asked)
+        shown = from_metadata(connection.request(metadata_request([asked.topic])))
+        verdict, hint, detail = _judge(answer, shown, asked)
         return BrokerHints(broker, verdict, *ranges, asked, hint, detail)
     except KipctlError as error:
         return BrokerHints(broker, Verdict.UNREACHABLE, detail=error.what)
@@ -112,11 +113,6 @@ def _unwritable(partition_id: PartitionId) -> ProduceRequest:
             ),
         ),
     )
-
-
-def _metadata_of(connection: BrokerConnection, topic: str) -> Snapshot:
-    """What this very broker's Metadata shows of the topic."""
-    return from_metadata(connection.request(metadata_request([topic])))
 
 
 def _drafted(answer: ProduceResponse) -> Hint | None:

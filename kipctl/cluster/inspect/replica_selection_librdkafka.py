@@ -1,4 +1,4 @@
-"""Which broker librdkafka's bytes really come from: a stock client, told its rack and watched.
+"""Which broker librdkafka's bytes really come from: a stock client with a `client.rack`, watched.
 
 It is given its partitions (no group is joined, no offset committed), reads the last few records of
 each, and says in its statistics which broker each partition is fetched from.

@@ -10,7 +10,7 @@ from kipctl.transport.request import Cluster
 
 POLL_S = 0.25
 SETTLE_S = 0.5
-"""Seconds: a change is told soon, though its reason may not be known yet."""
+"""Seconds: a change is reported soon, though its reason may not be known yet."""
 
 
 def watch(

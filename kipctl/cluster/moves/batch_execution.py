@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from kipctl.cluster.metadata_convergence import ClusterEvent, EventKind, OnEvent, ignore_event
 from kipctl.cluster.moves.cancel import cancel_unplanned
-from kipctl.cluster.moves.copy_progress import CopyResult, CopyTracker
+from kipctl.cluster.moves.copy_progress import CopyTracker
 from kipctl.cluster.moves.election_batches import (
     DEFAULT_TIMEOUT_S,
     ElectionOutcome,
@@ -42,6 +42,7 @@ from kipctl.cluster.moves.reassign import (
 from kipctl.cluster.moves.safety_checks import BUSY, changed_since, unplanned
 from kipctl.cluster.reassignments import list_reassignments
 from kipctl.cluster.snapshot import (
+    Assignment,
     PartitionId,
     Snapshot,
     refresh_snapshot,
@@ -166,6 +167,7 @@ class Execution:
 
     def outcome(self) -> Reassigned:
         """What has been reassigned until now."""
+        seconds = (self.finished_us - self.called_us) / 1e6
         return Reassigned(
             Plan(tuple(self.accepted)),
             tuple(self.failures),
@@ -173,7 +175,7 @@ class Execution:
             self.answered_us,
             self.finished_us,
             self.entry,
-            self._copied(),
+            self.copying.outcome(seconds) if self.plan.copies_data else None,
         )
 
     def leaders_moved(self, reassigned: Reassigned | None) -> LeadersMoved:
@@ -202,11 +204,6 @@ class Execution:
         topics = sorted({partition_id.topic for partition_id in leaders})
         now = retry_until(lambda: refresh_snapshot(self.cluster, topics), deadline)
         self.elect({p: leaders[p] for p in now.by_id if p in leaders}, now, deadline)
-
-    def _copied(self) -> CopyResult | None:
-        if not self.plan.copies_data:
-            return None
-        return self.copying.outcome((self.finished_us - self.called_us) / 1e6)
 
     def _pause(self, done: int, batches: int) -> None:
         between_s, whole_s = self.pace.between_s, self.timeout_s
@@ -276,7 +273,7 @@ class Execution:
         """
         most = self.pace.concurrent
         left, accepted, busy = batch, Plan(()), frozenset[PartitionId]()
-        seldom = ReportInterval()
+        reports = ReportInterval()
         while left.moves:
             under_way = [move for move in accepted.moves if move.id in busy]
             chosen = left
@@ -303,15 +300,17 @@ class Execution:
                 # What is not listed any more has arrived, or somebody has cancelled it.
                 if ended:
                     await_finished(self.cluster, ended, self.deadline(), self.progress)
-                if seldom.is_due(time.monotonic()):
+                if reports.is_due(time.monotonic()):
                     done = len(accepted.moves) - len(busy)
                     self.progress(f"{done} of {len(batch.moves)} partitions reassigned")
         if accepted.moves:
-            target, deadline = accepted.target, self.deadline()
-            with self._stall_deadline(self.copying) as later:
-                look = self._on_poll(self.copying)
-                await_finished(self.cluster, target, deadline, self.progress, look, later)
+            self._await_finished(accepted.target, self.copying)
         return accepted
+
+    def _await_finished(self, target: Assignment, copying: CopyTracker) -> None:
+        with self._stall_deadline(copying) as later:
+            look, deadline = self._on_poll(copying), self.deadline()
+            await_finished(self.cluster, target, deadline, self.progress, look, later)
 
     def _without_changed(
         self, batch: Plan, deadline: float, own: Collection[PartitionId] = ()

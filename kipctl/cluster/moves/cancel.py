@@ -235,7 +235,7 @@ def cancel_unplanned(
     """Cancel at once what turned out not to do what was confirmed; what came of each.
 
     While the controller moves it is asked again until `deadline` (of time.monotonic). What could
-    not be cancelled is told so, and moves on.
+    not be cancelled goes on; that is in its text.
     """
     if not unplanned_moves:
         return []

@@ -2,7 +2,7 @@
 
 A new replica's log grows from nothing to what the leader has at that moment. Both are asked for
 with DescribeLogDirs, of the brokers that give and take, for the partitions under way alone; and
-seldom, so that asking takes a twentieth of the time at most.
+so rarely that asking takes a twentieth of the time at most.
 """
 
 import time
@@ -42,7 +42,7 @@ class CopySample:
 
 @dataclass(frozen=True, slots=True)
 class CopyResult:
-    """Of a change that has ended: bytes of new replicas as told before, bytes that they got, and
+    """Of a change that has ended: bytes of new replicas as expected, bytes that they got, and
     seconds from the first request until the last of them was in sync."""
 
     expected_bytes: int
@@ -143,7 +143,7 @@ class CopyTracker:
     _under_way: dict[PartitionId, Move] = field(default_factory=dict)
     _silent: dict[int, float] = field(default_factory=dict)
     """Brokers that did not tell, and from when on they are asked again."""
-    _seldom: ReportInterval = field(default_factory=ReportInterval)
+    _interval: ReportInterval = field(default_factory=ReportInterval)
     _arrived: set[PartitionId] = field(default_factory=set)
     _moved_s: float | None = None
     _looked_s: float = 0.0
@@ -172,7 +172,7 @@ class CopyTracker:
         self._ask(self._moves.values(), with_new=is_under_way)
         self._note()
         self.expected_bytes = self.seen[-1].whole
-        self._seldom.is_due(self.clock())
+        self._interval.is_due(self.clock())
 
     def leave_out(self, partitions: Iterable[PartitionId]) -> None:
         """These are not copied after all."""
@@ -194,7 +194,7 @@ class CopyTracker:
         if ended - self._arrived:
             self._arrived |= ended
             self._moved_s = began_s
-        is_due = self._seldom.is_due(began_s)
+        is_due = self._interval.is_due(began_s)
         if not self._under_way or not (is_due or is_over):
             return
         self._ask(self._under_way.values())
@@ -206,7 +206,7 @@ class CopyTracker:
                 self._held[one, broker] = self._sizes[one]
         self._note()
         now_s = self.clock()
-        self._seldom.rest(now_s, (now_s - began_s) / SHARE_OF_TIME)
+        self._interval.rest(now_s, (now_s - began_s) / SHARE_OF_TIME)
         if self.expected_bytes and not is_over:
             text, last = copied_so_far(self.seen, self.throttle), self.seen[-1]
             self.progress(ProgressText(text, last.copied, last.whole, says_time_left=True))

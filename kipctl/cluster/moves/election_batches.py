@@ -77,7 +77,7 @@ def elect_preferred(
 
     `before` tells who led until now; `expected` the preferred leaders. A batch has `timeout_s`;
     `between_s` goes by before the next one, which waits while the `guard` holds it up. Events of
-    leaders seen carry the time they were seen at, and may be told of a little later.
+    leaders seen carry the time they were seen at, and may be reported a little later.
 
     Raises TimedOutError when the brokers do not show them in time or the outcome is not known,
     UnreachableError, RefusedError, and PartlyDoneError when a batch is refused, or the guard gives

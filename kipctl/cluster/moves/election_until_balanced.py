@@ -5,7 +5,7 @@ election of them is refused.
 """
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -105,7 +105,7 @@ def elect_until_balanced(
     with _explain_give_up(held):
         topics = sorted({one.topic for one in wanted})
         deadline = time.monotonic() + timeout_s
-        pause_s, seldom, began_us = _FIRST_PAUSE_S, ReportInterval(), now_us()
+        pause_s, reports, began_us = _FIRST_PAUSE_S, ReportInterval(), now_us()
         while True:
             now = retry_until(lambda: refresh_snapshot(cluster, topics), deadline).only(wanted)
             left = not_preferred(now)
@@ -117,13 +117,22 @@ def elect_until_balanced(
                     f" by their preferred replica: {left}.",
                     SEE_LEADERS,
                 )
-            if seldom.is_due(time.monotonic()):
+            if reports.is_due(time.monotonic()):
                 progress(str(left))
             before = len(held)
             if left.ready:
                 guard.demand_quiet(until=deadline)
                 try:
-                    held.append(_elect(cluster, left.ready[:batch], now, deadline, guard))
+                    expected = {one.id: one.preferred_leader for one in left.ready[:batch]}
+                    held.append(
+                        elect_preferred(
+                            cluster,
+                            expected,
+                            now.only(expected),
+                            timeout_s=max(1.0, min(DEFAULT_TIMEOUT_S, deadline - time.monotonic())),
+                            guard=NeverPauses(guard),
+                        )
+                    )
                 except (TimedOutError, UnreachableError) as error:
                     progress(error.what)
             has_elected = len(held) > before and held[-1].count(Outcome.ELECTED) > 0
@@ -142,24 +151,6 @@ def _explain_give_up(held: Sequence[ElectionOutcome]) -> Iterator[None]:
         if not held and not given_up.next_step:  # it was before the first election
             raise RefusedError(f"{given_up.what} No leader was moved.") from None
         raise PartlyDoneError(f"{given_up.what} {moved:,} leaders were moved.", REPEAT) from None
-
-
-def _elect(
-    cluster: Cluster,
-    partitions: Iterable[Partition],
-    now: Snapshot,
-    deadline: float,
-    guard: ChangeGuard,
-) -> ElectionOutcome:
-    expected: Mapping[PartitionId, int] = {one.id: one.preferred_leader for one in partitions}
-    timeout_s = max(1.0, min(DEFAULT_TIMEOUT_S, deadline - time.monotonic()))
-    return elect_preferred(
-        cluster,
-        expected,
-        now.only(expected),
-        timeout_s=timeout_s,
-        guard=NeverPauses(guard),
-    )
 
 
 def _outcome(held: list[ElectionOutcome], now: Snapshot, began_us: int) -> ElectionOutcome:

@@ -67,6 +67,12 @@ class Origin:
             user = str(os.getuid())
         return cls(tuple(command), user, socket.gethostname())
 
+    @classmethod
+    def read(cls, document: Mapping[str, Any]) -> "Origin":
+        """As a journal's entry, or a roll's record, has it."""
+        command = tuple(map(str, document["command"]))
+        return cls(command, str(document["user"]), str(document["host"]))
+
     def __str__(self) -> str:
         command = f"kipctl {shlex.join(self.command)}" if self.command else "kipctl"
         return f"{command}, by {self.user}@{self.host}" if self.user else command
@@ -91,7 +97,7 @@ class ExecutionOptions:
 class Entry:
     """One change. `after` has None for partitions of which it is not known how kipctl left them.
 
-    `topic_ids` are those of before, as far as the brokers told them; `undoes` is the id of the
+    `topic_ids` are those of before, as far as the brokers show them; `undoes` is the id of the
     entry that this change rolled back ("" for none). `changed_at` are times (ISO, UTC) by state.
     `how` is None where it is not known. `throttle` is what is still to be put back. `schema` is 0
     for the old form: the assignment of before, and nothing else.
@@ -206,7 +212,7 @@ class Entry:
                     "topic": p.topic,
                     "partition": p.partition,
                     "before": list(before),
-                    "after": _listed(self.after.get(p)),
+                    "after": (after := self.after.get(p)) and list(after),
                 }
                 for p, before in sorted(self.before.items())
             ],
@@ -252,9 +258,7 @@ def read_entry_file(path: Path) -> Entry:
             {p: _replicas(one["before"]) for p, one in partitions.items()},
             {p: one["after"] and _replicas(one["after"]) for p, one in partitions.items()},
             EntryState(document["state"]),
-            Origin(
-                tuple(map(str, document["command"])), str(document["user"]), str(document["host"])
-            ),
+            Origin.read(document),
             {str(topic): str(uuid) for topic, uuid in document["topic_ids"].items()},
             str(document["undoes"]),
             tuple((str(state), str(at)) for state, at in document["changed_at"]),
@@ -302,10 +306,6 @@ def _replicas(value: Any) -> tuple[int, ...]:
     if not value or not all(isinstance(one, int) for one in value):
         raise ValueError(f"{value!r} are no replicas")
     return tuple(value)
-
-
-def _listed(replicas: tuple[int, ...] | None) -> list[int] | None:
-    return None if replicas is None else list(replicas)
 
 
 def id_of(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""What came of a change: counted by partition, and told when it is not all that was asked for."""
+"""The result of a change, by partition; an error where it is not all that was asked for."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -49,7 +49,7 @@ class LeadersMoved:
 
     @property
     def done(self) -> int:
-        """How many partitions are where they were to be, and led by whom they were to be."""
+        """How many partitions have the wanted replicas and leader."""
         return sum(elected.outcome is not Outcome.FAILED for elected in self.election.outcomes)
 
     @property
@@ -85,7 +85,7 @@ def demand_all_done(
     """Raise PartlyDoneError when some partitions failed, RefusedError when all did.
 
     `has_changed` says that something is another way than before though nothing was done as a
-    whole: that is never told of as refused.
+    whole: that is never reported as refused.
     """
     if not failures:
         return

@@ -1,6 +1,6 @@
 """A plan as an operator looks at it: brokers before and after, what is copied, what is left alone.
 
-Pure rules, of a snapshot of the whole cluster, a plan, and what brokers told of their logs.
+Pure rules, of a snapshot of the whole cluster, a plan, and what brokers report of their logs.
 """
 
 from collections import Counter

@@ -208,7 +208,7 @@ def await_finished(
     reassignment ended elsewhere (someone cancelled it).
     """
     topics = sorted({partition_id.topic for partition_id in target})
-    ended, said, seldom = 0.0, -1, ReportInterval()
+    ended, said, reports = 0.0, -1, ReportInterval()
     for pause_s in poll_pauses():
         until = max(deadline, later())
         busy = retry_until(lambda: list_reassignments(cluster, target), until)
@@ -234,7 +234,7 @@ def await_finished(
                 raise _not_shown(differing, len(target))
         elif now > max(deadline, later()):
             raise _still_busy(unfinished, len(target))
-        elif unfinished != said and seldom.is_due(now):
+        elif unfinished != said and reports.is_due(now):
             said = unfinished
             progress(f"{len(target) - unfinished} of {len(target)} partitions reassigned")
         time.sleep(pause_s)

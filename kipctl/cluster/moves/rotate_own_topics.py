@@ -1,4 +1,4 @@
-"""Leaders moved on by one replica, unasked and without a way back: for topics of kipctl's own."""
+"""Leaders of kipctl's own topics moved on by one replica: no question, no journal."""
 
 from collections.abc import Sequence
 

@@ -187,7 +187,7 @@ def demand_enough_replicas(
 def min_insync_replicas(
     cluster: Cluster, topics: Iterable[str], patience_s: float = _PATIENCE_S
 ) -> dict[str, int | None]:
-    """min.insync.replicas of these topics; None where it is not told.
+    """min.insync.replicas of these topics; None where it is not known.
 
     For `patience_s` seconds it is asked again where nobody answers.
     """

@@ -125,7 +125,7 @@ def wanted_settings(moves: Iterable[Move], rate: int, alive: Collection[int]) ->
 
     As in Kafka's ReassignPartitionsCommand: leaders are throttled where the replicas are now, as
     any of them may become leader, and followers where new ones come. Brokers that are not alive
-    cannot be told. Nothing where nothing is copied. Raises UsageError for a rate below 1.
+    cannot be throttled. Nothing where nothing is copied. Raises UsageError for a rate below 1.
     """
     if rate < 1:
         raise UsageError(

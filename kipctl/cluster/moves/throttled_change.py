@@ -156,7 +156,7 @@ def throttles_set_by_others(
     """The throttles on brokers and topics of these moves that no entry of `own` tells of.
 
     Where data is copied they are what can be seen of another tool, or of a kipctl on another
-    machine, that throttles now or was cut off. Empty where nothing is copied, or they are not told.
+    machine, that throttles now or was cut off. Empty where nothing is copied or shown.
     """
     wanted = wanted_settings(moves, 1, cluster.nodes)
     known = {(one.setting, one.during) for e in own if e.throttle for one in e.throttle.changes}
@@ -221,7 +221,7 @@ def applies_to(entry: Entry, busy: Collection[Reassignment]) -> bool:
 
 
 def _is_copying(cluster: Cluster, moves: Sequence[Move]) -> bool:
-    """True when it cannot be told, too."""
+    """True also when that is not known."""
     try:
         return bool(list_reassignments(cluster, [move.id for move in moves]))
     except KipctlError:

@@ -16,7 +16,7 @@ _MOST_IN_ONE = 1000
 
 @dataclass(frozen=True, slots=True)
 class LeaderlessPartition:
-    """A partition without a leader. `log_ends` are those that its live replicas have told.
+    """A partition without a leader. `log_ends` are those that its live replicas report.
 
     `last_in_sync` are those that have every acknowledged record: the ISR, and the eligible leader
     replicas (KIP-966; from Kafka 4.1 a cluster may have no other). Without either it is the last
@@ -134,8 +134,8 @@ def examine(cluster: Cluster, snapshot: Snapshot) -> tuple[LeaderlessPartition, 
     )
 
 
-def _eligible(told: EligibleReplicas) -> tuple[int, ...]:
-    return told.replicas or told.last_known
+def _eligible(known: EligibleReplicas) -> tuple[int, ...]:
+    return known.replicas or known.last_known
 
 
 def _log_ends(

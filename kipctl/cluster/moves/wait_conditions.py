@@ -108,8 +108,8 @@ def unmet(condition: Condition, seen: ClusterState) -> str:
             behind = [p.id for p in partitions if set(p.isr) != set(p.replicas)]
             return _listed(behind, "not all in sync")
         case Condition.PREFERRED:
-            astray = [p.id for p in seen.snapshot.not_led_by_preferred]
-            return _listed(astray, "not led by their preferred replica")
+            not_preferred = [p.id for p in seen.snapshot.not_led_by_preferred]
+            return _listed(not_preferred, "not led by their preferred replica")
         case Condition.NO_REASSIGNMENT:
             return _listed(sorted(seen.moving), "being reassigned")
         case Condition.CONVERGED:

@@ -837,7 +837,7 @@ class TestOutput:
         assert ["4", "300", "300", "300", "300"] in lines
         assert "it has too few replicas to rotate (1)" in ran.out
         assert "310 partitions of 2 topics change: no data is copied; 300 are" in ran.out
-        assert len(lines) < 25
+        assert len(lines) < 45
         assert len(kipctl(*dry_run, "-o", "wide").out.splitlines()) > 310
         shown = json.loads(kipctl(*dry_run, "-o", "json").out)
         assert (len(shown["partitions"]), len(shown["skipped"])) == (310, 300)

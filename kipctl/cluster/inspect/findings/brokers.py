@@ -29,12 +29,12 @@ def missing_brokers(facts: ClusterFacts) -> Iterator[Finding]:
     """Replicas on brokers that no Metadata lists."""
     alive = set(facts.snapshot.broker_ids)
     held = Counter(r for p in facts.snapshot.partitions for r in p.replicas)
-    for gone in sorted(held.keys() - alive):
+    for dead in sorted(held.keys() - alive):
         yield problem(
             "broker-not-alive",
-            f"Broker {gone} is not alive, and {having(held[gone], 'partition')} a replica on it.",
+            f"Broker {dead} is not alive, and {having(held[dead], 'partition')} a replica on it.",
             "They have a replica less than they should; the next broker that stops may stop them.",
-            f"Start broker {gone}, or give its replicas to others: kipctl reassign --drain {gone}",
+            f"Start broker {dead}, or give its replicas to others: kipctl reassign --drain {dead}",
         )
 
 

@@ -19,7 +19,7 @@ _DEADLINE_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class SizesSeen:
-    """The reassignments at one moment; bytes of their new replicas, by each broker that told."""
+    """The reassignments at one moment; bytes of their new replicas by broker, where reported."""
 
     busy: tuple[Reassignment, ...]
     held: Mapping[int, Mapping[PartitionId, int]]
@@ -70,8 +70,8 @@ def stalled(first: SizesSeen, second: SizesSeen) -> dict[int, tuple[PartitionId,
     before, after = _adding(first.busy), _adding(second.busy)
     found = {}
     for broker, partitions in before.items():
-        told = broker in first.held and broker in second.held
-        if told and partitions <= after.get(broker, frozenset()):
+        is_known = broker in first.held and broker in second.held
+        if is_known and partitions <= after.get(broker, frozenset()):
             then, now = first.held[broker], second.held[broker]
             if all(then.get(one) == now.get(one) for one in partitions):
                 found[broker] = tuple(sorted(partitions))

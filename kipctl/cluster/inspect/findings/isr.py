@@ -74,7 +74,7 @@ def eligible_leaders(facts: ClusterFacts) -> Iterator[Finding]:
 
 
 def topics_not_known(facts: ClusterFacts) -> Iterator[Finding]:
-    """Topics whose min.insync.replicas nobody told: nothing is said of their acks=all."""
+    """Topics whose min.insync.replicas is not known: nothing is said of their acks=all."""
     if without := facts.topics_with(lambda p: facts.min_insync_replicas(p) is None):
         why = facts.topics_error
         yield warning(
@@ -88,7 +88,7 @@ def topics_not_known(facts: ClusterFacts) -> Iterator[Finding]:
 
 
 def under_replicated(facts: ClusterFacts) -> Iterator[Finding]:
-    """Replicas out of sync: those that stop writes are told apart.
+    """Replicas out of sync; those that stop writes are a finding of their own.
 
     As Kafka counts (UnderReplicatedPartitions): not those that a reassignment is about to add.
     """

@@ -20,19 +20,19 @@ def imbalance(facts: ClusterFacts) -> Iterator[Finding]:
     """Leaders that are not the preferred ones, and brokers that lead too many."""
     snapshot = facts.snapshot
     # A reassignment puts the new replicas first before they can lead.
-    astray = [
+    not_preferred = [
         p
         for p in snapshot.not_led_by_preferred
         if p.leader >= 0 and p.preferred_leader not in facts.adding(p)
     ]
-    if astray:
-        percent = 100 * len(astray) / len(snapshot.partitions)
+    if not_preferred:
+        percent = 100 * len(not_preferred) / len(snapshot.partitions)
         unasked = set(facts.values("auto.leader.rebalance.enable").values()) == {"true"}
         every = max(facts.numbers("leader.imbalance.check.interval.seconds").values(), default=0)
         yield Finding(
             "not-preferred-leader",
             Severity.WARNING if percent > IMBALANCE_LIMIT else Severity.NOTE,
-            f"{len(astray)} of {count(len(snapshot.partitions), 'partition')}"
+            f"{len(not_preferred)} of {count(len(snapshot.partitions), 'partition')}"
             f" ({percent:.1f} %) are not led by their preferred replica.",
             f"Within {every} s the controller moves them back unasked, each once more a redirect"
             " for its clients."
@@ -42,7 +42,7 @@ def imbalance(facts: ClusterFacts) -> Iterator[Finding]:
         )
     skew = snapshot.leader_skew
     enough = len(snapshot.partitions) >= 10 * len(snapshot.brokers) > 10
-    if skew is not None and skew > SKEW_LIMIT and enough and not astray:
+    if skew is not None and skew > SKEW_LIMIT and enough and not not_preferred:
         leader_counts = snapshot.leaders_per_broker
         most = max(leader_counts, key=lambda broker: leader_counts[broker])
         yield warning(

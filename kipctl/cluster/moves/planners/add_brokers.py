@@ -19,7 +19,7 @@ _FULL = 0.01
 """Of a fair share: who has as many replicas as the others and lacks fewer bytes needs no more."""
 
 
-def add(snapshot: Snapshot, brokers: Collection[int], known: PlanInputs = NO_INPUTS) -> Plan:
+def add(snapshot: Snapshot, brokers: Collection[int], inputs: PlanInputs = NO_INPUTS) -> Plan:
     """Fill these brokers up to the mean of all live ones, in bytes, and move no byte more.
 
     The fullest broker gives a replica to the emptiest new one, and so on, of a size such that the
@@ -30,13 +30,13 @@ def add(snapshot: Snapshot, brokers: Collection[int], known: PlanInputs = NO_INP
     """
     demand_alive(snapshot, brokers)
     new = sorted(set(brokers))
-    placement = Placement(snapshot, known)
+    placement = Placement(snapshot, inputs)
     givers = [broker for broker in placement.load if broker not in new]
     if not givers:
         raise UsageError(
             "No other broker is alive to give replicas.", "See them: kipctl inspect brokers"
         )
-    filling = _Filling(placement, new, known.changeable(snapshot))
+    filling = _Filling(placement, new, inputs.changeable(snapshot))
     while filling.one_round(givers):
         pass
     before = snapshot.by_id

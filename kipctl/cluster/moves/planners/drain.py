@@ -15,7 +15,7 @@ from kipctl.cluster.snapshot import Partition, Snapshot
 from kipctl.errors import UsageError
 
 
-def drain(snapshot: Snapshot, brokers: Collection[int], known: PlanInputs = NO_INPUTS) -> Plan:
+def drain(snapshot: Snapshot, brokers: Collection[int], inputs: PlanInputs = NO_INPUTS) -> Plan:
     """Move every replica off these brokers, each to one broker, so that nothing more is copied.
 
     The largest partitions are placed first, each in a rack that has no other replica of it, on the
@@ -29,9 +29,9 @@ def drain(snapshot: Snapshot, brokers: Collection[int], known: PlanInputs = NO_I
         raise UsageError(
             "No other broker is alive to take the replicas.", "See them: kipctl inspect brokers"
         )
-    placement = Placement(snapshot, known, excluded=leaving)
+    placement = Placement(snapshot, inputs, excluded=leaving)
     steps: list[Move | Skipped] = []
-    affected = [p for p in known.changeable(snapshot) if not leaving.isdisjoint(p.replicas)]
+    affected = [p for p in inputs.changeable(snapshot) if not leaving.isdisjoint(p.replicas)]
     for partition in placement.largest_first(affected):
         after = _replicas_without(placement, partition, leaving)
         why = TOO_FEW_BROKERS if after is None else placement.objection(partition, after)

@@ -33,7 +33,7 @@ RACK_PREFIX, BROKER_PREFIX = "rack:", "broker:"
 
 @dataclass(frozen=True, slots=True)
 class PlannerOption:
-    """A way to plan, with its option as the user wrote it.
+    """A planner, with its option as the user wrote it.
 
     One that never `copies` anything does not look at sizes.
     """
@@ -44,25 +44,25 @@ class PlannerOption:
 
 
 def plan_options(
-    ways: Iterable[PlannerOption], snapshot: Snapshot, known: PlanInputs = NO_INPUTS
+    options: Iterable[PlannerOption], snapshot: Snapshot, inputs: PlanInputs = NO_INPUTS
 ) -> Plan:
-    """One plan for all these ways, each planned on the cluster as the ways before leave it.
+    """One plan for all these options, each planned on the cluster as those before leave it.
 
-    `snapshot` is of the whole cluster, so that load is counted rightly; `known.chosen` are the
-    partitions that may change. Raises UsageError, as the ways do.
+    `snapshot` is of the whole cluster, so that load is counted rightly; `inputs.chosen` are the
+    partitions that may change. Raises UsageError, as the planners do.
     """
     reached = snapshot
     skipped: dict[Skipped, None] = {}
     moved: set[PartitionId] = set()
-    for way in ways:
-        plan = way.plan(reached, known)
+    for option in options:
+        plan = option.plan(reached, inputs)
         moved.update(move.id for move in plan.moves)
         reached = after_moves(reached, plan.moves)
         skipped |= dict.fromkeys(plan.skipped)
     moves = tuple(
         Move(old.id, old.replicas, new.replicas, old.leader)
         for old, new in zip(snapshot.partitions, reached.partitions, strict=True)
-        # A rotation may find the right order there: then only an election is to come.
+        # Together they may end at the order of now: then only an election is to come.
         if old.replicas != new.replicas or (old.id in moved and old.leader != new.replicas[0])
     )
     return Plan(moves, tuple(sorted(skipped, key=lambda one: one.id)))
@@ -94,16 +94,16 @@ def drain_way(values: Sequence[str]) -> PlannerOption:
     """--drain BROKER, repeatable; BROKER may be several, with commas."""
     brokers = parse_brokers("--drain", values)
     return PlannerOption(
-        _written("--drain", values), lambda snapshot, known: drain(snapshot, brokers, known)
+        _written("--drain", values), lambda snapshot, inputs: drain(snapshot, brokers, inputs)
     )
 
 
 def leaders_off_way(values: Sequence[str]) -> PlannerOption:
     """--leaders-off BROKER|RACK, repeatable; rack:NAME and broker:ID say which."""
 
-    def plan(snapshot: Snapshot, known: PlanInputs) -> Plan:
+    def plan(snapshot: Snapshot, inputs: PlanInputs) -> Plan:
         brokers = {broker for value in values for broker in brokers_of(snapshot, value)}
-        return leaders_off(snapshot, brokers, known)
+        return leaders_off(snapshot, brokers, inputs)
 
     return PlannerOption(_written("--leaders-off", values), plan, copies=False)
 
@@ -120,7 +120,7 @@ def leader_way(values: Sequence[str]) -> PlannerOption:
             )
     return PlannerOption(
         _written("--leader", values),
-        lambda snapshot, known: set_preferred(snapshot, wanted),
+        lambda snapshot, inputs: set_preferred(snapshot, wanted),
         copies=False,
     )
 
@@ -136,7 +136,7 @@ def add_way(values: Sequence[str]) -> PlannerOption:
     """--add BROKER, repeatable; BROKER may be several, with commas."""
     brokers = parse_brokers("--add", values)
     return PlannerOption(
-        _written("--add", values), lambda snapshot, known: add(snapshot, brokers, known)
+        _written("--add", values), lambda snapshot, inputs: add(snapshot, brokers, inputs)
     )
 
 
@@ -153,7 +153,7 @@ def replace_way(values: Sequence[str]) -> PlannerOption:
             )
     return PlannerOption(
         _written("--replace", values),
-        lambda snapshot, known: replace_brokers(snapshot, successors, known),
+        lambda snapshot, inputs: replace_brokers(snapshot, successors, inputs),
     )
 
 
@@ -162,7 +162,7 @@ def replication_factor_way(value: int, *, force: bool = False) -> PlannerOption:
     demand_factor(value)
     return PlannerOption(
         f"--replication-factor {value}",
-        lambda snapshot, known: replication_factor(snapshot, value, known, force=force),
+        lambda snapshot, inputs: replication_factor(snapshot, value, inputs, force=force),
     )
 
 

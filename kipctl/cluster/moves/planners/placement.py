@@ -87,12 +87,12 @@ class Placement:
     """
 
     def __init__(
-        self, snapshot: Snapshot, known: PlanInputs, excluded: Collection[int] = frozenset()
+        self, snapshot: Snapshot, inputs: PlanInputs, excluded: Collection[int] = frozenset()
     ) -> None:
         self.rack = {broker.id: broker.rack for broker in snapshot.brokers}
         self.load = {broker: (0, 0, broker) for broker in self.rack}
         self.preferred = Counter(p.replicas[0] for p in snapshot.partitions if p.replicas)
-        self._weights = _weights(snapshot, known.sizes)
+        self._weights = _weights(snapshot, inputs.sizes)
         self._eligible: dict[str | None, list[int]] = {}
         for broker, rack in self.rack.items():
             if broker not in excluded:
@@ -116,7 +116,7 @@ class Placement:
         return sorted(partitions, key=lambda p: (-self._weights[p.id], p.id))
 
     def racks_of(self, replicas: Iterable[int]) -> set[str | None]:
-        """The racks that are known of these replicas' brokers; nobody tells a dead broker's."""
+        """The racks that are known of these replicas' brokers; a dead broker's is not known."""
         return {self.rack.get(replica) for replica in replicas} - {None}
 
     def next_broker(self, kept: Collection[int]) -> int | None:

@@ -23,7 +23,7 @@ ELECTION_ONLY = "its preferred leader is another broker: an election alone moves
 
 
 def leaders_off(
-    snapshot: Snapshot, brokers: Collection[int], known: PlanInputs = NO_INPUTS
+    snapshot: Snapshot, brokers: Collection[int], inputs: PlanInputs = NO_INPUTS
 ) -> Plan:
     """Let no partition be led by these brokers; the others share their leaders evenly.
 
@@ -34,7 +34,7 @@ def leaders_off(
     demand_known(snapshot, brokers)
     off = frozenset(brokers)
     concerned, choices, skipped = [], [], []
-    for partition in known.changeable(snapshot):
+    for partition in inputs.changeable(snapshot):
         can_lead = in_sync(partition, snapshot.broker_ids)
         first = partition.replicas[0]
         if first not in off and partition.leader not in off:
@@ -86,14 +86,14 @@ def set_preferred(snapshot: Snapshot, wanted: Mapping[PartitionId, int]) -> Plan
     return Plan(tuple(moves), tuple(skipped))
 
 
-def balance_leaders(snapshot: Snapshot, known: PlanInputs = NO_INPUTS) -> Plan:
+def balance_leaders(snapshot: Snapshot, inputs: PlanInputs = NO_INPUTS) -> Plan:
     """Even out how many partitions each live broker is the preferred leader of.
 
     As even as the in-sync replicas allow, with the fewest partitions changed that it takes. Where
     the preferred leader is not in sync it stays: it has its leaders again when it is back.
     """
     concerned, choices, skipped = [], [], []
-    for partition in known.changeable(snapshot):
+    for partition in inputs.changeable(snapshot):
         can_lead = tuple(in_sync(partition, snapshot.broker_ids))
         if partition.replicas[0] in can_lead:
             concerned.append(partition)

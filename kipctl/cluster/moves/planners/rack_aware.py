@@ -13,22 +13,22 @@ from kipctl.cluster.snapshot import Partition, Snapshot
 from kipctl.errors import UsageError
 
 
-def rack_aware(snapshot: Snapshot, known: PlanInputs = NO_INPUTS) -> Plan:
+def rack_aware(snapshot: Snapshot, inputs: PlanInputs = NO_INPUTS) -> Plan:
     """Move only replicas that share a rack, one to each rack that has none of the partition.
 
     Of those that share a rack one that is not in sync goes first, then the last of the list; the
     leader stays. A new replica takes the place of the old one, on the broker with the fewest bytes
-    of its rack. Of a dead broker nobody tells the rack: its replicas stay where they are. Raises
+    of its rack. The rack of a dead broker is not known: its replicas stay where they are. Raises
     UsageError when fewer than two racks are known.
     """
-    placement = Placement(snapshot, known)
+    placement = Placement(snapshot, inputs)
     if len(placement.racks) < 2:
         raise UsageError(
             "The brokers that are alive stand in fewer than two racks.",
             "Set broker.rack on every broker, and restart it.",
         )
     steps: list[Move | Skipped] = []
-    for partition in placement.largest_first(known.changeable(snapshot)):
+    for partition in placement.largest_first(inputs.changeable(snapshot)):
         after = list(partition.replicas)
         unused = placement.racks - placement.racks_of(after)
         while unused and (leaves := _shares_a_rack(placement, partition, after)) is not None:

@@ -16,7 +16,7 @@ from kipctl.errors import UsageError
 
 
 def replace(
-    snapshot: Snapshot, successors: Mapping[int, int], known: PlanInputs = NO_INPUTS
+    snapshot: Snapshot, successors: Mapping[int, int], inputs: PlanInputs = NO_INPUTS
 ) -> Plan:
     """Give each broker's replicas to its successor, at the same place of the list.
 
@@ -31,9 +31,9 @@ def replace(
                 f"Broker {successor} cannot take the place of {broker} and be replaced itself.",
                 "Do one after the other.",
             )
-    placement = Placement(snapshot, known)
+    placement = Placement(snapshot, inputs)
     moves, skipped = [], []
-    for partition in known.changeable(snapshot):
+    for partition in inputs.changeable(snapshot):
         if successors.keys().isdisjoint(partition.replicas):
             continue
         after = tuple(successors.get(replica, replica) for replica in partition.replicas)

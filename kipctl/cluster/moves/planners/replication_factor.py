@@ -16,7 +16,7 @@ from kipctl.errors import UsageError
 
 
 def replication_factor(
-    snapshot: Snapshot, factor: int, known: PlanInputs = NO_INPUTS, *, force: bool = False
+    snapshot: Snapshot, factor: int, inputs: PlanInputs = NO_INPUTS, *, force: bool = False
 ) -> Plan:
     """Give every partition so many replicas.
 
@@ -27,16 +27,16 @@ def replication_factor(
     Raises UsageError for a factor below 1.
     """
     demand_factor(factor)
-    placement = Placement(snapshot, known)
+    placement = Placement(snapshot, inputs)
     steps: list[Move | Skipped] = []
-    for partition in placement.largest_first(known.changeable(snapshot)):
+    for partition in placement.largest_first(inputs.changeable(snapshot)):
         if len(partition.replicas) == factor:
             continue
         if partition.leader not in partition.replicas:
             after, why = None, NO_SOURCE
         elif len(partition.replicas) < factor:
             after, why = _raised(placement, partition, factor), TOO_FEW_BROKERS
-        elif not force and (refused := _too_few(partition, factor, known)):
+        elif not force and (refused := _too_few(partition, factor, inputs)):
             after, why = None, refused
         else:
             after, why = _lowered(placement, partition, factor), ""
@@ -63,8 +63,8 @@ def _raised(placement: Placement, partition: Partition, factor: int) -> tuple[in
     return tuple(after)
 
 
-def _too_few(partition: Partition, factor: int, known: PlanInputs) -> str | None:
-    least = known.min_insync.get(partition.id.topic)
+def _too_few(partition: Partition, factor: int, inputs: PlanInputs) -> str | None:
+    least = inputs.min_insync.get(partition.id.topic)
     if least is None:
         return "its min.insync.replicas is not known"
     if factor < least:
