@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
+from kipctl.cli.confirm import confirm_moves
 from kipctl.cli.environment import Environment
 from kipctl.cli.grouped import grouped
-from kipctl.cli.guard import confirm_moves
 from kipctl.cli.options import LoadOptions, PartitionsOption, RunOptions, milliseconds
 from kipctl.cli.perf_consume import consume
 from kipctl.cli.perf_e2e import e2e

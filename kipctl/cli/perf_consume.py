@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kipctl.cli.confirm import confirm_moves
 from kipctl.cli.environment import Environment
 from kipctl.cli.grouped import grouped
-from kipctl.cli.guard import confirm_moves
 from kipctl.cli.options import RunOptions, milliseconds
 from kipctl.cli.perf_results import (
     followed,

@@ -6,9 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
+from kipctl.cli.confirm import confirm_moves
 from kipctl.cli.environment import Environment
 from kipctl.cli.grouped import grouped
-from kipctl.cli.guard import confirm_moves
 from kipctl.cli.options import (
     LoadOptions,
     PartitionsOption,

@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
+from kipctl.cli.confirm import confirm_topics
 from kipctl.cli.environment import Environment
-from kipctl.cli.guard import confirm_topics
 from kipctl.cli.options import (
     BootstrapOption,
     InTurnThroughputOption,
