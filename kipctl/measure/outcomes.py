@@ -20,7 +20,9 @@ from kipctl.trace.names import names_in
 from kipctl.trace.rows import chunks
 
 
-def as_one_run(spec: Spec[AnyOutcome], outcomes: Sequence[AnyOutcome], start_us: int) -> AnyOutcome:
+def combined_outcome(
+    spec: Spec[AnyOutcome], outcomes: Sequence[AnyOutcome], start_us: int
+) -> AnyOutcome:
     """What at least one worker's outcomes come to as one run of the spec, which started then.
 
     It ends with the last of them, and fails if one of them did.
@@ -28,7 +30,9 @@ def as_one_run(spec: Spec[AnyOutcome], outcomes: Sequence[AnyOutcome], start_us:
     return cast(AnyOutcome, _as_one_run(spec, outcomes, start_us))
 
 
-def salvaged(spec: Spec[AnyOutcome], begun: Begun, directory: Path, failure: str) -> AnyOutcome:
+def salvaged_outcome(
+    spec: Spec[AnyOutcome], begun: Begun, directory: Path, failure: str
+) -> AnyOutcome:
     """What a probe came to that ended without a word, by its rows: what it had settled.
 
     `failure` is empty where it was given up.

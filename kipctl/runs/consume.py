@@ -15,13 +15,13 @@ from kipctl.cluster.moves.saved_meanwhile import saved_meanwhile
 from kipctl.cluster.snapshot import Snapshot, take_snapshot
 from kipctl.cluster.topics import EARLIEST, LATEST, offsets
 from kipctl.errors import UsageError
-from kipctl.measure.consumed import (
+from kipctl.measure.consumer_summary import (
     DETAILED_HEADER,
-    Measured,
+    MeasuredConsume,
     interval_line,
     kafka_line,
-    measured,
-    summarize,
+    measured_consume,
+    summarize_consume,
 )
 from kipctl.measure.doubts import Observed, doubts
 from kipctl.probe.config import as_properties
@@ -82,7 +82,7 @@ class ConsumePlan(RunPlan):
 class ConsumeResult:
     """What a run came to. `document` is what `--output json` prints."""
 
-    measured: Measured
+    measured: MeasuredConsume
     document: dict[str, Any]
 
 
@@ -193,17 +193,17 @@ def measure(
             outcome, actions = conducted.outcome, conducted.actions
             is_recorded = bool(outcome.records or outcome.failure)
             if recorder and is_recorded:
-                recorder.write_rows(outcome.start_us, probe.parts, conducted.events)
+                recorder.write_rows(outcome.start_us, probe.results, conducted.events)
                 after = snapshot_after(cluster, spec.topic, listeners.message)
                 done = {"actions": actions, "kafka_version": version}
-                recorder.close(outcome, probe.parts, done, after)
-            measurement = measured(outcome, probe.parts)
-            document = summarize(measurement, actions, version)
+                recorder.close(outcome, probe.results, done, after)
+            measurement = measured_consume(outcome, probe.results)
+            document = summarize_consume(measurement, actions, version)
             lag = document["loop_lag_ms"]
             document["doubts"] = list(
                 doubts(
                     Observed(
-                        beside_ms=document["fetches"]["took_ms"]["p99"],
+                        measured_p99_ms=document["fetches"]["took_ms"]["p99"],
                         loop_lag_ms=lag["p99"] if lag else None,
                         busy=None if plan.on_spark else conducted.busy,
                         moves=document["redirects"]["moves"]["met"] if plan.during else None,
@@ -238,7 +238,7 @@ def consume_settings(spec: ConsumeSpec) -> dict[str, object]:
     }
 
 
-def result_line(run: Measured) -> str:
+def result_line(run: MeasuredConsume) -> str:
     """The line of Kafka's tool, with local times."""
     return kafka_line(run, local_time)
 

@@ -19,8 +19,8 @@ from prometheus_client import CollectorRegistry, Metric, start_http_server
 from prometheus_client.registry import Collector
 
 from kipctl.errors import UsageError
-from kipctl.measure.exposition import families
-from kipctl.measure.totals import DATASETS, Totals
+from kipctl.measure.live_totals import DATASETS, LiveTotals
+from kipctl.measure.prometheus_metrics import families
 from kipctl.probe.produce.run import ProbeOutcome
 from kipctl.probe.schedule import Schedule
 from kipctl.protocol.address import Address, host_port
@@ -159,7 +159,7 @@ class Watch:
     def __init__(
         self,
         how: Watched,
-        totals: Totals,
+        totals: LiveTotals,
         schedule: Schedule,
         folders: Mapping[str, Path],
         server: Served | None,
@@ -193,7 +193,7 @@ class Watch:
         """Count what was written since, and remove what is old."""
         until_us = now_us() - _WRITTEN_US
         rows = {name: one.new_rows() for name, one in self._followed.items()}
-        self.totals.take(rows, until_us)
+        self.totals.add(rows, until_us)
         if self._how.forever and not self._is_over:
             for one in self._followed.values():
                 one.remove_before(now_us() - round(self._how.keep_s * 1e6))

@@ -13,15 +13,15 @@ from kipctl.cluster.topics import records_held
 from kipctl.cluster.versions import kafka_release
 from kipctl.errors import RefusedError, UsageError
 from kipctl.measure.doubts import Observed, doubts
-from kipctl.measure.parts import Part
-from kipctl.measure.produced import (
-    Measured,
+from kipctl.measure.probe_results import ProbeResult
+from kipctl.measure.producer_summary import (
+    MeasuredProduce,
     interval_line,
     kafka_line,
-    measured_together,
+    measured_produce,
     record_times,
-    service_at_ends,
-    summarize,
+    service_times_at_ends,
+    summarize_produce,
 )
 from kipctl.probe.produce.config import producer_properties
 from kipctl.probe.produce.payloads import file_values
@@ -110,7 +110,7 @@ class PerfPlan(RunPlan):
 class PerfResult:
     """What a run came to. `document` is what `--output json` prints."""
 
-    measured: Measured
+    measured: MeasuredProduce
     document: dict[str, Any]
 
     @property
@@ -183,13 +183,13 @@ def measure(
             report_unconnected(outcome, listeners.message)
             is_recorded = bool(outcome.generated or outcome.failure)
             if recorder and is_recorded:
-                recorder.write_rows(outcome.start_us, probe.parts, conducted.events)
+                recorder.write_rows(outcome.start_us, probe.results, conducted.events)
                 after = snapshot_after(cluster, spec.topic, listeners.message)
                 done = {"actions": actions, "kafka_version": version}
-                recorder.close(outcome, probe.parts, done, after)
-            measurement = measured_together(outcome, probe.parts)
-            document = summarize(measurement, actions, version)
-            document["doubts"] = produce_doubts(plan, document, probe.parts, outcome, conducted)
+                recorder.close(outcome, probe.results, done, after)
+            measurement = measured_produce(outcome, probe.results)
+            document = summarize_produce(measurement, actions, version)
+            document["doubts"] = produce_doubts(plan, document, probe.results, outcome, conducted)
             if recorder and is_recorded:
                 recorder.evaluated(document)
     result = PerfResult(measurement, document)
@@ -217,17 +217,17 @@ def measure(
 def produce_doubts(
     plan: PerfPlan,
     document: Mapping[str, Any],
-    parts: Sequence[Part[ProbeOutcome]],
+    parts: Sequence[ProbeResult[ProbeOutcome]],
     outcome: ProbeOutcome,
     conducted: Conducted[ProbeOutcome],
 ) -> list[str]:
     """What spoils the run of a producer, from the document that says what it came to."""
-    first, last = service_at_ends(outcome, parts)
+    first, last = service_times_at_ends(outcome, parts)
     lag = document["loop_lag_ms"]
     return list(
         doubts(
             Observed(
-                beside_ms=document["latency_ms"]["p99"],
+                measured_p99_ms=document["latency_ms"]["p99"],
                 loop_lag_ms=lag["p99"] if lag else None,
                 first=first,
                 last=last,
@@ -286,8 +286,8 @@ def measured_during(
         outcome = probe.outcome()
         if outcome.failure:
             listeners.message(f"The producer broke off: {outcome.failure}")
-        measurement = measured_together(outcome, probe.parts)
-        document = summarize(measurement, [], kafka_version(cluster))
+        measurement = measured_produce(outcome, probe.results)
+        document = summarize_produce(measurement, [], kafka_version(cluster))
     return came_of_it, PerfResult(measurement, document)
 
 

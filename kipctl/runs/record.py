@@ -16,7 +16,7 @@ from kipctl.cluster.snapshot import Snapshot, take_snapshot
 from kipctl.cluster.watch import ClusterEvent
 from kipctl.errors import KipctlError
 from kipctl.measure.export import record_batches
-from kipctl.measure.parts import Part
+from kipctl.measure.probe_results import ProbeResult
 from kipctl.probe.outcome import Outcome
 from kipctl.trace.folder_lock import in_use
 from kipctl.trace.schema import DATASETS, EVENTS
@@ -109,7 +109,7 @@ class Recorder:
         )
 
     def write_rows(
-        self, start_us: int, parts: Sequence[Part[Any]], events: Sequence[ClusterEvent]
+        self, start_us: int, parts: Sequence[ProbeResult[Any]], events: Sequence[ClusterEvent]
     ) -> None:
         """Write the datasets of the parts and of the events.
 
@@ -125,7 +125,7 @@ class Recorder:
     def close(
         self,
         outcome: Outcome,
-        parts: Sequence[Part[Any]],
+        parts: Sequence[ProbeResult[Any]],
         done: Mapping[str, Any],
         after: Snapshot | None,
     ) -> None:

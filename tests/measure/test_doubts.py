@@ -8,9 +8,9 @@ import pytest
 from rows import rows_of
 
 from kipctl.measure.distribution import Distribution, distribution_of
-from kipctl.measure.doubts import LEAST_MOVES, Observed, doubts, few_moves
-from kipctl.measure.parts import Part
-from kipctl.measure.produced import service_at_ends
+from kipctl.measure.doubts import MIN_MOVES, Observed, doubts, few_moves
+from kipctl.measure.probe_results import ProbeResult
+from kipctl.measure.producer_summary import service_times_at_ends
 from kipctl.probe.produce.run import ProbeOutcome, ProbeSpec
 from kipctl.runs.machine import CpuTimes, busy_share, cpu_times
 from kipctl.trace.columns import raw_path
@@ -21,7 +21,7 @@ def of_ms(ms: float, count: int = 1000) -> Distribution:
     return distribution_of(np.full(count, round(1000 * ms), dtype=np.int64))
 
 
-GOOD = Observed(beside_ms=20.0, loop_lag_ms=0.3, busy=0.6, moves=LEAST_MOVES)
+GOOD = Observed(measured_p99_ms=20.0, loop_lag_ms=0.3, busy=0.6, moves=MIN_MOVES)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_the_first_fifth_stands_beside_the_last_two(tmp_path: Path) -> None:
     times = {"start_us": 0, "wall_start_us": 0, "end_us": 0, "interval_ns": 0}
     counts = {"generated": 110, "acknowledged": 110, "failed": 0}
     outcome = ProbeOutcome(spec=spec, cluster_id=None, **nothing, **times, **counts)
-    first, last = service_at_ends(outcome, [Part(outcome, tmp_path)])
+    first, last = service_times_at_ends(outcome, [ProbeResult(outcome, tmp_path)])
     assert (first.values.tolist(), first.counts.tolist()) == ([9000], [20])
     assert (last.values.tolist(), last.counts.tolist()) == ([1000], [40])
 

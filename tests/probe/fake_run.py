@@ -9,8 +9,8 @@ from typing import Any
 from fake_broker import TOPIC, FakeCluster
 from rows import read_back
 
-from kipctl.measure.parts import Part
-from kipctl.measure.produced import measured_together, summarize
+from kipctl.measure.probe_results import ProbeResult
+from kipctl.measure.producer_summary import measured_produce, summarize_produce
 from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.probe.produce.config import ProducerConfig
 from kipctl.probe.produce.run import ProbeOutcome, ProbeSpec
@@ -86,7 +86,9 @@ def read_ran(outcome: ProbeOutcome, directory: Path) -> Ran:
     ran = Ran(
         outcome,
         **rows,
-        summary=summarize(measured_together(outcome, [Part(outcome, directory)]), [], None),
+        summary=summarize_produce(
+            measured_produce(outcome, [ProbeResult(outcome, directory)]), [], None
+        ),
     )
     _is_consistent(ran)
     return ran

@@ -14,7 +14,7 @@ from kipctl.cluster.snapshot import take_snapshot
 from kipctl.cluster.topics import LATEST, await_topic, create_topic, delete_topic, offsets
 from kipctl.errors import RefusedError
 from kipctl.lab.cluster import Lab
-from kipctl.measure.process import running_probe
+from kipctl.measure.running_probe import running_probe
 from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.probe.produce.config import ProducerConfig
 from kipctl.probe.produce.run import ProbeSpec

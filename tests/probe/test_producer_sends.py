@@ -22,7 +22,7 @@ from fake_run import (
 )
 
 from kipctl.errors import KipctlError, RefusedError, UsageError
-from kipctl.measure.process import running_probe
+from kipctl.measure.running_probe import running_probe
 from kipctl.probe.produce import payloads, run
 from kipctl.probe.produce.config import ProducerConfig
 from kipctl.probe.produce.run import ProbeSpec
@@ -489,7 +489,7 @@ def test_a_probe_that_is_killed_came_to_what_it_had_settled(tmp_path: Path) -> N
         assert "ended early (exit code -9)" in outcome.failure
         assert 0 < outcome.acknowledged == outcome.generated <= cluster.records_in_log()
         assert outcome.start_us == probe.schedule.start_us
-        assert probe.parts[0].outcome is outcome
+        assert probe.results[0].outcome is outcome
 
 
 def test_a_probe_that_is_given_up_does_not_wait_for_what_is_under_way(tmp_path: Path) -> None:

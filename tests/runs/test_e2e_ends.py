@@ -12,8 +12,8 @@ import pytest
 
 from kipctl.cluster.snapshot import Snapshot
 from kipctl.errors import InterruptedRunError, PartlyDoneError
-from kipctl.measure.outcomes import salvaged
-from kipctl.measure.parts import Part
+from kipctl.measure.outcomes import salvaged_outcome
+from kipctl.measure.probe_results import ProbeResult
 from kipctl.probe.health import Health
 from kipctl.probe.outcome import Outcome, Spec
 from kipctl.probe.produce.run import ProbeSpec
@@ -86,7 +86,7 @@ class Client:
     is_interrupted: bool = False
     second_cut: bool = False
     is_stopped: bool = False
-    parts: tuple[Part[Any], ...] = ()
+    parts: tuple[ProbeResult[Any], ...] = ()
 
     def __post_init__(self) -> None:
         self.folder.mkdir()
@@ -130,9 +130,9 @@ class Client:
 
     def settled(self, told: dict[str, Any]) -> Outcome:
         """By its rows."""
-        outcome: Outcome = salvaged(self.spec, BEGUN, self.folder, self.failure)
+        outcome: Outcome = salvaged_outcome(self.spec, BEGUN, self.folder, self.failure)
         outcome = replace(outcome, **({} if self.failure else told))
-        self.parts = (Part(outcome, self.folder),)
+        self.results = (ProbeResult(outcome, self.folder),)
         return outcome
 
 

@@ -12,7 +12,7 @@ from fake_broker import TOPIC, FakeCluster
 from prometheus_client.parser import text_string_to_metric_families
 
 from kipctl.errors import UsageError
-from kipctl.measure.totals import CONSUMER, DATASETS, PRODUCER, Totals
+from kipctl.measure.live_totals import CONSUMER, DATASETS, PRODUCER, LiveTotals
 from kipctl.probe.health import Health
 from kipctl.probe.produce.config import ProducerConfig
 from kipctl.probe.produce.run import ProbeOutcome, ProbeSpec
@@ -83,7 +83,7 @@ def clients(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def watch(clients: Clients, how: Watched, server: Served | None = None) -> Watch:
-    totals = Totals(START_US, 1_000_000, 0, round(how.lost_after_s * S), 150 * S, 3600 * S)
+    totals = LiveTotals(START_US, 1_000_000, 0, round(how.lost_after_s * S), 150 * S, 3600 * S)
     schedule = Schedule(START_US, FOREVER_RECORDS, 1000)
     return Watch(how, totals, schedule, clients.folders, server)
 
@@ -298,7 +298,7 @@ def test_a_producers_rows_are_whole_though_they_go_into_several_files(tmp_path: 
         )
         with OnThisMachine()(spec) as probe:
             outcome = probe.outcome()
-            (part,) = probe.parts
+            (part,) = probe.results
             path = raw_path(part.directory, "batches")
             files = len(list(part.directory.glob("batches*")))
             acknowledged = sum(

@@ -109,7 +109,7 @@ def test_a_run_is_recorded_before_it_is_evaluated(
         spec = ProbeSpec(Access(cluster.bootstrap_server), TOPIC, 100, 1000, 10, config=CONFIG)
         plan = PerfPlan(probe=spec, record=run.folder)
         with monkeypatch.context() as patch:
-            patch.setattr(perf, "measured_together", out_of_memory)
+            patch.setattr(perf, "measured_produce", out_of_memory)
             with pytest.raises(MemoryError) as failed:
                 perf.measure(plan, asked, snapshot(cluster), Listeners(), run)
     assert failed.value.__notes__ == [

@@ -13,7 +13,7 @@ from kipctl.errors import InterruptedRunError, RefusedError
 from kipctl.experiments.arms.arm import Arm, LibrdkafkaClient, ProbeClient
 from kipctl.experiments.arms.figures import Figures, figures_of, service
 from kipctl.experiments.arms.stand import Stand
-from kipctl.measure.produced import measured_together
+from kipctl.measure.producer_summary import measured_produce
 from kipctl.probe.produce.config import parse_properties
 from kipctl.probe.produce.run import ProbeSpec
 from kipctl.probe.schedule import Schedule
@@ -262,7 +262,7 @@ def _probe_conducted(
     )
     with OnThisMachine()(spec) as probe:
         conducted = conduct_load(probe, probe.schedule, stand.cluster, load.topic, plan, _ignore)
-        measured = measured_together(conducted.outcome, probe.parts)
+        measured = measured_produce(conducted.outcome, probe.results)
     outcome = measured.outcome
     return conducted, {
         "software": f"kipctl {__version__}",

@@ -18,8 +18,8 @@ from kipctl.experiments.arms.halves import records
 from kipctl.experiments.arms.stand import Stand
 from kipctl.experiments.batch.figures import BatchRun, Rotation, document
 from kipctl.experiments.batch.plan import BatchPlan
-from kipctl.measure.parts import moved, rows_of_parts, together
-from kipctl.measure.produced import measured_together, summarize
+from kipctl.measure.probe_results import concatenated, rows_of_probes, shifted
+from kipctl.measure.producer_summary import measured_produce, summarize_produce
 from kipctl.probe.produce.config import ProducerConfig
 from kipctl.probe.produce.run import ProbeSpec
 from kipctl.runs.actions import parse_action
@@ -135,18 +135,22 @@ def _one(
         outcome = probe.outcome()
         busy = busy_share(busy_before, cpu_times())
         start_us = outcome.start_us
-        recorder.write_rows(start_us, probe.parts, events)
+        recorder.write_rows(start_us, probe.results, events)
         rotated = [Rotation(begin - start_us, end - start_us) for begin, end in spans]
         actions = [_action(one, plan.partitions) for one in rotated]
         after = snapshot_after(cluster, OWN_TOPIC, message)
-        recorder.close(outcome, probe.parts, {"actions": actions}, after)
+        recorder.close(outcome, probe.results, {"actions": actions}, after)
         recorder.evaluated(
-            summarize(measured_together(outcome, probe.parts), actions, stand.kafka_version)
+            summarize_produce(
+                measured_produce(outcome, probe.results), actions, stand.kafka_version
+            )
         )
         if outcome.failure:
             raise RefusedError(f"The producer broke off: {outcome.failure}")
         rows = {
-            name: moved(together(name, rows_of_parts(probe.parts, name, start_us)), name, -start_us)
+            name: shifted(
+                concatenated(name, rows_of_probes(probe.results, name, start_us)), name, -start_us
+            )
             for name in ("batches", "redirects")
         }
     batches = rows["batches"]

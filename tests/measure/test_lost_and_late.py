@@ -17,9 +17,9 @@ from test_delivery import (
     truncated_logs,
 )
 
-from kipctl.measure.delivery import Delivery, deliver
-from kipctl.measure.live_matching import LiveMatching, LostOffsets
-from kipctl.measure.totals import CONSUMER, PRODUCER, Totals
+from kipctl.measure.delivery import Delivery, match_delivery
+from kipctl.measure.live_totals import CONSUMER, PRODUCER, LiveTotals
+from kipctl.measure.lost_and_late import LiveMatcher, LostOffsets
 from kipctl.trace.columns import COLUMNS
 from kipctl.trace.rows import IntRows
 
@@ -27,8 +27,8 @@ EVER_US = 1 << 61
 ACKED, TIME = COLUMNS["batches"].index("acked_us"), COLUMNS["reads"].index("time_us")
 
 
-def totals(lost_after_us: int = EVER_US, late_us: int = EVER_US) -> Totals:
-    return Totals(START_US, INTERVAL_NS, 0, lost_after_us, late_us, EVER_US)
+def totals(lost_after_us: int = EVER_US, late_us: int = EVER_US) -> LiveTotals:
+    return LiveTotals(START_US, INTERVAL_NS, 0, lost_after_us, late_us, EVER_US)
 
 
 def given_rows(batches: IntRows, reads: IntRows) -> dict[tuple[str, str], IntRows]:
@@ -52,8 +52,8 @@ def told_live(batches: IntRows, reads: IntRows, looks: list[int]) -> Delivery:
             end = max(done[side], int(np.searchsorted(latest, at_us + at_us % 7 * 1000, "right")))
             new.append(of[done[side] : end])
             done[side] = end
-        found.take(given_rows(*new), at_us)
-    found.take(given_rows(batches[done[0] :], reads[done[1] :]), 0)
+        found.add(given_rows(*new), at_us)
+    found.add(given_rows(batches[done[0] :], reads[done[1] :]), 0)
     found.finish()
     return found.delivery
 
@@ -85,7 +85,7 @@ def test_it_is_what_is_told_afterwards_where_logs_are_truncated(
 
 
 def compare(batches: IntRows, reads: IntRows, looks: list[int]) -> None:
-    afterwards = deliver(lambda: [batches], lambda: [reads], START_US, INTERVAL_NS)
+    afterwards = match_delivery(lambda: [batches], lambda: [reads], START_US, INTERVAL_NS)
     live = told_live(batches, reads, looks)
     assert of_whole(live) == of_whole(afterwards)
     assert live.times.latency.total == afterwards.times.latency.total
@@ -103,14 +103,14 @@ def test_each_acknowledged_record_came_or_is_lost_or_waits_and_no_count_falls(
     some_batches, some_reads = a_consumer_that_jumps(random.Random(seed))
     batches = rows("batches", *merged([some_batches], "acked_us"))
     reads = rows("reads", *some_reads)
-    live = LiveMatching(lost_after_us, late_us=1_000_000, forget_us=EVER_US)
+    live = LiveMatcher(lost_after_us, late_us=1_000_000, forget_us=EVER_US)
     before, since_us = (0,) * 6, 0
     for at_us in sorted(looks):
         new = (
             of[(since_us < of[:, moment]) & (of[:, moment] <= at_us)]
             for of, moment in ((batches, ACKED), (reads, TIME))
         )
-        live.take(*new, at_us)
+        live.add(*new, at_us)
         since_us = at_us
         assert live.acknowledged == live.records + live.lost + live.waiting
         now = (live.acknowledged, live.records, live.lost, live.late, live.twice, live.extra)
@@ -122,16 +122,16 @@ def test_each_acknowledged_record_came_or_is_lost_or_waits_and_no_count_falls(
 S = 1_000_000
 
 
-def taken(live: LiveMatching, at_s: float, batches: list[Any], reads: list[Any]) -> None:
-    live.take(rows("batches", *batches), rows("reads", *reads), START_US + round(at_s * S))
+def taken(live: LiveMatcher, at_s: float, batches: list[Any], reads: list[Any]) -> None:
+    live.add(rows("batches", *batches), rows("reads", *reads), START_US + round(at_s * S))
 
 
-def counts(live: LiveMatching) -> tuple[int, ...]:
+def counts(live: LiveMatcher) -> tuple[int, ...]:
     return live.records, live.waiting, live.lost, live.late, live.extra
 
 
 def test_what_did_not_come_in_time_is_lost_and_late_if_it_comes_after_all() -> None:
-    live = LiveMatching(lost_after_us=60 * S, late_us=5 * S, forget_us=EVER_US)
+    live = LiveMatcher(lost_after_us=60 * S, late_us=5 * S, forget_us=EVER_US)
     taken(live, 1, [batch(0, 0, 3, 10), batch(0, 3, 2, 13)], [read(0, 10, 3, at_ms=4)])
     assert counts(live) == (3, 2, 0, 0, 0)
     taken(live, 60, [], [])
@@ -145,7 +145,7 @@ def test_what_did_not_come_in_time_is_lost_and_late_if_it_comes_after_all() -> N
 
 
 def test_a_batch_whose_offset_another_one_got_is_lost_at_once() -> None:
-    live = LiveMatching(lost_after_us=60 * S, late_us=5 * S, forget_us=EVER_US)
+    live = LiveMatcher(lost_after_us=60 * S, late_us=5 * S, forget_us=EVER_US)
     taken(live, 1, [batch(0, 0, 5, 10), batch(0, 50, 5, 10)], [read(0, 10, 5, at_ms=60)])
     assert counts(live) == (5, 0, 5, 0, 0)
 
@@ -154,7 +154,7 @@ def test_rows_are_taken_in_the_order_of_time_however_they_are_read() -> None:
     late = {"acked_us": START_US + 70_000}
     batches = [batch(0, 0, 5, 10), batch(0, 50, 5, 10) | late]
     reads = [read(0, 10, 5, 8), read(0, 10, 5, 60)]
-    live = LiveMatching(60 * S, 5 * S, EVER_US)
+    live = LiveMatcher(60 * S, 5 * S, EVER_US)
     taken(live, 0.065, batches, reads)  # what is acknowledged at 70 ms is not due yet
     assert counts(live) == (5, 0, 0, 0, 0)
     taken(live, 1, [], [])
@@ -166,17 +166,17 @@ def test_what_was_lost_one_after_the_other_takes_the_room_of_one() -> None:
     lost.add(rows("batches", *(batch(0, n, 10, 10 * n) for n in range(1000))))
     lost.add(rows("batches", batch(1, 0, 10, 5)))
     assert len(lost._of_partition[0]) == 1
-    assert lost.came(0, 9990, 10_010) == 10
-    assert lost.came(0, 20, 30) == 10
-    assert lost.came(0, 15, 35) == 10  # 20 to 30 have come before
-    assert lost.came(2, 0, 100) == 0
+    assert lost.remove(0, 9990, 10_010) == 10
+    assert lost.remove(0, 20, 30) == 10
+    assert lost.remove(0, 15, 35) == 10  # 20 to 30 have come before
+    assert lost.remove(2, 0, 100) == 0
     lost.forget(START_US + 10 * S)
-    assert lost.came(0, 0, 10_000) == 0
+    assert lost.remove(0, 0, 10_000) == 0
 
 
 def test_days_take_no_more_memory_than_minutes() -> None:
     """Records of which one in a hundred is lost, and one in ten is read again."""
-    live = LiveMatching(lost_after_us=60 * S, late_us=5 * S, forget_us=600 * S)
+    live = LiveMatcher(lost_after_us=60 * S, late_us=5 * S, forget_us=600 * S)
     sizes = []
     for minute in range(300):
         at_ms, offset = minute * 60_000, minute * 100
@@ -192,7 +192,7 @@ def test_days_take_no_more_memory_than_minutes() -> None:
 
 def test_rows_that_come_late_count_all_the_same() -> None:
     """As when a client stood still before it wrote them."""
-    live = LiveMatching(60 * S, 5 * S, EVER_US)
+    live = LiveMatcher(60 * S, 5 * S, EVER_US)
     taken(live, 1, [batch(0, 0, 1, 0)], [read(0, 0, 1, 5)])
     taken(live, 2, [batch(0, 1, 1, 1)], [read(0, 1, 1, 6)])
     assert counts(live) == (2, 0, 0, 0, 0)

@@ -10,7 +10,7 @@ import numpy as np
 
 from kipctl.measure.distribution import Counting, distribution_of
 from kipctl.measure.flips import Flip, Flips
-from kipctl.measure.parts import Part, rows_of_parts, together
+from kipctl.measure.probe_results import ProbeResult, concatenated, rows_of_probes
 from kipctl.measure.redirects import metadata_calls, metadata_rpcs, redirects
 from kipctl.probe.consume.run import ConsumeOutcome
 from kipctl.probe.health import health_document
@@ -30,7 +30,7 @@ TimeText = Callable[[int], str]
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredConsume:
     """A finished run: its outcome and what its rows come to, out of the files.
 
     Rows are kept of redirects and Metadata requests alone: memory does not grow with the length of
@@ -51,17 +51,21 @@ class Measured:
         return max(1, self.answers.last_us - self.outcome.start_us) / 1e6
 
 
-def measured(outcome: ConsumeOutcome, parts: Sequence[Part[ConsumeOutcome]]) -> Measured:
+def measured_consume(
+    outcome: ConsumeOutcome, results: Sequence[ProbeResult[ConsumeOutcome]]
+) -> MeasuredConsume:
     """Read what the consumers of a run wrote, whose outcome as a whole is `outcome`."""
     calls, lost, metadata = FetchCalls(), [], []
-    for rpcs in rows_of_parts(parts, "rpcs", outcome.start_us):
+    for rpcs in rows_of_probes(results, "rpcs", outcome.start_us):
         lost.append(calls.add(rpcs))
         metadata.append(metadata_calls(rpcs))
-    answers = Answers(together("rpcs", lost))
-    for reads in reads_of(outcome, parts):
+    answers = Answers(concatenated("rpcs", lost))
+    for reads in reads_of(outcome, results):
         answers.add(reads)
-    redirect_rows = together("redirects", rows_of_parts(parts, "redirects", outcome.start_us))
-    return Measured(outcome, answers, calls, together("rpcs", metadata), redirect_rows)
+    redirect_rows = concatenated(
+        "redirects", rows_of_probes(results, "redirects", outcome.start_us)
+    )
+    return MeasuredConsume(outcome, answers, calls, concatenated("rpcs", metadata), redirect_rows)
 
 
 class FetchCalls:
@@ -137,13 +141,15 @@ class Answers:
         found.partitions.update(np.unique(column("partition")[column("records") > 0]).tolist())
 
 
-def reads_of(outcome: ConsumeOutcome, parts: Sequence[Part[ConsumeOutcome]]) -> Iterator[IntRows]:
+def reads_of(
+    outcome: ConsumeOutcome, results: Sequence[ProbeResult[ConsumeOutcome]]
+) -> Iterator[IntRows]:
     """The parts' reads, with racks numbered as in the outcome; each part has its own numbers."""
     rack = _READ["broker_rack"]
-    for part in parts:
-        racks = part.outcome.racks
+    for result in results:
+        racks = result.outcome.racks
         numbers = np.array([*map(outcome.racks.index, racks), _NONE])
-        for rows in rows_of_parts([part], "reads", outcome.start_us):
+        for rows in rows_of_probes([result], "reads", outcome.start_us):
             renumbered = rows.copy()
             # One that a dead worker did not come to tell is not known.
             renumbered[:, rack] = numbers[np.minimum(rows[:, rack], len(racks))]
@@ -154,8 +160,8 @@ def _column(reads: IntRows) -> Callable[[str], IntRows]:
     return lambda name: reads[:, _READ[name]]
 
 
-def summarize(
-    run: Measured, actions: Sequence[dict[str, Any]], kafka_version: str | None
+def summarize_consume(
+    run: MeasuredConsume, actions: Sequence[dict[str, Any]], kafka_version: str | None
 ) -> dict[str, Any]:
     """The object that `perf consume --output json` prints; bytes are of whole record batches."""
     outcome, seconds = run.outcome, run.seconds
@@ -185,7 +191,7 @@ def summarize(
     }
 
 
-def fetches(run: Measured) -> dict[str, Any]:
+def fetches(run: MeasuredConsume) -> dict[str, Any]:
     """Fetch requests: how many, how long, and what partitions were answered."""
     calls, answers = run.calls, run.answers
     return {
@@ -200,7 +206,7 @@ def fetches(run: Measured) -> dict[str, Any]:
     }
 
 
-def brokers(run: Measured) -> list[dict[str, Any]]:
+def brokers(run: MeasuredConsume) -> list[dict[str, Any]]:
     """What was read from each broker, as leader and as follower; `share` is of the bytes."""
     racks, own_rack = run.outcome.racks, run.outcome.spec.config.client_rack
     total = sum(of.bytes for of in run.answers.brokers.values())
@@ -220,7 +226,7 @@ def brokers(run: Measured) -> list[dict[str, Any]]:
     ]
 
 
-def flip_groups(run: Measured) -> list[dict[str, Any]]:
+def flip_groups(run: MeasuredConsume) -> list[dict[str, Any]]:
     """Flips that are alike, in the order of their first."""
     groups: dict[tuple[int, int, str], list[Flip]] = {}
     for flip in run.answers.flips.found:
@@ -243,7 +249,7 @@ def flip_groups(run: Measured) -> list[dict[str, Any]]:
     ]
 
 
-def out_of_range(run: Measured) -> list[dict[str, Any]]:
+def out_of_range(run: MeasuredConsume) -> list[dict[str, Any]]:
     """How often an offset was out of range, by case (KIP-392) and what was done about it."""
     return [
         {
@@ -267,7 +273,7 @@ DETAILED_HEADER = (
 """The same with --show-detailed-stats."""
 
 
-def kafka_line(run: Measured, time_text: TimeText) -> str:
+def kafka_line(run: MeasuredConsume, time_text: TimeText) -> str:
     """The line that Kafka's ConsumerPerformance ends with.
 
     The end is that of the last record, not of the wait for more; there is no group, so nothing is

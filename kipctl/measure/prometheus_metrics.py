@@ -10,13 +10,13 @@ from prometheus_client.core import (
 )
 
 from kipctl import __version__
-from kipctl.measure.spread import BUCKETS_US, Spread
-from kipctl.measure.totals import Totals
+from kipctl.measure.live_totals import LiveTotals
+from kipctl.measure.time_histogram import BUCKETS_US, TimeHistogram
 from kipctl.protocol.error_codes import ErrorCode
 from kipctl.trace.codes import Decision, MetadataCause
 
 
-def families(totals: Totals, due: int, wall_offset_us: int, is_up: bool) -> Iterator[Metric]:
+def families(totals: LiveTotals, due: int, wall_offset_us: int, is_up: bool) -> Iterator[Metric]:
     """All metrics of a run.
 
     `due` is how many records should have been sent by now; `wall_offset_us` plus a moment of the
@@ -27,7 +27,9 @@ def families(totals: Totals, due: int, wall_offset_us: int, is_up: bool) -> Iter
     version = GaugeMetricFamily("kipctl_build_info", "The version of kipctl.", labels=["version"])
     version.add_metric([__version__], 1)
     yield version
-    start_s, until_s = ((us + wall_offset_us) / 1e6 for us in (totals.start_us, totals.until_us))
+    start_s, until_s = (
+        (us + wall_offset_us) / 1e6 for us in (totals.start_us, totals.counted_until_us)
+    )
     yield _gauge("start_time_seconds", "When the run began, Unix time.", start_s)
     yield _gauge(
         "counted_until_seconds", "What happened until then is counted, Unix time.", until_s
@@ -65,7 +67,7 @@ def families(totals: Totals, due: int, wall_offset_us: int, is_up: bool) -> Iter
         failed.add_metric([error], totals.failed[error])
     yield failed
     yield from _times(totals)
-    yield from _met(totals)
+    yield from _client_metrics(totals)
     leading = GaugeMetricFamily(
         "kipctl_leading_partitions",
         "Partitions by the broker that acknowledged their last batch.",
@@ -76,7 +78,7 @@ def families(totals: Totals, due: int, wall_offset_us: int, is_up: bool) -> Iter
     yield leading
 
 
-def _times(totals: Totals) -> Iterator[Metric]:
+def _times(totals: LiveTotals) -> Iterator[Metric]:
     for name, help_text, times in (
         (
             "acknowledge_seconds",
@@ -94,7 +96,7 @@ def _times(totals: Totals) -> Iterator[Metric]:
         yield histogram
 
 
-def _met(totals: Totals) -> Iterator[Metric]:
+def _client_metrics(totals: LiveTotals) -> Iterator[Metric]:
     waits = HistogramMetricFamily(
         "kipctl_move_wait_seconds",
         "What a client itself took from the first refusal by a moved leader to the send that "
@@ -131,7 +133,7 @@ def _gauge(name: str, help_text: str, value: float) -> Metric:
     return GaugeMetricFamily(f"kipctl_{name}", help_text, value)
 
 
-def _add(histogram: HistogramMetricFamily, labels: list[str], spread: Spread) -> None:
+def _add(histogram: HistogramMetricFamily, labels: list[str], spread: TimeHistogram) -> None:
     bounds = (*(str(bound / 1e6) for bound in BUCKETS_US), "+Inf")
     buckets = [*zip(bounds, map(float, spread.cumulative), strict=True)]
     histogram.add_metric(labels, buckets, spread.sum_us / 1e6)

@@ -8,11 +8,11 @@ from kipctl.trace.columns import COLUMNS
 from kipctl.trace.rows import IntRows
 
 _READ = {name: i for i, name in enumerate(COLUMNS["reads"])}
-PARTITION, BEGIN, END, TIME, AGAIN = range(5)
+PARTITION, BEGIN, END, TIME, REREAD = range(5)
 """The columns of spans: `END` is after the last offset, `AGAIN` 1 if they had been read before."""
 
 
-class Ends:
+class EndOffsets:
     """How far something has come in each partition: the greatest offset and 1; 0 if nowhere."""
 
     def __init__(self) -> None:
@@ -23,7 +23,7 @@ class Ends:
             self._ends = np.concatenate([self._ends, np.zeros(missing, dtype=np.int64)])
         return self._ends[partitions]
 
-    def before(self, partitions: IntRows, ends: IntRows) -> IntRows:
+    def before_each(self, partitions: IntRows, ends: IntRows) -> IntRows:
         """How far each of these, by partition and then one after the other, found it come."""
         before = self[partitions]
         edges = np.flatnonzero(np.diff(partitions, prepend=-1, append=-1))
@@ -38,15 +38,15 @@ class Ends:
         np.maximum.at(self._ends, partitions, ends)
 
 
-def offsets_read(reads: IntRows) -> IntRows:
+def spans_read(reads: IntRows) -> IntRows:
     """Rows of `reads` as spans of shape (n, 5), by partition, each in their own order."""
     names = ("partition", "fetch_offset", "next_offset", "time_us")
     spans = np.zeros((len(reads), 5), dtype=np.int64)
-    spans[:, :AGAIN] = reads[:, [_READ[name] for name in names]]
+    spans[:, :REREAD] = reads[:, [_READ[name] for name in names]]
     return spans[np.argsort(spans[:, PARTITION], kind="stable")]
 
 
-class Coverage:
+class OffsetsRead:
     """The offsets that were read so far of a topic's partitions.
 
     Kept are a number for each partition, how far it was read, and the gaps before that: a consumer
@@ -54,7 +54,7 @@ class Coverage:
     """
 
     def __init__(self) -> None:
-        self.ends = Ends()
+        self.ends = EndOffsets()
         self._gaps: dict[int, list[tuple[int, int]]] = {}
         self.twice = 0
         """Offsets that were read when they had been read before, each time counted."""
@@ -64,20 +64,20 @@ class Coverage:
 
         Returns those that they brought first, and those that had been read before.
         """
-        before = self.ends.before(read[:, PARTITION], read[:, END])
+        before = self.ends.before_each(read[:, PARTITION], read[:, END])
         self.ends.advance(read[:, PARTITION], read[:, END])
         spans = read.copy()
         spans[:, BEGIN] = np.maximum(read[:, BEGIN], before)
         more = [
             part
             for at in np.flatnonzero(read[:, BEGIN] != before)
-            for part in self._jumped(read[at], int(before[at]))
+            for part in self._out_of_order(read[at], int(before[at]))
         ]
         return np.concatenate(
             [spans[spans[:, END] > spans[:, BEGIN]], np.array(more, np.int64).reshape(-1, 5)]
         )
 
-    def _jumped(self, span: IntRows, before: int) -> list[tuple[int, int, int, int, int]]:
+    def _out_of_order(self, span: IntRows, before: int) -> list[tuple[int, int, int, int, int]]:
         """One that does not begin where its partition had been read to: its part before that.
 
         Ahead it leaves a gap; back, what it brought is new where there was a gap.

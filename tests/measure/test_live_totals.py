@@ -17,11 +17,11 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 from test_delivery import INTERVAL_NS, START_US, batch, read, rows
 
-from kipctl.measure.exposition import families
+from kipctl.measure.live_moves import LiveMoves, WholeBatches
+from kipctl.measure.live_totals import CONSUMER, DATASETS, PRODUCER, LiveTotals
 from kipctl.measure.moves import MOVE_COLUMNS, moves
-from kipctl.measure.open_moves import OpenMoves, WholeBatches
-from kipctl.measure.spread import BUCKETS_US, Spread
-from kipctl.measure.totals import CONSUMER, DATASETS, PRODUCER, Totals
+from kipctl.measure.prometheus_metrics import families
+from kipctl.measure.time_histogram import BUCKETS_US, TimeHistogram
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import ErrorCode
 from kipctl.trace.codes import Decision, MetadataCause
@@ -53,20 +53,20 @@ def metadata(cause: MetadataCause) -> dict[str, int]:
     return {"api_key": ApiKey.METADATA, "cause": cause}
 
 
-def taken(totals: Totals, until_s: float, **given: list[Any]) -> None:
+def taken(totals: LiveTotals, until_s: float, **given: list[Any]) -> None:
     """Rows by `client_dataset`."""
     named = {
         (client, dataset): rows(dataset, *given.get(f"{client}_{dataset}", []))
         for client, datasets in DATASETS.items()
         for dataset in datasets
     }
-    totals.take(named, START_US + round(until_s * S))
+    totals.add(named, START_US + round(until_s * S))
 
 
 @pytest.fixture
-def totals() -> Totals:
+def totals() -> LiveTotals:
     """A run in which something of everything was met."""
-    found = Totals(START_US, INTERVAL_NS, 1, 60 * S, 150 * S, 3600 * S)
+    found = LiveTotals(START_US, INTERVAL_NS, 1, 60 * S, 150 * S, 3600 * S)
     taken(
         found,
         1,
@@ -100,7 +100,7 @@ def exposed(metrics: list[Metric], generate: Any = generate_latest) -> str:
     return str(generate(registry).decode())
 
 
-def text_of(totals: Totals) -> str:
+def text_of(totals: LiveTotals) -> str:
     return exposed(list(families(totals, 8, WALL_US - START_US, True)))
 
 
@@ -137,7 +137,7 @@ def parsed(text: str) -> dict[str, dict[str, float]]:
     return found
 
 
-def test_all_that_was_counted_is_told_to_prometheus(totals: Totals) -> None:
+def test_all_that_was_counted_is_told_to_prometheus(totals: LiveTotals) -> None:
     found = parsed(text_of(totals))
     assert all(name.startswith("kipctl_") for name in found)
     one = {name: of[""] for name, of in found.items() if list(of) == [""]}
@@ -183,21 +183,21 @@ def test_all_that_was_counted_is_told_to_prometheus(totals: Totals) -> None:
     ]
 
 
-def test_prometheus_own_parser_reads_it(totals: Totals) -> None:
+def test_prometheus_own_parser_reads_it(totals: LiveTotals) -> None:
     kinds = {family.name: family.type for family in text_string_to_metric_families(text_of(totals))}
     assert kinds["kipctl_records_lost"] == "counter"
     assert kinds["kipctl_move_wait_seconds"] == "histogram"
     assert kinds["kipctl_build_info"] == "gauge"
 
 
-def test_it_is_right_as_openmetrics_too_which_prometheus_asks_for(totals: Totals) -> None:
+def test_it_is_right_as_openmetrics_too_which_prometheus_asks_for(totals: LiveTotals) -> None:
     text = exposed(list(families(totals, 8, 0, True)), as_openmetrics)
     found = {family.name: family.type for family in openmetrics_families(text)}
     assert found["kipctl_records_lost"] == "counter"
     assert found["kipctl_end_to_end_seconds"] == "histogram"
 
 
-def test_the_page_names_each_metric_and_no_other(totals: Totals) -> None:
+def test_the_page_names_each_metric_and_no_other(totals: LiveTotals) -> None:
     page = (Path(__file__).parents[2] / "docs" / "consuming.md").read_text()
     rows_ = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `kipctl_")]
     named = re.findall(r"`(kipctl_\w+)`", "".join(rows_))
@@ -206,7 +206,7 @@ def test_the_page_names_each_metric_and_no_other(totals: Totals) -> None:
 
 
 def test_buckets_are_cumulative_and_hold_what_is_no_longer_than_their_bound() -> None:
-    spread = Spread()
+    spread = TimeHistogram()
     spread.add(np.array([-5, 0, 1000, 1001, 2000, 65_536_000, 65_536_001]), np.arange(1, 8))
     counts = spread.cumulative
     assert counts == sorted(counts)
@@ -216,7 +216,7 @@ def test_buckets_are_cumulative_and_hold_what_is_no_longer_than_their_bound() ->
 
 
 def test_times_are_kept_to_three_digits_and_take_no_more_memory_for_more_of_them() -> None:
-    spread = Spread()
+    spread = TimeHistogram()
     times = np.random.default_rng(1).integers(0, 60 * S, 50_000)
     spread.add(times)
     few = len(spread.distribution.values)
@@ -228,7 +228,7 @@ def test_times_are_kept_to_three_digits_and_take_no_more_memory_for_more_of_them
     for q in (0.5, 0.99, 1.0):
         true = exact[math.ceil(q * len(exact)) - 1]
         assert 0 <= true - spread.distribution.quantile(q) <= true / 100
-    spread = Spread()
+    spread = TimeHistogram()
     spread.add(np.array([0, 7, 999, 1000, 1009, 12_345, 60_000_001]))
     assert spread.distribution.values.tolist() == [0, 7, 999, 1000, 12_300, 60_000_000]
 
@@ -243,24 +243,24 @@ def test_a_move_that_many_batches_met_over_time_is_one_with_the_longest_wait() -
         for seq, wait_us in enumerate((500, 90_000, 700))
     ]
     other = redirect_rows(refused(1, 8, 40, Decision.ABSENT))
-    moved = OpenMoves()
-    found = [moved.take(rows_, at_s * S).tolist() for at_s, rows_ in enumerate(batches)]
-    found.append(moved.take(other, 3 * S).tolist())
-    found.append(moved.take(redirect_rows(), 12 * S).tolist())
+    moved = LiveMoves()
+    found = [moved.add(rows_, at_s * S).tolist() for at_s, rows_ in enumerate(batches)]
+    found.append(moved.add(other, 3 * S).tolist())
+    found.append(moved.add(redirect_rows(), 12 * S).tolist())
     assert found == [[], [], [], [], [90_000]]
     # Of one that is over no second one is made.
-    assert moved.take(batches[0], 13 * S).tolist() == [40]
-    assert moved.take(redirect_rows(), 30 * S).tolist() == []
+    assert moved.add(batches[0], 13 * S).tolist() == [40]
+    assert moved.add(redirect_rows(), 30 * S).tolist() == []
     assert moved.finish().tolist() == []
     whole = moves(np.concatenate([*batches, other]))
     assert sorted(whole[:, MOVE_COLUMNS.index("wait_us")].tolist()) == [40, 90_000]
 
 
 def test_moves_that_are_over_are_forgotten_in_the_end() -> None:
-    moved = OpenMoves()
+    moved = LiveMoves()
     for hour in range(200):
-        moved.take(redirect_rows(refused(0, hour, 40, Decision.ABSENT)), 3600 * hour * S)
-    assert len(moved._over) + len(moved._open) < 5
+        moved.add(redirect_rows(refused(0, hour, 40, Decision.ABSENT)), 3600 * hour * S)
+    assert len(moved._ended_us) + len(moved._open) < 5
 
 
 def test_a_batch_whose_rows_are_read_in_two_halves_is_one() -> None:
@@ -269,13 +269,13 @@ def test_a_batch_whose_rows_are_read_in_two_halves_is_one() -> None:
     second = [refused(0, 5, 5, Decision.KNOWN, attempt=3)]
     third = [refused(1, 3, 5, Decision.ABSENT)]
     found = [
-        len(whole.take(redirect_rows(*given)))
+        len(whole.add(redirect_rows(*given)))
         for given in (first[:1], first[1:], second + third, [], [])
     ]
     assert found == [0, 0, 3, 1, 0]
 
 
-def test_both_clients_are_told_apart(totals: Totals) -> None:
+def test_both_clients_are_told_apart(totals: LiveTotals) -> None:
     taken(totals, 91, consumer_redirects=[refused(0, 3, 9000, Decision.FOLLOWED)])
     totals.finish()
     assert totals.clients[CONSUMER].as_document()["moves"]["wait_ms"]["max"] == 9.0

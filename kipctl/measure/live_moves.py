@@ -8,9 +8,9 @@ from kipctl.measure.moves import MOVE_COLUMNS, moves
 from kipctl.trace.columns import COLUMNS
 from kipctl.trace.rows import IntRows
 
-OVER_US = 10_000_000
+MOVE_ENDS_AFTER_US = 10_000_000
 """So long after the last batch that met it a move is over."""
-_REMEMBERED_US = 600_000_000
+_ENDED_KEPT_US = 600_000_000
 """Longer than any batch lives: one that meets a move later than OVER_US makes no other."""
 _ATTEMPT = COLUMNS["redirects"].index("attempt")
 _WAIT = MOVE_COLUMNS.index("wait_us")
@@ -18,7 +18,7 @@ _KEY = _WAIT
 """The columns before the wait name the move."""
 
 
-class OpenMoves:
+class LiveMoves:
     """Takes rows of `redirects` as they are written; gives the waits of moves that are over.
 
     What is kept are the moves of the last minutes. Times are microseconds.
@@ -27,31 +27,33 @@ class OpenMoves:
     def __init__(self) -> None:
         self._open: dict[tuple[int, ...], tuple[int, int]] = {}
         """By what names it: the longest wait, and when it was met last."""
-        self._over: dict[tuple[int, ...], int] = {}
+        self._ended_us: dict[tuple[int, ...], int] = {}
 
-    def take(self, redirects: IntRows, now_us: int) -> IntRows:
+    def add(self, redirects: IntRows, now_us: int) -> IntRows:
         """Rows of whole batches (`WholeBatches`); returns the waits of moves that are over."""
         for row in moves(redirects).tolist():
             name, wait_us = tuple(row[:_KEY]), row[_WAIT]
-            if name not in self._over:
+            if name not in self._ended_us:
                 longest_us, _ = self._open.get(name, (0, 0))
                 self._open[name] = max(longest_us, wait_us), now_us
-        return self._ended(
-            name for name, (_, last_us) in self._open.items() if last_us <= now_us - OVER_US
+        return self._end(
+            name
+            for name, (_, last_us) in self._open.items()
+            if last_us <= now_us - MOVE_ENDS_AFTER_US
         )
 
     def finish(self) -> IntRows:
         """The waits of those that are left: no more is written."""
-        return self._ended(self._open)
+        return self._end(self._open)
 
-    def _ended(self, names: Iterable[tuple[int, ...]]) -> IntRows:
+    def _end(self, names: Iterable[tuple[int, ...]]) -> IntRows:
         ended = {name: self._open.pop(name) for name in list(names)}
-        self._over |= {name: last_us for name, (_, last_us) in ended.items()}
-        newest_us = max(self._over.values(), default=0)
-        self._over = {
+        self._ended_us |= {name: last_us for name, (_, last_us) in ended.items()}
+        newest_us = max(self._ended_us.values(), default=0)
+        self._ended_us = {
             name: last_us
-            for name, last_us in self._over.items()
-            if last_us > newest_us - _REMEMBERED_US
+            for name, last_us in self._ended_us.items()
+            if last_us > newest_us - _ENDED_KEPT_US
         }
         return np.array([wait_us for wait_us, _ in ended.values()], dtype=np.int64)
 
@@ -63,7 +65,7 @@ class WholeBatches:
     def __init__(self) -> None:
         self._held = np.empty((0, len(COLUMNS["redirects"])), dtype=np.int64)
 
-    def take(self, rows: IntRows) -> IntRows:
+    def add(self, rows: IntRows) -> IntRows:
         """Rows of batches that are whole. The last one is, when nothing has come since."""
         found = np.concatenate([self._held, rows])
         starts = np.flatnonzero(found[:, _ATTEMPT] == 1)

@@ -9,16 +9,16 @@ from collections import defaultdict
 
 import numpy as np
 
-from kipctl.measure.coverage import AGAIN, BEGIN, END, TIME
 from kipctl.measure.matching import Matcher
+from kipctl.measure.offsets_read import BEGIN, END, REREAD, TIME
 from kipctl.trace.columns import COLUMNS
 from kipctl.trace.rows import IntRows
 
 _BATCH = {name: i for i, name in enumerate(COLUMNS["batches"])}
-_EVER_US = 1 << 62
+_NEVER_US = 1 << 62
 
 
-class LiveMatching(Matcher):
+class LiveMatcher(Matcher):
     """Batches and reads of one topic, taken as they are written. Times are microseconds.
 
     A batch is lost that was not read within `lost_after_us`, or whose offset another batch got.
@@ -29,8 +29,8 @@ class LiveMatching(Matcher):
     def __init__(self, lost_after_us: int, late_us: int, forget_us: int) -> None:
         super().__init__(by_time=True, skew_us=0)
         self._lost_after_us, self._late_us, self._forget_us = lost_after_us, late_us, forget_us
-        self._new_batches = _Held("batches", "acked_us")
-        self._new_reads = _Held("reads", "time_us")
+        self._new_batches = _DelayedRows("batches", "acked_us")
+        self._new_reads = _DelayedRows("reads", "time_us")
         self._offsets = LostOffsets()
         self.lost = self.late = self.extra = 0
         """Records that were lost, those of them that came after all, and those read that are of no
@@ -44,16 +44,16 @@ class LiveMatching(Matcher):
     @property
     def twice(self) -> int:
         """Offsets that were read again and that no other batch has got. It never falls."""
-        again = self._spans[self._spans[:, AGAIN] == 1]
+        again = self._spans[self._spans[:, REREAD] == 1]
         return super().twice - int((again[:, END] - again[:, BEGIN]).sum())
 
-    def take(self, batches: IntRows, reads: IntRows, until_us: int) -> IntRows:
+    def add(self, batches: IntRows, reads: IntRows, until_us: int) -> IntRows:
         """Take what was written since the last call; returns the batches that were read, with the
         time of that in place of `acked_us`.
 
         All that happened until then is written by now; what is later waits for the next call.
         """
-        delivered = self._take_until(batches, reads, until_us)
+        delivered = self._match_until(batches, reads, until_us)
         is_old = self._waiting[:, _BATCH["acked_us"]] <= until_us - self._lost_after_us
         self.lost += _records(self._waiting[is_old])
         self._offsets.add(self._waiting[is_old])
@@ -64,14 +64,14 @@ class LiveMatching(Matcher):
 
     def finish(self) -> IntRows:
         """Take what was held back: no more is written. What still waits then did not come."""
-        delivered = self._take_until(self._new_batches.none, self._new_reads.none, _EVER_US)
-        self._settle_read(_EVER_US)
+        delivered = self._match_until(self._new_batches.none, self._new_reads.none, _NEVER_US)
+        self._settle_read(_NEVER_US)
         return delivered
 
-    def _take_until(self, batches: IntRows, reads: IntRows, until_us: int) -> IntRows:
+    def _match_until(self, batches: IntRows, reads: IntRows, until_us: int) -> IntRows:
         before = self.waiting - (self.acknowledged - self.unplaced)
-        delivered = self._take(
-            self._new_batches.take(batches, until_us), self._new_reads.take(reads, until_us)
+        delivered = self._match(
+            self._new_batches.due(batches, until_us), self._new_reads.due(reads, until_us)
         )
         after = self.waiting - (self.acknowledged - self.unplaced)
         # Of two batches at one offset the former is lost: it neither waits nor was it read.
@@ -83,7 +83,7 @@ class LiveMatching(Matcher):
         is_settled = self._spans[:, TIME] <= before_us
         for partition, begin, end, _, again in self._spans[is_settled].tolist():
             if not again:
-                late = self._offsets.came(partition, begin, end)
+                late = self._offsets.remove(partition, begin, end)
                 self.late += late
                 self.extra += end - begin - late
         self._spans = self._spans[~is_settled]
@@ -105,7 +105,7 @@ class LostOffsets:
                 begin, records = spans[-1][0], records + begin - spans.pop()[0]
             spans.append((begin, begin + records, acked_us))
 
-    def came(self, partition: int, begin: int, end: int) -> int:
+    def remove(self, partition: int, begin: int, end: int) -> int:
         """How many of these offsets are lost; they are not any more."""
         left, found = [], 0
         for first, after, acked_us in self._of_partition.get(partition, ()):
@@ -126,7 +126,7 @@ class LostOffsets:
             self._of_partition[partition] = [span for span in spans if span[2] >= before_us]
 
 
-class _Held:
+class _DelayedRows:
     """Rows of a dataset in the order in which they were written, held back until they are due.
 
     Each is due at its moment, or with the latest one before it.
@@ -137,7 +137,7 @@ class _Held:
         self.none = np.empty((0, len(COLUMNS[dataset])), dtype=np.int64)
         self._rows = self.none
 
-    def take(self, rows: IntRows, until_us: int) -> IntRows:
+    def due(self, rows: IntRows, until_us: int) -> IntRows:
         """Rows that are due, of those held and of these."""
         held = np.concatenate([self._rows, rows])
         latest = np.maximum.accumulate(held[:, self._moment])

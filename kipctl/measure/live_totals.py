@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from kipctl.measure.delivery import Delivery
-from kipctl.measure.live_matching import LiveMatching
-from kipctl.measure.open_moves import OpenMoves, WholeBatches
-from kipctl.measure.produced import RecordTimes, record_times
+from kipctl.measure.live_moves import LiveMoves, WholeBatches
+from kipctl.measure.lost_and_late import LiveMatcher
+from kipctl.measure.producer_summary import RecordTimes, record_times
 from kipctl.measure.redirects import metadata_calls
-from kipctl.measure.spread import Spread
+from kipctl.measure.time_histogram import TimeHistogram
 from kipctl.protocol.error_codes import LEADER_ERRORS, error_name
 from kipctl.trace.codes import Decision, MetadataCause
 from kipctl.trace.columns import COLUMNS
@@ -35,11 +35,11 @@ NewRows = Mapping[tuple[str, str], IntRows]
 """Rows that were written since the last time, by client and dataset."""
 
 
-class Times:
+class LiveRecordTimes:
     """Latency and service time of records; see `RecordTimes`."""
 
     def __init__(self) -> None:
-        self.latency, self._service = Spread(), Spread()
+        self.latency, self._service = TimeHistogram(), TimeHistogram()
         self._bytes, self._first_us, self._last_us = 0, 0, 0
 
     def add(self, times: RecordTimes) -> None:
@@ -64,7 +64,7 @@ class Times:
 
 
 @dataclass(slots=True)
-class Met:
+class ClientTotals:
     """What one client met on its way: leaders that had moved, and its Metadata requests."""
 
     refused: Counter[str] = field(default_factory=Counter)
@@ -73,27 +73,27 @@ class Met:
     """Batches, or Fetches, that were refused so at least once."""
     metadata: Counter[str] = field(default_factory=Counter)
     """Metadata requests by their cause."""
-    waits: Spread = field(default_factory=Spread)
+    waits: TimeHistogram = field(default_factory=TimeHistogram)
     """Of moved leaders that are over."""
     _batches: WholeBatches = field(default_factory=WholeBatches)
-    _moves: OpenMoves = field(default_factory=OpenMoves)
+    _moves: LiveMoves = field(default_factory=LiveMoves)
 
-    def take(self, redirects: IntRows, rpcs: IntRows, now_us: int) -> None:
+    def add(self, redirects: IntRows, rpcs: IntRows, now_us: int) -> None:
         """Rows that were written since the last call."""
         causes = metadata_calls(rpcs)[:, _CAUSE].tolist()
         self.metadata.update(MetadataCause(cause).name.lower() for cause in causes)
-        whole = self._batches.take(redirects)
+        whole = self._batches.add(redirects)
         of_leader = np.isin(whole[:, _REDIRECT["error"]], sorted(LEADER_ERRORS))
         decisions = whole[of_leader, _REDIRECT["decision"]].tolist()
         self.refused.update(Decision(decision).name.lower() for decision in decisions)
         batch = np.cumsum(whole[:, _REDIRECT["attempt"]] == 1)
         self.redirected += len(np.unique(batch[of_leader]))
-        self.waits.add(self._moves.take(whole, now_us))
+        self.waits.add(self._moves.add(whole, now_us))
 
     def finish(self, now_us: int) -> None:
         """No more is written."""
         none = np.empty((0, len(COLUMNS["redirects"])), dtype=np.int64)
-        self.take(none, np.empty((0, len(COLUMNS["rpcs"])), dtype=np.int64), now_us)
+        self.add(none, np.empty((0, len(COLUMNS["rpcs"])), dtype=np.int64), now_us)
         self.waits.add(self._moves.finish())
 
     def as_document(self) -> dict[str, Any]:
@@ -114,7 +114,7 @@ class Met:
         }
 
 
-class Totals:
+class LiveTotals:
     """Takes rows as they are written. Times are monotonic microseconds.
 
     `start_us`, `interval_ns` and `warmup_records` are those of the run; the others are of
@@ -131,12 +131,12 @@ class Totals:
         forget_us: int,
     ) -> None:
         self.start_us, self._interval_ns, self._warmup = start_us, interval_ns, warmup_records
-        self.matching = LiveMatching(lost_after_us, late_us, forget_us)
-        self.acknowledged, self.delivered = Times(), Times()
+        self.matching = LiveMatcher(lost_after_us, late_us, forget_us)
+        self.acknowledged, self.delivered = LiveRecordTimes(), LiveRecordTimes()
         self.failed: Counter[str] = Counter()
         """Records that were given up, by the error's name."""
-        self.clients = {PRODUCER: Met(), CONSUMER: Met()}
-        self.until_us = start_us
+        self.clients = {PRODUCER: ClientTotals(), CONSUMER: ClientTotals()}
+        self.counted_until_us = start_us
         """What happened until then is counted."""
         self._leaders: dict[int, int] = {}
 
@@ -150,19 +150,19 @@ class Totals:
         """What became of the acknowledged records; those that came late are among the delivered,
         but not among the times."""
         matching = self.matching
-        came = matching.records + matching.late
-        extra = max(0, matching.read - matching.twice - came)
+        delivered = matching.records + matching.late
+        extra = max(0, matching.read - matching.twice - delivered)
         # As in `deliver`: those whose offset nobody knows are among these.
         found = min(matching.unplaced, extra)
         return Delivery(
             times=self.delivered.record_times,
-            delivered=came + found,
-            missing=matching.acknowledged - came - found,
+            delivered=delivered + found,
+            missing=matching.acknowledged - delivered - found,
             twice=matching.twice,
             extra=extra - found,
         )
 
-    def take(self, rows: NewRows, until_us: int) -> None:
+    def add(self, rows: NewRows, until_us: int) -> None:
         """Rows that were written since the last call; of what happened until then they are all."""
         batches = rows[PRODUCER, "batches"]
         self.acknowledged.add(self._times(batches))
@@ -171,17 +171,17 @@ class Totals:
             self.failed[error_name(code)] += int(records[error == code].sum())
         done = batches[error == 0]
         self._leaders |= dict(done[:, [_BATCH["partition"], _BATCH["broker"]]].tolist())
-        came = self.matching.take(batches, rows[CONSUMER, "reads"], until_us)
-        self.delivered.add(self._times(came))
+        delivered = self.matching.add(batches, rows[CONSUMER, "reads"], until_us)
+        self.delivered.add(self._times(delivered))
         for name, client in self.clients.items():
-            client.take(rows[name, "redirects"], rows[name, "rpcs"], until_us)
-        self.until_us = max(self.until_us, until_us)
+            client.add(rows[name, "redirects"], rows[name, "rpcs"], until_us)
+        self.counted_until_us = max(self.counted_until_us, until_us)
 
     def finish(self) -> None:
         """No more is written: what is not known to have come did not."""
         self.delivered.add(self._times(self.matching.finish()))
         for client in self.clients.values():
-            client.finish(self.until_us)
+            client.finish(self.counted_until_us)
 
     def _times(self, batches: IntRows) -> RecordTimes:
         return record_times([batches], self.start_us, self._interval_ns, self._warmup)

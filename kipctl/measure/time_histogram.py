@@ -13,7 +13,7 @@ BUCKETS_US = tuple(1000 << doubled for doubled in range(17))
 _EDGES = np.array(BUCKETS_US)
 
 
-class Spread:
+class TimeHistogram:
     """Times in microseconds; one below 0 (clocks that differ) counts as 0."""
 
     def __init__(self) -> None:

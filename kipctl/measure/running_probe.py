@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Generic, cast
 
 from kipctl.errors import KipctlError
-from kipctl.measure.outcomes import salvaged
-from kipctl.measure.parts import Part
+from kipctl.measure.outcomes import salvaged_outcome
+from kipctl.measure.probe_results import ProbeResult
 from kipctl.probe.child import ProbeDiedError, work
 from kipctl.probe.outcome import AnyOutcome, Outcome, Spec
 from kipctl.probe.schedule import Schedule
@@ -38,7 +38,7 @@ class RunningProbe(Generic[AnyOutcome]):
         self._process.start()
         theirs.close()
         self._readers: dict[str, RowReader] = {}
-        self.parts: tuple[Part[AnyOutcome], ...] = ()
+        self.results: tuple[ProbeResult[AnyOutcome], ...] = ()
         """Where its rows are, once there is an outcome."""
         self.directory = directory
         """Where it writes its rows."""
@@ -61,8 +61,8 @@ class RunningProbe(Generic[AnyOutcome]):
 
     def outcome(self) -> AnyOutcome:
         """Wait until it is done. Of one that broke off, `failure` says why."""
-        if self.parts:
-            return self.parts[0].outcome
+        if self.results:
+            return self.results[0].outcome
         try:
             outcome = self._receive(None)
             assert isinstance(outcome, Outcome)
@@ -76,10 +76,10 @@ class RunningProbe(Generic[AnyOutcome]):
         return self._salvaged("")
 
     def _salvaged(self, failure: str) -> AnyOutcome:
-        return self._ended(salvaged(self._spec, self._begun, self.directory, failure))
+        return self._ended(salvaged_outcome(self._spec, self._begun, self.directory, failure))
 
     def _ended(self, outcome: AnyOutcome) -> AnyOutcome:
-        self.parts = (Part(outcome, self.directory),)
+        self.results = (ProbeResult(outcome, self.directory),)
         return outcome
 
     def is_done_by(self, time_us: int) -> bool:

@@ -9,7 +9,7 @@ import pytest
 from rows import rows_of
 
 from kipctl.measure.distribution import distribution
-from kipctl.measure.produced import interval_line, kafka_line, record_times
+from kipctl.measure.producer_summary import interval_line, kafka_line, record_times
 from kipctl.measure.redirects import metadata_rpcs, redirects
 from kipctl.probe.schedule import Schedule
 from kipctl.trace.codes import PHASES, Decision, MetadataCause

@@ -14,7 +14,7 @@ from kipctl.trace.rows import IntRows, chunks
 
 
 @dataclass(frozen=True, slots=True)
-class Part(Generic[AnyOutcome]):
+class ProbeResult(Generic[AnyOutcome]):
     """What one probe did of a run: what it came to, and the folder that holds its rows.
 
     `recorded`: they are in the run's Parquet files already.
@@ -30,7 +30,7 @@ class Part(Generic[AnyOutcome]):
         return int(self.directory.name)
 
 
-def moved(rows: IntRows, dataset: str, by_us: int) -> IntRows:
+def shifted(rows: IntRows, dataset: str, by_us: int) -> IntRows:
     """Rows of a dataset with every moment later by so much; 0, which is never, stays."""
     if not by_us or not len(rows):
         return rows
@@ -42,33 +42,33 @@ def moved(rows: IntRows, dataset: str, by_us: int) -> IntRows:
     return later
 
 
-def together(dataset: str, chunks: Iterable[IntRows]) -> IntRows:
+def concatenated(dataset: str, chunks: Iterable[IntRows]) -> IntRows:
     """Rows of a dataset, in one array."""
     return np.concatenate([np.empty((0, len(COLUMNS[dataset])), dtype=np.int64), *chunks])
 
 
-def rows_of_parts(
-    parts: Sequence[Part[AnyOutcome]], dataset: str, start_us: int
+def rows_of_probes(
+    results: Sequence[ProbeResult[AnyOutcome]], dataset: str, start_us: int
 ) -> Iterator[IntRows]:
     """The rows of all parts, some at a time, as if all had started at `start_us`.
 
     Each machine has its own monotonic clock; what they share is the start.
     """
-    for part in parts:
+    for part in results:
         later_us = start_us - part.outcome.start_us
         for rows in chunks(raw_path(part.directory, dataset), len(COLUMNS[dataset])):
-            yield moved(rows, dataset, later_us)
+            yield shifted(rows, dataset, later_us)
 
 
-def in_step(
-    parts: Sequence[Part[AnyOutcome]], dataset: str, moment: str, start_us: int
+def in_time_order(
+    results: Sequence[ProbeResult[AnyOutcome]], dataset: str, moment: str, start_us: int
 ) -> Iterator[IntRows]:
     """The same, in the order of a moment over all parts, as far as each part's own rows are.
 
     None is read ahead of the others, so whoever follows two datasets keeps little of either.
     """
     at = COLUMNS[dataset].index(moment)
-    sources = [rows_of_parts([part], dataset, start_us) for part in parts]
+    sources = [rows_of_probes([part], dataset, start_us) for part in results]
     held = [(source, rows) for source in sources for rows in islice(source, 1)]
     while held:
         until = min(int(rows[:, at].max()) for _, rows in held)

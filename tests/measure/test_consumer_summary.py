@@ -5,18 +5,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kipctl.measure.consumed import (
+from kipctl.measure.consumer_summary import (
     DETAILED_HEADER,
     HEADER,
     Answers,
     FetchCalls,
-    Measured,
+    MeasuredConsume,
     brokers,
     flip_groups,
     interval_line,
     kafka_line,
     out_of_range,
-    summarize,
+    summarize_consume,
 )
 from kipctl.measure.flips import LOST, NAMED, OTHER
 from kipctl.measure.redirects import metadata_calls
@@ -65,7 +65,7 @@ def lost_fetch(sent_ms: int, broker: int) -> dict[str, int]:
 
 def measured(
     reads: list[dict[str, int]], rpcs: list[dict[str, int]] | None = None, rack: str = ""
-) -> Measured:
+) -> MeasuredConsume:
     outcome = ConsumeOutcome(
         spec=ConsumeSpec(Access("h:1"), "t", 1000, config=ConsumerConfig(client_rack=rack)),
         cluster_id="c",
@@ -86,7 +86,7 @@ def measured(
     answers = Answers(calls.add(requests))
     for one in reads:  # in files of many rows they come in pieces
         answers.add(rows("reads", one))
-    return Measured(outcome, answers, calls, metadata_calls(requests), rows("redirects"))
+    return MeasuredConsume(outcome, answers, calls, metadata_calls(requests), rows("redirects"))
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_interval_lines_add_up() -> None:
 
 def test_a_run_without_a_record_has_a_summary_and_a_line() -> None:
     run = measured([])
-    document: dict[str, Any] = summarize(run, [], None)
+    document: dict[str, Any] = summarize_consume(run, [], None)
     assert document["records"] == {"read": 0, "bytes": 0}
     assert document["brokers"] == document["flips"] == document["out_of_range"] == []
     assert kafka_line(run, str).split(", ")[4] == "0"

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from kipctl.measure.distribution import QUANTILES, Counting, Distribution
-from kipctl.measure.parts import Part, rows_of_parts, together
+from kipctl.measure.probe_results import ProbeResult, concatenated, rows_of_probes
 from kipctl.measure.redirects import metadata_calls, metadata_rpcs, redirects
 from kipctl.probe.health import health_document
 from kipctl.probe.produce.run import ProbeOutcome
@@ -46,7 +46,7 @@ def record_times(
     """
     latencies, services = Counting(), Counting()
     total_bytes, first, last = 0, np.iinfo(np.int64).max, 0
-    for rows in chain.from_iterable(map(_few_records, batches)):
+    for rows in chain.from_iterable(map(_in_portions, batches)):
         acknowledged = rows[rows[:, _BATCH["error"]] == 0]
         count, seq, stride, acked = (
             acknowledged[:, _BATCH[name]]
@@ -76,7 +76,7 @@ def record_times(
     )
 
 
-def _few_records(batches: IntRows) -> Iterator[IntRows]:
+def _in_portions(batches: IntRows) -> Iterator[IntRows]:
     """The batches, some at a time, so that the times of their records take little memory."""
     before = np.cumsum(batches[:, _BATCH["records"]])
     begins = 0
@@ -89,22 +89,22 @@ def _few_records(batches: IntRows) -> Iterator[IntRows]:
 
 
 def run_times(
-    outcome: ProbeOutcome, parts: Sequence[Part[ProbeOutcome]], skip_records: int = 0
+    outcome: ProbeOutcome, results: Sequence[ProbeResult[ProbeOutcome]], skip_records: int = 0
 ) -> RecordTimes:
     """`record_times` of a whole run."""
-    batches = rows_of_parts(parts, "batches", outcome.start_us)
+    batches = rows_of_probes(results, "batches", outcome.start_us)
     return record_times(batches, outcome.start_us, outcome.interval_ns, skip_records)
 
 
-def service_at_ends(
-    outcome: ProbeOutcome, parts: Sequence[Part[ProbeOutcome]]
+def service_times_at_ends(
+    outcome: ProbeOutcome, results: Sequence[ProbeResult[ProbeOutcome]]
 ) -> tuple[Distribution, Distribution]:
     """Service times, in microseconds, of the first fifth and of the last two fifths of the records
     after the warm-up: while brokers warm up they fall."""
     warmup = outcome.spec.warmup_records
     count = max(0, outcome.generated - warmup)
     first, last = Counting(), Counting()
-    for rows in rows_of_parts(parts, "batches", outcome.start_us):
+    for rows in rows_of_probes(results, "batches", outcome.start_us):
         done = rows[(rows[:, _BATCH["error"]] == 0) & (rows[:, _BATCH["first_seq"]] >= warmup)]
         seq = done[:, _BATCH["first_seq"]] - warmup
         service = done[:, _BATCH["acked_us"]] - done[:, _BATCH["sent_us"]]
@@ -114,7 +114,7 @@ def service_at_ends(
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredProduce:
     """A finished run: its outcome and what its rows come to, out of the files.
 
     `times` are of all records, `steady` of those after the warm-up. Rows are kept of redirects and
@@ -128,21 +128,25 @@ class Measured:
     metadata_rows: IntRows
 
 
-def measured_together(outcome: ProbeOutcome, parts: Sequence[Part[ProbeOutcome]]) -> Measured:
+def measured_produce(
+    outcome: ProbeOutcome, results: Sequence[ProbeResult[ProbeOutcome]]
+) -> MeasuredProduce:
     """Read what the probes of a run wrote, whose outcome as a whole is `outcome`."""
-    times = run_times(outcome, parts)
+    times = run_times(outcome, results)
     warmup = outcome.spec.warmup_records
-    return Measured(
+    return MeasuredProduce(
         outcome,
         times,
-        run_times(outcome, parts, warmup) if warmup else times,
-        together("redirects", rows_of_parts(parts, "redirects", outcome.start_us)),
-        together("rpcs", map(metadata_calls, rows_of_parts(parts, "rpcs", outcome.start_us))),
+        run_times(outcome, results, warmup) if warmup else times,
+        concatenated("redirects", rows_of_probes(results, "redirects", outcome.start_us)),
+        concatenated(
+            "rpcs", map(metadata_calls, rows_of_probes(results, "rpcs", outcome.start_us))
+        ),
     )
 
 
-def summarize(
-    run: Measured, actions: Sequence[dict[str, Any]], kafka_version: str | None
+def summarize_produce(
+    run: MeasuredProduce, actions: Sequence[dict[str, Any]], kafka_version: str | None
 ) -> dict[str, Any]:
     """The object that `perf produce --output json` prints.
 
