@@ -13,8 +13,8 @@ from kipctl.report.tables import Column, Report, Table
 
 if TYPE_CHECKING:
     from kipctl.cluster.reach import CommandRights, Step
+    from kipctl.transport.acl_errors import Right
     from kipctl.transport.clusters import NamedCluster
-    from kipctl.transport.rights import Right
 
 app = typer.Typer(help="Name clusters, and see whether they can be reached.", no_args_is_help=True)
 

@@ -177,7 +177,7 @@ def _wait(
     """Show the clients until it is to end."""
     from kipctl.runs.tap import conditions, described
 
-    clients_go_to = plan.spec.told(tap.bootstrap_server)
+    clients_go_to = plan.spec.advertised_address(tap.bootstrap_server)
     listens = f" The tap listens at {tap.bootstrap_server}."
     environment.message(
         f"Clients connect to {clients_go_to}{_spoken(plan.spec)} instead of {plan.spec.access}."

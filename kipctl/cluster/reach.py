@@ -13,9 +13,9 @@ from kipctl.protocol.describe_cluster import DescribeClusterRequest
 from kipctl.protocol.error_codes import ErrorCode
 from kipctl.protocol.metadata import MetadataRequest, MetadataRequestTopic
 from kipctl.transport.access import Access
-from kipctl.transport.blocking import BlockingConnection, TlsError
+from kipctl.transport.acl_errors import CLUSTER, TOPIC, Right
+from kipctl.transport.blocking_connection import BlockingConnection, TlsError
 from kipctl.transport.request import Cluster
-from kipctl.transport.rights import CLUSTER, TOPIC, Right
 
 LOGIN = "login"
 _TIMEOUT_S = 10.0

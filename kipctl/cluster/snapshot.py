@@ -12,8 +12,8 @@ from kipctl.errors import RefusedError, UsageError
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import ErrorCode, error_name
 from kipctl.protocol.metadata import MetadataResponse, MetadataResponseTopic
+from kipctl.transport.acl_errors import refusal
 from kipctl.transport.request import Cluster
-from kipctl.transport.rights import refusal
 
 NO_LEADER = -1
 

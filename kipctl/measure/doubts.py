@@ -23,7 +23,7 @@ _LEAST_RECORDS = 100
 class Observed:
     """What is known of a run besides its result; None for what is not. Times in milliseconds.
 
-    `beside_ms` is the p99 of what was measured; `loop_lag_ms` the p99 of how much later than it
+    `measured_p99_ms` is the p99 of what was measured; `loop_lag_ms` the p99 of how much later than it
     should have, by the clock, a client went on (the latest of several); `first` and `last` service
     times (in microseconds) of the first fifth and the last two fifths of the records; `busy` the
     share of this machine's CPU time that was used; `moves` how many moved leaders were met, None

@@ -8,7 +8,7 @@ from typing import Generic
 
 import numpy as np
 
-from kipctl.probe.outcome import AnyOutcome
+from kipctl.probe.run import AnyOutcome
 from kipctl.trace.columns import COLUMNS, MOMENTS, raw_path
 from kipctl.trace.rows import IntRows, chunks
 

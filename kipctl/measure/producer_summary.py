@@ -11,7 +11,7 @@ from kipctl.measure.distribution import QUANTILES, Counting, Distribution
 from kipctl.measure.probe_results import ProbeResult, concatenated, rows_of_probes
 from kipctl.measure.redirects import metadata_calls, metadata_rpcs, redirects
 from kipctl.probe.health import health_document
-from kipctl.probe.produce.run import ProbeOutcome
+from kipctl.probe.produce.run import ProduceOutcome
 from kipctl.trace.columns import COLUMNS
 from kipctl.trace.rows import IntRows
 
@@ -89,7 +89,7 @@ def _in_portions(batches: IntRows) -> Iterator[IntRows]:
 
 
 def run_times(
-    outcome: ProbeOutcome, results: Sequence[ProbeResult[ProbeOutcome]], skip_records: int = 0
+    outcome: ProduceOutcome, results: Sequence[ProbeResult[ProduceOutcome]], skip_records: int = 0
 ) -> RecordTimes:
     """`record_times` of a whole run."""
     batches = rows_of_probes(results, "batches", outcome.start_us)
@@ -97,7 +97,7 @@ def run_times(
 
 
 def service_times_at_ends(
-    outcome: ProbeOutcome, results: Sequence[ProbeResult[ProbeOutcome]]
+    outcome: ProduceOutcome, results: Sequence[ProbeResult[ProduceOutcome]]
 ) -> tuple[Distribution, Distribution]:
     """Service times, in microseconds, of the first fifth and of the last two fifths of the records
     after the warm-up: while brokers warm up they fall."""
@@ -121,7 +121,7 @@ class MeasuredProduce:
     Metadata requests alone: memory does not grow with the length of the run.
     """
 
-    outcome: ProbeOutcome
+    outcome: ProduceOutcome
     times: RecordTimes
     steady: RecordTimes
     redirect_rows: IntRows
@@ -129,7 +129,7 @@ class MeasuredProduce:
 
 
 def measured_produce(
-    outcome: ProbeOutcome, results: Sequence[ProbeResult[ProbeOutcome]]
+    outcome: ProduceOutcome, results: Sequence[ProbeResult[ProduceOutcome]]
 ) -> MeasuredProduce:
     """Read what the probes of a run wrote, whose outcome as a whole is `outcome`."""
     times = run_times(outcome, results)

@@ -9,13 +9,13 @@ from typing import Generic, cast
 from kipctl.errors import KipctlError
 from kipctl.measure.outcomes import salvaged_outcome
 from kipctl.measure.probe_results import ProbeResult
-from kipctl.probe.child import ProbeDiedError, work
-from kipctl.probe.outcome import AnyOutcome, Outcome, Spec
+from kipctl.probe.process_main import ProbeDiedError, run_probe
+from kipctl.probe.run import AnyOutcome, Outcome, Spec
 from kipctl.probe.schedule import Schedule
-from kipctl.trace.begun import Begun
 from kipctl.trace.clock import now_us
 from kipctl.trace.columns import COLUMNS, raw_path
 from kipctl.trace.rows import IntRows, RowReader
+from kipctl.trace.run_start import RunStart
 
 _START_TIMEOUT_S = 120.0
 
@@ -33,7 +33,7 @@ class RunningProbe(Generic[AnyOutcome]):
         context = multiprocessing.get_context("spawn")
         self._pipe, theirs = context.Pipe()
         self._process = context.Process(
-            target=work, args=(spec, directory, theirs), name="kipctl-probe", daemon=True
+            target=run_probe, args=(spec, directory, theirs), name="kipctl-probe", daemon=True
         )
         self._process.start()
         theirs.close()
@@ -49,7 +49,7 @@ class RunningProbe(Generic[AnyOutcome]):
             raise
         assert isinstance(schedule, Schedule)
         self.schedule = schedule
-        self._begun = Begun.here(schedule.start_us)
+        self._begun = RunStart.on_this_machine(schedule.start_us)
         self._begun.write(directory)
 
     def new_rows(self, dataset: str) -> IntRows:

@@ -18,10 +18,10 @@ from kipctl.errors import KipctlError, PipelineError
 from kipctl.measure.export import record_batches
 from kipctl.measure.outcomes import salvaged_outcome
 from kipctl.measure.probe_results import ProbeResult
-from kipctl.probe.outcome import Outcome, Spec
-from kipctl.trace.begun import Begun, write_whole
+from kipctl.probe.run import Outcome, Spec
 from kipctl.trace.clock import now_us
-from kipctl.trace.pickled import load_values
+from kipctl.trace.run_start import RunStart, write_whole
+from kipctl.trace.safe_pickle import load_values
 from kipctl.trace.store import Run
 
 START_DELAY_US = 3_000_000
@@ -126,9 +126,9 @@ class SharedFolder:
 
         return is_asked_to_stop
 
-    def begun(self, worker: int) -> Begun | None:
+    def begun(self, worker: int) -> RunStart | None:
         """Where and when the worker started; None if it did not, yet or ever."""
-        return Begun.read(self.directory(worker))
+        return RunStart.read(self.directory(worker))
 
     def failure(self, worker: int) -> str:
         """What the worker said when it failed; empty if it did not, or could not speak."""
@@ -245,7 +245,7 @@ def _agree_on_start(shared: SharedFolder, worker: int, gather: Gather) -> int | 
             f"Worker {worker}, on {host}, heard of the start {-ahead_us / 1e6:.1f} s after it: "
             "its clock differs from the others', or the machine is overloaded."
         )
-    Begun(host, start_us, wall_start_us).write(shared.directory(worker))
+    RunStart(host, start_us, wall_start_us).write(shared.directory(worker))
     if worker == 0:
         shared.start_file.write_text(f"{wall_start_us}\n")
     return start_us

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from kipctl.measure.probe_results import ProbeResult
 from kipctl.measure.running_probe import running_probe
-from kipctl.probe.outcome import AnyOutcome, Spec
+from kipctl.probe.run import AnyOutcome, Spec
 from kipctl.probe.schedule import Schedule
 from kipctl.runs.plan import RunPlan
 from kipctl.runs.record import rows_folder

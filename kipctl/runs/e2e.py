@@ -31,9 +31,9 @@ from kipctl.probe.config import as_properties
 from kipctl.probe.consume.config import ConsumerConfig
 from kipctl.probe.consume.run import ConsumeOutcome, ConsumeSpec
 from kipctl.probe.health import health_document
-from kipctl.probe.outcome import AnyOutcome, Outcome
 from kipctl.probe.produce.config import ProducerConfig
-from kipctl.probe.produce.run import ProbeOutcome
+from kipctl.probe.produce.run import ProduceOutcome
+from kipctl.probe.run import AnyOutcome, Outcome
 from kipctl.runs.actions import check_action
 from kipctl.runs.begin import BeginAll, OnThisMachine, Probe, on_spark
 from kipctl.runs.consume import warn_of_rack
@@ -273,7 +273,7 @@ def measure(
     if outcome.stopped:
         raise interrupted_run(
             f"Interrupted: of {asked_for:,} records {outcome.generated:,} were "
-            f"{outcome.sent}, {delivery.delivered:,} were read.",
+            f"{outcome.sent_or_settled}, {delivery.delivered:,} were read.",
             result.kafka_lines,
             conducted,
             run,
@@ -286,7 +286,7 @@ def measure(
 def _watch(
     plan: EndToEndPlan,
     reader: Probe[ConsumeOutcome],
-    writer: Probe[ProbeOutcome],
+    writer: Probe[ProduceOutcome],
     server: Served | None,
 ) -> Watch:
     assert isinstance(reader, RunningProbe)
@@ -345,7 +345,7 @@ class WhileRead(Generic[AnyOutcome]):
 
 def together(
     start: Outcome,
-    written: Sequence[ProbeResult[ProbeOutcome]],
+    written: Sequence[ProbeResult[ProduceOutcome]],
     read: Sequence[ProbeResult[ConsumeOutcome]],
 ) -> tuple[ProbeResult[Any], ...]:
     """All parts, with the times of all told from the producer's start on: they are on one clock.
@@ -365,8 +365,8 @@ def together(
 
 
 def follow(
-    outcome: ProbeOutcome,
-    written: Sequence[ProbeResult[ProbeOutcome]],
+    outcome: ProduceOutcome,
+    written: Sequence[ProbeResult[ProduceOutcome]],
     reading_outcome: ConsumeOutcome,
     read: Sequence[ProbeResult[ConsumeOutcome]],
 ) -> Delivery:
@@ -392,8 +392,8 @@ def _late_us(config: ProducerConfig) -> int:
 def _doubts(
     plan: PerfPlan,
     document: Mapping[str, Any],
-    written: Sequence[ProbeResult[ProbeOutcome]],
-    conducted: Conducted[ProbeOutcome],
+    written: Sequence[ProbeResult[ProduceOutcome]],
+    conducted: Conducted[ProduceOutcome],
 ) -> list[str]:
     """What spoils the run: of the producer's leaders, and of either client's lateness."""
     lags = [of["loop_lag_ms"] for of in document["health"].values()]

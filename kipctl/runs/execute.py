@@ -15,7 +15,7 @@ from kipctl.errors import (
     TimedOutError,
     UnreachableError,
 )
-from kipctl.probe.outcome import AnyOutcome
+from kipctl.probe.run import AnyOutcome
 from kipctl.probe.schedule import Schedule
 from kipctl.runs.actions import Performed, Performer
 from kipctl.runs.begin import Probe

@@ -21,7 +21,7 @@ from prometheus_client.registry import Collector
 from kipctl.errors import UsageError
 from kipctl.measure.live_totals import DATASETS, LiveTotals
 from kipctl.measure.prometheus_metrics import families
-from kipctl.probe.produce.run import ProbeOutcome
+from kipctl.probe.produce.run import ProduceOutcome
 from kipctl.probe.schedule import Schedule
 from kipctl.protocol.address import Address, host_port
 from kipctl.trace.clock import now_us
@@ -211,7 +211,7 @@ class Watch:
         self.look()
         self.totals.finish()
 
-    def counted(self, outcome: ProbeOutcome) -> ProbeOutcome:
+    def counted(self, outcome: ProduceOutcome) -> ProduceOutcome:
         """The producer's outcome; one that did not come to tell has settled what was counted."""
         if outcome.health is not None:
             return outcome
@@ -225,7 +225,7 @@ class Watch:
             errors=errors,
         )
 
-    def whole_run(self, outcome: ProbeOutcome) -> dict[str, Any]:
+    def whole_run(self, outcome: ProduceOutcome) -> dict[str, Any]:
         """The `whole_run` object of `perf e2e --forever --output json`."""
         since_us = self.kept_since_us
         return {

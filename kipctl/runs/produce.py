@@ -25,7 +25,7 @@ from kipctl.measure.producer_summary import (
 )
 from kipctl.probe.produce.config import producer_properties
 from kipctl.probe.produce.payloads import file_values
-from kipctl.probe.produce.run import ProbeOutcome, ProbeSpec
+from kipctl.probe.produce.run import ProduceOutcome, ProduceSpec
 from kipctl.runs.actions import (
     ActionKind,
     check_action,
@@ -67,7 +67,7 @@ class PerfPlan(RunPlan):
     leader discovery. `topic_configs` are settings that the topic is made with.
     """
 
-    probe: ProbeSpec
+    probe: ProduceSpec
     force: bool = False
     partitions: int = 100
     replication_factor: int = 0
@@ -124,7 +124,7 @@ class PerfResult:
 
 def _begins(
     plan: PerfPlan, message: Callable[[str], None]
-) -> AbstractContextManager[Begin[ProbeOutcome]]:
+) -> AbstractContextManager[Begin[ProduceOutcome]]:
     if plan.on_spark:
         return on_spark(plan, message)
     return nullcontext(OnThisMachine(plan.record))
@@ -157,7 +157,7 @@ def measure(
     before: Snapshot,
     listeners: Listeners,
     run: Run | None = None,
-    begin: Begin[ProbeOutcome] | None = None,
+    begin: Begin[ProduceOutcome] | None = None,
 ) -> PerfResult:
     """Run the probe on a topic that is there and ready, with the plan's actions meanwhile.
 
@@ -204,7 +204,7 @@ def measure(
     if outcome.stopped:
         raise interrupted_run(
             f"Interrupted: of {spec.num_records:,} records {outcome.generated:,} were "
-            f"{outcome.sent}, {outcome.acknowledged:,} acknowledged.",
+            f"{outcome.sent_or_settled}, {outcome.acknowledged:,} acknowledged.",
             result.kafka_lines[:1],
             conducted,
             run,
@@ -217,9 +217,9 @@ def measure(
 def produce_doubts(
     plan: PerfPlan,
     document: Mapping[str, Any],
-    parts: Sequence[ProbeResult[ProbeOutcome]],
-    outcome: ProbeOutcome,
-    conducted: Conducted[ProbeOutcome],
+    parts: Sequence[ProbeResult[ProduceOutcome]],
+    outcome: ProduceOutcome,
+    conducted: Conducted[ProduceOutcome],
 ) -> list[str]:
     """What spoils the run of a producer, from the document that says what it came to."""
     first, last = service_times_at_ends(outcome, parts)
@@ -239,7 +239,7 @@ def produce_doubts(
     )
 
 
-def report_unconnected(outcome: ProbeOutcome, message: Callable[[str], None]) -> None:
+def report_unconnected(outcome: ProduceOutcome, message: Callable[[str], None]) -> None:
     """Say so when the run began without a connection to some leader."""
     if outcome.unconnected:
         brokers = ", ".join(map(str, outcome.unconnected))
@@ -249,7 +249,7 @@ def report_unconnected(outcome: ProbeOutcome, message: Callable[[str], None]) ->
         )
 
 
-def produce_settings(spec: ProbeSpec, interval_ns: int) -> dict[str, object]:
+def produce_settings(spec: ProduceSpec, interval_ns: int) -> dict[str, object]:
     """What was asked for, for `run.json`."""
     return {
         "interval_ns": interval_ns,
@@ -272,7 +272,7 @@ def measured_during(
     """
     rate = 2000
     plan = PerfPlan(
-        probe=ProbeSpec(cluster.access, OWN_TOPIC, num_records=rate * 86_400, throughput=rate)
+        probe=ProduceSpec(cluster.access, OWN_TOPIC, num_records=rate * 86_400, throughput=rate)
     )
     with (
         own_topic(cluster, plan.partitions, 0, listeners.message),
@@ -345,7 +345,9 @@ def _factor(plan: PerfPlan, brokers: int) -> int:
 
 
 @contextmanager
-def _intervals(probe: Probe[ProbeOutcome], plan: PerfPlan, listeners: Listeners) -> Iterator[None]:
+def _intervals(
+    probe: Probe[ProduceOutcome], plan: PerfPlan, listeners: Listeners
+) -> Iterator[None]:
     """Print Kafka's interval lines from a thread while the block runs."""
     over = threading.Event()
     schedule = probe.schedule

@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from kipctl.measure.probe_results import ProbeResult
-from kipctl.probe.produce.run import ProbeOutcome
+from kipctl.probe.produce.run import ProduceOutcome
 from kipctl.trace.columns import COLUMNS, raw_path
 from kipctl.trace.rows import IntRows, chunks
 
@@ -25,7 +25,7 @@ class WrittenTo(NamedTuple):
     acked_us: int
 
 
-def acknowledged_ends(results: Sequence[ProbeResult[ProbeOutcome]]) -> dict[int, WrittenTo]:
+def acknowledged_ends(results: Sequence[ProbeResult[ProduceOutcome]]) -> dict[int, WrittenTo]:
     """By partition, how far it was written."""
     ends: dict[int, WrittenTo] = {}
     for part in results:

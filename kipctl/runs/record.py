@@ -17,7 +17,7 @@ from kipctl.cluster.watch import ClusterEvent
 from kipctl.errors import KipctlError
 from kipctl.measure.export import record_batches
 from kipctl.measure.probe_results import ProbeResult
-from kipctl.probe.outcome import Outcome
+from kipctl.probe.run import Outcome
 from kipctl.trace.folder_lock import in_use
 from kipctl.trace.schema import DATASETS, EVENTS
 from kipctl.trace.store import ROWS_FOLDER, RUN_FILE, Run, wall_time

@@ -15,18 +15,18 @@ from kipctl.own_names import is_own
 from kipctl.probe.consume.config import parse_properties as consumer_config
 from kipctl.probe.consume.run import ConsumeSpec
 from kipctl.probe.leadership import LeaderDiscovery
-from kipctl.probe.outcome import AnyOutcome, Outcome, Spec
 from kipctl.probe.produce.config import parse_properties as producer_config
-from kipctl.probe.produce.run import ProbeOutcome, ProbeSpec
+from kipctl.probe.produce.run import ProduceOutcome, ProduceSpec
+from kipctl.probe.run import AnyOutcome, Outcome, Spec
 from kipctl.probe.schedule import Share
 from kipctl.runs.actions import ActionKind, parse_action
 from kipctl.runs.e2e import follow, together
 from kipctl.runs.e2e import summarize as summarize_e2e
 from kipctl.runs.record import Recorder
 from kipctl.runs.tap import repaired as repaired_tap
-from kipctl.trace.begun import Begun
 from kipctl.trace.columns import COLUMNS, raw_path
 from kipctl.trace.folder_lock import in_use
+from kipctl.trace.run_start import RunStart
 from kipctl.trace.store import ROWS_FOLDER, RUN_FILE, Run
 from kipctl.transport.access import Access
 
@@ -128,7 +128,7 @@ def _whole(
     parts = []
     for worker, number in enumerate(folders):
         directory = rows / str(number)
-        if begun := Begun.read(directory):
+        if begun := RunStart.read(directory):
             own = spec.of_worker(Share(worker, len(folders))) if len(folders) > 1 else spec
             parts.append(ProbeResult(salvaged_outcome(own, begun, directory, _FAILURE), directory))
     if not parts:
@@ -140,7 +140,7 @@ def _whole(
     return combined_outcome(spec, outcomes, outcomes[0].start_us), tuple(parts)
 
 
-def _kept_from_s(outcome: ProbeOutcome, written: Sequence[ProbeResult[ProbeOutcome]]) -> float:
+def _kept_from_s(outcome: ProduceOutcome, written: Sequence[ProbeResult[ProduceOutcome]]) -> float:
     """Seconds from the start to the first batch that is kept; 0 where all are."""
     if all(raw_path(part.directory, "batches").exists() for part in written):
         return 0.0
@@ -149,9 +149,9 @@ def _kept_from_s(outcome: ProbeOutcome, written: Sequence[ProbeResult[ProbeOutco
     return 0.0 if first is None else (int(first[0, acked_us]) - outcome.start_us) / 1e6
 
 
-def _producer(known: Mapping[str, Any]) -> ProbeSpec:
+def _producer(known: Mapping[str, Any]) -> ProduceSpec:
     """The inverse of `produce_settings`."""
-    return ProbeSpec(
+    return ProduceSpec(
         Access(known["bootstrap_server"]),
         known["topic"],
         num_records=known["num_records"],

@@ -22,7 +22,7 @@ from kipctl.measure.probe_results import ProbeResult, shifted
 from kipctl.measure.worker import SharedFolder, WorkOrder, finished_result, salvaged_result
 from kipctl.pipeline.failures import error_text
 from kipctl.pipeline.launch import log_path
-from kipctl.probe.outcome import AnyOutcome, Spec
+from kipctl.probe.run import AnyOutcome, Spec
 from kipctl.probe.schedule import Share
 from kipctl.trace.clock import now_us
 from kipctl.trace.columns import COLUMNS, raw_path

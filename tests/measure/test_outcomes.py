@@ -13,18 +13,18 @@ from kipctl.measure.probe_results import ProbeResult
 from kipctl.measure.producer_summary import measured_produce, summarize_produce
 from kipctl.probe.consume.run import ConsumeSpec
 from kipctl.probe.health import Health
-from kipctl.probe.outcome import AnyOutcome, Outcome, Spec
-from kipctl.probe.produce.run import ProbeSpec
+from kipctl.probe.produce.run import ProduceSpec
+from kipctl.probe.run import AnyOutcome, Outcome, Spec
 from kipctl.report.consume_tables import brokers_table
 from kipctl.report.perf_tables import times_table
 from kipctl.report.tables import Table
-from kipctl.trace.begun import Begun
 from kipctl.trace.columns import raw_path
+from kipctl.trace.run_start import RunStart
 from kipctl.transport.access import Access
 
-BEGUN = Begun("h", 5_000_000, 1_700_000_000_000_000)
+BEGUN = RunStart("h", 5_000_000, 1_700_000_000_000_000)
 PRODUCE, CONSUME = (
-    ProbeSpec(Access("h:1"), "t", 1000, throughput=1000),
+    ProduceSpec(Access("h:1"), "t", 1000, throughput=1000),
     ConsumeSpec(Access("h:1"), "t", 1000),
 )
 NOT_KNOWN = dict.fromkeys(
@@ -69,7 +69,7 @@ def test_what_a_killed_probe_did_not_report_is_not_known(
     outcome, document, table = salvage(tmp_path)
     assert document.items() >= NOT_KNOWN.items()
     assert "is not known" in table.notes[1]
-    assert outcome.sent == "settled"
+    assert outcome.sent_or_settled == "settled"
 
 
 def test_nor_is_that_of_all_unless_that_of_each_is(tmp_path: Path) -> None:
@@ -80,6 +80,6 @@ def test_nor_is_that_of_all_unless_that_of_each_is(tmp_path: Path) -> None:
     ]
     whole = combined_outcome(PRODUCE, whole_ones, BEGUN.start_us)
     assert (whole.cpu_s, whole.health) == (4.0, Health(500, ("t grew",), 2, 2, 5))
-    assert whole.sent == "sent"
+    assert whole.sent_or_settled == "sent"
     part = combined_outcome(PRODUCE, [*whole_ones, cut_off], BEGUN.start_us)
-    assert (part.cpu_s, part.health, part.sent) == (None, None, "settled")
+    assert (part.cpu_s, part.health, part.sent_or_settled) == (None, None, "settled")

@@ -31,13 +31,13 @@ from kipctl.measure.worker import (
 )
 from kipctl.probe.consume.run import ConsumeSpec
 from kipctl.probe.produce.config import ProducerConfig
-from kipctl.probe.produce.run import ProbeOutcome, ProbeSpec
+from kipctl.probe.produce.run import ProduceOutcome, ProduceSpec
 from kipctl.probe.schedule import Share
 from kipctl.protocol.error_codes import ErrorCode
 from kipctl.runs.record import Recorder
-from kipctl.trace.begun import Begun
 from kipctl.trace.columns import COLUMNS, raw_path
 from kipctl.trace.row_writer import RowWriter
+from kipctl.trace.run_start import RunStart
 from kipctl.trace.store import Run
 from kipctl.transport.access import Access
 
@@ -67,8 +67,8 @@ def order(cluster: FakeCluster, folder: Path, workers: int = 2, records: int = 3
     return WorkOrder(shares, SharedFolder.prepare(folder, workers), None)
 
 
-def spec(cluster: FakeCluster, records: int = 301) -> ProbeSpec:
-    return ProbeSpec(
+def spec(cluster: FakeCluster, records: int = 301) -> ProduceSpec:
+    return ProduceSpec(
         Access(cluster.bootstrap_server),
         "t",
         records,
@@ -78,7 +78,7 @@ def spec(cluster: FakeCluster, records: int = 301) -> ProbeSpec:
     )
 
 
-def parts_of(given: WorkOrder) -> list[ProbeResult[ProbeOutcome]]:
+def parts_of(given: WorkOrder) -> list[ProbeResult[ProduceOutcome]]:
     return [part for w in range(given.workers) if (part := finished_result(given, w))]
 
 
@@ -151,7 +151,7 @@ def test_all_workers_start_at_the_same_moment(tmp_path: Path) -> None:
 
 
 def test_a_worker_is_a_client_of_its_own() -> None:
-    own = ProbeSpec(Access("localhost:1"), "t", 10, payload_file=Path("values")).of_worker(
+    own = ProduceSpec(Access("localhost:1"), "t", 10, payload_file=Path("values")).of_worker(
         Share(1, 2)
     )
     assert (own.config.client_id, own.share) == ("kipctl-perf-1", Share(1, 2))
@@ -262,7 +262,7 @@ def test_a_worker_that_is_asked_to_stop_finishes_what_is_under_way(tmp_path: Pat
 
 def test_what_a_dead_worker_had_settled_is_salvaged(tmp_path: Path) -> None:
     (tmp_path / "shared").mkdir()
-    whole = ProbeSpec(Access("localhost:1"), "t", 100, 1000)
+    whole = ProduceSpec(Access("localhost:1"), "t", 100, 1000)
     shares = tuple(whole.of_worker(Share(worker, 2)) for worker in range(2))
     given = WorkOrder(shares, SharedFolder.prepare(tmp_path / "shared", 2), None)
     directory = given.shared.directory(1)
@@ -336,7 +336,7 @@ def test_racks_are_numbered_anew_when_workers_are_taken_together(tmp_path: Path)
             (row,) = rows_of("reads", {"broker_rack": rack, "time_us": 10 * number + rack + 2})
             writer.append(row.tolist())
         writer.close()
-        begun = Begun("h", 1, 1)
+        begun = RunStart("h", 1, 1)
         outcome = salvaged_outcome(ConsumeSpec(Access("localhost:1"), "t", 1), begun, directory, "")
         parts.append(ProbeResult(replace(outcome, racks=racks), directory))
     whole = combined_outcome(
@@ -363,14 +363,14 @@ def test_a_salvaged_worker_takes_no_other_ones_place_in_the_record(tmp_path: Pat
     """One has not begun: those behind it keep their numbers."""
     record = tmp_path / "run"
     record.mkdir()
-    whole = ProbeSpec(Access("h:1"), "t", 4000, 1000)
+    whole = ProduceSpec(Access("h:1"), "t", 4000, 1000)
     (tmp_path / "shared").mkdir()
     specs = tuple(whole.of_worker(Share(worker, 4)) for worker in range(4))
     given = WorkOrder(specs, SharedFolder.prepare(tmp_path / "shared", 4), record)
 
     def settled(worker: int, records: int) -> Path:
         directory = given.shared.join(worker)
-        Begun("h", 1000, 1000).write(directory)
+        RunStart("h", 1000, 1000).write(directory)
         rows = np.zeros((records, len(COLUMNS["batches"])), np.int64)
         rows[:, COLUMNS["batches"].index("records")] = 1
         rows.tofile(raw_path(directory, "batches"))
@@ -378,7 +378,7 @@ def test_a_salvaged_worker_takes_no_other_ones_place_in_the_record(tmp_path: Pat
 
     for worker in (0, 2):
         directory = settled(worker, 1000)
-        outcome = salvaged_outcome(specs[worker], Begun("h", 1000, 1000), directory, "")
+        outcome = salvaged_outcome(specs[worker], RunStart("h", 1000, 1000), directory, "")
         for dataset in outcome.datasets:
             Run(record).write(dataset, record_batches(outcome, directory, dataset), worker)
         given.shared.finish(worker, outcome)

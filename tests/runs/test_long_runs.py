@@ -16,23 +16,23 @@ from kipctl.measure.export import record_batches
 from kipctl.measure.outcomes import combined_outcome, salvaged_outcome
 from kipctl.measure.probe_results import ProbeResult, rows_of_probes
 from kipctl.probe.consume.run import ConsumeOutcome, ConsumeSpec
-from kipctl.probe.produce.run import ProbeOutcome, ProbeSpec
+from kipctl.probe.produce.run import ProduceOutcome, ProduceSpec
 from kipctl.protocol.api import ApiKey
 from kipctl.runs.e2e import follow
 from kipctl.runs.read_to_end import acknowledged_ends, await_offsets
 from kipctl.trace import rows as trace_rows
-from kipctl.trace.begun import Begun
 from kipctl.trace.columns import COLUMNS, raw_path
 from kipctl.trace.rows import IntRows, RowReader
+from kipctl.trace.run_start import RunStart
 from kipctl.trace.store import Run
 from kipctl.transport.access import Access
 
-BEGUN = Begun("h", 5_000_000, 1_700_000_000_000_000)
+BEGUN = RunStart("h", 5_000_000, 1_700_000_000_000_000)
 PARTITIONS = 4
 FEW_ROWS = 500
 """That are read at once, so that a run of some thousand is a long one."""
 
-Written = tuple[ProbeResult[ProbeOutcome], ...]
+Written = tuple[ProbeResult[ProduceOutcome], ...]
 Read = tuple[ProbeResult[ConsumeOutcome], ...]
 Evaluate = Callable[[Written, Read], None]
 
@@ -59,7 +59,7 @@ def run_of(directory: Path, records: int, lag: int = 3000) -> tuple[Written, Rea
     """
     directory.mkdir()
     seq = np.arange(records)
-    spec = ProbeSpec(Access("h:1"), TOPIC, records, throughput=1000)
+    spec = ProduceSpec(Access("h:1"), TOPIC, records, throughput=1000)
     written = []
     for worker in range(2):
         folder = directory / str(worker)

@@ -15,7 +15,7 @@ from kipctl.errors import UsageError
 from kipctl.measure.live_totals import CONSUMER, DATASETS, PRODUCER, LiveTotals
 from kipctl.probe.health import Health
 from kipctl.probe.produce.config import ProducerConfig
-from kipctl.probe.produce.run import ProbeOutcome, ProbeSpec
+from kipctl.probe.produce.run import ProduceOutcome, ProduceSpec
 from kipctl.probe.schedule import Schedule
 from kipctl.protocol.address import Address
 from kipctl.runs import long_watch
@@ -31,7 +31,7 @@ from kipctl.transport.access import Access
 
 START_US = 5_000_000_000
 S = 1_000_000
-SPEC = ProbeSpec(Access("h:1"), "t", FOREVER_RECORDS, throughput=1000)
+SPEC = ProduceSpec(Access("h:1"), "t", FOREVER_RECORDS, throughput=1000)
 
 
 class Clients:
@@ -265,7 +265,7 @@ def test_of_a_producer_that_did_not_come_to_tell_what_was_counted_is_known(
     clients.write(PRODUCER, "batches", {"records": 3, "error": 7, "seq_stride": 1})
     clients.now_us += 10 * S
     watching.look()
-    outcome = ProbeOutcome(
+    outcome = ProduceOutcome(
         spec=SPEC,
         cluster_id="",
         start_us=START_US,
@@ -293,7 +293,7 @@ def test_of_a_producer_that_did_not_come_to_tell_what_was_counted_is_known(
 def test_a_producers_rows_are_whole_though_they_go_into_several_files(tmp_path: Path) -> None:
     config = ProducerConfig(acks=1, enable_idempotence=False, linger_ms=0.0)
     with FakeCluster(brokers=2, partitions=2) as cluster:
-        spec = ProbeSpec(
+        spec = ProduceSpec(
             Access(cluster.bootstrap_server), TOPIC, 400, 400, 10, config=config, rotate_us=200_000
         )
         with OnThisMachine()(spec) as probe:

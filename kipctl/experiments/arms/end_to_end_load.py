@@ -21,9 +21,9 @@ from kipctl.probe.config import as_properties
 from kipctl.probe.consume.config import ConsumerConfig
 from kipctl.probe.consume.run import ConsumeOutcome, ConsumeSpec
 from kipctl.probe.leadership import LeaderDiscovery
-from kipctl.probe.outcome import Outcome
 from kipctl.probe.produce.config import ProducerConfig, producer_properties
-from kipctl.probe.produce.run import ProbeOutcome, ProbeSpec
+from kipctl.probe.produce.run import ProduceOutcome, ProduceSpec
+from kipctl.probe.run import Outcome
 from kipctl.runs.begin import Begin, OnThisMachine, Probe
 from kipctl.runs.read_to_end import WrittenTo, acknowledged_ends, await_offsets
 from kipctl.trace.clock import now_us
@@ -126,7 +126,7 @@ def finish(writer: Writer, reader: Reader, run: Run) -> Written:
 @contextmanager
 def probe_writer(load: Load, discovery: LeaderDiscovery) -> Iterator[Writer]:
     """kipctl's own producer."""
-    spec = ProbeSpec(
+    spec = ProduceSpec(
         load.access,
         load.topic,
         num_records=ENDLESS,
@@ -146,7 +146,7 @@ def probe_writer(load: Load, discovery: LeaderDiscovery) -> Iterator[Writer]:
 
 
 class _ProbeWriter:
-    def __init__(self, probe: Probe[ProbeOutcome]) -> None:
+    def __init__(self, probe: Probe[ProduceOutcome]) -> None:
         self._probe = probe
         self.start_us = probe.schedule.start_us
 

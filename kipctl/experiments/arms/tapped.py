@@ -15,7 +15,7 @@ from kipctl.experiments.arms.figures import Figures, figures_of, service
 from kipctl.experiments.arms.stand import Stand
 from kipctl.measure.producer_summary import measured_produce
 from kipctl.probe.produce.config import parse_properties
-from kipctl.probe.produce.run import ProbeSpec
+from kipctl.probe.produce.run import ProduceSpec
 from kipctl.probe.schedule import Schedule
 from kipctl.protocol.api import ApiKey
 from kipctl.runs.begin import OnThisMachine
@@ -249,7 +249,7 @@ def _probe_conducted(
     tap: RunningTap,
     seed: int,
 ) -> tuple[Conducted[Any], dict[str, Any]]:
-    spec = ProbeSpec(
+    spec = ProduceSpec(
         stand.access.behind(tap.bootstrap_server),
         load.topic,
         num_records=load.num_records,

@@ -21,7 +21,7 @@ from kipctl.experiments.batch.plan import BatchPlan
 from kipctl.measure.probe_results import concatenated, rows_of_probes, shifted
 from kipctl.measure.producer_summary import measured_produce, summarize_produce
 from kipctl.probe.produce.config import ProducerConfig
-from kipctl.probe.produce.run import ProbeSpec
+from kipctl.probe.produce.run import ProduceSpec
 from kipctl.runs.actions import parse_action
 from kipctl.runs.begin import OnThisMachine
 from kipctl.runs.machine import busy_share, cpu_times
@@ -169,11 +169,11 @@ def _asked(plan: BatchPlan) -> dict[str, object]:
     return RunPlan(during=rotate_it, every_s=plan.settle_s, count=plan.rotations).asked
 
 
-def _spec(plan: BatchPlan, stand: Stand) -> ProbeSpec:
+def _spec(plan: BatchPlan, stand: Stand) -> ProduceSpec:
     """The producer: as Kafka's own is by default, but to every partition in turn, so that each
     moved leader may be met."""
     acks_all = plan.acks == "all"
-    return ProbeSpec(
+    return ProduceSpec(
         stand.access,
         OWN_TOPIC,
         num_records=round(plan.throughput * _DAY_S) + 1,

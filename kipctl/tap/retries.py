@@ -2,10 +2,10 @@
 
 from kipctl.protocol.error_codes import LEADER_ERRORS
 from kipctl.tap.clients import Client
-from kipctl.tap.contents import Refusal
 from kipctl.tap.leaders import UNKNOWN, Leaders, PartitionId
+from kipctl.tap.produce_requests import Refusal
 from kipctl.trace.codes import Decision
-from kipctl.trace.redirects import FailedAttempt, Wait, split_wait
+from kipctl.trace.redirect_phases import FailedAttempt, Wait, split_wait
 
 _NOWHERE = -1
 
@@ -30,7 +30,7 @@ def failed_attempt(
     """
     decision = Decision.NOT_APPLICABLE
     if refusal.error in LEADER_ERRORS:
-        decision = _of_hint(client, partition, refusal, leaders)
+        decision = _hint_decision(client, partition, refusal, leaders)
     failed = FailedAttempt(
         attempt=attempt,
         sent_us=sent_us,
@@ -47,7 +47,7 @@ def failed_attempt(
     return failed
 
 
-def _of_hint(
+def _hint_decision(
     client: Client, partition: PartitionId, refusal: Refusal, leaders: Leaders
 ) -> Decision:
     """What a client can do with the hint; FOLLOWED says only that it would be news to it."""
@@ -64,7 +64,7 @@ def _of_hint(
     return Decision.FOLLOWED
 
 
-def sent_again(
+def retried(
     failed: FailedAttempt,
     client: Client,
     partition: PartitionId,
@@ -83,20 +83,20 @@ def sent_again(
     is_same = leaders.generation(partition.topic) == failed.generation
     failed.to_broker = broker
     failed.to_epoch = leaders.epoch_of(partition, broker) if is_same else UNKNOWN
-    asked_us, named_us = client.named_us(partition, broker, failed.sent_us, now_us)
+    asked_us, named_us = client.metadata_named_us(partition, broker, failed.sent_us, now_us)
     if failed.decision is Decision.FOLLOWED and (broker != failed.hint_leader or named_us):
         is_known = broker == failed.hint_leader and named_us <= failed.error_us
         failed.decision = Decision.KNOWN if is_known else Decision.IGNORED
-    failed.wait = seen_wait(failed.error_us, now_us, asked_us, named_us, connected_us)
+    failed.wait = split_seen_wait(failed.error_us, now_us, asked_us, named_us, connected_us)
 
 
-def never_sent_again(failed: FailedAttempt) -> None:
+def given_up(failed: FailedAttempt) -> None:
     """The client gave it up: with the last hint it did nothing, as far as is seen."""
     if failed.to_broker == _NOWHERE and failed.decision is Decision.FOLLOWED:
         failed.decision = Decision.IGNORED
 
 
-def seen_wait(
+def split_seen_wait(
     error_us: int, resent_us: int, asked_us: int, named_us: int, connected_us: int
 ) -> Wait:
     """Split the time from an error to the next attempt, as the wire shows it.

@@ -1,25 +1,27 @@
 """What every probe is told, and what it comes to, whether it produces or consumes."""
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from kipctl.probe.client import ProbeClient
 from kipctl.probe.config import ClientConfig
 from kipctl.probe.health import Health
-from kipctl.probe.schedule import Schedule, Share
-from kipctl.probe.undisturbed import cpu_s, undisturbed
-from kipctl.trace.begun import Begun
+from kipctl.probe.leadership import LeaderDiscovery
+from kipctl.probe.process_tuning import cpu_s, without_pauses
+from kipctl.probe.schedule import WHOLE, Schedule, Share
 from kipctl.trace.clock import now_us
+from kipctl.trace.run_start import RunStart
+from kipctl.transport.access import Access
 
-_LEAD_US = 20_000
+_START_DELAY_US = 20_000
 """Between the end of the preparations and the start."""
 
 
-def start_soon() -> int:
+def default_start_us() -> int:
     """The start of a run that need not wait for anybody, monotonic microseconds."""
-    return now_us() + _LEAD_US
+    return now_us() + _START_DELAY_US
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +59,7 @@ class Outcome:
         return None if self.cpu_s is None else round(self.cpu_s, 3)
 
     @property
-    def sent(self) -> str:
+    def sent_or_settled(self) -> str:
         """What is known of records that are counted: of a probe that did not come to tell, only
         those that it had settled are.
         """
@@ -74,29 +76,32 @@ class Outcome:
         return {"api": self.api}
 
 
-Config = TypeVar("Config", bound=ClientConfig)
 AnyOutcome = TypeVar("AnyOutcome", bound=Outcome)
 AnyOutcome_co = TypeVar("AnyOutcome_co", bound=Outcome, covariant=True)
 
 
-class Spec(Protocol[AnyOutcome_co]):
-    """What a probe is to do; several workers can do it together, each its share."""
+@dataclass(frozen=True, slots=True)
+class Spec(Generic[AnyOutcome_co]):
+    """What a probe is to do; several workers can do it together, each its `share`.
 
-    @property
-    def topic(self) -> str: ...
+    `num_records` are those of the whole run. With `rotate_us` its rows go on in other files every
+    so many microseconds.
+    """
 
-    @property
-    def config(self) -> ClientConfig: ...
-
-    @property
-    def share(self) -> Share: ...
+    access: Access
+    topic: str
+    num_records: int
+    config: ClientConfig = field(kw_only=True)
+    discovery: LeaderDiscovery = field(default=LeaderDiscovery.KIP951, kw_only=True)
+    share: Share = field(default=WHOLE, kw_only=True)
+    rotate_us: int = field(default=0, kw_only=True)
 
     def run(
         self,
         directory: Path,
         on_start: Callable[[Schedule], None],
         should_stop: Callable[[], bool],
-        agree_on_start: Callable[[], int] = start_soon,
+        agree_on_start: Callable[[], int] = default_start_us,
     ) -> AnyOutcome_co:
         """Do it, and write the row files into `directory`.
 
@@ -105,23 +110,23 @@ class Spec(Protocol[AnyOutcome_co]):
         Raises UnreachableError, RefusedError or UsageError when the run cannot begin, and what
         `agree_on_start` raises.
         """
-
-    def of_record(self) -> Self:
-        """The same without what it takes to connect: fit for a folder that others may read."""
-
-    def of_worker(self, share: Share) -> Self:
-        """What one worker is to do: it is a client of its own, with a client id of its own."""
+        raise NotImplementedError
 
     def schedule(self, start_us: int) -> Schedule:
         """What it follows from its start on (monotonic microseconds)."""
+        raise NotImplementedError
+
+    def of_record(self) -> Self:
+        """The same without what it takes to connect: fit for a folder that others may read."""
+        return replace(self, access=Access(str(self.access)))
+
+    def of_worker(self, share: Share) -> Self:
+        """What one worker is to do: it is a client of its own, with a client id of its own."""
+        config = replace(self.config, client_id=f"{self.config.client_id}-{share.worker}")
+        return replace(self, share=share, config=config)
 
 
-def config_of_worker(config: Config, share: Share) -> Config:
-    """The settings of one worker: those of all, with a client id of its own."""
-    return replace(config, client_id=f"{config.client_id}-{share.worker}")
-
-
-def as_run(
+def run_prepared(
     spec: Spec[AnyOutcome],
     client: ProbeClient[Any, Any],
     run: Callable[[Schedule], None],
@@ -132,10 +137,10 @@ def as_run(
 
     Nothing disturbs it from its start to its end.
     """
-    with undisturbed():
+    with without_pauses():
         schedule = spec.schedule(agree_on_start())
         on_start(schedule)
-        begun = Begun.here(schedule.start_us)
+        begun = RunStart.on_this_machine(schedule.start_us)
         cpu_before = cpu_s()
         run(schedule)
     return {

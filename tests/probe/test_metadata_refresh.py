@@ -2,8 +2,10 @@
 
 import pytest
 
-from kipctl.probe.leadership import Backoff, LeaderDiscovery
-from kipctl.probe.metadata_policy import NEVER_US, MetadataPolicy, TopicPolicy, WorkingSet
+from kipctl.probe.backoff import Backoff
+from kipctl.probe.idle_eviction import TopicPolicy, TopicsInUse
+from kipctl.probe.leadership import LeaderDiscovery
+from kipctl.probe.metadata_refresh import NEVER_US, MetadataPolicy
 from kipctl.trace.codes import MetadataCause
 
 KIP951, REFRESH, BASELINE = LeaderDiscovery
@@ -46,14 +48,14 @@ def test_a_refresh_that_is_wanted_waits_for_the_backoff_except_the_first_under_r
     discovery: LeaderDiscovery, news: bool, due: int
 ) -> None:
     metadata = policy(discovery, news)
-    metadata.want(CHANGE)
+    metadata.request(CHANGE)
     assert metadata.due_us() == due
 
 
 def test_the_first_cause_is_kept_and_used_once() -> None:
     metadata = policy()
-    metadata.want(CHANGE)
-    metadata.want(RETRY)
+    metadata.request(CHANGE)
+    metadata.request(RETRY)
     assert metadata.sent(1500) is CHANGE
     metadata.answered(2000, news=False)
     assert metadata.due_us() == 7000
@@ -62,11 +64,11 @@ def test_the_first_cause_is_kept_and_used_once() -> None:
 
 def test_one_request_at_a_time_and_what_is_wanted_meanwhile_comes_after_it() -> None:
     metadata = policy()
-    metadata.want(CHANGE)
+    metadata.request(CHANGE)
     metadata.sent(1500)
     assert metadata.due_us() == NEVER_US
     # This error came after the request went out: its answer may not know of it yet.
-    metadata.want(CHANGE)
+    metadata.request(CHANGE)
     assert metadata.due_us() == NEVER_US
     metadata.answered(3000, news=True)
     assert metadata.due_us() == 3100
@@ -76,7 +78,7 @@ def test_one_request_at_a_time_and_what_is_wanted_meanwhile_comes_after_it() -> 
 @pytest.mark.parametrize("discovery", list(LeaderDiscovery))
 def test_a_failed_request_is_repeated_after_the_backoff(discovery: LeaderDiscovery) -> None:
     metadata = policy(discovery)
-    metadata.want(CHANGE)
+    metadata.request(CHANGE)
     metadata.sent(1500)
     metadata.failed(4000)
     assert metadata.due_us() == 4100
@@ -88,7 +90,7 @@ def test_the_backoff_grows_with_answers_in_vain_until_one_shows_something_new(an
     metadata = policy()
     waits = []
     for now in (1000, 2000, 3000, 4000, 5000):
-        metadata.want(CHANGE)
+        metadata.request(CHANGE)
         waits.append(metadata.due_us() - now)
         metadata.sent(now + 500)
         if answer == "failed":
@@ -96,10 +98,10 @@ def test_the_backoff_grows_with_answers_in_vain_until_one_shows_something_new(an
         else:
             metadata.answered(now + 1000, news=False, of_all=False)
     assert waits == [100, 100, 200, 400, 400]
-    metadata.want(CHANGE)
+    metadata.request(CHANGE)
     metadata.sent(6500)
     metadata.answered(7000, news=True)
-    metadata.want(CHANGE)
+    metadata.request(CHANGE)
     assert metadata.due_us() == 7100
 
 
@@ -108,7 +110,7 @@ def test_a_renewal_that_shows_nothing_new_is_not_in_vain() -> None:
     for now in (6000, 11000, 16000):
         assert metadata.sent(now) is MAX_AGE
         metadata.answered(now, news=False)
-    metadata.want(CHANGE)
+    metadata.request(CHANGE)
     assert metadata.due_us() == 16100
 
 
@@ -132,7 +134,7 @@ def test_nobody_waits_for_a_new_topic(
 ) -> None:
     metadata = policy(news=False)
     if wanted is not None:
-        metadata.want(wanted)
+        metadata.request(wanted)
     assert metadata.due_us(new_topics) == due
     assert metadata.sent(due, new_topics) is cause
 
@@ -148,9 +150,9 @@ def test_a_new_topic_does_not_put_off_the_renewal_of_all() -> None:
     assert metadata.due_us() == 11100
 
 
-def working_set(policy: TopicPolicy = KIP526, *known: str) -> WorkingSet:
+def working_set(policy: TopicPolicy = KIP526, *known: str) -> TopicsInUse:
     """Topics are idle after 100; the known ones were used and answered at 1000."""
-    made = WorkingSet(policy, idle_us=100)
+    made = TopicsInUse(policy, idle_us=100)
     for topic in known:
         made.use(topic, 1000)
     made.answered(known, (), 1000)
@@ -174,7 +176,7 @@ def test_which_topics_a_request_asks_for(
     topics = working_set(policy, "a", "b")
     assert not topics.use("c", 1001)
     assert not topics.use("d", 1001)
-    assert topics.asked_for(cause) == asked
+    assert topics.topics_to_request(cause) == asked
     assert topics.is_for_all(cause) == (len(asked) == 4)
 
 
@@ -190,10 +192,10 @@ def test_a_topic_is_known_and_no_longer_new_once_an_answer_has_shown_it() -> Non
 def test_a_topic_added_while_a_request_is_under_way_stays_new() -> None:
     topics = working_set()
     topics.use("a", 1000)
-    asked = topics.asked_for(NEW)
+    asked = topics.topics_to_request(NEW)
     topics.use("b", 1001)
     topics.answered(asked, (), 1002)
-    assert (topics.new_topics, topics.asked_for(NEW)) == (NEW, ("b",))
+    assert (topics.new_topics, topics.topics_to_request(NEW)) == (NEW, ("b",))
 
 
 def test_a_topic_with_an_error_is_asked_for_again_together_with_all() -> None:
@@ -202,7 +204,7 @@ def test_a_topic_with_an_error_is_asked_for_again_together_with_all() -> None:
     topics.answered([], ["b"], 1002)
     assert topics.new_topics is None
     assert not topics.use("b", 1003)
-    assert topics.asked_for(RETRY) == ("a", "b")
+    assert topics.topics_to_request(RETRY) == ("a", "b")
     topics.answered(["a", "b"], [], 1004)
     assert topics.use("b", 1005)
 
@@ -236,7 +238,7 @@ def test_a_topic_that_is_dropped_is_new_again_when_it_is_used_and_that_is_the_ca
     assert topics.new_topics is BACK
     topics.use("b", 1300)
     assert topics.new_topics is NEW
-    assert topics.asked_for(NEW) == ("a", "b")
+    assert topics.topics_to_request(NEW) == ("a", "b")
     topics.answered(["a", "b"], (), 1301)
     assert topics.use("a", 1302)
 

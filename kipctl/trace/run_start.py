@@ -19,7 +19,7 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class RunStart:
     """Where and when a probe or a tap started: `start_us` on its machine's monotonic clock."""
 
     host: str
@@ -27,7 +27,7 @@ class Begun:
     wall_start_us: int
 
     @classmethod
-    def here(cls, start_us: int) -> "Begun":
+    def on_this_machine(cls, start_us: int) -> "RunStart":
         """Of one on this machine that starts then."""
         wall_start_us = time.time_ns() // 1000 + start_us - now_us()
         return cls(socket.gethostname(), start_us, wall_start_us)
@@ -37,7 +37,7 @@ class Begun:
         write_whole(directory / _BEGUN_FILE, json.dumps(asdict(self)).encode())
 
     @classmethod
-    def read(cls, directory: Path) -> "Begun | None":
+    def read(cls, directory: Path) -> "RunStart | None":
         """What was left there; None when it did not start, yet or ever."""
         try:
             return cls(**json.loads((directory / _BEGUN_FILE).read_text(encoding="utf-8")))

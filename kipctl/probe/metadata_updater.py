@@ -5,18 +5,13 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 from uuid import UUID
 
+from kipctl.probe.backoff import retry_backoff
+from kipctl.probe.broker_link import BrokerLink
 from kipctl.probe.config import ClientConfig
-from kipctl.probe.leadership import (
-    Hint,
-    Leader,
-    LeaderDiscovery,
-    Leadership,
-    LedPartition,
-    Node,
-    retry_backoff,
-)
-from kipctl.probe.links import Link
-from kipctl.probe.metadata_policy import NEVER_US, MetadataPolicy, WorkingSet
+from kipctl.probe.hints import Hint
+from kipctl.probe.idle_eviction import TopicsInUse
+from kipctl.probe.leadership import ClientPartition, Leader, LeaderDiscovery, Leadership, Node
+from kipctl.probe.metadata_refresh import NEVER_US, MetadataPolicy
 from kipctl.probe.network import AnyLink, Network
 from kipctl.probe.tracing import Tracing
 from kipctl.protocol.address import Address
@@ -31,7 +26,7 @@ from kipctl.protocol.metadata import (
 from kipctl.protocol.metadata_frames import PartitionMetadata, TopicMetadata, read_metadata
 from kipctl.protocol.produce_frames import Topic
 from kipctl.trace.codes import Decision, MetadataCause
-from kipctl.transport.loop import ConnectionLostError, InFlight
+from kipctl.transport.loop_connection import ConnectionLostError, InFlight
 
 NO_ROW = -1
 
@@ -41,7 +36,7 @@ class MetadataCall:
     """A Metadata request."""
 
     cause: MetadataCause
-    link: Link
+    link: BrokerLink
     connection: int
     flight: InFlight
     topics: tuple[str, ...] = ()
@@ -54,10 +49,10 @@ class MetadataCall:
     """Its number in the trace, once it is answered or lost."""
 
 
-AnyPartition = TypeVar("AnyPartition", bound=LedPartition)
+AnyPartition = TypeVar("AnyPartition", bound=ClientPartition)
 
 
-class LeaderFinder(Generic[AnyPartition, AnyLink]):
+class MetadataUpdater(Generic[AnyPartition, AnyLink]):
     """Carries out the rules of `leadership` and `metadata_policy` for one client's topics."""
 
     def __init__(
@@ -67,12 +62,12 @@ class LeaderFinder(Generic[AnyPartition, AnyLink]):
         partitions: Mapping[str, Sequence[AnyPartition]],
         network: Network[AnyLink],
         tracing: Tracing,
-        on_moved: Callable[[AnyPartition], None],
+        on_leader_changed: Callable[[AnyPartition], None],
         on_recreated: Callable[[Sequence[AnyPartition]], None],
         bootstrap: Iterable[Address] = (),
-        working_set: WorkingSet | None = None,
+        topics_in_use: TopicsInUse | None = None,
     ) -> None:
-        """`partitions`, `bootstrap` and `working_set` are those of `ProbeClient`.
+        """`partitions`, `bootstrap` and `topics_in_use` are those of `ProbeClient`.
 
         `on_moved` is told of a partition that has a new leader, one that can be reached again, or,
         its topic being idle, none; `on_recreated` of those whose topic was deleted and made anew:
@@ -80,10 +75,10 @@ class LeaderFinder(Generic[AnyPartition, AnyLink]):
         """
         self._network = network
         self._tracing = tracing
-        self._on_moved = on_moved
+        self._on_leader_changed = on_leader_changed
         self._on_recreated = on_recreated
         self._partitions = partitions
-        self._working_set = working_set
+        self._topics_in_use = topics_in_use
         self._leadership: Leadership[AnyPartition] = Leadership(discovery)
         self.epoch = self._leadership.epoch
         """The newest leader epoch known of a partition; -1 for none."""
@@ -98,7 +93,7 @@ class LeaderFinder(Generic[AnyPartition, AnyLink]):
         self._generations: dict[str, dict[UUID, int]] = {}
         self.topic_changes: dict[str, int] = {}
         """What has become of topics, in words, and when it was first seen."""
-        self._open: MetadataCall | None = None
+        self._in_flight: MetadataCall | None = None
         self.calls: list[MetadataCall] | None = None
         """The Metadata requests sent from when this is a list on."""
         self.due_us = NEVER_US
@@ -107,24 +102,24 @@ class LeaderFinder(Generic[AnyPartition, AnyLink]):
         """The same, but NEVER_US where one is due that no connection takes: it is to be asked for
         at every turn."""
 
-    def _reckon(self) -> None:
+    def _update_due(self) -> None:
         """Something has changed that says when the next request is due."""
         self.due_us = self.wake_us = self._policy.due_us(self._new_topics)
 
     @property
     def _new_topics(self) -> MetadataCause | None:
-        return self._working_set.new_topics if self._working_set else None
+        return self._topics_in_use.new_topics if self._topics_in_use else None
 
-    def renew_after(self, max_age_us: int, now_us: int) -> None:
+    def set_max_age(self, max_age_us: int, now_us: int) -> None:
         """Another `metadata.max.age.ms`, in microseconds, counted from now."""
         self._policy.max_age_us, self._policy.refreshed_us = max_age_us, now_us
-        self._reckon()
+        self._update_due()
 
     @property
-    def is_asking(self) -> bool:
+    def is_updating(self) -> bool:
         """A Metadata request is in flight, or one is wanted."""
         policy = self._policy
-        return policy.in_flight is not None or policy.wanted is not None
+        return policy.in_flight is not None or policy.requested is not None
 
     def link(self, partition: AnyPartition) -> AnyLink | None:
         """The link to the partition's leader, None while there is none."""
@@ -141,24 +136,24 @@ class LeaderFinder(Generic[AnyPartition, AnyLink]):
     def has_leader(self, partition: AnyPartition) -> bool:
         return self._leadership.leader(partition) is not None
 
-    def want(self, cause: MetadataCause) -> None:
+    def request_update(self, cause: MetadataCause) -> None:
         """Ask for a Metadata refresh; nobody waits for it here."""
-        self._policy.want(cause)
-        self._reckon()
+        self._policy.request(cause)
+        self._update_due()
 
-    def use(self, topic: str, now_us: int) -> bool:
+    def use_topic(self, topic: str, now_us: int) -> bool:
         """A record is for this topic of the working set; returns whether its leaders are known.
 
         If not they are asked for. Without a working set all topics are used all the time.
         """
-        if self._working_set is None:
+        if self._topics_in_use is None:
             return True
-        is_known = self._working_set.use(topic, now_us)
+        is_known = self._topics_in_use.use(topic, now_us)
         if not is_known:
-            self._reckon()
+            self._update_due()
         return is_known
 
-    def begin(self, response: MetadataResponse, now_us: int) -> None:
+    def apply_first(self, response: MetadataResponse, now_us: int) -> None:
         """Take the Metadata answer that the run starts with."""
         topics = [
             TopicMetadata(
@@ -172,35 +167,35 @@ class LeaderFinder(Generic[AnyPartition, AnyLink]):
             )
             for t in response.topics
         ]
-        self._take(response.brokers, topics, None, now_us)
-        if self._working_set:
+        self._apply(response.brokers, topics, None, now_us)
+        if self._topics_in_use:
             for topic in topics:
-                self._working_set.use(topic.name, now_us)
-            self._settle_topics(self._working_set, topics, now_us)
+                self._topics_in_use.use(topic.name, now_us)
+            self._update_topics_in_use(self._topics_in_use, topics, now_us)
         self._policy.answered(now_us, news=True)
-        self._reckon()
+        self._update_due()
 
-    def ask(self, now_us: int) -> None:
+    def send_due_request(self, now_us: int) -> None:
         """Send the Metadata request that is due, over the least loaded of the connections.
 
         It is to be called at every turn from `due_us` on, before anything else is sent: whoever
         waits for a leader waits for this (Java's `NetworkClient.isReady`: Metadata comes first).
         """
         if now_us - self._policy.unanswered_since_us > self._rebootstrap_us:
-            self._start_again()
+            self._rebootstrap()
         link = self._network.least_loaded()
         if link is None:
             self.wake_us = NEVER_US
             nodes = [*self._leadership.nodes.values()]
-            if self._network.are_out_of_reach(nodes):
+            if self._network.are_unreachable(nodes):
                 nodes += self._bootstrap  # (KIP-899)
             self._network.connect_one_more(nodes)
             return
         assert link.connection is not None
         cause, lost = self._policy.sent(now_us, self._new_topics), False
         topics = tuple(self._partitions)
-        if self._working_set:
-            topics = self._working_set.asked_for(cause)
+        if self._topics_in_use:
+            topics = self._topics_in_use.topics_to_request(cause)
         request = MetadataRequest(
             topics=tuple(MetadataRequestTopic(name=name) for name in topics),
             allow_auto_topic_creation=False,
@@ -210,15 +205,15 @@ class LeaderFinder(Generic[AnyPartition, AnyLink]):
         except ConnectionLostError:
             lost = True
         flight = link.connection.in_flight[-1]
-        self._open = MetadataCall(cause, link, link.connection.number, flight, topics)
-        self._reckon()
-        flight.subject = self._open
+        self._in_flight = MetadataCall(cause, link, link.connection.number, flight, topics)
+        self._update_due()
+        flight.subject = self._in_flight
         if self.calls is not None:
-            self.calls.append(self._open)
+            self.calls.append(self._in_flight)
         if lost:
-            self._network.lose(link)  # it comes back to `lost`, as what was sent before it
+            self._network.disconnect(link)  # it comes back to `lost`, as what was sent before it
 
-    def _start_again(self) -> None:
+    def _rebootstrap(self) -> None:
         """Ask the bootstrap servers: no Metadata came for too long, or a broker has said so
         (KIP-1102).
         """
@@ -227,9 +222,11 @@ class LeaderFinder(Generic[AnyPartition, AnyLink]):
             self._leadership.nodes = {node.id: node for node in self._bootstrap}
             for link in self._network.links:
                 if link.connection is not None:
-                    self._network.lose(link)
+                    self._network.disconnect(link)
 
-    def answered(self, flight: InFlight, frame: memoryview, now_us: int, behind_us: int) -> None:
+    def handle_response(
+        self, flight: InFlight, frame: memoryview, now_us: int, behind_us: int
+    ) -> None:
         """Take a Metadata answer. Raises MalformedFrame."""
         response = read_metadata(flight.api_version, frame)
         call: MetadataCall = flight.subject
@@ -238,46 +235,46 @@ class LeaderFinder(Generic[AnyPartition, AnyLink]):
         call.error = next((t.error_code for t in response.topics if t.error_code), 0)
         self._network.throttle(call.link, flight, response.throttle_time_ms, now_us)
         self._write(call)
-        news = self._take(response.brokers, response.topics, call, now_us)
+        news = self._apply(response.brokers, response.topics, call, now_us)
         of_all = True
-        if self._working_set:
-            of_all = self._working_set.is_for_all(call.cause)
-            self._settle_topics(self._working_set, response.topics, now_us)
+        if self._topics_in_use:
+            of_all = self._topics_in_use.is_for_all(call.cause)
+            self._update_topics_in_use(self._topics_in_use, response.topics, now_us)
         if response.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:
             self._policy.failed(now_us)
-            self._start_again()
+            self._rebootstrap()
         elif call.error or not response.brokers:
             self._policy.failed(now_us)
         else:
             self._policy.answered(now_us, news, of_all)
-        self._reckon()
+        self._update_due()
 
-    def _settle_topics(
-        self, working_set: WorkingSet, topics: Sequence[TopicMetadata], now_us: int
+    def _update_topics_in_use(
+        self, in_use: TopicsInUse, topics: Sequence[TopicMetadata], now_us: int
     ) -> None:
         """Topics that the answer shows are known; idle ones are forgotten, leaders and all."""
         shown = [topic.name for topic in topics if not topic.error_code]
         refused = [topic.name for topic in topics if topic.error_code]
-        for topic in working_set.answered(shown, refused, now_us):
+        for topic in in_use.answered(shown, refused, now_us):
             self._leadership.forget(self._partitions[topic])
             for partition in self._partitions[topic]:
-                self._on_moved(partition)
+                self._on_leader_changed(partition)
 
-    def lost(self, call: MetadataCall, now_us: int) -> None:
+    def handle_disconnect(self, call: MetadataCall, now_us: int) -> None:
         """The connection of a Metadata request was lost."""
         call.error = ErrorCode.NETWORK_EXCEPTION
         self._write(call)
         self._policy.failed(now_us)
-        self._reckon()
+        self._update_due()
 
     def apply_hint(self, partition: AnyPartition, hint: Hint, now_us: int) -> Decision:
         """Take the hint of a leader error, if the rules allow it."""
         decision = self._leadership.apply_hint(partition, hint)
         if decision is Decision.FOLLOWED:
-            self._moved([partition], None, now_us)
+            self._leaders_changed([partition], None, now_us)
         return decision
 
-    def _take(
+    def _apply(
         self,
         brokers: Iterable[MetadataResponseBroker],
         topics: Iterable[TopicMetadata],
@@ -290,19 +287,19 @@ class LeaderFinder(Generic[AnyPartition, AnyLink]):
             of_topic = self._partitions.get(topic.name, ())
             if topic.error_code or not of_topic:
                 continue
-            self._take_topic(of_topic, topic, now_us)
+            self._check_topic_id(of_topic, topic, now_us)
             for _, index, leader, epoch in topic.partitions:
                 if index < len(of_topic):
                     leaders[of_topic[index]] = Leader(leader, epoch)
         nodes = [Node(b.node_id, b.host, b.port, b.rack) for b in brokers]
         changed = self._leadership.apply_metadata(nodes, leaders)
-        self._network.move(self._leadership.nodes)
-        self._moved(changed, call, now_us)
-        if self._leadership.lacks_any(leaders):
-            self.want(MetadataCause.LEADER_CHANGE)
+        self._network.update_addresses(self._leadership.nodes)
+        self._leaders_changed(changed, call, now_us)
+        if self._leadership.any_without_leader(leaders):
+            self.request_update(MetadataCause.LEADER_CHANGE)
         return bool(changed)
 
-    def _take_topic(
+    def _check_topic_id(
         self, of_topic: Sequence[AnyPartition], shown: TopicMetadata, now_us: int
     ) -> None:
         """See whether it is still the same topic. With another id it is a new one of that name,
@@ -324,21 +321,21 @@ class LeaderFinder(Generic[AnyPartition, AnyLink]):
             grown = f"{known.name} grew from {len(of_topic)} to {len(shown.partitions)} partitions"
             self.topic_changes.setdefault(f"{grown} (the new ones are not used)", now_us)
 
-    def _moved(
+    def _leaders_changed(
         self, partitions: Iterable[AnyPartition], call: MetadataCall | None, now_us: int
     ) -> None:
         for partition in partitions:
-            partition.leader_us = now_us
-            partition.leader_rpc = call
-            self._on_moved(partition)
+            partition.leader_known_us = now_us
+            partition.leader_from = call
+            self._on_leader_changed(partition)
 
     def write_unanswered(self) -> None:
         """At the end: write the request that is still in flight."""
-        if self._open:
-            self._write(self._open)
+        if self._in_flight:
+            self._write(self._in_flight)
 
     def _write(self, call: MetadataCall) -> None:
-        self._open = None
+        self._in_flight = None
         call.row = self._tracing.rpc(
             call.link.node.id,
             call.connection,

@@ -25,7 +25,7 @@ def split_wait(
     allowed_us: int,
     leader_us: int,
     connected_us: int,
-    turn_us: int,
+    unblocked_us: int,
     throttled_us: int = 0,
 ) -> Wait:
     """Split the time from an error to the retry; the parts add up to `resent_us - error_us`.
@@ -38,7 +38,7 @@ def split_wait(
     is charged to what it waited for: metadata if it did, else backoff.
     """
     ends = [error_us]
-    for end in (allowed_us, leader_us, connected_us, throttled_us, turn_us):
+    for end in (allowed_us, leader_us, connected_us, throttled_us, unblocked_us):
         ends.append(min(max(end, ends[-1]), resent_us))
     backoff, metadata, connect, throttled, queued = (b - a for a, b in pairwise(ends))
     rest = resent_us - ends[-1]

@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 from uuid import UUID
 
-from kipctl.probe.hints import hint_in_produce
-from kipctl.probe.leadership import NO_HINT, Hint
+from kipctl.probe.hints import NO_HINT, Hint, hint_in_produce
 from kipctl.probe.produce.batches import Batch
 from kipctl.protocol.api import decode_response
 from kipctl.protocol.error_codes import ErrorCode
@@ -17,12 +16,12 @@ from kipctl.protocol.produce import (
     TopicProduceResponse,
 )
 from kipctl.protocol.produce_frames import read_success
-from kipctl.transport.loop import InFlight
+from kipctl.transport.loop_connection import InFlight
 
 NO_OFFSET = -1
 
 
-class Answer(NamedTuple):
+class BatchResult(NamedTuple):
     """What became of a batch: 0 and its base offset, or an error and the leader that it names."""
 
     batch: Batch
@@ -31,7 +30,7 @@ class Answer(NamedTuple):
     hint: Hint = NO_HINT
 
 
-def rehearse(version: int) -> None:
+def warm_up_codec(version: int) -> None:
     """Read an answer with a hint once: codecs are compiled at their first use (0.5 ms)."""
     refused = PartitionProduceResponse(error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER)
     answer = ProduceResponse(responses=(TopicProduceResponse(partition_responses=(refused,)),))
@@ -55,9 +54,9 @@ def read_successes(flight: InFlight, frame: memoryview) -> list[tuple[Batch, int
     ]
 
 
-def read_answers(
+def read_response(
     flight: InFlight, frame: memoryview, position_of: Mapping[str | UUID, int]
-) -> tuple[list[Answer], int]:
+) -> tuple[list[BatchResult], int]:
     """What became of each batch of the request, in the order of the answer; and for how long the
     broker throttles the client (milliseconds).
 
@@ -79,8 +78,8 @@ def read_answers(
             if error == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:  # it was written before
                 error = 0
             hint = hint_in_produce(result, response, flight.api_version)
-            answers.append(Answer(batch, error, result.base_offset, hint))
+            answers.append(BatchResult(batch, error, result.base_offset, hint))
     lost = ErrorCode.NETWORK_EXCEPTION
     forgotten = [batch for batch in unanswered.values() if not batch.is_settled]
-    answers += [Answer(batch, lost, NO_OFFSET) for batch in forgotten]
+    answers += [BatchResult(batch, lost, NO_OFFSET) for batch in forgotten]
     return answers, response.throttle_time_ms

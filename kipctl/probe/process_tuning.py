@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 
 
 @contextmanager
-def undisturbed() -> Iterator[None]:
+def without_pauses() -> Iterator[None]:
     """The loop must not pause: nothing it makes forms cycles, so the collector can stay off."""
     gc.collect()
     gc.freeze()

@@ -5,8 +5,9 @@ from typing import Any
 
 from kipctl import __version__
 from kipctl.errors import RefusedError
+from kipctl.probe.backoff import Backoff
 from kipctl.probe.config import ClientConfig
-from kipctl.probe.leadership import Backoff, Node
+from kipctl.probe.leadership import Node
 from kipctl.protocol.address import host_port
 from kipctl.protocol.api import decode_response, encode_request
 from kipctl.protocol.api_versions import (
@@ -19,7 +20,7 @@ from kipctl.protocol.message import Request
 from kipctl.protocol.metadata import MetadataRequest
 from kipctl.protocol.primitives import MalformedFrame
 from kipctl.protocol.produce_frames import Buffer
-from kipctl.transport.loop import ConnectionLostError, InFlight, LoopConnection
+from kipctl.transport.loop_connection import ConnectionLostError, InFlight, LoopConnection
 from kipctl.transport.sockets import READ, WRITE, Sockets
 
 _API_VERSIONS_VERSION = 3
@@ -28,7 +29,7 @@ ApiRanges = dict[int, tuple[int, int]]
 """Lowest and highest version per API key."""
 
 
-class Link:
+class BrokerLink:
     """One broker's connection, as in the Java client: one per broker, shared by all requests.
 
     It is `ready` once the broker has told its API versions; what a client keeps about a broker,
@@ -42,11 +43,11 @@ class Link:
         """A request that has no answer, until it is wholly written."""
         self.ready = False
         self.ready_us = 0
-        self.window_us = 0
+        self.window_open_us = 0
         """When the next request could go out again, after the in-flight window was full or the one
         before was not wholly written.
         """
-        self.retry_us = 0
+        self.reconnect_us = 0
         """No new connection before this."""
         self.throttled_until_us = 0
         """The broker reads nothing of ours before this, as it has said (KIP-219)."""
@@ -100,7 +101,7 @@ class Link:
         """Requests in flight."""
         return len(self.connection.in_flight) if self.connection else 0
 
-    def is_silent(self, now_us: int) -> bool:
+    def has_timed_out(self, now_us: int) -> bool:
         """The oldest request waits longer than `request.timeout.ms`, or the connection is not
         ready within `socket.connection.setup.timeout.ms`, which grows (KIP-601).
         """
@@ -123,7 +124,7 @@ class Link:
         if not in_flight or in_flight[0].correlation_id != int.from_bytes(frame[:4], "big"):
             raise ConnectionLostError("an answer to no request")
         if len(in_flight) >= self._limit:
-            self.window_us = now_us
+            self.window_open_us = now_us
         flight = in_flight.popleft()
         behind_us = max(0, connection.answered_us - flight.sent_us) if flight.ahead else 0
         connection.answered_us = now_us
@@ -136,7 +137,7 @@ class Link:
         `reconnect.backoff.ms` apart, which grows (Java's `ClusterConnectionStates`).
         """
         now_us = self._sockets.now_us()
-        self.retry_us = now_us + self._reconnect.wait_us(self._attempts, random.random())
+        self.reconnect_us = now_us + self._reconnect.wait_us(self._attempts, random.random())
         self._setup_until_us = now_us + self._setup.wait_us(self._attempts, random.random())
         address = self._address
         self._attempts += 1  # also if it fails at once
@@ -147,7 +148,7 @@ class Link:
         if connection is None:
             self._attempts -= 1
             self._address = address
-            self.retry_us = now_us
+            self.reconnect_us = now_us
             return None
         self._watched = READ | WRITE
         self.connection = connection
@@ -187,18 +188,18 @@ class Link:
         if response.error_code:
             raise MalformedFrame(f"ApiVersions was answered with error {response.error_code}")
         ranges = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
-        self.metadata_version = self.common(MetadataRequest, ranges)
-        self._settle_versions(ranges)
+        self.metadata_version = self.common_version(MetadataRequest, ranges)
+        self._choose_versions(ranges)
         self._attempts = 0
         self._address -= 1
         self.ready = True
         self.ready_us = now_us
         return response
 
-    def _settle_versions(self, ranges: ApiRanges) -> None:
+    def _choose_versions(self, ranges: ApiRanges) -> None:
         """The broker's API versions are known. Raises RefusedError if they do not do."""
 
-    def common(self, request: type[Request[Any]], ranges: ApiRanges) -> int:
+    def common_version(self, request: type[Request[Any]], ranges: ApiRanges) -> int:
         """The newest version that the broker and kipctl both speak. Raises RefusedError."""
         low, high = request.api.versions
         broker_low, broker_high = ranges.get(request.api.key, (0, -1))
@@ -263,7 +264,7 @@ class Link:
         written, self.unwritten = self.unwritten, None
         return written
 
-    def drop(self) -> list[InFlight]:
+    def disconnect(self) -> list[InFlight]:
         """Close the connection; returns the requests that were in flight on it, or on their way."""
         if self.connection is None:
             return []

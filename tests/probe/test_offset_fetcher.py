@@ -9,12 +9,12 @@ from uuid import UUID
 
 import pytest
 
+from kipctl.probe.consume.broker_link import ConsumerLink
 from kipctl.probe.consume.config import ConsumerConfig
-from kipctl.probe.consume.link import ConsumerLink
-from kipctl.probe.consume.positioning import PositionCall, Positioning
+from kipctl.probe.consume.offset_fetcher import OffsetFetcher, PositionCall
 from kipctl.probe.consume.positions import Partition, State
-from kipctl.probe.leader_finder import LeaderFinder
 from kipctl.probe.leadership import LeaderDiscovery, Node
+from kipctl.probe.metadata_updater import MetadataUpdater
 from kipctl.probe.network import Network
 from kipctl.probe.tracing import Tracing
 from kipctl.protocol.metadata import (
@@ -26,7 +26,7 @@ from kipctl.protocol.metadata import (
 from kipctl.protocol.produce_frames import Topic
 from kipctl.trace.columns import COLUMNS, ReadRow
 from kipctl.transport.access import Access
-from kipctl.transport.loop import ConnectionLostError, InFlight, LoopConnection
+from kipctl.transport.loop_connection import ConnectionLostError, InFlight, LoopConnection
 from kipctl.transport.sockets import SystemSockets
 
 TOPIC = Topic("t", UUID(int=1))
@@ -44,7 +44,7 @@ def test_what_is_asked_over_a_connection_that_breaks_is_asked_again_later(
     def on_lost(link: ConsumerLink, number: int, flights: list[InFlight], now_us: int) -> None:
         for flight in flights:
             lost.append(flight.subject)
-            positioning.lost(flight.subject, now_us)
+            positioning.handle_disconnect(flight.subject, now_us)
 
     def broken(connection: LoopConnection, buffers: list[bytes]) -> None:
         raise ConnectionLostError("broken")
@@ -59,7 +59,7 @@ def test_what_is_asked_over_a_connection_that_breaks_is_asked_again_later(
         on_lost,
     )
     tracing = Tracing(tmp_path, COLUMNS)
-    finder: LeaderFinder[Partition, ConsumerLink] = LeaderFinder(
+    metadata: MetadataUpdater[Partition, ConsumerLink] = MetadataUpdater(
         config,
         LeaderDiscovery.KIP951,
         {"t": partitions},
@@ -68,9 +68,9 @@ def test_what_is_asked_over_a_connection_that_breaks_is_asked_again_later(
         Mock(),
         Mock(),
     )
-    positioning = Positioning(
+    positioning = OffsetFetcher(
         config,
-        finder,
+        metadata,
         network,
         lambda partition, now_us: None,
         lambda partition, now_us: NO_ROW,
@@ -78,7 +78,7 @@ def test_what_is_asked_over_a_connection_that_breaks_is_asked_again_later(
     )
     with closing(tracing), socket.create_server(("127.0.0.1", 0)) as listener:
         node = Node(1, *listener.getsockname())
-        finder.begin(
+        metadata.apply_first(
             MetadataResponse(
                 brokers=(MetadataResponseBroker(1, node.host, node.port),),
                 topics=(
@@ -95,7 +95,7 @@ def test_what_is_asked_over_a_connection_that_breaks_is_asked_again_later(
         )
         for partition in partitions:
             positioning.add(partition)
-        link = finder.link(partitions[0])
+        link = metadata.link(partitions[0])
         assert link
         network.ensure_connected(link)
         assert link.connection
@@ -104,8 +104,8 @@ def test_what_is_asked_over_a_connection_that_breaks_is_asked_again_later(
         link.ready = True
         link.list_offsets_version, link.leader_epoch_version = 7, 4
         monkeypatch.setattr(LoopConnection, "send", broken)
-        positioning.ask(0)
+        positioning.send_requests(0)
         assert len(lost) == 1
         assert link.connection is None
-        assert not any(partition.asked for partition in partitions)
+        assert not any(partition.is_request_in_flight for partition in partitions)
         network.close()

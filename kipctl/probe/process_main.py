@@ -11,7 +11,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from kipctl.errors import KipctlError
-from kipctl.probe.outcome import Outcome, Spec
+from kipctl.probe.run import Outcome, Spec
 from kipctl.signals import leave_to_starter
 from kipctl.trace.folder_lock import in_use
 
@@ -22,7 +22,7 @@ class ProbeDiedError(KipctlError):
     """The probe's process ended before it began: killed, or a fault in kipctl."""
 
 
-def work(spec: Spec[Outcome], directory: Path, pipe: Connection) -> None:
+def run_probe(spec: Spec[Outcome], directory: Path, pipe: Connection) -> None:
     """Run the probe, and send its schedule and its outcome (or a KipctlError) through the pipe."""
     leave_to_starter()
 

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from kipctl.protocol.error_codes import LEADER_ERRORS, ErrorCode
-from kipctl.tap.attempts import failed_attempt, never_sent_again, sent_again
 from kipctl.tap.clients import Client
-from kipctl.tap.contents import Refusal, SentBatch
 from kipctl.tap.leaders import Leaders, PartitionId
+from kipctl.tap.produce_requests import Refusal, SentBatch
 from kipctl.tap.recorder import PRODUCE, Recorder
-from kipctl.trace.redirects import FailedAttempt, phases, redirect_columns
+from kipctl.tap.retries import failed_attempt, given_up, retried
+from kipctl.trace.redirect_phases import FailedAttempt, phases, redirect_columns
 
 _OLDEST_US = 120_000_000
 """`delivery.timeout.ms` of Java's producer: older create times are somebody's own timestamps."""
@@ -68,12 +68,12 @@ class Batches:
         found = {}
         for sent in batches:
             partition = PartitionId(self._leaders.topic(sent.topic), sent.partition)
-            batch = self._again(waiting, partition, sent) if waiting else None
+            batch = self._take_waiting(waiting, partition, sent) if waiting else None
             if batch is None:
                 batch = self._new(client, partition, sent, broker, now_us)
             else:
                 client.waiting -= 1
-                sent_again(
+                retried(
                     batch.failures[-1],
                     client,
                     partition,
@@ -123,13 +123,13 @@ class Batches:
         waiting.setdefault(batch.partition, []).append(batch)
         client.waiting += 1
         if client.waiting > _MOST_WAITING:
-            self.given_up(client)
+            self.give_up(client)
 
     def lost(self, batch: Batch, now_us: int) -> None:
         """Its connection was lost before it was answered."""
         self.refused(batch, _LOST, now_us)
 
-    def given_up(self, client: Client) -> None:
+    def give_up(self, client: Client) -> None:
         """What waits to be sent again never was: so it failed with its last error, at that time."""
         for batches in self._waiting.pop(client, {}).values():
             for batch in batches:
@@ -150,14 +150,14 @@ class Batches:
 
     def _never_sent_again(self, batch: Batch) -> None:
         failed = batch.failures[-1]
-        never_sent_again(failed)
+        given_up(failed)
         batch.client.waiting -= 1
         self._write(batch, failed.error, failed.base_offset, failed.error_us)
 
-    def all_given_up(self) -> None:
+    def give_up_all(self) -> None:
         """The tap ends."""
         for client in list(self._waiting):
-            self.given_up(client)
+            self.give_up(client)
 
     def _new(
         self, client: Client, partition: PartitionId, sent: SentBatch, broker: int, now_us: int
@@ -181,7 +181,7 @@ class Batches:
         self._next_seq += sent.records
         return batch
 
-    def _again(
+    def _take_waiting(
         self, waiting: dict[PartitionId, list[Batch]], partition: PartitionId, sent: SentBatch
     ) -> Batch | None:
         """The waiting batch that this is, if it is one: it leaves those that wait."""

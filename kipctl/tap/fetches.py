@@ -2,29 +2,28 @@
 
 from dataclasses import dataclass, field
 
-from kipctl.protocol.address import host_port
-from kipctl.protocol.draft_hints import FIRST_FETCH_WITH_HINTS, drafted_in_fetch
 from kipctl.protocol.error_codes import LEADER_ERRORS, ErrorCode
 from kipctl.protocol.fetch import FetchRequest
 from kipctl.protocol.fetch_frames import FetchAnswer, Fetched
+from kipctl.protocol.leader_hints import hint_in_fetch
 from kipctl.protocol.primitives import MalformedFrame
 from kipctl.protocol.record_counts import Counted, count_records
 from kipctl.tap.addresses import Addresses
-from kipctl.tap.attempts import failed_attempt, never_sent_again, sent_again
 from kipctl.tap.clients import Client
-from kipctl.tap.contents import Refusal
 from kipctl.tap.leaders import Leaders, PartitionId
+from kipctl.tap.produce_requests import Refusal
 from kipctl.tap.recorder import FETCH, Recorder
+from kipctl.tap.retries import failed_attempt, given_up, retried
 from kipctl.trace.codes import RangeCase, RangeHandling
 from kipctl.trace.columns import ReadRow
-from kipctl.trace.redirects import FailedAttempt, phases, redirect_columns
+from kipctl.trace.redirect_phases import FailedAttempt, phases, redirect_columns
 
 _NOTHING = -1
 _RETRIABLE = frozenset(code for code in ErrorCode if code.retriable)
 _NO_SESSION_YET = (0, -1)
 """Session epochs of a request that names all that is wanted (KIP-227)."""
 
-Said = tuple[str | bytes, int]
+NamedPartition = tuple[str | bytes, int]
 """A partition as a request names it: the topic by name or by id."""
 
 
@@ -32,16 +31,16 @@ Said = tuple[str | bytes, int]
 class Session:
     """What a connection's Fetches ask for: requests name only what has changed (KIP-227)."""
 
-    offsets: dict[Said, int] = field(default_factory=dict)
+    offsets: dict[NamedPartition, int] = field(default_factory=dict)
     rack: str = ""
 
-    def asked(self, request: FetchRequest, version: int) -> list[Said]:
+    def apply(self, request: FetchRequest, version: int) -> list[NamedPartition]:
         """Take a request; returns the partitions that it names."""
         by_id = version >= 13
         if request.session_epoch in _NO_SESSION_YET:
             self.offsets.clear()
         self.rack = request.rack_id
-        named: list[Said] = []
+        named: list[NamedPartition] = []
         for topic in request.topics:
             name = topic.topic_id.bytes if by_id else topic.topic
             for partition in topic.partitions:
@@ -56,7 +55,7 @@ class Session:
 
 
 @dataclass(slots=True)
-class _Turned:
+class _RefusedPartition:
     """A partition that a broker would not let be read, until one does."""
 
     offset: int
@@ -73,13 +72,18 @@ class Fetches:
         self._leaders = leaders
         self._addresses = addresses
         self._recorder = recorder
-        self._turned: dict[Client, dict[PartitionId, _Turned]] = {}
+        self._refused_partitions: dict[Client, dict[PartitionId, _RefusedPartition]] = {}
 
     def sent(
-        self, client: Client, named: list[Said], broker: int, now_us: int, connected_us: int
+        self,
+        client: Client,
+        named: list[NamedPartition],
+        broker: int,
+        now_us: int,
+        connected_us: int,
     ) -> list[PartitionId]:
         """A Fetch goes out; returns those of its partitions that were turned away before."""
-        turned = self._turned.get(client)
+        turned = self._refused_partitions.get(client)
         if not turned:
             return []
         again = []
@@ -94,7 +98,7 @@ class Fetches:
 
     def _sent_again(
         self,
-        one: _Turned,
+        one: _RefusedPartition,
         client: Client,
         partition: PartitionId,
         broker: int,
@@ -102,7 +106,7 @@ class Fetches:
         connected_us: int,
     ) -> None:
         failed = one.failures[-1]
-        sent_again(failed, client, partition, broker, self._leaders, now_us, connected_us)
+        retried(failed, client, partition, broker, self._leaders, now_us, connected_us)
 
     def answered(
         self,
@@ -118,7 +122,7 @@ class Fetches:
         """It was answered: rows for what it says, and for what is read again."""
         if answer.error_code:  # of the session: nothing was read, and it will be asked anew
             client.counts.fetch_errors[answer.error_code] += 1
-            self._turned_away(client, again, answer.error_code, broker, sent_us, now_us)
+            self._refuse_all(client, again, answer.error_code, broker, sent_us, now_us)
             return
         turned_away = set()
         for fetched in answer.partitions:
@@ -135,13 +139,13 @@ class Fetches:
                 self._refused(client, partition, refusal, offset, broker, sent_us, now_us)
         for partition in again:
             if partition not in turned_away:
-                self._over(client, partition, now_us)
+                self._finish(client, partition, now_us)
 
     def lost(self, client: Client, again: list[PartitionId], broker: int, now_us: int) -> None:
         """The connection was lost: what was read again over it is turned away once more."""
-        self._turned_away(client, again, int(ErrorCode.NETWORK_EXCEPTION), broker, 0, now_us)
+        self._refuse_all(client, again, int(ErrorCode.NETWORK_EXCEPTION), broker, 0, now_us)
 
-    def _turned_away(
+    def _refuse_all(
         self,
         client: Client,
         again: list[PartitionId],
@@ -152,17 +156,17 @@ class Fetches:
     ) -> None:
         """None of these was read, for the same reason."""
         for partition in again:
-            if one := self._turned.get(client, {}).get(partition):
+            if one := self._refused_partitions.get(client, {}).get(partition):
                 refusal = Refusal(error, _NOTHING)
                 at_us = sent_us or one.last_sent_us
                 self._refused(client, partition, refusal, one.offset, broker, at_us, now_us)
 
-    def all_given_up(self) -> None:
+    def give_up_all(self) -> None:
         """The tap ends: what is still turned away was so until its last error."""
-        for client, turned in self._turned.items():
+        for client, turned in self._refused_partitions.items():
             for partition in list(turned):
                 last = turned[partition].failures[-1]
-                self._over(client, partition, last.error_us, is_read=False)
+                self._finish(client, partition, last.error_us, is_read=False)
 
     def _refused(
         self,
@@ -174,10 +178,10 @@ class Fetches:
         sent_us: int,
         now_us: int,
     ) -> None:
-        turned = self._turned.setdefault(client, {})
+        turned = self._refused_partitions.setdefault(client, {})
         one = turned.get(partition)
         if one is None:
-            one = turned[partition] = _Turned(offset, sent_us, sent_us)
+            one = turned[partition] = _RefusedPartition(offset, sent_us, sent_us)
         elif not one.is_sent:  # not named anew: the session asked for it all the same
             client.waiting -= 1
             one.last_sent_us = max(sent_us, one.failures[-1].error_us)
@@ -206,13 +210,13 @@ class Fetches:
         if refusal.hint_epoch >= 0 and not refusal.is_draft:
             client.hinted[partition] = refusal.hint_epoch
 
-    def _over(
+    def _finish(
         self, client: Client, partition: PartitionId, now_us: int, is_read: bool = True
     ) -> None:
-        one = self._turned.get(client, {}).pop(partition, None)
+        one = self._refused_partitions.get(client, {}).pop(partition, None)
         if one is None:  # another client of the same name was first
             return
-        never_sent_again(one.failures[-1])
+        given_up(one.failures[-1])
         client.waiting -= not one.is_sent
         client.counts.redirects += is_read
         topic = self._recorder.topics.number(partition.topic)
@@ -283,15 +287,5 @@ def counted_of(fetched: Fetched, offset: int) -> Counted | None:
 
 def refusal_of(fetched: Fetched, answer: FetchAnswer, version: int) -> Refusal:
     """The error of a partition, with its hint if there is one, or one in the draft's form."""
-    code = fetched.error_code
-    if draft := drafted_in_fetch(version, fetched.leader, answer.unknown_tags):
-        at = draft.endpoint
-        address = host_port(at.host, at.port) if at else None
-        return Refusal(code, _NOTHING, draft.leader_id, draft.leader_epoch, address, True)
-    if fetched.leader is None or version < FIRST_FETCH_WITH_HINTS:
-        return Refusal(code, _NOTHING)
-    leader, epoch = fetched.leader
-    endpoints = (
-        host_port(at.host, at.port) for at in answer.node_endpoints if at.node_id == leader
-    )
-    return Refusal(code, _NOTHING, leader, epoch, next(endpoints, None))
+    hint = hint_in_fetch(fetched, answer, version)
+    return Refusal.hinting(fetched.error_code, _NOTHING, hint)

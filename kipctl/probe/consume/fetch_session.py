@@ -11,19 +11,19 @@ _NO_SESSION = 0
 _FIRST_EPOCH = 0
 
 
-class Wanted(NamedTuple):
+class FetchPosition(NamedTuple):
     """Where to read a partition on, and the leader epoch that the reader believes in."""
 
     offset: int
     leader_epoch: int
 
 
-class Asked(NamedTuple, Generic[AnyPartition]):
+class SessionRequest(NamedTuple, Generic[AnyPartition]):
     """A request: partitions that are new or changed, and those to forget."""
 
     session_id: int
     session_epoch: int
-    send: Mapping[AnyPartition, Wanted]
+    send: Mapping[AnyPartition, FetchPosition]
     forget: Collection[AnyPartition]
 
 
@@ -36,22 +36,24 @@ class FetchSession(Generic[AnyPartition]):
     def __init__(self) -> None:
         self._id = _NO_SESSION
         self._epoch = _FIRST_EPOCH
-        self._known: dict[AnyPartition, Wanted] = {}
+        self._known: dict[AnyPartition, FetchPosition] = {}
 
     @property
     def partitions(self) -> Collection[AnyPartition]:
         """What the broker reads for us, as of the last request."""
         return self._known.keys()
 
-    def ask(self, wanted: Mapping[AnyPartition, Wanted]) -> Asked[AnyPartition]:
+    def next_request(
+        self, wanted: Mapping[AnyPartition, FetchPosition]
+    ) -> SessionRequest[AnyPartition]:
         """The request that makes the broker read just these partitions."""
         known, self._known = self._known, dict(wanted)
         if self._epoch == _FIRST_EPOCH:
-            return Asked(self._id, self._epoch, wanted, ())
+            return SessionRequest(self._id, self._epoch, wanted, ())
         send = {p: want for p, want in wanted.items() if known.get(p) != want}
-        return Asked(self._id, self._epoch, send, known.keys() - wanted.keys())
+        return SessionRequest(self._id, self._epoch, send, known.keys() - wanted.keys())
 
-    def answered(self, error: int, session_id: int) -> bool:
+    def handle_response(self, error: int, session_id: int) -> bool:
         """Take an answer; returns whether it can be used. If not, the next request is full."""
         if error == ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
             self._id, self._epoch = _NO_SESSION, _FIRST_EPOCH
@@ -64,6 +66,6 @@ class FetchSession(Generic[AnyPartition]):
             self._epoch = 1 if self._epoch >= 0x7FFFFFFF else self._epoch + 1
         return not error
 
-    def lost(self) -> None:
+    def reset(self) -> None:
         """No answer came: open a new session, which replaces the old one."""
         self._epoch = _FIRST_EPOCH

@@ -9,7 +9,7 @@ from kipctl.protocol.primitives import MalformedFrame
 from kipctl.security.sasl import Sasl
 from kipctl.security.tls import Tls, failure
 from kipctl.transport.login import Login, is_of_login, renewal_window_s
-from kipctl.transport.loop import ConnectionLostError, LoopConnection, Socket
+from kipctl.transport.loop_connection import ConnectionLostError, LoopConnection, Socket
 from kipctl.transport.tls_socket import ROOM, TlsSocket
 
 _PATIENCE_US = 30_000_000

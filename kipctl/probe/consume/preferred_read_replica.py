@@ -5,7 +5,7 @@ from collections.abc import Container
 NO_REPLICA = -1
 
 
-class ReplicaChoice:
+class PreferredReadReplica:
     """One partition's preferred read replica, on a lease.
 
     The leader names it in an answer without records; it counts for `metadata.max.age.ms`, then the
@@ -22,7 +22,7 @@ class ReplicaChoice:
         self.preferred = NO_REPLICA
         self._expires_us = 0
 
-    def named(self, replica: int, now_us: int, lease_us: int) -> None:
+    def set(self, replica: int, now_us: int, lease_us: int) -> None:
         """The leader has named a replica."""
         self.preferred = replica
         self._expires_us = now_us + lease_us
@@ -32,7 +32,7 @@ class ReplicaChoice:
         had, self.preferred = self.preferred != NO_REPLICA, NO_REPLICA
         return had
 
-    def read_from(self, leader: int, usable: Container[int], now_us: int) -> int:
+    def broker_to_read(self, leader: int, usable: Container[int], now_us: int) -> int:
         """The broker to read from: the preferred one while its lease lasts and it is `usable`."""
         if self.preferred == NO_REPLICA:
             return leader

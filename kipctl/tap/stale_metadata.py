@@ -11,7 +11,7 @@ PartitionName = tuple[str | bytes, int]
 """A topic's name (its id's bytes where no name is said) and the partition's number."""
 
 
-class _Led(NamedTuple):
+class _LeaderSince(NamedTuple):
     since_us: int
     leader: int
     epoch: int
@@ -26,7 +26,7 @@ class StaleLeaders:
 
     def __init__(self, stale_us: int) -> None:
         self._stale_us = stale_us
-        self._led: dict[PartitionName, deque[_Led]] = {}
+        self._history: dict[PartitionName, deque[_LeaderSince]] = {}
         self._refused_us: dict[PartitionName, int] = {}
 
     def refused(self, partition: PartitionName, broker: int, now_us: int) -> None:
@@ -35,21 +35,21 @@ class StaleLeaders:
         That counts for the newest leader known; one of before is refused for a change that is
         dated already, by clients that were shown it.
         """
-        history = self._led.get(partition)
+        history = self._history.get(partition)
         if history and history[-1].leader == broker:
             self._refused_us.setdefault(partition, now_us)
 
-    def shown(
+    def leader_to_show(
         self, partition: PartitionName, leader: int, epoch: int, now_us: int
     ) -> tuple[int, int]:
         """The leader and epoch to show where a broker shows these."""
-        history = self._led.get(partition)
+        history = self._history.get(partition)
         if history is None:
-            self._led[partition] = deque([_Led(0, leader, epoch)])
+            self._history[partition] = deque([_LeaderSince(0, leader, epoch)])
             return leader, epoch
         if epoch > history[-1].epoch:
             since_us = self._refused_us.pop(partition, now_us)
-            history.append(_Led(since_us, leader, epoch))
+            history.append(_LeaderSince(since_us, leader, epoch))
         elif epoch == history[-1].epoch and leader != history[-1].leader:
             history[-1] = history[-1]._replace(leader=leader)
         while len(history) > 1 and history[1].since_us + self._stale_us <= now_us:
@@ -58,14 +58,14 @@ class StaleLeaders:
         # A broker may really be behind: then what it says is older than what it would be shown as.
         return (oldest.leader, oldest.epoch) if oldest.epoch <= epoch else (leader, epoch)
 
-    def of_before(self, answer: MetadataResponse, now_us: int) -> MetadataResponse:
+    def with_stale_leaders(self, answer: MetadataResponse, now_us: int) -> MetadataResponse:
         """The answer with the leaders to show."""
         topics = []
         for topic in answer.topics:
             name = topic.name if topic.name is not None else topic.topic_id.bytes
             partitions = []
             for partition in topic.partitions:
-                leader, epoch = self.shown(
+                leader, epoch = self.leader_to_show(
                     (name, partition.partition_index),
                     partition.leader_id,
                     partition.leader_epoch,

@@ -4,8 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from kipctl.probe.consume.broker_link import ConsumerLink
 from kipctl.probe.consume.config import ConsumerConfig
-from kipctl.probe.consume.link import ConsumerLink
+from kipctl.probe.consume.fetch_session import FetchPosition
 from kipctl.probe.consume.positions import (
     NO_OFFSET,
     RETRIABLE_ERRORS,
@@ -13,14 +14,13 @@ from kipctl.probe.consume.positions import (
     Partition,
     Question,
     State,
-    judge,
+    judge_out_of_range,
     next_question,
-    validated,
+    validate_position,
 )
 from kipctl.probe.consume.requests import leader_epoch_request, list_offsets_request
-from kipctl.probe.consume.session import Wanted
-from kipctl.probe.leader_finder import NO_ROW, LeaderFinder
 from kipctl.probe.leadership import NO_EPOCH
+from kipctl.probe.metadata_updater import NO_ROW, MetadataUpdater
 from kipctl.probe.network import Network
 from kipctl.protocol.api import ApiKey, decode_response
 from kipctl.protocol.error_codes import ErrorCode
@@ -35,7 +35,7 @@ from kipctl.protocol.message import Request
 from kipctl.protocol.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from kipctl.trace.codes import MetadataCause, RangeCase, RangeHandling
 from kipctl.trace.columns import ReadRow
-from kipctl.transport.loop import ConnectionLostError, InFlight
+from kipctl.transport.loop_connection import ConnectionLostError, InFlight
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class PositionCall:
     """One question under way, and the partitions that it is about, with what was believed."""
 
     question: Question
-    wanted: dict[Partition, Wanted]
+    wanted: dict[Partition, FetchPosition]
     row: int = NO_ROW
     """Of FOLLOWER_START: the number of the row of `reads` that it is about."""
 
@@ -52,18 +52,18 @@ class _Refusal(NamedTuple):
     """A follower has refused a position that the leader has."""
 
     partition: Partition
-    wanted: Wanted
+    wanted: FetchPosition
     broker: int
     row: int
 
 
-class Positioning:
+class OffsetFetcher:
     """Carries out the rules of `positions` for partitions that cannot be read on as they are."""
 
     def __init__(
         self,
         config: ConsumerConfig,
-        finder: LeaderFinder[Partition, ConsumerLink],
+        metadata: MetadataUpdater[Partition, ConsumerLink],
         network: Network[ConsumerLink],
         on_settled: Callable[[Partition, int], None],
         row_of: Callable[[Partition, int], ReadRow],
@@ -75,7 +75,7 @@ class Positioning:
         told what case a row that was written turns out to be.
         """
         self._config = config
-        self._finder = finder
+        self._metadata = metadata
         self._network = network
         self._on_settled = on_settled
         self._row_of = row_of
@@ -89,13 +89,13 @@ class Positioning:
         Nor may one be asked of a leader that is known without its epoch: it may be an old one, and
         could not tell (Java's `SubscriptionState.validatePosition`).
         """
-        return NO_EPOCH not in (partition.epoch, self._finder.epoch(partition))
+        return NO_EPOCH not in (partition.epoch, self._metadata.epoch(partition))
 
     def add(self, partition: Partition) -> None:
         """Its position has to be settled."""
         self._open[partition] = None
 
-    def ask(self, now_us: int) -> None:
+    def send_requests(self, now_us: int) -> None:
         """Ask leaders what is to be asked, each question in one request to each; and followers
         that have refused what their leaders have."""
         if self._refusals:
@@ -104,16 +104,20 @@ class Positioning:
                 self._ask_follower(refusal, now_us)
         if not self._open:
             return
-        calls: dict[tuple[ConsumerLink, Question], dict[Partition, Wanted]] = {}
+        calls: dict[tuple[ConsumerLink, Question], dict[Partition, FetchPosition]] = {}
         for partition in self._open:
             question = next_question(partition)
-            if partition.asked or partition.ask_us > now_us or question is None:
+            if (
+                partition.is_request_in_flight
+                or partition.next_request_us > now_us
+                or question is None
+            ):
                 continue
-            link = self._finder.link(partition)
+            link = self._metadata.link(partition)
             if link is None:
-                self._finder.want(MetadataCause.LEADER_CHANGE)
+                self._metadata.request_update(MetadataCause.LEADER_CHANGE)
             elif self._network.ensure_connected(link) and link.may_send:
-                calls.setdefault((link, question), {})[partition] = self._believed(partition)
+                calls.setdefault((link, question), {})[partition] = self._current(partition)
         for (link, question), wanted in calls.items():
             if not link.may_send:  # the question before has broken the connection
                 continue
@@ -124,13 +128,13 @@ class Positioning:
 
         It ends before the position, or it begins after it: that only the follower can tell.
         """
-        self._refusals.append(_Refusal(partition, self._believed(partition), broker, row))
+        self._refusals.append(_Refusal(partition, self._current(partition), broker, row))
 
     def _ask_follower(self, refusal: _Refusal, now_us: int) -> None:
         """If it can be asked just now: what comes of it is for the record alone."""
-        node = self._finder.nodes.get(refusal.broker)
+        node = self._metadata.nodes.get(refusal.broker)
         link = self._network.link(node) if node else None
-        leads_now = link is self._finder.link(refusal.partition)  # then it has said so already
+        leads_now = link is self._metadata.link(refusal.partition)  # then it has said so already
         if link is not None and link.may_send and not leads_now:
             wanted = {refusal.partition: refusal.wanted}
             call = PositionCall(Question.FOLLOWER_START, wanted, refusal.row)
@@ -138,10 +142,10 @@ class Positioning:
             try:
                 link.send_message(request, link.list_offsets_version, now_us, call)
             except ConnectionLostError:
-                self._network.lose(link)
+                self._network.disconnect(link)
 
-    def _believed(self, partition: Partition) -> Wanted:
-        return Wanted(partition.offset, self._finder.epoch(partition))
+    def _current(self, partition: Partition) -> FetchPosition:
+        return FetchPosition(partition.offset, self._metadata.epoch(partition))
 
     def _send(self, link: ConsumerLink, call: PositionCall, now_us: int) -> None:
         request: Request[Any]
@@ -150,11 +154,11 @@ class Positioning:
         else:
             request, version = self._list_offsets(call), link.list_offsets_version
         for partition in call.wanted:
-            partition.asked = True
+            partition.is_request_in_flight = True
         try:
             link.send_message(request, version, now_us, call)
         except ConnectionLostError:
-            self._network.lose(link)  # it comes back to `lost`, as what was sent before it
+            self._network.disconnect(link)  # it comes back to `lost`, as what was sent before it
 
     def _list_offsets(self, call: PositionCall) -> ListOffsetsRequest:
         config = self._config
@@ -171,14 +175,14 @@ class Positioning:
         }[call.question]
         return list_offsets_request(config, call.wanted, timestamp, replica_id)
 
-    def lost(self, call: PositionCall, now_us: int) -> None:
+    def handle_disconnect(self, call: PositionCall, now_us: int) -> None:
         """The connection was lost before the answer."""
         if call.question is Question.FOLLOWER_START:
             return
         for partition in call.wanted:
-            self._ask_again(partition, now_us)
+            self._retry_later(partition, now_us)
 
-    def answered(
+    def handle_response(
         self, link: ConsumerLink, flight: InFlight, frame: memoryview, now_us: int
     ) -> None:
         """Take an answer. Raises MalformedFrame."""
@@ -193,23 +197,23 @@ class Positioning:
                     self._amend(call.row, RangeCase.FOLLOWER_BEGINS_LATER)
                 continue
             if error in RETRIABLE_ERRORS:
-                self._finder.want(MetadataCause.LEADER_CHANGE)
-                self._ask_again(partition, now_us)
+                self._metadata.request_update(MetadataCause.LEADER_CHANGE)
+                self._retry_later(partition, now_us)
                 continue
-            partition.asked = False
+            partition.is_request_in_flight = False
             if error and partition in self._open:
                 partition.state, partition.error = State.FAILED, error
                 self._settle(partition, now_us)
                 continue
-            is_led = self._finder.has_leader(partition)  # the one who answers may be gone by now
-            if partition in self._open and is_led and want == self._believed(partition):
-                self._learn(partition, call.question, offset, now_us)
+            is_led = self._metadata.has_leader(partition)  # the one who answers may be gone by now
+            if partition in self._open and is_led and want == self._current(partition):
+                self._apply(partition, call.question, offset, now_us)
 
-    def _ask_again(self, partition: Partition, now_us: int) -> None:
-        partition.asked = False
-        partition.ask_us = now_us + self._config.retry_backoff_ms * 1000
+    def _retry_later(self, partition: Partition, now_us: int) -> None:
+        partition.is_request_in_flight = False
+        partition.next_request_us = now_us + self._config.retry_backoff_ms * 1000
 
-    def _learn(self, partition: Partition, question: Question, offset: int, now_us: int) -> None:
+    def _apply(self, partition: Partition, question: Question, offset: int, now_us: int) -> None:
         """Take an answer about the position as it is believed to be."""
         reset, check = self._config.auto_offset_reset, partition.check
         if partition.state is State.RESET and question is Question.RESET and partition.since_ms:
@@ -238,7 +242,7 @@ class Positioning:
     def _validate(self, partition: Partition, epoch_end: int, now_us: int) -> None:
         """The new leader has said where the epoch read last ends; a truncation is written down."""
         row = self._row_of(partition, now_us)
-        partition.state, partition.offset = validated(
+        partition.state, partition.offset = validate_position(
             partition.offset, epoch_end, self._config.auto_offset_reset
         )
         if partition.state is State.READY and partition.offset == row.fetch_offset:
@@ -256,7 +260,7 @@ class Positioning:
     def _judge(self, partition: Partition, check: Check, reset: str) -> None:
         """The leader has said all: settle what the refused position is, and what comes next."""
         found = check.answers
-        verdict = judge(
+        verdict = judge_out_of_range(
             partition.offset,
             found[Question.START],
             found[Question.END],

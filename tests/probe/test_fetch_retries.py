@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from kipctl.probe.consume.broker_link import ConsumerLink
 from kipctl.probe.consume.config import ConsumerConfig
-from kipctl.probe.consume.failures import Failures
-from kipctl.probe.consume.link import ConsumerLink
+from kipctl.probe.consume.fetch_retries import FetchRetries
+from kipctl.probe.consume.fetch_session import FetchPosition
 from kipctl.probe.consume.positions import Partition
-from kipctl.probe.consume.session import Wanted
 from kipctl.probe.leadership import LeaderDiscovery, Node
 from kipctl.probe.retries import Retries
 from kipctl.probe.tracing import Tracing
@@ -45,9 +45,9 @@ class Finder:
         return 4
 
 
-def failures_of(tracing: Tracing, leader: ConsumerLink | None = None) -> Failures:
+def failures_of(tracing: Tracing, leader: ConsumerLink | None = None) -> FetchRetries:
     finder: Any = Finder(leader)
-    return Failures(Retries(CONFIG, LeaderDiscovery.KIP951, tracing, False), tracing, finder)
+    return FetchRetries(Retries(CONFIG, LeaderDiscovery.KIP951, tracing, False), tracing, finder)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_who_gives_up_has_waited_for_what_it_lacked(
 ) -> None:
     """Not for Metadata, which had named the leader long before."""
     partition = Partition(Topic("t", ZERO_UUID), 0, 0, 0)
-    partition.leader_us = 2_500
+    partition.leader_known_us = 2_500
     leader = link(2)
     connection: Any = SimpleNamespace(in_flight=[], takes_requests=state != "full")
     if state != "not connected":
@@ -74,8 +74,8 @@ def test_who_gives_up_has_waited_for_what_it_lacked(
     with closing(Tracing(tmp_path, ("redirects",))) as tracing:
         failures = failures_of(tracing, None if state == "no leader" else leader)
         not_leader = ErrorCode.NOT_LEADER_OR_FOLLOWER
-        failures.add(partition, link(1), Wanted(0, 4), 1_000, not_leader, 2_000)
-        failures.over(partition, 0, 3_002_000)
+        failures.failed(partition, link(1), FetchPosition(0, 4), 1_000, not_leader, 2_000)
+        failures.finish(partition, 0, 3_002_000)
         tracing.flush()
         columns = COLUMNS["redirects"]
         (row,) = read_rows(raw_path(tmp_path, "redirects"), len(columns)).tolist()
@@ -95,10 +95,10 @@ def test_a_newer_leader_that_refuses_while_a_retry_is_under_way_is_waited_for(
     with closing(Tracing(tmp_path, ("redirects",))) as tracing:
         failures = failures_of(tracing)
         not_leader, unknown = ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_LEADER_EPOCH
-        failures.add(partition, link(1), Wanted(0, 4), 1_000, not_leader, 2_000)
-        failures.sent_again(partition, link(1), 4, 30_000)
-        failures.sent_again(partition, link(2), 5, 31_000)
-        failures.add(partition, link(2), Wanted(0, 5), 31_000, unknown, 32_000)
+        failures.failed(partition, link(1), FetchPosition(0, 4), 1_000, not_leader, 2_000)
+        failures.retried(partition, link(1), 4, 30_000)
+        failures.retried(partition, link(2), 5, 31_000)
+        failures.failed(partition, link(2), FetchPosition(0, 5), 31_000, unknown, 32_000)
         assert failures.wait_us(partition, 5)
         assert not failures.wait_us(partition, 6)
 
@@ -109,8 +109,8 @@ def test_an_answer_that_comes_before_the_retry_ends_the_wait_for_it(tmp_path: Pa
     with closing(Tracing(tmp_path, ("redirects",))) as tracing:
         failures = failures_of(tracing)
         fenced = ErrorCode.FENCED_LEADER_EPOCH
-        failures.add(partition, link(1), Wanted(0, 4), 1_000, fenced, 2_000)
-        failures.over(partition, 3, 9_000)
+        failures.failed(partition, link(1), FetchPosition(0, 4), 1_000, fenced, 2_000)
+        failures.finish(partition, 3, 9_000)
         tracing.flush()
         columns = COLUMNS["redirects"]
         (row,) = read_rows(raw_path(tmp_path, "redirects"), len(columns)).tolist()
@@ -124,9 +124,9 @@ def test_a_second_refusal_before_a_retry_ends_the_wait_for_it(tmp_path: Path) ->
     with closing(Tracing(tmp_path, ("redirects",))) as tracing:
         failures = failures_of(tracing)
         not_leader = ErrorCode.NOT_LEADER_OR_FOLLOWER
-        failures.add(partition, link(1), Wanted(0, -1), 1_000, not_leader, 2_000)
-        failures.add(partition, link(2), Wanted(0, -1), 1_500, not_leader, 5_000)
-        failures.over(partition, 3, 9_000)
+        failures.failed(partition, link(1), FetchPosition(0, -1), 1_000, not_leader, 2_000)
+        failures.failed(partition, link(2), FetchPosition(0, -1), 1_500, not_leader, 5_000)
+        failures.finish(partition, 3, 9_000)
         tracing.flush()
         columns = COLUMNS["redirects"]
         rows = read_rows(raw_path(tmp_path, "redirects"), len(columns)).tolist()

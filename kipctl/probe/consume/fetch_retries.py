@@ -1,10 +1,11 @@
 """What Fetches of a partition met since its last good answer: their record, their backoff."""
 
-from kipctl.probe.consume.link import ConsumerLink
+from kipctl.probe.backoff import Attempts
+from kipctl.probe.consume.broker_link import ConsumerLink
+from kipctl.probe.consume.fetch_session import FetchPosition
 from kipctl.probe.consume.positions import Partition
-from kipctl.probe.consume.session import Wanted
-from kipctl.probe.leader_finder import LeaderFinder
-from kipctl.probe.leadership import NO_HINT, Attempts, Hint
+from kipctl.probe.hints import NO_HINT, Hint
+from kipctl.probe.metadata_updater import MetadataUpdater
 from kipctl.probe.retries import Retries
 from kipctl.probe.tracing import Tracing
 from kipctl.trace.codes import Decision
@@ -12,7 +13,7 @@ from kipctl.trace.codes import Decision
 _NOTHING = -1
 
 
-class Failures:
+class FetchRetries:
     """Keeps the failed attempts of partitions, and writes them when an answer ends them.
 
     Times are microseconds (monotonic).
@@ -22,17 +23,17 @@ class Failures:
         self,
         retries: Retries,
         tracing: Tracing,
-        finder: LeaderFinder[Partition, ConsumerLink],
+        metadata: MetadataUpdater[Partition, ConsumerLink],
     ) -> None:
         self._retries = retries
         self._tracing = tracing
-        self._finder = finder
+        self._metadata = metadata
 
-    def add(
+    def failed(
         self,
         partition: Partition,
         link: ConsumerLink,
-        want: Wanted,
+        want: FetchPosition,
         sent_us: int,
         error: int,
         now_us: int,
@@ -50,7 +51,7 @@ class Failures:
             self._given_up(partition, now_us)
             partition.last_sent_us = now_us
         # It may have been sent to a newer leader while the retry to an older one was under way.
-        partition.attempts.reached(want.leader_epoch, partition.generation)
+        partition.attempts.sent_to(want.leader_epoch, partition.generation)
         failed = self._retries.failed(
             partition.attempts,
             link.node.id,
@@ -69,19 +70,19 @@ class Failures:
         """How long after its last failure it may be read again, if this leader epoch is known."""
         return self._retries.wait_us(partition.attempts, partition.failures, partition, known_epoch)
 
-    def sent_again(self, partition: Partition, link: ConsumerLink, epoch: int, now_us: int) -> None:
+    def retried(self, partition: Partition, link: ConsumerLink, epoch: int, now_us: int) -> None:
         """A Fetch for it goes out, to the leader of that epoch or its replica."""
         if not partition.failures or partition.failures[-1].to_broker != _NOTHING:
             return
         assert partition.attempts
-        self._retries.resent(
+        self._retries.retried(
             partition.attempts,
             partition.failures[-1],
             partition,
             link,
             epoch,
             now_us,
-            turn_us=max(partition.turn_us, link.fetched_us),
+            unblocked_us=max(partition.unblocked_us, link.fetched_us),
         )
         partition.attempts.sent(epoch, partition.generation)
         partition.last_sent_us = now_us
@@ -92,12 +93,12 @@ class Failures:
             partition.attempts,
             partition.failures[-1],
             partition,
-            self._finder.link(partition),
-            self._finder.epoch(partition),
+            self._metadata.link(partition),
+            self._metadata.epoch(partition),
             now_us,
         )
 
-    def over(self, partition: Partition, records: int, now_us: int) -> None:
+    def finish(self, partition: Partition, records: int, now_us: int) -> None:
         """It was answered without error, or is given up: write what it met, the time from the first
         Fetch on. The answer may be to a Fetch from before its last failure, which was under way.
         """

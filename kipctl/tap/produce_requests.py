@@ -4,8 +4,7 @@ from struct import Struct
 from struct import error as StructError
 from typing import NamedTuple
 
-from kipctl.protocol.address import host_port
-from kipctl.protocol.draft_hints import drafted_in_produce
+from kipctl.protocol.leader_hints import LeaderHint, hint_in_produce
 from kipctl.protocol.primitives import MalformedFrame, Reader
 from kipctl.protocol.produce import PartitionProduceResponse, ProduceResponse
 from kipctl.protocol.produce_frames import FIRST_FLEXIBLE_VERSION, FIRST_TOPIC_ID_VERSION
@@ -177,6 +176,12 @@ class Refusal(NamedTuple):
     address: str | None = None
     is_draft: bool = False
 
+    @classmethod
+    def hinting(cls, error: int, base_offset: int, hint: LeaderHint) -> "Refusal":
+        """One with this hint."""
+        found = hint.leader_id, hint.leader_epoch, hint.address, hint.is_draft
+        return cls(error, base_offset, *found)
+
 
 class Answered(NamedTuple):
     """What an answer says of one partition; `refusal` is None where it has no error."""
@@ -202,13 +207,5 @@ def answered(answer: ProduceResponse, version: int) -> list[Answered]:
 
 
 def _refusal(partition: PartitionProduceResponse, answer: ProduceResponse, version: int) -> Refusal:
-    error, offset = partition.error_code, partition.base_offset
-    if draft := drafted_in_produce(version, partition.unknown_tags, answer.unknown_tags):
-        at = draft.endpoint
-        address = host_port(at.host, at.port) if at else None
-        return Refusal(error, offset, draft.leader_id, draft.leader_epoch, address, True)
-    leader, epoch = partition.current_leader.leader_id, partition.current_leader.leader_epoch
-    endpoints = (
-        host_port(at.host, at.port) for at in answer.node_endpoints if at.node_id == leader
-    )
-    return Refusal(error, offset, leader, epoch, next(endpoints, None))
+    hint = hint_in_produce(partition, answer, version)
+    return Refusal.hinting(partition.error_code, partition.base_offset, hint)
